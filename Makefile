@@ -1,0 +1,81 @@
+# The manual: `make help`. `./run TARGET` first makes the environment, then runs the target.
+# A target that measures ends with one line of figures, writes JSON under out/, and fails when a bar does not hold.
+
+PY ?= .venv/bin/python
+SEEDS ?= 200
+KILLS ?= 100
+HYPOTHESIS_PROFILE ?= dev
+PURE := runtime consensus genesis gpu_tasks/market gpu_tasks/workloads
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+MAKEFLAGS += --no-print-directory
+export HYPOTHESIS_PROFILE
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo devnet test check static format quick bench clients simulate crash cheats lock package clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## system packages and .venv from the locks (what ./run does before every target)
+	@./run setup
+
+demo: ## a network that mines real inference and catches a cheat; PROMPTS=file gives the prompts; out/demo.json
+	@$(PY) -m devnet.demo $(if $(PROMPTS),--prompts "$(PROMPTS)")
+
+devnet: ## the same network, left running until `ogpu-devnet down`
+	@$(PY) -m devnet.demo --stay $(if $(PROMPTS),--prompts "$(PROMPTS)")
+
+test: ## everything that fits into 15 minutes on two cores: static checks, 20 seeds, 10 kills, all tests
+	@$(MAKE) static
+	@$(MAKE) simulate SEEDS=20
+	@$(MAKE) crash KILLS=10
+	@HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadgroup
+
+check: static quick ## before a commit: format, lint, types, imports, determinism, quick tests
+
+static: ## the checks that run no test: format, lint, types, imports, determinism
+	@$(PY) -m ruff format --check --quiet .
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m mypy
+	@$(dir $(PY))lint-imports --no-cache
+	@$(PY) scripts/check_determinism.py $(PURE)
+
+format: ## rewrite the sources as `make check` wants them
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
+
+quick: ## tests that need no network of processes and no long search
+	@$(PY) -m pytest -q -m "not slow and not e2e"
+
+bench: ## CPU per transfer by stage, import rate, finality, polls, tokens per second, memory; out/bench.json
+	@$(PY) -m benchmarks
+
+clients: .venv-clients/stamp ## unmodified public clients against a node of ours: connect, read, sign, submit, watch
+	@CLIENTS_PYTHON=.venv-clients/bin/python $(PY) -m devnet.clients
+
+simulate: ## SEEDS=200 simulated networks with loss, delay, crashes, partitions and a Byzantine node
+	@$(PY) -m devnet.simulation --seeds $(SEEDS)
+
+crash: ## KILLS=100 times kill -9 on a node of a live devnet: nothing final lost, no conflicting signature
+	@$(PY) -m devnet.crash --kills $(KILLS)
+
+cheats: ## every known way to cheat the market, on a real devnet: each refused or slashed
+	@$(PY) -m devnet.cheats
+
+lock: ## solve the dependencies anew into locks/ (needs uv on the path)
+	@$(LOCK) --upgrade pyproject.toml --all-extras -o locks/all.lock
+	@$(LOCK) --upgrade pyproject.toml -c locks/all.lock -o locks/wallet.lock
+	@$(LOCK) --upgrade --group build -o locks/build.lock
+	@$(LOCK) --upgrade --group clients -o locks/clients.lock
+
+package: ## wheel and source archive in dist/; the wheel proves itself in an empty environment
+	@PY=$(PY) sh scripts/check_package.sh
+
+clean: ## remove what can be made again, environments apart
+	@rm -rf out dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +
+
+.venv-clients/stamp: locks/clients.lock
+	@$(PY) -m venv --clear .venv-clients
+	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/clients.lock
+	@touch $@
