@@ -1,0 +1,1 @@
+"""What a block means: the state transition of ogpu, pure and deterministic."""

@@ -1,0 +1,389 @@
+"""SCALE from annotations: a type's declaration is its encoding and its metadata.
+
+`codec(annotation)` gives the `Codec` of a type; structs are frozen dataclasses:
+
+    @struct
+    class Transfer:
+        target: AccountId                              # Annotated[bytes, Fixed(32)]
+        amount: U128
+        memo: Annotated[bytes, Bounded(64)] | None
+
+Always: encodings are canonical and bounded. A list without a limit cannot be declared, a
+type that contains itself cannot either (the outer call type is given by the runtime, one
+codec for each level of nesting), and input left over after a value is an error.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import IntEnum
+from struct import error as StructError
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from runtime import scale
+from runtime import type_info as info
+from runtime.scale import DecodeError, EncodeError, Wire
+from runtime.type_info import TypeInfo, rust_path, sentences
+
+__all__ = [
+    "Annotated",
+    "Bounded",
+    "Codec",
+    "Codecs",
+    "Compact",
+    "CompactU128",
+    "CompactU32",
+    "CompactU64",
+    "DecodeError",
+    "EncodeError",
+    "Fixed",
+    "Named",
+    "Sorted",
+    "Tagged",
+    "TypeName",
+    "U128",
+    "U16",
+    "U256",
+    "U32",
+    "U64",
+    "U8",
+    "UInt",
+    "codec",
+    "named",
+    "struct",
+    "variant",
+]
+
+T = TypeVar("T")
+ENUM_VARIANTS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class UInt:
+    """Marks an `int`: unsigned, little-endian, `size` bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Marks an `int`: compact form, at most `size` bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Marks `bytes` of exactly `length`."""
+
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Marks `bytes`, `str` or `tuple[T, ...]`: at most `limit` bytes or items."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """Marks `tuple[T, ...]` as a BTreeSet, `tuple[tuple[K, V], ...]` as a BTreeMap, by first item."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Marks a union of `@variant` classes; `path` is its Rust path (empty: none)."""
+
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Marks a type that metadata shows as a Rust new type around it, such as AccountId32."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """The name that metadata shows for a field of this type, such as `Balance`."""
+
+    text: str
+
+
+U8 = Annotated[int, UInt(1)]
+U16 = Annotated[int, UInt(2)]
+U32 = Annotated[int, UInt(4)]
+U64 = Annotated[int, UInt(8)]
+U128 = Annotated[int, UInt(16)]
+U256 = Annotated[int, UInt(32)]
+CompactU32 = Annotated[int, Compact(4)]
+CompactU64 = Annotated[int, Compact(8)]
+CompactU128 = Annotated[int, Compact(16)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codec(Generic[T]):
+    """How values of one type become bytes and come back, and what metadata says about it."""
+
+    encode: Callable[[T], bytes]
+    decode_from: Callable[[bytes, int], tuple[T, int]]
+    info: TypeInfo
+    type_name: str
+
+    @property
+    def wire(self) -> Wire:
+        """The bare pair of functions, to build larger codecs from."""
+        return self.encode, self.decode_from
+
+    def decode(self, data: bytes) -> T:
+        """The value that `data` encodes; DecodeError if it is not exactly one encoding."""
+        value, end = self.decode_prefix(data)
+        if end != len(data):
+            raise DecodeError("bytes left over", end)
+        return value
+
+    def decode_prefix(self, data: bytes) -> tuple[T, int]:
+        """The value at the start of `data` and its length; DecodeError if there is none."""
+        try:
+            return self.decode_from(data, 0)
+        except (IndexError, StructError):
+            raise DecodeError("end of input", len(data)) from None
+
+
+@overload
+def struct(cls: type[T], /) -> type[T]: ...
+@overload
+def struct(*, path: str = "", unnamed: bool = False) -> Callable[[type[T]], type[T]]: ...
+@dataclass_transform(frozen_default=True)
+def struct(cls: type[T] | None = None, /, *, path: str = "", unnamed: bool = False) -> Any:
+    """Make a class a frozen dataclass with an encoding: its fields in order.
+
+    `path` is the Rust path that metadata shows (else module and name), `unnamed` hides the
+    names of the fields from metadata, as in a Rust tuple struct.
+    """
+
+    def wrap(plain: type[T]) -> type[T]:
+        made = dataclass(frozen=True, slots=True)(plain)
+        rust = path or f"{plain.__module__}.{plain.__name__}".replace(".", "::")
+        made.__rust_path__, made.__unnamed__ = rust, unnamed  # type: ignore[attr-defined]
+        return made
+
+    return wrap if cls is None else wrap(cls)
+
+
+@dataclass_transform(frozen_default=True)
+def variant(
+    index: int, *, name: str = "", unnamed: bool = False
+) -> Callable[[type[T]], type[T]]:
+    """Make a class one alternative of a `Tagged` union, with `index` as its tag byte."""
+
+    def wrap(plain: type[T]) -> type[T]:
+        made = struct(unnamed=unnamed)(plain)
+        made.__variant__ = index  # type: ignore[attr-defined]
+        made.__variant_name__ = name or plain.__name__  # type: ignore[attr-defined]
+        return made
+
+    return wrap
+
+
+def named(path: str) -> Callable[[type[T]], type[T]]:
+    """Give an `IntEnum` its Rust path."""
+
+    def wrap(cls: type[T]) -> type[T]:
+        cls.__rust_path__ = path  # type: ignore[attr-defined]
+        return cls
+
+    return wrap
+
+
+class Codecs:
+    """The codecs of one runtime: annotations resolve by shape, except those that are given.
+
+    `given` maps a class to its codec; the runtime passes its outer call and event types.
+    """
+
+    def __init__(self, given: Mapping[Any, Codec[Any]] | None = None) -> None:
+        """Start with the codecs in `given`."""
+        self._known: dict[Any, Codec[Any]] = dict(given or {})
+
+    @overload
+    def of(self, annotation: type[T]) -> Codec[T]: ...
+    @overload
+    def of(self, annotation: Any) -> Codec[Any]: ...
+    def of(self, annotation: Any) -> Codec[Any]:
+        """The codec of a type; TypeError if its declaration has no bounded encoding."""
+        known = self._known.get(annotation)
+        if known is None:
+            known = self._known[annotation] = self._derive(annotation)
+        return known
+
+    def _derive(self, annotation: Any) -> Codec[Any]:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            plain, *marks = get_args(annotation)
+            return self._marked(plain, marks)
+        if origin in (Union, UnionType):
+            return self._option(annotation)
+        if origin is tuple:
+            return self._tuple(get_args(annotation))
+        if annotation is bool:
+            return Codec(*scale.boolean(), info.BOOL, "bool")
+        if annotation in (None, NoneType):
+            return Codec(*scale.product([], lambda: None), info.UNIT, "()")
+        if isinstance(annotation, type) and issubclass(annotation, IntEnum):
+            return _fieldless(annotation)
+        if is_dataclass(annotation) and isinstance(annotation, type):
+            return self._struct(annotation)
+        raise TypeError(f"{annotation!r} has no bounded encoding")
+
+    def _marked(self, plain: Any, marks: list[Any]) -> Codec[Any]:
+        made: Codec[Any] | None = None
+        for mark in marks:
+            if isinstance(mark, Codec):
+                made = mark
+            elif isinstance(mark, Named) and made is not None:
+                path = rust_path(mark.path)
+                wrapped = info.Composite((info.Field(None, made.info, made.type_name),))
+                made = Codec(*made.wire, TypeInfo(wrapped, path), path[-1])
+            elif isinstance(mark, TypeName) and made is not None:
+                made = Codec(*made.wire, made.info, mark.text)
+            elif isinstance(mark, UInt | Compact | Fixed | Bounded | Sorted | Tagged):
+                made = self._shaped(plain, mark)
+        return made or self.of(plain)
+
+    def _shaped(self, plain: Any, mark: Any) -> Codec[Any]:
+        match mark:
+            case UInt(size) if plain is int:
+                name = f"u{8 * size}"
+                return Codec(*scale.uint(size), TypeInfo(info.Primitive(name)), name)
+            case Compact(size) if plain is int:
+                inner = TypeInfo(info.Primitive(f"u{8 * size}"))
+                return Codec(
+                    *scale.compact(size), TypeInfo(info.Compact(inner)), f"Compact<u{8 * size}>"
+                )
+            case Fixed(length) if plain is bytes:
+                shape = info.Array(length, info.U8)
+                return Codec(*scale.fixed_bytes(length), TypeInfo(shape), f"[u8; {length}]")
+            case Bounded(limit) if plain is bytes:
+                return Codec(*scale.bounded_bytes(limit), info.BYTES, "Vec<u8>")
+            case Bounded(limit) if plain is str:
+                return Codec(*scale.bounded_text(limit), info.STR, "Text")
+            case Bounded(limit) if _is_list(plain):
+                return self._vector(get_args(plain)[0], limit)
+            case Sorted(limit) if _is_list(plain):
+                return self._sorted(get_args(plain)[0], limit)
+            case Tagged(path) if get_origin(plain) in (Union, UnionType) or is_dataclass(plain):
+                return self._union(get_args(plain) or (plain,), path)
+        raise TypeError(f"{mark} does not apply to {plain!r}")
+
+    def _vector(self, item: Any, limit: int) -> Codec[Any]:
+        of = self.of(item)
+        if of.info == info.UNIT:
+            raise TypeError("a list of units has no bounded encoding")
+        shape = TypeInfo(info.Sequence(of.info))
+        return Codec(*scale.vector(of.wire, limit), shape, f"Vec<{of.type_name}>")
+
+    def _sorted(self, item: Any, limit: int) -> Codec[Any]:
+        of = self._vector(item, limit)
+        inner = info.Composite((info.Field(None, of.info, of.type_name),))
+        parts = get_args(item) if get_origin(item) is tuple else ()
+        if len(parts) == 2:
+            key, value = (self.of(part) for part in parts)
+            wire = scale.ascending(of.wire, lambda pair: pair[0])
+            params = (("K", key.info), ("V", value.info))
+            name = f"BTreeMap<{key.type_name}, {value.type_name}>"
+            return Codec(*wire, TypeInfo(inner, ("BTreeMap",), params), name)
+        wire = scale.ascending(of.wire, lambda value: value)
+        one = self.of(item)
+        params_set = (("T", one.info),)
+        return Codec(*wire, TypeInfo(inner, ("BTreeSet",), params_set), f"BTreeSet<{one.type_name}>")
+
+    def _option(self, annotation: Any) -> Codec[Any]:
+        rest = [part for part in get_args(annotation) if part is not NoneType]
+        if len(rest) != 1 or len(get_args(annotation)) != 2:
+            raise TypeError(f"{annotation!r}: mark a union of variants with Tagged")
+        some = self.of(rest[0])
+        none_variant = info.Variant("None", 0)
+        some_variant = info.Variant("Some", 1, (info.Field(None, some.info, ""),))
+        shape = TypeInfo(
+            info.Variants((none_variant, some_variant)), ("Option",), (("T", some.info),)
+        )
+        return Codec(*scale.option(some.wire), shape, f"Option<{some.type_name}>")
+
+    def _tuple(self, parts: tuple[Any, ...]) -> Codec[Any]:
+        if Ellipsis in parts:
+            raise TypeError("a list needs a limit: Annotated[tuple[T, ...], Bounded(n)]")
+        of = [self.of(part) for part in parts]
+        wires = [(f"value[{number}]", one.wire) for number, one in enumerate(of)]
+        wire = scale.product(wires, lambda *values: values)
+        name = f"({', '.join(one.type_name for one in of)})"
+        return Codec(*wire, TypeInfo(info.Tuple(tuple(one.info for one in of))), name)
+
+    def _struct(self, cls: type[Any], prefix: bytes = b"") -> Codec[Any]:
+        parts, members = self._members(cls)
+        path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
+        shape = TypeInfo(info.Composite(members), path, (), sentences(cls.__doc__))
+        return Codec(*scale.product(parts, cls, prefix), shape, cls.__name__)
+
+    def _members(self, cls: type[Any]) -> tuple[list[tuple[str, Wire]], tuple[info.Field, ...]]:
+        hints = get_type_hints(cls, include_extras=True)
+        hide = getattr(cls, "__unnamed__", False)
+        parts, members = [], []
+        for member in fields(cls):
+            one = self.of(hints[member.name])
+            parts.append((f"value.{member.name}", one.wire))
+            name = None if hide else member.name.rstrip("_")
+            members.append(info.Field(name, one.info, one.type_name))
+        return parts, tuple(members)
+
+    def _union(self, classes: tuple[Any, ...], path: str) -> Codec[Any]:
+        wires, variants = {}, []
+        for cls in classes:
+            tag = cls.__variant__
+            if tag in wires or not 0 <= tag < ENUM_VARIANTS_MAX:
+                raise TypeError(f"{cls!r}: tag {tag} is taken or out of range")
+            parts, members = self._members(cls)
+            wires[tag] = scale.product(parts, cls, bytes([tag]))
+            docs = sentences(cls.__doc__)
+            variants.append(info.Variant(cls.__variant_name__, tag, members, docs))
+        wire = scale.tagged(wires, lambda value: value.__variant__)
+        segments = rust_path(path)
+        shape = TypeInfo(info.Variants(tuple(variants)), segments)
+        return Codec(*wire, shape, segments[-1] if segments else "Enum")
+
+
+def _is_list(plain: Any) -> bool:
+    parts = get_args(plain)
+    return get_origin(plain) is tuple and len(parts) == 2 and parts[1] is Ellipsis
+
+
+def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
+    """An IntEnum: one byte, its value."""
+    wires = {int(one): scale.product([], lambda one=one: one, bytes([one])) for one in cls}
+    variants = tuple(info.Variant(_camel(one.name), int(one)) for one in cls)
+    path = rust_path(getattr(cls, "__rust_path__", f"{cls.__module__}.{cls.__name__}".replace(".", "::")))
+    shape = TypeInfo(info.Variants(variants), path, (), sentences(cls.__doc__))
+    return Codec(*scale.tagged(wires, int), shape, cls.__name__)
+
+
+def _camel(name: str) -> str:
+    """`ALL_GOOD` as `AllGood`; names that are not shouted stay."""
+    return "".join(part.capitalize() for part in name.split("_")) if name.isupper() else name
+
+
+codec = Codecs().of

@@ -1,0 +1,1 @@
+"""The modules of the state transition, one pallet a file."""
