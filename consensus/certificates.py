@@ -1,0 +1,69 @@
+"""Certificates: more than two thirds of an epoch's stake signed one ballot.
+
+Always: a certificate that verifies carries distinct valid signatures of members of that epoch's
+set with weight > 2/3. `version` 1 is a bitmap with ed25519 signatures, in the set's order.
+"""
+
+from collections.abc import Mapping
+
+from consensus.parameters import ACTIVE_VALIDATORS_MAX
+from consensus.validators import ValidatorSet
+from consensus.votes import Ballot, Signature, Verify, ballot_payload
+from runtime.codec import U8, Annotated, Bounded, Codec, codec, struct
+
+VERSION_ED25519 = 1
+BITMAP_BYTES_MAX = ACTIVE_VALIDATORS_MAX // 8
+
+
+@struct
+class Certificate:
+    """One ballot, who signed it (bit i of byte i // 8: the i-th member), and their signatures."""
+
+    version: U8
+    ballot: Ballot
+    signers: Annotated[bytes, Bounded(BITMAP_BYTES_MAX)]
+    signatures: Annotated[tuple[Signature, ...], Bounded(ACTIVE_VALIDATORS_MAX)]
+
+
+CERTIFICATE: Codec[Certificate] = codec(Certificate)
+
+
+def make_certificate(
+    ballot: Ballot, members: ValidatorSet, signatures: Mapping[bytes, bytes]
+) -> Certificate:
+    """Assemble the certificate of a ballot from signatures by session key."""
+    indices = sorted(members.index[key] for key in signatures)
+    bitmap = bytearray(-(-len(members.members) // 8))
+    for index in indices:
+        bitmap[index // 8] |= 1 << (index % 8)
+    ordered = tuple(signatures[members.members[index].session] for index in indices)
+    return Certificate(VERSION_ED25519, ballot, bytes(bitmap), ordered)
+
+
+def signers_of(certificate: Certificate, members: ValidatorSet) -> tuple[bytes, ...] | None:
+    """Session keys named by the bitmap, in order; None if the bitmap is not of this set."""
+    count = len(members.members)
+    if len(certificate.signers) != -(-count // 8):
+        return None
+    bits = int.from_bytes(certificate.signers, "little")
+    if bits >> count:
+        return None
+    return tuple(one.session for place, one in enumerate(members.members) if bits >> place & 1)
+
+
+def verify_certificate(
+    certificate: Certificate, members: ValidatorSet, genesis: bytes, verify: Verify
+) -> bool:
+    """Whether more than two thirds of the set signed. Weight is checked before any signature."""
+    if certificate.version != VERSION_ED25519 or certificate.ballot.epoch != members.epoch:
+        return False
+    keys = signers_of(certificate, members)
+    if keys is None or len(keys) != len(certificate.signatures):
+        return False
+    if not members.is_quorum(sum(members.weight_of(key) for key in keys)):
+        return False
+    payload = ballot_payload(genesis, certificate.ballot)
+    return all(
+        verify(key, payload, signature)
+        for key, signature in zip(keys, certificate.signatures, strict=True)
+    )

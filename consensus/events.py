@@ -1,0 +1,250 @@
+"""What goes into the consensus machine and what comes out: the boundary to every shell.
+
+The node and the simulator run the same `machine.Machine`:
+
+    machine = Machine(parameters, genesis, genesis_block, epochs, verify, session_key, random)
+    effects = machine.restore(final, certificate, blocks, sign_state, preference)   # once
+    effects = machine.step(event, now_ms)          # for each event; execute effects in order
+    machine.deadline_ms                            # call step(Tick(), now) at this time
+
+`now_ms` is Unix time in milliseconds and never goes back. Always: a shell executes the effects
+of one step in order, before it passes the next event in; effects that name a block id refer to a
+block which the shell has.
+"""
+
+from dataclasses import dataclass
+
+from consensus.certificates import Certificate
+from consensus.evidence import DoubleBallot, DoubleProposal
+from consensus.signstate import Record
+from consensus.wire import Message
+
+
+@dataclass(frozen=True, slots=True)
+class FinalRef:
+    """A final block that a header names, and the finalise-certificate that it carries."""
+
+    height: int
+    block: bytes
+    certificate: Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFacts:
+    """What consensus knows of a block. `author` is the session key; `final_ref` is the one in
+    its digest, None if there is none. Epoch and boundary follow from the height.
+    """
+
+    id: bytes
+    parent: bytes
+    height: int
+    slot: int
+    author: bytes
+    final_ref: FinalRef | None = None
+
+
+# --- events
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed; the shell sends one at `machine.deadline_ms` at the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerConnected:
+    """A connection is up. `validator` is the session key that the peer proved on it, if any."""
+
+    peer: bytes
+    validator: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLost:
+    """A connection ended."""
+
+    peer: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """A decoded consensus message came from a connected peer."""
+
+    peer: bytes
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class BlockImported:
+    """A block passed `headers.check_header` and was executed; its parent was imported before."""
+
+    facts: BlockFacts
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRejected:
+    """A block is invalid: do not ask for it again."""
+
+    block: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockWanted:
+    """The shell met a block id that it lacks, such as the unknown parent of a block it received."""
+
+    block: bytes
+    peer: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The answer to `Build`: own block, recorded in the sign-state file as `HeaderRecord`
+    (fsynced), then sealed, stored and executed.
+    """
+
+    facts: BlockFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """The answer to `PersistThenSign`."""
+
+    record: Record
+    signature: bytes
+
+
+Event = (
+    Tick | PeerConnected | PeerLost | MessageReceived | BlockImported | BlockRejected
+    | BlockWanted | Built | Signed
+)  # fmt: skip
+
+
+# --- effects
+
+
+@dataclass(frozen=True, slots=True)
+class SendTo:
+    """Send a message to one peer."""
+
+    peer: bytes
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Send a message to every connected peer."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Send the bytes of this block to every connected peer (own block, first time)."""
+
+    block: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Build a block for `slot` on `parent`. `final_ref`, if given, goes into its digest.
+    Without `heartbeat` an empty block may be left out; then nothing is answered.
+    """
+
+    slot: int
+    parent: bytes
+    height: int
+    epoch: int
+    final_ref: FinalRef | None
+    heartbeat: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PersistThenSign:
+    """Check the record with `signstate.after`, write and fsync the sign-state, sign
+    `record_payload(genesis, record)`, answer `Signed`. For a notarise ballot, the bytes of the
+    block are synced first. If the sign-state refuses: alarm, and answer nothing.
+    """
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class PersistPreference:
+    """Write the preferred tip (no sync needed) before the effects that follow."""
+
+    tip: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Ask `peer` for `block` and those of its ancestors above height `above` (oldest first, a
+    bounded number); import what comes. The machine asks again, elsewhere, if nothing comes.
+    """
+
+    block: bytes
+    peer: bytes
+    above: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Snowflake accepted a block: soft, local; only `AcceptedReverted` takes it back."""
+
+    block: bytes
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedReverted:
+    """Finality overruled an acceptance: blocks above their fork are no longer accepted. An alarm."""
+
+    old: bytes
+    new: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PreferenceChanged:
+    """The tip to build on and to read pending state from is now another block."""
+
+    tip: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finalise:
+    """These blocks, oldest first, are final; the certificate is for the last of them. Blocks
+    that do not descend from it are dead and may be dropped.
+    """
+
+    blocks: tuple[bytes, ...]
+    certificate: Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class ReportEvidence:
+    """Two votes prove an offence (E2 to E4)."""
+
+    evidence: DoubleProposal | DoubleBallot
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDoubleHeader:
+    """Two imported headers of one author and slot (E1); the shell has their bytes."""
+
+    author: bytes
+    slot: int
+    first: bytes
+    second: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Penalise:
+    """A peer sent what no honest peer sends, such as a bad signature."""
+
+    peer: bytes
+    reason: str
+
+
+Effect = (
+    SendTo | Broadcast | Announce | Build | PersistThenSign | PersistPreference | Fetch | Accepted
+    | AcceptedReverted | PreferenceChanged | Finalise | ReportEvidence | ReportDoubleHeader | Penalise
+)  # fmt: skip

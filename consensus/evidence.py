@@ -1,0 +1,95 @@
+"""Evidence: two signed statements that no honest validator makes, checked by anyone.
+
+E1 two headers by one author in one slot; E2 two proposals by the leader of one round; E3 two
+notarise (or two finalise) ballots in one round; E4 a finalise and a skip in one round.
+Always: verification needs the accused key and the two statements only, and an honest key, which
+signs what `signstate` allows, can never be shown at fault.
+"""
+
+from typing import Annotated
+
+from consensus.votes import (
+    Ballot,
+    Key,
+    Kind,
+    Proposal,
+    Signature,
+    SignedBallot,
+    Verify,
+    ballot_payload,
+    proposal_payload,
+)
+from runtime.codec import U64, Bounded, Codec, Tagged, codec, variant
+
+HEADER_BYTES_MAX = 64 * 1024
+
+
+@variant(1)
+class DoubleHeader:
+    """E1: two sealed headers with different ids, by one author in one slot."""
+
+    accused: Key
+    slot: U64
+    first: Annotated[bytes, Bounded(HEADER_BYTES_MAX)]
+    second: Annotated[bytes, Bounded(HEADER_BYTES_MAX)]
+
+
+@variant(2)
+class DoubleProposal:
+    """E2: two different proposals signed by the leader of one round."""
+
+    accused: Key
+    first: Proposal
+    first_signature: Signature
+    second: Proposal
+    second_signature: Signature
+
+
+@variant(3)
+class DoubleBallot:
+    """E3 or E4: two ballots of one voter in one round that exclude each other."""
+
+    accused: Key
+    first: Ballot
+    first_signature: Signature
+    second: Ballot
+    second_signature: Signature
+
+
+Evidence = Annotated[DoubleHeader | DoubleProposal | DoubleBallot, Tagged("ogpu::Evidence")]
+EVIDENCE: Codec[DoubleHeader | DoubleProposal | DoubleBallot] = codec(Evidence)
+
+
+def are_exclusive(first: Ballot, second: Ballot) -> bool:
+    """Whether no honest voter casts both: E3 (one kind, two contents) or E4 (finalise, skip)."""
+    if (first.epoch, first.round) != (second.epoch, second.round):
+        return False
+    if first.kind == second.kind:
+        return first != second
+    return {first.kind, second.kind} == {Kind.FINALISE, Kind.SKIP}
+
+
+def double_ballot(first: SignedBallot, second: SignedBallot) -> DoubleBallot:
+    """Evidence from two ballots of one voter, in one order, so that it is reported once."""
+    one, two = sorted((first, second), key=lambda vote: (vote.ballot.kind, vote.ballot.block))
+    return DoubleBallot(first.voter, one.ballot, one.signature, two.ballot, two.signature)
+
+
+def verify_votes(
+    evidence: DoubleProposal | DoubleBallot, genesis: bytes, verify: Verify, leader: bytes = b""
+) -> bool:
+    """Whether E2, E3 or E4 proves its accused at fault; E2 needs the round's `leader`."""
+    match evidence:
+        case DoubleProposal(accused, first, first_signature, second, second_signature):
+            same_round = (first.epoch, first.round) == (second.epoch, second.round)
+            if not same_round or first == second or accused != leader:
+                return False
+            return verify(accused, proposal_payload(genesis, first), first_signature) and verify(
+                accused, proposal_payload(genesis, second), second_signature
+            )
+        case DoubleBallot(accused, one, one_signature, two, two_signature):
+            if not are_exclusive(one, two):
+                return False
+            return verify(accused, ballot_payload(genesis, one), one_signature) and verify(
+                accused, ballot_payload(genesis, two), two_signature
+            )

@@ -1,0 +1,159 @@
+"""The named numbers of consensus, and the sentences that they must satisfy.
+
+Always: a `Parameters` that exists has verified itself. Times are whole milliseconds, heights and
+epochs count blocks, weights are stake in grains.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+FULL_POLL_VALIDATORS_MAX = 25
+ACTIVE_VALIDATORS_MAX = 128
+
+
+class Condition(NamedTuple):
+    """Accept after `beta` successive polls in which at least `alpha` voted for one choice."""
+
+    alpha: int
+    beta: int
+
+
+class Thresholds(NamedTuple):
+    """What a poll is measured by: `preference` votes move the preference, conditions accept."""
+
+    preference: int
+    conditions: tuple[Condition, ...]
+
+    @property
+    def alpha_min(self) -> int:
+        """The fewest votes with which a poll still raises some confidence."""
+        return self.conditions[0].alpha
+
+    @property
+    def alpha_max(self) -> int:
+        """Votes above which a poll's outcome cannot improve."""
+        return self.conditions[-1].alpha
+
+
+# Error-driven conditions for 20 sampled units: the clearer the polls, the fewer are needed.
+SAMPLED_THRESHOLDS_20 = Thresholds(
+    13,
+    (
+        Condition(15, 40), Condition(16, 24), Condition(17, 15),
+        Condition(18, 10), Condition(19, 7), Condition(20, 5),
+    ),
+)  # fmt: skip
+
+
+def full_poll_thresholds(total: int) -> Thresholds:
+    """Thresholds as fractions of the whole stake: > 1/2 to prefer, >= 3/4 or all to accept."""
+    three_quarters = -(-3 * total // 4)
+    conditions = (Condition(three_quarters, 4), Condition(total, 2))
+    return Thresholds(total // 2 + 1, conditions if three_quarters < total else conditions[1:])
+
+
+def sampled_thresholds(units: int) -> Thresholds:
+    """Thresholds for a poll of `units` sampled units of stake."""
+    if units == 20:
+        return SAMPLED_THRESHOLDS_20
+    return Thresholds(units // 2 + 1, full_poll_thresholds(units).conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Devnet's values by default; `MAINNET` below holds the draft for a public network."""
+
+    slot_ms: int = 1_000
+    heartbeat_slots: int = 1
+    epoch_blocks: int = 60
+    skew_ms: int = 500
+    processing_max: int = 10
+    final_lag_max: int = 200
+    headers_per_slot_max: int = 3
+    # Snowflake
+    sample_units: int = 20
+    force_sampling: bool = False
+    polls_max: int = 2
+    poll_interval_ms: int = 30
+    poll_idle_interval_ms: int = 480
+    poll_soft_ms: int = 200
+    poll_timeout_ms: int = 1_000
+    poll_failures_max: int = 3
+    queries_per_second_max: int = 50
+    # Simplex
+    round_timeout_ms: int = 2_000
+    timeout_doublings_max: int = 2
+    soft_wait_ms: int = 1_500
+    override_skips: int = 4
+    resend_ms: int = 500
+    rounds_ahead_max: int = 64
+    need_certs_ms: int = 100
+    # Missing blocks
+    fetch_retry_ms: int = 500
+    fetches_max: int = 64
+    fetch_attempts_max: int = 20
+    # Epochs whose boundary certificate a machine keeps to help peers that are behind.
+    boundaries_kept: int = 64
+
+    def __post_init__(self) -> None:
+        """Refuse a set of numbers that breaks a rule."""
+        broken = tuple(self.broken_rules())
+        if broken:
+            raise ValueError("; ".join(broken))
+
+    def broken_rules(self) -> Iterator[str]:
+        """Each rule that does not hold, as a sentence."""
+        rules = (
+            (self.skew_ms < self.slot_ms, "a clock may differ by less than a slot"),
+            (1 <= self.heartbeat_slots, "a heartbeat comes at the earliest each slot"),
+            (self.epoch_blocks >= 3, "an epoch has thirds: two make the seed, one settles it"),
+            (
+                self.processing_max < self.final_lag_max,
+                "the pipeline of soft blocks is shorter than the tolerated lag of finality",
+            ),
+            (self.polls_max >= 1, "at least one poll may be open"),
+            (
+                self.poll_interval_ms <= self.poll_soft_ms <= self.poll_timeout_ms,
+                "a poll starts, ends softly and times out in this order",
+            ),
+            (
+                self.poll_interval_ms <= self.poll_idle_interval_ms,
+                "fruitless polls come at most as often as fruitful ones",
+            ),
+            (self.soft_wait_ms < self.round_timeout_ms, "preference may decide before a skip does"),
+            (
+                self.resend_ms <= self.round_timeout_ms,
+                "lost votes are repeated before the round gives up",
+            ),
+            (self.override_skips >= 1, "own acceptance is respected at the first skip at least"),
+            (1 <= self.sample_units <= 256, "a sample has 1 to 256 units"),
+        )
+        yield from (sentence for holds, sentence in rules if not holds)
+        yield from (
+            f"{field.name} is not negative" for field in fields(self) if getattr(self, field.name) < 0
+        )
+
+    def epoch_of(self, height: int) -> int:
+        """The epoch of a block: blocks 1 to `epoch_blocks` are epoch 0, and so on."""
+        return (height - 1) // self.epoch_blocks if height > 0 else 0
+
+    def boundary(self, epoch: int) -> int:
+        """Height of the last block of an epoch."""
+        return (epoch + 1) * self.epoch_blocks
+
+    def is_boundary(self, height: int) -> bool:
+        """Whether the block at this height is the last of its epoch."""
+        return height > 0 and height % self.epoch_blocks == 0
+
+    def round_timeout(self, skips: int) -> int:
+        """Timeout of a round after `skips` skipped ones: doubles, up to a low cap."""
+        return self.round_timeout_ms << min(skips, self.timeout_doublings_max)
+
+
+DEVNET = Parameters()
+MAINNET = Parameters(
+    slot_ms=2_000, heartbeat_slots=10, epoch_blocks=1_800, final_lag_max=1_800,
+    poll_interval_ms=100, poll_idle_interval_ms=1_600, poll_soft_ms=500, poll_timeout_ms=2_000,
+    round_timeout_ms=4_000, timeout_doublings_max=3, soft_wait_ms=3_000, resend_ms=1_000,
+)  # fmt: skip

@@ -1,0 +1,112 @@
+"""What this validator may sign, given everything that it has ever signed.
+
+Always: whatever `after` lets through is never evidence against its signer. The shell keeps the
+state in a file of its own, and writes and fsyncs the new state before it signs. Signing the same
+content again is allowed (ed25519 signatures are deterministic).
+"""
+
+from dataclasses import replace
+
+from consensus.votes import (
+    Ballot,
+    Hash,
+    Kind,
+    Proposal,
+    ballot_payload,
+    proposal_payload,
+)
+from runtime.codec import U32, U64, Annotated, Bounded, Codec, codec, struct
+
+RECORDS_MAX = 65_536
+
+
+class SigningRefusedError(Exception):
+    """Signing this would contradict an earlier signature: the alarm of a copied or rolled back key."""
+
+
+@struct
+class HeaderRecord:
+    """A header: its slot and the hash of the bytes that its seal signs."""
+
+    slot: U64
+    payload_hash: Hash
+
+
+Record = HeaderRecord | Proposal | Ballot
+
+
+@struct
+class SignState:
+    """Newest header, and all votes above `floor` (epoch, round), below which nothing is signed."""
+
+    header: HeaderRecord
+    floor_epoch: U32
+    floor_round: U32
+    proposals: Annotated[tuple[Proposal, ...], Bounded(RECORDS_MAX)]
+    ballots: Annotated[tuple[Ballot, ...], Bounded(RECORDS_MAX)]
+
+
+SIGN_STATE: Codec[SignState] = codec(SignState)
+EMPTY = SignState(HeaderRecord(0, bytes(32)), 0, 0, (), ())
+
+
+def after(state: SignState, record: Record) -> SignState:
+    """The state after signing `record`; SigningRefusedError if that would contradict it."""
+    match record:
+        case HeaderRecord(slot, _):
+            if slot < state.header.slot or (slot == state.header.slot and record != state.header):
+                raise SigningRefusedError("a header of this or a later slot is signed")
+            return replace(state, header=record)
+        case Proposal(epoch, round_):
+            _require_above_floor(state, epoch, round_)
+            for one in state.proposals:
+                if (one.epoch, one.round) == (epoch, round_) and one != record:
+                    raise SigningRefusedError("another proposal of this round is signed")
+            if record in state.proposals:
+                return state
+            return replace(state, proposals=(*state.proposals, record))
+        case Ballot(kind, epoch, round_):
+            _require_above_floor(state, epoch, round_)
+            if record in state.ballots:
+                return state
+            for ballot in state.ballots:
+                if (ballot.epoch, ballot.round) == (epoch, round_):
+                    _require_compatible(kind, ballot.kind)
+            return replace(state, ballots=(*state.ballots, record))
+
+
+def raise_floor(state: SignState, epoch: int, round_: int) -> SignState:
+    """Forget votes at or below (epoch, round), which is final, and never sign there again."""
+    if (epoch, round_) <= (state.floor_epoch, state.floor_round):
+        return state
+    return replace(
+        state,
+        floor_epoch=epoch,
+        floor_round=round_,
+        proposals=tuple(one for one in state.proposals if (one.epoch, one.round) > (epoch, round_)),
+        ballots=tuple(one for one in state.ballots if (one.epoch, one.round) > (epoch, round_)),
+    )
+
+
+def record_payload(genesis: bytes, record: Proposal | Ballot) -> bytes:
+    """The bytes to sign for a vote. (A header's are its seal payload, which the shell builds.)"""
+    match record:
+        case Proposal():
+            return proposal_payload(genesis, record)
+        case Ballot():
+            return ballot_payload(genesis, record)
+
+
+def _require_above_floor(state: SignState, epoch: int, round_: int) -> None:
+    if (epoch, round_) <= (state.floor_epoch, state.floor_round):
+        raise SigningRefusedError("this round is final")
+
+
+def _require_compatible(kind: Kind, signed: Kind) -> None:
+    """Another ballot of the same round is signed: which kinds may still follow it?
+
+    A notarise ballot may be followed by one finalise or one skip, and by nothing else; a skip is
+    followed by nothing, so a node that gave up on a round takes no further part in it.
+    """
+    if signed != Kind.NOTARISE or kind == Kind.NOTARISE:
+        raise SigningRefusedError("a ballot of this round is signed that excludes this one")

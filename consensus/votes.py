@@ -1,0 +1,93 @@
+"""What validators sign: proposals and ballots of the finality gadget, and how they are signed.
+
+Always: a statement carries its epoch and round, and only statements of equal (epoch, round)
+compare. The signed bytes are domain-separated by kind and genesis hash.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from functools import lru_cache
+
+from runtime.codec import U32, Annotated, Codec, Fixed, codec, struct
+from runtime.signing import domain
+
+Hash = Annotated[bytes, Fixed(32)]
+Key = Annotated[bytes, Fixed(32)]
+Signature = Annotated[bytes, Fixed(64)]
+
+NO_BLOCK = bytes(32)
+
+# (public key, signed bytes, signature) -> whether the signature holds. The node passes the one
+# ed25519 rule of `runtime.crypto`; the simulator may pass a cheap stand-in.
+Verify = Callable[[bytes, bytes, bytes], bool]
+
+
+class Kind(IntEnum):
+    """The three ballots of a round."""
+
+    NOTARISE = 1
+    FINALISE = 2
+    SKIP = 3
+
+
+_LABELS = {Kind.NOTARISE: b"notarise", Kind.FINALISE: b"finalise", Kind.SKIP: b"skip"}
+
+
+@struct
+class Proposal:
+    """The leader of (epoch, round) proposes a block, building on the round `parent_round`."""
+
+    epoch: U32
+    round: U32
+    parent_round: U32
+    height: U32
+    block: Hash
+
+
+@struct
+class SignedProposal:
+    """A proposal with its leader's signature; the leader follows from epoch and round."""
+
+    proposal: Proposal
+    signature: Signature
+
+
+@struct
+class Ballot:
+    """What one vote says; a skip names no block."""
+
+    kind: Kind
+    epoch: U32
+    round: U32
+    height: U32
+    block: Hash
+
+
+@struct
+class SignedBallot:
+    """A ballot, the session key that cast it, and its signature."""
+
+    ballot: Ballot
+    voter: Key
+    signature: Signature
+
+
+_BALLOT: Codec[Ballot] = codec(Ballot)
+_PROPOSAL: Codec[Proposal] = codec(Proposal)
+
+
+def skip_ballot(epoch: int, round_: int) -> Ballot:
+    """The ballot that gives up on a round."""
+    return Ballot(Kind.SKIP, epoch, round_, 0, NO_BLOCK)
+
+
+@lru_cache(maxsize=4096)
+def ballot_payload(genesis: bytes, ballot: Ballot) -> bytes:
+    """The bytes that a voter signs."""
+    return domain(_LABELS[ballot.kind], genesis, _BALLOT.encode(ballot))
+
+
+@lru_cache(maxsize=1024)
+def proposal_payload(genesis: bytes, proposal: Proposal) -> bytes:
+    """The bytes that a leader signs."""
+    return domain(b"propose", genesis, _PROPOSAL.encode(proposal))
