@@ -1,0 +1,58 @@
+"""Draws: frozen answers, the properties of sampling without replacement, and that weights mean what they say."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.draw import roulette
+
+SEED = bytes(range(32))
+
+weight_lists = st.lists(st.integers(0, 2**100), max_size=40)
+
+
+def test_frozen_draw() -> None:
+    """Proposers and committees of past blocks depend on these positions."""
+    assert roulette(SEED, b"slot", [1, 2, 3, 4, 5, 6, 7, 8], 8) == [7, 6, 3, 5, 1, 2, 4, 0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "k", "expected"),
+    [([], 3, []), ([0, 0], 3, []), ([0, 7, 0], 3, [1]), ([5], 0, []), ([1], 1, [0])],
+)
+def test_small_cases(weights: list[int], k: int, expected: list[int]) -> None:
+    assert roulette(SEED, b"", weights, k) == expected
+
+
+@given(weights=weight_lists, k=st.integers(0, 50), seed=st.binary(max_size=40), label=st.binary(max_size=8))
+def test_positions_are_distinct_weighted_and_as_many_as_possible(
+    weights: list[int], k: int, seed: bytes, label: bytes
+) -> None:
+    before = list(weights)
+    drawn = roulette(seed, label, weights, k)
+    assert weights == before
+    assert len(drawn) == len(set(drawn)) == min(k, sum(weight > 0 for weight in weights))
+    assert all(weights[position] > 0 for position in drawn)
+    assert roulette(seed, label, weights, max(0, k - 1)) == drawn[: max(0, k - 1)]
+
+
+def test_seed_and_label_do_not_run_together() -> None:
+    weights = [1] * 1000
+    assert roulette(b"ab", b"c", weights, 5) != roulette(b"a", b"bc", weights, 5)
+
+
+def test_shares_follow_weights() -> None:
+    """20,000 draws: each count within 5 standard deviations of its expectation."""
+    weights = [1, 2, 3, 4, 0]
+    counts = Counter(roulette(i.to_bytes(4, "big"), b"", weights, 1)[0] for i in range(20_000))
+    for position, weight in enumerate(weights):
+        share = weight / 10
+        assert abs(counts[position] - 20_000 * share) <= 5 * (20_000 * share * (1 - share)) ** 0.5
+
+
+@pytest.mark.parametrize(("weights", "k"), [([1, -1], 1), ([1], -1)])
+def test_negative_numbers_are_refused(weights: list[int], k: int) -> None:
+    with pytest.raises(ValueError, match="negative"):
+        roulette(SEED, b"", weights, k)
