@@ -205,13 +205,22 @@ class Inspect:
     topic: str
 
 
+@dataclass(frozen=True, slots=True)
+class SubmitAttestation:
+    """Take this signed execution attestation for an author's next block, and gossip it -> its 32-byte id."""
+
+    kind: ClassVar[int] = 24
+    request_id: int
+    attestation: bytes
+
+
 ToRpc: TypeAlias = Hello | Snapshot | Reverse | Block | Status | ExtrinsicStatus | Result | Refused
-Request: TypeAlias = Submit | Prove | Pending | Peers | BlockAt | IdAt | CertificateAt | Inspect
+Request: TypeAlias = Submit | Prove | Pending | Peers | BlockAt | IdAt | CertificateAt | Inspect | SubmitAttestation
 Frame: TypeAlias = ToRpc | Request
 
 FRAMES: tuple[type[Frame], ...] = (
     Hello, Snapshot, Reverse, Block, Status, ExtrinsicStatus, Result, Refused,
-    Submit, Prove, Pending, Peers, BlockAt, IdAt, CertificateAt, Inspect,
+    Submit, Prove, Pending, Peers, BlockAt, IdAt, CertificateAt, Inspect, SubmitAttestation,
 )  # fmt: skip
 _NONE = type(None)
 _SHAPES: dict[str, tuple[type, ...]] = {

@@ -81,6 +81,10 @@ class FeedClient:
         """What the node says about itself: "consensus", "polls", "pool" or "network"."""
         return await self._ask(feed.Inspect(next(self._numbers), topic))
 
+    async def submit_attestation(self, attestation: bytes) -> bytes:
+        """Hand a signed attestation to the node -> its id."""
+        return cast("bytes", await self._ask(feed.SubmitAttestation(next(self._numbers), attestation)))
+
     async def close(self) -> None:
         """End the link."""
         self._task.cancel()

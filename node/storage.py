@@ -225,7 +225,7 @@ class Storage:
 
     def _get(self, key: bytes) -> bytes | None:
         try:
-            return cast("bytes | None", self._db.get(key, verify_checksums=True))
+            return self._db.get(key, verify_checksums=True)
         except plyvel.Error as error:
             raise _read_error(self.path, error) from error
 

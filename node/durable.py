@@ -1,0 +1,43 @@
+"""Small files that are on the disk, whole, when a function here returns, and that only their owner can read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from node.errors import BadInputError
+
+OWNER_ONLY = 0o600
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace the file at `path`: write aside, sync, rename, sync the folder.  A crash leaves the old file or the new one."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY)
+    try:
+        os.write(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_private(path: Path, limit_bytes: int) -> bytes:
+    """The bytes of a file that nobody else may read.  Raises `BadInputError` for anything else, `FileNotFoundError` for none."""
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        raise BadInputError(f"{path} is not a plain file: put the file itself there, not a link or a folder")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise BadInputError(f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):o}): run `chmod 600 {path}`")
+    if found.st_uid != os.geteuid():
+        raise BadInputError(f"{path} belongs to another user: run the node as that user, or make the file again")
+    if found.st_size > limit_bytes:
+        raise BadInputError(f"{path} has {found.st_size:,} bytes, at most {limit_bytes:,} make sense: it is another kind of file")
+    return path.read_bytes()
