@@ -37,8 +37,8 @@ static: ## the checks that run no test: format, lint, types, imports, determinis
 	@$(PY) -m ruff format --check --quiet .
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy
-	@$(dir $(PY))lint-imports --no-cache
-	@$(PY) scripts/check_determinism.py $(PURE)
+	@$(dir $(PY))lint-imports --no-cache --no-logo
+	@$(PY) -m scripts.check_determinism $(PURE)
 
 format: ## rewrite the sources as `make check` wants them
 	@$(PY) -m ruff format .

@@ -1,0 +1,1 @@
+"""Which chain this is: the one list of pallets, the parameters, the chain specification."""

@@ -1,0 +1,1 @@
+"""The market for GPU work, as pallets: devices, continuous inference, execution attestations."""

@@ -1,0 +1,144 @@
+"""Finds functions that can call themselves, directly or through others, over several files.
+
+Calls are matched by name: a function of the same file or one that it imports with `from ... import`, a method through
+`self`, `cls` or the class's name. Calls through other objects are not followed.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass
+class _Node:
+    """A function: where it stands, and the functions it calls."""
+
+    tree_index: int
+    definition: Function
+    name: str
+    calls: list[int] = field(default_factory=list)
+
+
+def recursive_functions(
+    trees: list[ast.Module], is_excused: Callable[[int, Function], bool]
+) -> Iterator[tuple[int, Function, str]]:
+    """Index of the tree, the function and a description, for each function that can reach itself.
+
+    An excused function ends every way that leads into it, so one excuse answers for a whole cycle.
+    """
+    nodes = _call_graph(trees)
+    for node in nodes:
+        if is_excused(node.tree_index, node.definition):
+            node.calls = []
+    for start, node in enumerate(nodes):
+        path = _path_back(nodes, start)
+        if path:
+            yield node.tree_index, node.definition, " -> ".join(nodes[index].name for index in [start, *path])
+
+
+def _path_back(nodes: list[_Node], start: int) -> list[int]:
+    """The shortest way from a function back to itself; empty when there is none."""
+    came_from: dict[int, int] = {}
+    frontier = [start]
+    while frontier:
+        reached = []
+        for current in frontier:
+            for callee in nodes[current].calls:
+                if callee not in came_from:
+                    came_from[callee] = current
+                    reached.append(callee)
+        frontier = reached
+        if start in came_from:
+            break
+    if start not in came_from:
+        return []
+    path = [start]
+    while came_from[path[0]] != start:
+        path.insert(0, came_from[path[0]])
+    return path
+
+
+def _call_graph(trees: list[ast.Module]) -> list[_Node]:
+    nodes: list[_Node] = []
+    local: dict[tuple[int, str], int] = {}  # (tree, qualified name) -> node
+    by_name: dict[str, list[int]] = {}  # top-level function -> nodes of that name in any tree
+    scopes: list[str] = []
+    for tree_index, tree in enumerate(trees):
+        for qualified, definition in _functions(tree):
+            local[tree_index, qualified] = len(nodes)
+            if "." not in qualified:
+                by_name.setdefault(qualified, []).append(len(nodes))
+            nodes.append(_Node(tree_index, definition, qualified))
+            scopes.append(qualified.rpartition(".")[0])
+    imported = [_imported_names(tree) for tree in trees]
+    for node, scope in zip(nodes, scopes, strict=True):
+        for call in _own_calls(node.definition):
+            name = _callee(call, scope)
+            found = _resolve(name, node, local)
+            if found is None and name in imported[node.tree_index]:
+                node.calls.extend(by_name.get(imported[node.tree_index][name], []))
+            elif found is not None:
+                node.calls.append(found)
+    return nodes
+
+
+def _resolve(name: str, node: _Node, local: dict[tuple[int, str], int]) -> int | None:
+    """The function of the same file that a name means inside a function: inner ones first."""
+    scope = node.name
+    while scope:
+        found = local.get((node.tree_index, f"{scope}.{name}"))
+        if found is not None:
+            return found
+        scope = scope.rpartition(".")[0]
+    return local.get((node.tree_index, name))
+
+
+def _callee(call: ast.Call, scope: str) -> str:
+    """The name that a call goes to, as far as its text tells; empty when it does not."""
+    match call.func:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+            return f"{scope}.{name}"
+        case ast.Attribute(value=ast.Name(id=owner), attr=name):
+            return f"{owner}.{name}"
+        case _:
+            return ""
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
+    """Every function of a file with its qualified name."""
+    pending: list[tuple[str, ast.AST]] = [("", tree)]
+    while pending:
+        prefix, parent = pending.pop()
+        for child in ast.iter_child_nodes(parent):
+            if isinstance(child, Function | ast.ClassDef):
+                qualified = f"{prefix}.{child.name}" if prefix else child.name
+                if isinstance(child, Function):
+                    yield qualified, child
+                pending.append((qualified, child))
+            else:
+                pending.append((prefix, child))
+
+
+def _own_calls(function: Function) -> Iterator[ast.Call]:
+    """The calls in a function's body, functions inside it left out."""
+    pending: list[ast.AST] = list(function.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            yield node
+        if not isinstance(node, Function):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _imported_names(tree: ast.Module) -> dict[str, str]:
+    """Name in this file -> name in the file it comes from."""
+    return {
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }

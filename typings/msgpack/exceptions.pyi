@@ -1,0 +1,16 @@
+from typing import Any
+
+class UnpackException(Exception): ...
+class BufferFull(UnpackException): ...
+class OutOfData(UnpackException): ...
+class FormatError(ValueError, UnpackException): ...
+class StackError(ValueError, UnpackException): ...
+
+class ExtraData(ValueError):
+    unpacked: Any
+    extra: bytes
+
+UnpackValueError = ValueError
+PackException = Exception
+PackValueError = ValueError
+PackOverflowError = OverflowError

@@ -1,0 +1,13 @@
+# The part of NVML's binding that this project reads.
+from typing import Any
+
+NVML_TEMPERATURE_GPU: int
+
+class NVMLError(Exception):
+    value: int
+
+class NVMLError_LibraryNotFound(NVMLError): ...
+class NVMLError_DriverNotLoaded(NVMLError): ...
+class NVMLError_NotSupported(NVMLError): ...
+
+def __getattr__(name: str) -> Any: ...

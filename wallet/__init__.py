@@ -1,0 +1,1 @@
+"""Keys, accounts, the RPC client and the `ogpu-wallet` command line."""
