@@ -144,10 +144,11 @@ class Storage:
         """The value under a storage key in the last final state."""
         return self._get(STATE + key)
 
-    def keys(self, prefix: bytes = b"") -> Iterator[bytes]:
-        """Storage keys of the last final state that begin with `prefix`, in order."""
-        for key, _ in self._range(STATE + prefix):
-            yield key[1:]
+    def keys(self, prefix: bytes = b"", start: bytes = b"") -> Iterator[bytes]:
+        """Storage keys of the last final state that begin with `prefix` and come after `start`, in order."""
+        for key, _ in self._range(STATE + prefix, STATE + start):
+            if key[1:] > start or not start:
+                yield key[1:]
 
     def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """The same with values."""
@@ -229,9 +230,9 @@ class Storage:
         except plyvel.Error as error:
             raise _read_error(self.path, error) from error
 
-    def _range(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def _range(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         try:
-            with self._db.iterator(start=prefix, stop=_after(prefix), verify_checksums=True) as found:
+            with self._db.iterator(start=max(prefix, start), stop=_after(prefix), verify_checksums=True) as found:
                 yield from found
         except plyvel.Error as error:
             raise _read_error(self.path, error) from error

@@ -35,6 +35,8 @@ def test_initialise_then_reopen(tmp_path: Path) -> None:
     assert (storage.head_height, storage.head_id) == (0, block(0).block_id)
     assert list(storage.items()) == [(b"a", b"0"), (b"ab", b"1"), (b"b", b"2")]
     assert list(storage.keys(b"a")) == [b"a", b"ab"]
+    assert list(storage.keys(b"a", b"a")) == [b"ab"]
+    assert list(storage.keys(b"", b"ab")) == [b"b"]
     assert storage.block(block(0).block_id) == block(0)
     assert storage.id_at(0) == block(0).block_id
     assert storage.id_at(1) is None

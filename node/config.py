@@ -1,0 +1,111 @@
+"""How one node is to run: what the command line says, checked and made whole, and where its files lie.
+
+What always holds: a `Config` that exists can be started, as far as that can be known without touching network or database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from node.errors import BadInputError
+
+DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT = 30333, 9944, 9615
+NAME_LENGTH_MAX = 64
+BOOTNODES_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The files of one chain under a base path, laid out as Substrate lays them out."""
+
+    base: Path
+    chain_id: str
+
+    @property
+    def chain(self) -> Path:
+        """Everything that belongs to this chain."""
+        return self.base / "chains" / self.chain_id
+
+    @property
+    def database(self) -> Path:
+        """LevelDB."""
+        return self.chain / "db"
+
+    @property
+    def keystore(self) -> Path:
+        """Session and VRF keys."""
+        return self.chain / "keystore"
+
+    @property
+    def node_key(self) -> Path:
+        """The key that names this node on the network."""
+        return self.chain / "network" / "secret_ed25519"
+
+    @property
+    def sign_state(self) -> Path:
+        """What this validator has signed; never inside the database."""
+        return self.chain / "sign-state"
+
+    @property
+    def preference(self) -> Path:
+        """The preferred tip, written without sync."""
+        return self.chain / "preference"
+
+    @property
+    def rpc_socket(self) -> Path:
+        """Where the RPC process finds the node."""
+        return self.chain / "rpc.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class RpcConfig:
+    """What the RPC process is started with."""
+
+    port: int = DEFAULT_RPC_PORT
+    external: bool = False
+    methods: str = "auto"
+    cors: str | None = None
+    connections_max: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One node."""
+
+    chain: str
+    base_path: Path
+    name: str
+    is_validator: bool = False
+    dev_account: str | None = None
+    bootnodes: tuple[str, ...] = ()
+    node_key: bytes | None = None
+    listen_host: str = "0.0.0.0"  # noqa: S104  # peers are meant to reach it
+    port: int = DEFAULT_PORT
+    rpc: RpcConfig | None = RpcConfig()
+    prometheus_port: int | None = DEFAULT_PROMETHEUS_PORT
+    prometheus_external: bool = False
+    sample_units: int | None = None
+    log: str = "info"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        if not 1 <= len(self.name) <= NAME_LENGTH_MAX or not self.name.isprintable():
+            raise BadInputError(f"--name must be 1 to {NAME_LENGTH_MAX} printable characters")
+        if len(self.bootnodes) > BOOTNODES_MAX:
+            raise BadInputError(f"at most {BOOTNODES_MAX} --bootnodes make sense: leave some out")
+        if self.node_key is not None and len(self.node_key) != 32:
+            raise BadInputError("--node-key is 32 bytes in hex: make one with `ogpu-node key generate-node-key`")
+        if self.rpc and self.rpc.external and self.is_validator and self.rpc.methods != "unsafe":
+            raise BadInputError(
+                "--rpc-external on a validator exposes its RPC to everyone: serve RPC from a full node, "
+                "or say --rpc-methods unsafe if that is really meant"
+            )
+        ports = [port for port in (self.port, self.rpc.port if self.rpc else 0, self.prometheus_port or 0) if port]
+        if len(set(ports)) != len(ports):
+            raise BadInputError(f"ports {', '.join(map(str, ports))}: give each service its own")
+
+
+def default_base_path() -> Path:
+    """Where a node keeps its files unless --base-path says otherwise."""
+    return Path.home() / ".local" / "share" / "ogpu-node"
