@@ -1,54 +1,44 @@
-"""States above the last final one, as immutable diffs.
+"""A block's state as what it changed, over its parent's state.
 
-What always holds: a `Layer` never changes, so many may lie over one base, and dropping one is free.  It holds every change since
-the base, its ancestors' included, so that a read costs one look-up however long the chain above the final block is.
+Layers are immutable and shared: two children of one block lie over the same layer, and dropping a block drops its
+layer and nothing else. Below the lowest one lies the state of a final block.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import cached_property
 
-from runtime.state import Reader
+from runtime.state import Changes, Reader
 
 
 class Layer:
-    """A `runtime.state.Reader`: `base` with `changes` over it."""
+    """A `runtime.state.Reader`: `changes` over `parent`."""
 
-    __slots__ = ("_base", "_changes", "_sorted")
-
-    def __init__(self, base: Reader, changes: Mapping[bytes, bytes | None] | None = None) -> None:
-        """Lie over `base`; `changes` must not change afterwards."""
-        self._base = base
-        self._changes: Mapping[bytes, bytes | None] = {} if changes is None else changes
-        self._sorted: list[bytes] | None = None
-
-    def over(self, changes: Mapping[bytes, bytes | None]) -> Layer:
-        """The state after `changes` to this one."""
-        return Layer(self._base, {**self._changes, **changes})
+    def __init__(self, parent: Reader, changes: Changes) -> None:
+        """Neither may change from now on."""
+        self.parent = parent
+        self.changes = changes
 
     def get(self, key: bytes, /) -> bytes | None:
         """The value under `key`."""
-        if key in self._changes:
-            return self._changes[key]
-        return self._base.get(key)
+        if key in self.changes:
+            return self.changes[key]
+        return self.parent.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """The keys that begin with `prefix` and come after `start`, ascending."""
-        if self._sorted is None:
-            self._sorted = sorted(self._changes)
-        mine = self._sorted
-        position = bisect_left(mine, prefix)
-        if start:
-            position = max(position, bisect_right(mine, start))
-        for key in self._base.keys(prefix, start):
-            while position < len(mine) and mine[position] < key:
-                if mine[position].startswith(prefix) and self._changes[mine[position]] is not None:
-                    yield mine[position]
+        own = [key for key in self._sorted if key > start and key.startswith(prefix)]
+        added = [key for key in own if self.changes[key] is not None]
+        position = 0
+        for key in self.parent.keys(prefix, start):
+            while position < len(added) and added[position] < key:
+                yield added[position]
                 position += 1
-            if key not in self._changes:
+            if key not in self.changes:
                 yield key
-        while position < len(mine) and mine[position].startswith(prefix):
-            if self._changes[mine[position]] is not None:
-                yield mine[position]
-            position += 1
+        yield from added[position:]
+
+    @cached_property
+    def _sorted(self) -> list[bytes]:
+        return sorted(self.changes)
