@@ -1,0 +1,70 @@
+"""Who races: owners drawn by the bond of their free slots, one slot each.
+
+Always: the draw is a function of the beacon, the unit and the candidates; two slots of one owner
+never race for one unit; splitting a bond over several accounts changes no owner's expected work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runtime.draw import roulette
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A free, bonded slot that offers the unit's service."""
+
+    device: bytes
+    owner: bytes
+    bond: int
+    free_bond: int
+    """The part of the bond that secures no other unit."""
+    ask: int
+    """The lowest price its owner works for."""
+    key_since: int
+    """The block since which the owner can open sealed inputs."""
+    changed_at: int
+    """The last block in which the slot joined, resumed or changed its ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a unit asks of a slot."""
+
+    price: int
+    collateral: int
+    sealed_at: int
+    recorded_at: int
+    excluded: tuple[bytes, ...]
+    """Owners who may not race: the customer and those who declined."""
+
+
+def is_eligible(candidate: Candidate, wanted: Wanted) -> bool:
+    """Whether the slot may race: priced right, secured, able to read, and not steered."""
+    return (
+        candidate.ask <= wanted.price
+        and candidate.free_bond >= wanted.collateral
+        and candidate.key_since <= wanted.sealed_at
+        and candidate.changed_at <= wanted.recorded_at
+        and candidate.owner not in wanted.excluded
+    )
+
+
+def draw_racers(
+    candidates: Sequence[Candidate], wanted: Wanted, racers: int, *, seed: bytes, label: bytes
+) -> list[Candidate]:
+    """Exactly `racers` slots of distinct owners in draw order, or none if there are too few.
+
+    An owner is drawn by the sum of its eligible bonds, then races with its first slot by id: the
+    same chances as drawing single slots and striking out their owners' others.
+    """
+    owned: dict[bytes, list[Candidate]] = {}
+    for candidate in sorted(candidates, key=lambda one: one.device):
+        if is_eligible(candidate, wanted):
+            owned.setdefault(candidate.owner, []).append(candidate)
+    if len(owned) < racers:
+        return []
+    owners = sorted(owned)
+    weights = [sum(slot.bond for slot in owned[owner]) for owner in owners]
+    drawn = roulette(seed, label, weights, racers)
+    return [owned[owners[place]][0] for place in drawn] if len(drawn) == racers else []

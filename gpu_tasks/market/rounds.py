@@ -1,0 +1,99 @@
+"""A commit-reveal round: when a drawn group may commit and when it may reveal.
+
+Racers of a unit and members of a committee pass through the same round, with other windows:
+
+    drawn -> (the draw is final: the lease runs) -> closed -> (the close is final: reveals) -> over
+
+Always: heights only grow from left to right; a commit is never open once reveals are; the round
+reads finality through `final_height`, the newest `final_ref` on the ancestry, and nothing else.
+Heights are block numbers; 0 means "not yet".
+"""
+
+from dataclasses import replace
+
+from runtime.codec import struct
+from runtime.types import BlockNumber
+
+
+@struct
+class Windows:
+    """How long each part of a round lasts, in blocks."""
+
+    lease: BlockNumber
+    """Blocks to commit in, counted from the block whose `final_ref` covers the draw."""
+    close: BlockNumber
+    """Commits close at the latest this many blocks after the first one."""
+    reveal: BlockNumber
+    """Blocks to reveal in, counted from the block whose `final_ref` covers the close."""
+
+
+@struct
+class Round:
+    """How far one round has come."""
+
+    drawn_at: BlockNumber
+    leased_from: BlockNumber = 0
+    """The first block whose `final_ref` covered the draw."""
+    first_commit: BlockNumber = 0
+    closed_at: BlockNumber = 0
+    """The last block in which a commit counted."""
+    reveals_from: BlockNumber = 0
+    """The first block whose `final_ref` covered the close."""
+
+
+def commit_deadline(current: Round, windows: Windows) -> int | None:
+    """The last block in which a commit counts; None while neither clock runs."""
+    ends = []
+    if current.leased_from:
+        ends.append(current.leased_from + windows.lease)
+    if current.first_commit:
+        ends.append(current.first_commit + windows.close)
+    return min(ends, default=None)
+
+
+def is_lease_over(current: Round, windows: Windows) -> bool:
+    """Whether a closed round ran its whole lease: who has not committed then had the time to."""
+    return bool(current.leased_from) and current.closed_at >= current.leased_from + windows.lease
+
+
+def reveal_deadline(current: Round, windows: Windows) -> int | None:
+    """The last block in which a reveal counts; None before reveals are admissible."""
+    return current.reveals_from + windows.reveal if current.reveals_from else None
+
+
+def can_commit(current: Round, windows: Windows, height: int) -> bool:
+    """Whether block `height` may hold a commit: after the draw's block, before the close."""
+    deadline = commit_deadline(current, windows)
+    if current.closed_at or height <= current.drawn_at:
+        return False
+    return deadline is None or height <= deadline
+
+
+def can_reveal(current: Round, windows: Windows, height: int) -> bool:
+    """Whether block `height` may hold a reveal."""
+    deadline = reveal_deadline(current, windows)
+    return deadline is not None and height <= deadline
+
+
+def advanced(current: Round, windows: Windows, height: int, final_height: int) -> Round:
+    """The round as block `height` finds it before its extrinsics, given its newest final height."""
+    if not current.leased_from and final_height >= current.drawn_at:
+        current = replace(current, leased_from=height)
+    deadline = commit_deadline(current, windows)
+    if not current.closed_at and deadline is not None and height > deadline:
+        current = replace(current, closed_at=deadline)
+    if current.closed_at and not current.reveals_from and final_height >= current.closed_at:
+        current = replace(current, reveals_from=height)
+    return current
+
+
+def committed(current: Round, height: int, *, is_last: bool) -> Round:
+    """The round after a commit in block `height`; `is_last` if nobody else is left to commit."""
+    first = current.first_commit or height
+    return replace(current, first_commit=first, closed_at=height if is_last else 0)
+
+
+def is_over(current: Round, windows: Windows, height: int) -> bool:
+    """Whether the reveal window has passed."""
+    deadline = reveal_deadline(current, windows)
+    return deadline is not None and height > deadline

@@ -1,0 +1,67 @@
+"""Draws: distinct owners, only eligible slots, no gain from splitting a bond."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.market.draws import Candidate, Wanted, draw_racers
+
+WANTED = Wanted(price=100, collateral=25, sealed_at=50, recorded_at=60, excluded=())
+
+
+def slot(number: int, owner: int, bond: int = 100) -> Candidate:
+    return Candidate(
+        device=number.to_bytes(32, "big"),
+        owner=bytes([owner]) * 32,
+        bond=bond,
+        free_bond=bond,
+        ask=10,
+        key_since=1,
+        changed_at=1,
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"ask": 101}, {"free_bond": 24}, {"key_since": 51}, {"changed_at": 61}],
+)
+def test_who_may_not_race(changes: dict[str, int]) -> None:
+    good, bad = slot(1, 1), replace(slot(2, 2), **changes)
+    assert draw_racers([good, bad], WANTED, 1, seed=b"s", label=b"u") == [good]
+    assert draw_racers([good, bad], WANTED, 2, seed=b"s", label=b"u") == []
+
+
+def test_the_customer_and_who_declined_are_excluded() -> None:
+    wanted = replace(WANTED, excluded=(slot(1, 1).owner,))
+    assert draw_racers([slot(1, 1)], wanted, 1, seed=b"s", label=b"u") == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(25, 10**9)), max_size=20),
+    st.integers(1, 8),
+    st.binary(max_size=32),
+    st.randoms(),
+)
+def test_owners_are_distinct_and_order_does_not_matter(
+    made: list[tuple[int, int]], racers: int, seed: bytes, chance: object
+) -> None:
+    slots = [slot(number, owner, bond) for number, (owner, bond) in enumerate(made)]
+    drawn = draw_racers(slots, WANTED, racers, seed=seed, label=b"u")
+    owners = {one.owner for one in drawn}
+    assert len(owners) == len(drawn) == (racers if len({owner for owner, _ in made}) >= racers else 0)
+    chance.shuffle(slots)  # type: ignore[attr-defined]
+    assert draw_racers(slots, WANTED, racers, seed=seed, label=b"u") == drawn
+
+
+def test_splitting_a_bond_gains_nothing() -> None:
+    whole = [slot(1, 1, 400), slot(2, 2, 400)]
+    split = [slot(1, 1, 400), *(slot(2 + part, 2 + part, 100) for part in range(4))]
+    wins = [0, 0]
+    rounds = 4_000
+    for number in range(rounds):
+        seed = number.to_bytes(4, "big")
+        wins[0] += draw_racers(whole, WANTED, 1, seed=seed, label=b"u")[0].owner != whole[0].owner
+        wins[1] += draw_racers(split, WANTED, 1, seed=seed, label=b"u")[0].owner != whole[0].owner
+    assert abs(wins[0] - wins[1]) < rounds // 20

@@ -1,0 +1,96 @@
+"""A round opens and closes by heights and finality, never twice and never backwards."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.market.rounds import (
+    Round,
+    Windows,
+    advanced,
+    can_commit,
+    can_reveal,
+    commit_deadline,
+    committed,
+    is_lease_over,
+    is_over,
+    reveal_deadline,
+)
+
+WINDOWS = Windows(lease=30, close=10, reveal=12)
+
+
+@pytest.mark.parametrize(
+    ("state", "deadline"),
+    [
+        (Round(5), None),
+        (Round(5, leased_from=7), 37),
+        (Round(5, first_commit=9), 19),
+        (Round(5, leased_from=7, first_commit=9), 19),
+        (Round(5, leased_from=7, first_commit=35), 37),
+    ],
+)
+def test_commits_close_at_the_earlier_of_lease_and_first_commit(state: Round, deadline: int | None) -> None:
+    assert commit_deadline(state, WINDOWS) == deadline
+
+
+def test_a_round_step_by_step() -> None:
+    state = Round(drawn_at=5)
+    assert not can_commit(state, WINDOWS, 5)
+    assert can_commit(state, WINDOWS, 6), "racers may be fast; the lease has not begun"
+    state = advanced(state, WINDOWS, 7, 4)
+    assert state.leased_from == 0, "the draw is not final"
+    state = advanced(state, WINDOWS, 8, 5)
+    assert state.leased_from == 8
+    state = committed(state, 9, is_last=False)
+    assert (state.first_commit, state.closed_at) == (9, 0)
+    state = advanced(state, WINDOWS, 19, 17)
+    assert can_commit(state, WINDOWS, 19)
+    assert state.closed_at == 0
+    state = advanced(state, WINDOWS, 20, 18)
+    assert state.closed_at == 19
+    assert not can_commit(state, WINDOWS, 20)
+    assert not is_lease_over(state, WINDOWS), "who did not commit was shut out, it did not miss"
+    assert not can_reveal(state, WINDOWS, 20), "the close is not final"
+    state = advanced(state, WINDOWS, 21, 19)
+    assert reveal_deadline(state, WINDOWS) == 33
+    assert can_reveal(state, WINDOWS, 33)
+    assert not is_over(state, WINDOWS, 33)
+    assert is_over(state, WINDOWS, 34)
+    assert not can_reveal(state, WINDOWS, 34)
+
+
+def test_the_last_commit_closes_at_once() -> None:
+    state = committed(Round(5, leased_from=8, first_commit=9), 11, is_last=True)
+    assert state.closed_at == 11
+    assert not can_commit(state, WINDOWS, 11)
+
+
+def test_a_lease_that_runs_out() -> None:
+    state = advanced(Round(5, leased_from=8), WINDOWS, 39, 37)
+    assert state.closed_at == 38
+    assert is_lease_over(state, WINDOWS)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=80),
+    st.tuples(st.integers(1, 20), st.integers(1, 20), st.integers(1, 20)),
+)
+def test_heights_only_grow(steps: list[tuple[int, bool, bool]], sizes: tuple[int, int, int]) -> None:
+    windows = Windows(*sizes)
+    state, final = Round(drawn_at=3), 0
+    for height, (progress, wants_commit, is_last) in enumerate(steps, start=4):
+        before = state
+        final = min(final + progress, height - 1)
+        state = advanced(state, windows, height, final)
+        assert advanced(state, windows, height, final) == state
+        if wants_commit and can_commit(state, windows, height):
+            assert not can_reveal(state, windows, height)
+            state = committed(state, height, is_last=is_last)
+        if can_reveal(state, windows, height):
+            assert final >= state.closed_at > state.drawn_at
+        fields = ("leased_from", "first_commit", "closed_at", "reveals_from")
+        assert all(getattr(before, name) in (0, getattr(state, name)) for name in fields)
+        assert replace(state, drawn_at=3) == state
