@@ -1,0 +1,130 @@
+"""Who may take an inbound slot: caps per address and per network, on handshakes, and room kept for validators.
+
+Pure: addresses and the time are inputs. What always holds: every admitted ticket is counted until `release`, once;
+the memory of addresses is bounded; half of the slots can be had by proven validators only.
+"""
+
+import ipaddress
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from node.p2p.meter import TokenBucket
+
+MAX_REMEMBERED_ADDRESSES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionLimits:
+    """`groups` are (IPv4 prefix, IPv6 prefix, connections allowed in one network of that size)."""
+
+    max_inbound: int = 64
+    reserved_for_validators: int = 32
+    max_handshakes: int = 64
+    max_handshakes_per_address: int = 8
+    connects_per_second: float = 2.0
+    connect_burst: int = 16
+    groups: tuple[tuple[int, int, int], ...] = ((32, 128, 4), (24, 48, 8), (16, 32, 16))
+
+    @staticmethod
+    def devnet() -> "AdmissionLimits":
+        """Many nodes on one machine: address and network caps are as wide as the total."""
+        return AdmissionLimits(
+            max_inbound=256,
+            reserved_for_validators=0,
+            max_handshakes=128,
+            max_handshakes_per_address=64,
+            connects_per_second=500.0,
+            connect_burst=1000,
+            groups=((32, 128, 256),),
+        )
+
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """One admitted connection."""
+
+    address: str
+    keys: tuple[tuple[int, str], ...]
+    in_handshake: bool = True
+    is_validator: bool = False
+
+
+class Admission:
+    """Counts inbound connections."""
+
+    def __init__(self, limits: AdmissionLimits) -> None:
+        self._limits = limits
+        self._tickets: set[Ticket] = set()
+        self._in_group: Counter[tuple[int, str]] = Counter()
+        self._handshakes: Counter[str] = Counter()
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def admit(self, address: str, now: float) -> Ticket | None:
+        """A ticket for a socket just accepted from `address`, or None when it must be closed at once."""
+        limits = self._limits
+        keys = self._group_keys(address)
+        if len(self._tickets) >= limits.max_inbound + limits.max_handshakes:
+            return None
+        if sum(self._handshakes.values()) >= limits.max_handshakes:
+            return None
+        if self._handshakes[address] >= limits.max_handshakes_per_address:
+            return None
+        if any(self._in_group[key] >= cap for key, (_, _, cap) in zip(keys, limits.groups, strict=True)):
+            return None
+        if not self._may_connect(address, now):
+            return None
+        ticket = Ticket(address, keys)
+        self._tickets.add(ticket)
+        self._handshakes[address] += 1
+        self._in_group.update(keys)
+        return ticket
+
+    def establish(self, ticket: Ticket, *, is_validator: bool) -> bool:
+        """The handshake is over. False when no slot is left for such a peer; the ticket is still to be released."""
+        self._end_handshake(ticket)
+        ticket.is_validator = is_validator
+        others = [other for other in self._tickets if other is not ticket and not other.in_handshake]
+        if len(others) >= self._limits.max_inbound:
+            return False
+        unproven = sum(not other.is_validator for other in others)
+        return is_validator or unproven < self._limits.max_inbound - self._limits.reserved_for_validators
+
+    def release(self, ticket: Ticket) -> None:
+        """The connection is closed. Harmless when repeated."""
+        if ticket not in self._tickets:
+            return
+        self._end_handshake(ticket)
+        self._tickets.remove(ticket)
+        self._in_group.subtract(ticket.keys)
+        self._in_group = +self._in_group
+
+    def _end_handshake(self, ticket: Ticket) -> None:
+        if ticket.in_handshake:
+            ticket.in_handshake = False
+            self._handshakes[ticket.address] -= 1
+            self._handshakes = +self._handshakes
+
+    def _may_connect(self, address: str, now: float) -> bool:
+        """A handshake costs milliseconds of CPU, so an address gets only so many a second."""
+        bucket = self._buckets.pop(address, None)
+        if bucket is None:
+            bucket = TokenBucket(self._limits.connects_per_second, self._limits.connect_burst, now)
+        self._buckets[address] = bucket
+        if len(self._buckets) > MAX_REMEMBERED_ADDRESSES:
+            self._buckets.popitem(last=False)
+        if bucket.available(now) < 1:
+            return False
+        bucket.spend(1, now)
+        return True
+
+    def _group_keys(self, address: str) -> tuple[tuple[int, str], ...]:
+        """The networks that `address` lies in, one per configured prefix."""
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+            parsed = parsed.ipv4_mapped
+        prefixes = [v4 if parsed.version == 4 else v6 for v4, v6, _ in self._limits.groups]
+        return tuple((prefix, str(ipaddress.ip_network((parsed, prefix), strict=False))) for prefix in prefixes)

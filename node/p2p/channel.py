@@ -1,0 +1,143 @@
+"""A TCP connection as bytes, then as encrypted records.
+
+What always holds: bytes read before the peer has proved who it is are bounded; the end of the connection, from either
+side and for whatever reason, is one exception, `ChannelClosed`; at most one Noise record is held in memory beyond what
+the caller asked for. Reads go through one 64 KiB buffer (the library reads a 2-byte length and a body in two system
+calls each), and one write carries the whole of what the caller gives.
+"""
+
+from typing import Final, Protocol
+
+import trio
+from libp2p.io.abc import ReadWriteCloser
+
+READ_BYTES: Final = 64 * 1024
+MAX_RECORD_PLAINTEXT_BYTES: Final = 65_535 - 16
+"""Noise: a record is at most 65,535 bytes, 16 of them the tag."""
+_RECORD_LENGTH_BYTES: Final = 2
+
+
+class ChannelClosed(Exception):
+    """The connection has ended."""
+
+
+class Cipher(Protocol):
+    """What Noise leaves behind after its handshake: a stateful pair of encrypt and decrypt."""
+
+    def encrypt(self, data: bytes) -> bytes:
+        """One record's ciphertext."""
+
+    def decrypt(self, data: bytes) -> bytes:
+        """One record's plaintext; raises when it was tampered with."""
+
+
+class BufferedTcp(ReadWriteCloser):
+    """A socket stream with a read buffer and a cap on what may be read before `lift_cap`."""
+
+    def __init__(self, stream: trio.SocketStream, cap_bytes: int) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+        self._cap_bytes: int | None = cap_bytes
+        self._write_lock = trio.Lock()
+
+    def lift_cap(self) -> None:
+        """The peer is known now; its rate is limited elsewhere."""
+        self._cap_bytes = None
+
+    def unread(self, data: bytes) -> None:
+        """Put back what was read too far."""
+        self._buffer[:0] = data
+
+    async def exactly(self, size: int) -> bytes:
+        """The next `size` bytes. Raises `ChannelClosed`."""
+        while len(self._buffer) < size:
+            await self._fill()
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    async def some(self) -> bytes:
+        """Whatever comes next, at least one byte. Raises `ChannelClosed`."""
+        if not self._buffer:
+            await self._fill()
+        taken = bytes(self._buffer)
+        self._buffer.clear()
+        return taken
+
+    async def _fill(self) -> None:
+        try:
+            data = await self._stream.receive_some(READ_BYTES)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ChannelClosed("connection lost") from error
+        if not data:
+            raise ChannelClosed("connection closed by peer")
+        if self._cap_bytes is not None:
+            self._cap_bytes -= len(data)
+            if self._cap_bytes < 0:
+                raise ChannelClosed("peer sent too much before it proved who it is")
+        self._buffer += data
+
+    async def read(self, n: int | None = None) -> bytes:
+        """For py-libp2p's handshake: up to `n` bytes."""
+        if n is None:
+            return await self.some()
+        return await self.exactly(n) if n else b""
+
+    async def write(self, data: bytes) -> None:
+        """All of `data`, in one piece. Raises `ChannelClosed`."""
+        async with self._write_lock:
+            try:
+                await self._stream.send_all(data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                raise ChannelClosed("connection lost") from error
+
+    async def close(self) -> None:
+        """Close the socket; harmless when it is closed already."""
+        await trio.aclose_forcefully(self._stream)
+
+    def get_remote_address(self) -> tuple[str, int] | None:
+        """Address and port of the peer, as py-libp2p asks for them."""
+        try:
+            address = self._stream.socket.getpeername()
+        except OSError:
+            return None
+        return str(address[0]), int(address[1])
+
+
+class SecureChannel:
+    """Noise records over TCP."""
+
+    def __init__(self, tcp: BufferedTcp, cipher: Cipher) -> None:
+        self._tcp = tcp
+        self._cipher = cipher
+        self._lock = trio.Lock()
+        self._unread = b""
+
+    def unread(self, data: bytes) -> None:
+        """Put back what was read too far."""
+        self._unread = data + self._unread
+
+    async def some(self) -> bytes:
+        """The plaintext of the next record. Raises `ChannelClosed`, also for a record that does not authenticate."""
+        if self._unread:
+            data, self._unread = self._unread, b""
+            return data
+        length = int.from_bytes(await self._tcp.exactly(_RECORD_LENGTH_BYTES), "big")
+        record = await self._tcp.exactly(length)
+        try:
+            return self._cipher.decrypt(record)
+        except Exception as error:  # noqa: BLE001 - the noise library raises whatever its back end raises
+            raise ChannelClosed("record does not authenticate") from error
+
+    async def write(self, data: bytes) -> None:
+        """`data` in as few records as possible and one system call. Raises `ChannelClosed`."""
+        async with self._lock:
+            records = bytearray()
+            for start in range(0, len(data), MAX_RECORD_PLAINTEXT_BYTES):
+                record = self._cipher.encrypt(data[start : start + MAX_RECORD_PLAINTEXT_BYTES])
+                records += len(record).to_bytes(_RECORD_LENGTH_BYTES, "big") + record
+            await self._tcp.write(bytes(records))
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._tcp.close()

@@ -1,0 +1,196 @@
+"""One connection to one peer: TCP, Noise, yamux, and the one long-lived stream that frames travel on.
+
+What always holds: nothing is read from the socket but by `receive`, so a caller that stops calling it pushes back on the
+peer through TCP; memory for what the peer sends is bounded by one frame, one record and `yamux.MAX_STREAMS` negotiations;
+streams for other protocols are answered "na" and never reach any code of ours. Every way in which a connection ends is
+`ChannelClosed`, `FrameError` or `YamuxError`.
+"""
+
+from collections import deque
+from typing import Final
+
+import trio
+
+from node.p2p import yamux
+from node.p2p.channel import BufferedTcp, ChannelClosed, SecureChannel
+from node.p2p.frames import FrameReader
+from node.p2p.hardening import NOISE, NoiseUpgrade
+from node.p2p.identity import PeerId
+from node.p2p.multistream import Initiator, MultistreamError, Responder
+
+HANDSHAKE_CAP_BYTES: Final = 16 * 1024
+"""What a stranger may send before Noise has authenticated it; an honest handshake takes about 500 bytes."""
+WINDOW_TIMEOUT_SECONDS: Final = 10.0
+"""A peer that takes nothing in for so long is treated as gone."""
+
+
+class ProtocolRefused(Exception):
+    """The peer does not speak our protocol: another chain, or another version."""
+
+
+class Connection:
+    """An encrypted connection with an authenticated peer and its stream of frames."""
+
+    def __init__(self, channel: SecureChannel, peer_id: PeerId, protocol: str, *, initiator: bool) -> None:
+        self.peer_id = peer_id
+        self.initiator = initiator
+        self._channel = channel
+        self._protocol = protocol
+        self._session = yamux.YamuxSession(initiator=initiator)
+        self._frames = FrameReader()
+        self._bodies: deque[bytes] = deque()
+        self._negotiations: dict[int, Responder | Initiator] = {}
+        self._stream: int | None = None
+        self._replies = bytearray()
+        self._window_opened = trio.Event()
+        self.received_bytes = 0
+        self.mid_frame = False
+
+    async def establish(self) -> None:
+        """Agree on the stream. Raises `ProtocolRefused`, and what ends a connection."""
+        if self.initiator:
+            self._negotiate(self._session.open(), Initiator(self._protocol))
+        while self._stream is None:
+            await self._pump()
+
+    async def receive(self) -> list[bytes]:
+        """The next frame bodies, at least one."""
+        while not self._bodies:
+            await self._pump()
+        bodies = list(self._bodies)
+        self._bodies.clear()
+        return bodies
+
+    async def send(self, data: bytes) -> None:
+        """Write an encoded frame, waiting for the peer's window where it must. `mid_frame` stays true when it is cut off."""
+        if self._stream is None:
+            raise ChannelClosed("no stream")
+        self.mid_frame = True
+        view = memoryview(data)
+        while view:
+            batch = bytearray()
+            opened = self._window_opened
+            while view:
+                frame, size = self._session.data_frame(self._stream, view)
+                if not size:
+                    break
+                batch += frame
+                view = view[size:]
+            if batch:
+                await self._channel.write(bytes(batch))
+            else:
+                await self._wait_for_window(opened)
+        self.mid_frame = False
+
+    async def _wait_for_window(self, opened: trio.Event) -> None:
+        with trio.move_on_after(WINDOW_TIMEOUT_SECONDS) as scope:
+            await opened.wait()
+        if scope.cancelled_caught:
+            raise ChannelClosed("peer takes nothing in")
+
+    async def close(self) -> None:
+        """Close the socket. What the peer still had to read of ours may be lost."""
+        await self._channel.close()
+
+    async def _pump(self) -> None:
+        """Write what waits, read one record, act on it."""
+        await self._flush()
+        data = await self._channel.some()
+        self.received_bytes += len(data)
+        for event in self._session.feed(data):
+            self._on_event(event)
+        await self._flush()
+
+    async def _flush(self) -> None:
+        if self._session.has_outgoing or self._replies:
+            waiting = self._session.take_outgoing() + bytes(self._replies)
+            self._replies.clear()
+            await self._channel.write(waiting)
+
+    def _on_event(self, event: yamux.Event) -> None:
+        match event:
+            case yamux.StreamData(stream, data):
+                self._on_data(stream, data)
+            case yamux.WindowOpened(stream):
+                if stream == self._stream:
+                    self._window_opened.set()
+                    self._window_opened = trio.Event()
+            case yamux.StreamOpened(stream):
+                protocols = () if self.initiator else (self._protocol,)
+                self._negotiate(stream, Responder(protocols))
+            case yamux.StreamClosed(stream):
+                self._negotiations.pop(stream, None)
+                if stream == self._stream or (self.initiator and self._stream is None):
+                    raise ChannelClosed("stream closed by peer")
+            case yamux.PeerLeft():
+                raise ChannelClosed("peer goes away")
+
+    def _on_data(self, stream: int, data: bytes) -> None:
+        if stream == self._stream:
+            self._bodies.extend(self._frames.feed(data))
+        elif stream in self._negotiations:
+            self._on_negotiation(stream, data)
+        self._session.consume(stream, len(data))
+
+    def _negotiate(self, stream: int, side: Responder | Initiator) -> None:
+        self._negotiations[stream] = side
+        self._reply(stream, side.opening)
+
+    def _on_negotiation(self, stream: int, data: bytes) -> None:
+        side = self._negotiations[stream]
+        try:
+            self._reply(stream, side.feed(data))
+        except MultistreamError as error:
+            if isinstance(side, Initiator):
+                raise ProtocolRefused(str(error)) from error
+            del self._negotiations[stream]
+            self._session.reset(stream)
+            return
+        if side.selected is not None:
+            del self._negotiations[stream]
+            self._adopt(stream, side.leftover)
+
+    def _adopt(self, stream: int, leftover: bytes) -> None:
+        """The first stream that agrees on our protocol carries the frames; a second one is refused."""
+        if self._stream is not None:
+            self._session.reset(stream)
+            return
+        self._stream = stream
+        self._bodies.extend(self._frames.feed(leftover))
+
+    def _reply(self, stream: int, data: bytes) -> None:
+        if data:
+            frame, _ = self._session.data_frame(stream, memoryview(data))
+            self._replies += self._session.take_outgoing() + frame
+
+
+async def connect_outbound(stream: trio.SocketStream, noise: NoiseUpgrade, expected: PeerId, protocol: str) -> Connection:
+    """Upgrade a dialled socket. Raises `ProtocolRefused`, `HandshakeRefused`, `MultistreamError`, `ChannelClosed`."""
+    tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
+    await _agree(tcp, Initiator(NOISE))
+    channel = await noise.outbound(tcp, expected)
+    await _agree(channel, Initiator(yamux.PROTOCOL))
+    connection = Connection(channel, expected, protocol, initiator=True)
+    await connection.establish()
+    return connection
+
+
+async def connect_inbound(stream: trio.SocketStream, noise: NoiseUpgrade, protocol: str) -> Connection:
+    """Upgrade an accepted socket; `peer_id` of the result is authenticated. Raises as `connect_outbound` does."""
+    tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
+    await _agree(tcp, Responder((NOISE,)))
+    channel, peer_id = await noise.inbound(tcp)
+    await _agree(channel, Responder((yamux.PROTOCOL,)))
+    connection = Connection(channel, peer_id, protocol, initiator=False)
+    await connection.establish()
+    return connection
+
+
+async def _agree(io: BufferedTcp | SecureChannel, side: Initiator | Responder) -> None:
+    """Run one negotiation to its end and leave the bytes after it unread."""
+    await io.write(side.opening)
+    while side.selected is None:
+        reply = side.feed(await io.some())
+        if reply:
+            await io.write(reply)
+    io.unread(side.leftover)

@@ -1,0 +1,189 @@
+"""What travels between two nodes: length-prefixed msgpack frames of many small messages.
+
+A frame is ``u32 big-endian length || msgpack [FRAME_VERSION, [[kind, payload], ...]]``. One frame carries everything
+that is queued for a peer, because a frame costs nearly the same CPU whether it holds one message or fifty.
+
+What always holds: decoding never raises anything but `FrameError`, allocates no more than the frame itself, and
+returns only known shapes. Kinds that this version does not know are returned separately, so that a newer peer is not
+punished like a broken one. Payloads are opaque bytes (SCALE), bounded per kind.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import msgpack
+
+FRAME_VERSION: Final = 1
+LENGTH_BYTES: Final = 4
+MAX_FRAME_BYTES: Final = 2 * 1024 * 1024
+"""Longest msgpack body of a frame: room for one full block."""
+MAX_MESSAGES_PER_FRAME: Final = 1024
+FRAME_OVERHEAD_BYTES: Final = 16
+"""At most this much of a frame is not messages: version, list headers."""
+MESSAGE_OVERHEAD_BYTES: Final = 12
+"""At most this much of a message is not payload: pair header, kind, length of the payload."""
+MAX_BLOCK_PAYLOAD_BYTES: Final = MAX_FRAME_BYTES - 1024
+MAX_SMALL_PAYLOAD_BYTES: Final = 64 * 1024
+MAX_KIND: Final = 255
+
+
+class FrameError(Exception):
+    """These bytes are not a frame of ours; the peer that sent them is at fault."""
+
+
+class Kind(IntEnum):
+    """What a message is. The numbers are on the wire: never reuse one."""
+
+    HELLO = 0
+    GOODBYE = 1
+    PING = 2
+    PONG = 3
+    PEERS = 4
+    POLL_QUERY = 16
+    CHITS = 17
+    VOTE = 18
+    CERT = 19
+    GET_CERTS = 20
+    BLOCK = 21
+    EVIDENCE = 22
+    STATUS = 23
+    TX = 32
+    ATTESTATION = 33
+    GET_BLOCKS = 48
+    BLOCKS = 49
+
+
+class MessageClass(IntEnum):
+    """Order of service: a lower class goes first and is dropped last."""
+
+    CONTROL = 0
+    CONSENSUS = 1
+    GOSSIP = 2
+    SYNC = 3
+
+
+TRANSPORT_KINDS: Final = frozenset({Kind.HELLO, Kind.GOODBYE, Kind.PING, Kind.PONG, Kind.PEERS})
+"""Kinds that the transport itself sends and answers; the caller never sees them."""
+
+_CLASS_OF_KIND: Final[dict[Kind, MessageClass]] = {
+    **dict.fromkeys(TRANSPORT_KINDS, MessageClass.CONTROL),
+    **dict.fromkeys(
+        (Kind.POLL_QUERY, Kind.CHITS, Kind.VOTE, Kind.CERT, Kind.GET_CERTS, Kind.BLOCK, Kind.EVIDENCE, Kind.STATUS),
+        MessageClass.CONSENSUS,
+    ),
+    Kind.TX: MessageClass.GOSSIP,
+    Kind.ATTESTATION: MessageClass.GOSSIP,
+    Kind.GET_BLOCKS: MessageClass.SYNC,
+    Kind.BLOCKS: MessageClass.SYNC,
+}
+_BLOCK_SIZED: Final = frozenset({Kind.BLOCK, Kind.BLOCKS})
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A decoded frame: its messages in order, and how many were of a kind unknown to this version."""
+
+    messages: tuple[tuple[Kind, bytes], ...]
+    unknown_kinds: int
+
+
+def class_of(kind: Kind) -> MessageClass:
+    """The class that `kind` is queued and served in."""
+    return _CLASS_OF_KIND[kind]
+
+
+def max_payload_bytes(kind: Kind) -> int:
+    """The longest payload that a message of `kind` may carry, in bytes."""
+    return MAX_BLOCK_PAYLOAD_BYTES if kind in _BLOCK_SIZED else MAX_SMALL_PAYLOAD_BYTES
+
+
+def encode_frame(messages: Iterable[tuple[Kind, bytes]]) -> bytes:
+    """One frame, length prefix included. Raises `ValueError` where the caller broke a limit (our bug, not a peer's)."""
+    listed = [[int(kind), payload] for kind, payload in messages]
+    body: bytes = msgpack.packb([FRAME_VERSION, listed], use_bin_type=True)
+    if len(listed) > MAX_MESSAGES_PER_FRAME or len(body) > MAX_FRAME_BYTES:
+        raise ValueError(f"a frame of {len(listed)} messages and {len(body)} bytes exceeds the limits")
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+def decode_frame(body: bytes) -> Frame:
+    """The messages in `body`, a frame without its length prefix. Raises `FrameError`."""
+    if len(body) > MAX_FRAME_BYTES:
+        raise FrameError("frame too long")
+    version_and_messages = _unpack(body)
+    if not isinstance(version_and_messages, list) or len(version_and_messages) != 2:
+        raise FrameError("a frame is a list of two")
+    version, listed = version_and_messages
+    if type(version) is not int or version != FRAME_VERSION:
+        raise FrameError("frame version not supported")
+    if not isinstance(listed, list):
+        raise FrameError("messages are a list")
+    decoded = [_decode_message(item) for item in listed]
+    known = tuple(message for message in decoded if message is not None)
+    return Frame(known, len(decoded) - len(known))
+
+
+def _unpack(body: bytes) -> object:
+    """Plain msgpack with everything that a frame has no use for switched off."""
+    try:
+        unpacked: object = msgpack.unpackb(
+            body,
+            raw=False,
+            strict_map_key=True,
+            max_str_len=0,
+            max_map_len=0,
+            max_ext_len=0,
+            max_array_len=MAX_MESSAGES_PER_FRAME,
+            max_bin_len=MAX_BLOCK_PAYLOAD_BYTES,
+        )
+    except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
+        raise FrameError(f"not msgpack as we speak it: {error}") from error
+    return unpacked
+
+
+def _decode_message(item: object) -> tuple[Kind, bytes] | None:
+    if not isinstance(item, list) or len(item) != 2:
+        raise FrameError("a message is a list of two")
+    number, payload = item
+    if type(number) is not int or not 0 <= number <= MAX_KIND or not isinstance(payload, bytes):
+        raise FrameError("a message is [kind, bytes]")
+    kind = _KIND_BY_NUMBER.get(number)
+    if kind is None:
+        return None
+    if len(payload) > max_payload_bytes(kind):
+        raise FrameError(f"payload of {kind.name} too long")
+    return kind, payload
+
+
+_KIND_BY_NUMBER: Final[dict[int, Kind]] = {int(kind): kind for kind in Kind}
+
+
+class FrameReader:
+    """Cuts a byte stream into frame bodies. Holds at most one incomplete frame; refuses a bad length before buffering it."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The frame bodies that `data` completes. Raises `FrameError` on an impossible length."""
+        self._buffer += data
+        bodies: list[bytes] = []
+        start = 0
+        while len(self._buffer) - start >= LENGTH_BYTES:
+            length = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big")
+            if not 0 < length <= MAX_FRAME_BYTES:
+                raise FrameError(f"frame length {length} out of range")
+            end = start + LENGTH_BYTES + length
+            if len(self._buffer) < end:
+                break
+            bodies.append(bytes(self._buffer[start + LENGTH_BYTES : end]))
+            start = end
+        del self._buffer[:start]
+        return bodies
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of the frame that is still incomplete."""
+        return len(self._buffer)

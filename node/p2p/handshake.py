@@ -1,0 +1,115 @@
+"""From a socket to a peer that said hello and was accepted.
+
+The dialler speaks first; the listener judges and answers with its own hello, or with a goodbye that says why not. So a
+connection is either up at both ends or at none. What always holds: it is over within `HANDSHAKE_SECONDS`; every failure
+is `HandshakeFailed`; an exception in the caller's `on_hello` counts as a refusal and is logged as our fault.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from node.p2p.channel import ChannelClosed
+from node.p2p.connection import Connection, ProtocolRefused, connect_inbound, connect_outbound
+from node.p2p.frames import FrameError, Kind, decode_frame, encode_frame
+from node.p2p.hardening import HandshakeRefused, NoiseUpgrade
+from node.p2p.hello import Hello, Reason, Role, decode_hello, decode_reason, encode_hello
+from node.p2p.identity import PeerId
+from node.p2p.link import say_goodbye
+from node.p2p.multistream import MultistreamError
+from node.p2p.yamux import YamuxError
+
+HANDSHAKE_SECONDS: Final = 5.0
+_LOG: Final = logging.getLogger(__name__)
+
+OnHello = Callable[[PeerId, Role, bytes], bool]
+"""(peer id, claimed role, proof) -> accepted. The peer id is authenticated; the role is true only if this says so."""
+
+
+class HandshakeFailed(Exception):
+    """No connection came of it. `reason` is set where either side said one."""
+
+    def __init__(self, text: str, reason: Reason | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Handshaker:
+    """What both directions need: who we are, which chain, and how to judge the other."""
+
+    noise: NoiseUpgrade
+    protocol: str
+    hello: Hello
+    on_hello: OnHello
+
+    async def dial(self, stream: trio.SocketStream, expected: PeerId) -> tuple[Connection, Hello]:
+        """Upgrade a dialled socket. Raises `HandshakeFailed`."""
+        async with _as_handshake_failure():
+            connection = await connect_outbound(stream, self.noise, expected, self.protocol)
+            await connection.send(encode_frame([(Kind.HELLO, encode_hello(self.hello))]))
+            hello = await _receive_hello(connection)
+            await self._judge(connection, hello)
+            return connection, hello
+
+    async def listen(
+        self, stream: trio.SocketStream, admit: Callable[[Connection, Hello], Reason | None]
+    ) -> tuple[Connection, Hello]:
+        """Upgrade an accepted socket; `admit` has the last word. Raises `HandshakeFailed`."""
+        async with _as_handshake_failure():
+            connection = await connect_inbound(stream, self.noise, self.protocol)
+            hello = await _receive_hello(connection)
+            await self._judge(connection, hello)
+            refused = admit(connection, hello)
+            if refused is not None:
+                await say_goodbye(connection, refused)
+                raise HandshakeFailed(f"refused: {refused.name}", refused)
+            await connection.send(encode_frame([(Kind.HELLO, encode_hello(self.hello))]))
+            return connection, hello
+
+    async def _judge(self, connection: Connection, hello: Hello) -> None:
+        reason: Reason | None = None
+        if hello.genesis != self.hello.genesis:
+            reason = Reason.WRONG_CHAIN
+        elif not self._accepts(connection.peer_id, hello):
+            reason = Reason.REFUSED
+        if reason is not None:
+            await say_goodbye(connection, reason)
+            raise HandshakeFailed(reason.name, reason)
+
+    def _accepts(self, peer_id: PeerId, hello: Hello) -> bool:
+        try:
+            return self.on_hello(peer_id, hello.role, hello.proof)
+        except Exception:
+            _LOG.exception("on_hello failed for %s: refused", peer_id)
+            return False
+
+
+async def _receive_hello(connection: Connection) -> Hello:
+    bodies = await connection.receive()
+    frame = decode_frame(bodies[0])
+    if len(bodies) != 1 or len(frame.messages) != 1:
+        raise FrameError("hello comes alone")
+    kind, payload = frame.messages[0]
+    if kind is Kind.GOODBYE:
+        reason = decode_reason(payload)
+        raise HandshakeFailed(f"peer refused: {reason.name}", reason)
+    if kind is not Kind.HELLO:
+        raise FrameError("hello comes first")
+    return decode_hello(payload)
+
+
+class _as_handshake_failure:  # noqa: N801 - reads as a statement
+    """Turn everything that a peer can cause into `HandshakeFailed`."""
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ProtocolRefused):
+            raise HandshakeFailed("peer is on another chain or version", Reason.WRONG_CHAIN) from error
+        if isinstance(error, (ChannelClosed, FrameError, YamuxError, MultistreamError, HandshakeRefused)):
+            raise HandshakeFailed(str(error) or type(error).__name__) from error

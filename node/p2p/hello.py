@@ -1,0 +1,86 @@
+"""The first message in each direction: who speaks, for which chain, in which role; and the last one: why it ends.
+
+Pure. The proof is opaque here: it is the caller's blob (a validator's session key signs its peer id), and the caller
+judges it. What always holds: decoding raises nothing but `FrameError`.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import msgpack
+
+from node.p2p.frames import FrameError
+
+GENESIS_BYTES: Final = 32
+MAX_PROOF_BYTES: Final = 1024
+MAX_HELLO_BYTES: Final = 2048
+
+
+class Role(IntEnum):
+    """What a node claims to be; a claim to be a validator counts only when its proof convinces."""
+
+    FULL = 0
+    VALIDATOR = 1
+
+
+class Reason(IntEnum):
+    """Why a node ends a connection, told in the last message."""
+
+    SHUTDOWN = 0
+    WRONG_CHAIN = 1
+    DUPLICATE = 2
+    BANNED = 3
+    TOO_MANY_PEERS = 4
+    SELF = 5
+    REFUSED = 6
+    MISBEHAVIOUR = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """`listen_port` is 0 for a node that accepts no connections; the address is the one that its peer sees."""
+
+    genesis: bytes
+    role: Role
+    listen_port: int
+    proof: bytes
+
+
+def encode_hello(hello: Hello) -> bytes:
+    """The payload of a HELLO message."""
+    packed: bytes = msgpack.packb([hello.genesis, int(hello.role), hello.listen_port, hello.proof])
+    return packed
+
+
+def decode_hello(payload: bytes) -> Hello:
+    """Raises `FrameError`."""
+    if len(payload) > MAX_HELLO_BYTES:
+        raise FrameError("hello too long")
+    match _unpack(payload):
+        case [bytes() as genesis, int() as role, int() as port, bytes() as proof] if (
+            len(genesis) == GENESIS_BYTES
+            and type(role) is int
+            and role in (Role.FULL, Role.VALIDATOR)
+            and type(port) is int
+            and 0 <= port <= 0xFFFF
+            and len(proof) <= MAX_PROOF_BYTES
+        ):
+            return Hello(genesis, Role(role), port, proof)
+    raise FrameError("malformed hello")
+
+
+def decode_reason(payload: bytes) -> Reason:
+    """The reason in a GOODBYE; one that this version does not know reads as `SHUTDOWN`."""
+    known = len(payload) == 1 and payload[0] in Reason.__members__.values()
+    return Reason(payload[0]) if known else Reason.SHUTDOWN
+
+
+def _unpack(payload: bytes) -> object:
+    try:
+        unpacked: object = msgpack.unpackb(
+            payload, raw=False, max_str_len=0, max_map_len=0, max_ext_len=0, max_array_len=4, max_bin_len=MAX_PROOF_BYTES
+        )
+    except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
+        raise FrameError(f"not a hello: {error}") from error
+    return unpacked

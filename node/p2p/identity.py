@@ -1,0 +1,73 @@
+"""The node key: an ed25519 key in a file of its own, which names this node on the network.
+
+What always holds: the file is readable by its owner only, is created whole or not at all, and is never overwritten.
+It is no money key and no validator key: losing it costs the node its name.
+"""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from libp2p.crypto.ed25519 import create_new_key_pair
+from libp2p.crypto.keys import KeyPair
+from libp2p.peer.id import ID
+
+SEED_BYTES: Final = 32
+_OWNER_ONLY: Final = 0o600
+
+PeerId = str
+"""A libp2p peer id in base58 (``12D3Koo...``); all of ours are ed25519, so comparing strings compares the ids."""
+
+
+class IdentityError(Exception):
+    """The node key file cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIdentity:
+    """The key pair of this node and the peer id that follows from it."""
+
+    key_pair: KeyPair
+    peer_id: PeerId
+
+
+def identity_from_seed(seed: bytes) -> NodeIdentity:
+    """The identity of a 32-byte ed25519 seed. Raises `IdentityError` for another length."""
+    if len(seed) != SEED_BYTES:
+        raise IdentityError(f"a node key is {SEED_BYTES} bytes, not {len(seed)}")
+    key_pair = create_new_key_pair(seed)
+    return NodeIdentity(key_pair, ID.from_pubkey(key_pair.public_key).to_base58())
+
+
+def load_or_create(path: Path) -> NodeIdentity:
+    """The identity in the key file at `path` (64 hex digits), which is created when missing. Raises `IdentityError`."""
+    if not path.exists():
+        _create(path)
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise IdentityError(f"{path} is open to others (mode {mode:o}); run: chmod 600 {path}")
+    try:
+        seed = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except ValueError as error:
+        raise IdentityError(f"{path} does not hold a hex node key") from error
+    return identity_from_seed(seed)
+
+
+def _create(path: Path) -> None:
+    """Write a fresh key aside and link it into place, so that two starters at once agree on one key."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(os.urandom(SEED_BYTES).hex() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+    finally:
+        draft.unlink()

@@ -1,0 +1,348 @@
+"""The transport over py-libp2p: listens, dials, and keeps one link per peer.
+
+What always holds: nothing that a peer sends ends this task or any other; a failure of our own inside one connection is
+logged, counted in `faults` and ends that connection only; every accepted socket is closed by the task that accepted it.
+"""
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from node.p2p.addresses import WRONG_CHAIN_BACKOFF_SECONDS, Address, AddressBook, parse_address
+from node.p2p.admission import Admission, AdmissionLimits, Ticket
+from node.p2p.connection import Connection
+from node.p2p.discovery import PEERS_BURST, PEERS_PER_SECOND, decode_peers, encode_peers
+from node.p2p.frames import TRANSPORT_KINDS, Kind
+from node.p2p.handshake import HANDSHAKE_SECONDS, HandshakeFailed, Handshaker, OnHello
+from node.p2p.hardening import NoiseUpgrade
+from node.p2p.hello import GENESIS_BYTES, Hello, Reason, Role
+from node.p2p.identity import NodeIdentity, PeerId
+from node.p2p.inbox import Inbox
+from node.p2p.link import PING_SECONDS, Link, LinkEnded, RateLimits, run_link, say_goodbye
+from node.p2p.listening import listen, serve
+from node.p2p.meter import TokenBucket
+from node.p2p.outbox import Outbox
+from node.p2p.peer_table import PeerTable
+from node.p2p.transport import PeerDown, PeerEvent, PeerInfo, PeerUp, TransportError
+
+MAX_EVENTS: Final = 4096
+MAX_CONCURRENT_DIALS: Final = 8
+DIAL_SECONDS: Final = 5.0
+HOUSEKEEPING_SECONDS: Final = 0.1
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TransportConfig:
+    """How this node takes part in the network.
+
+    `listen_port` 0 takes any free port. `hello` is the proof shown to peers. A devnet dials private addresses and, unless
+    `admission` says otherwise, takes many connections from one address.
+    """
+
+    genesis: bytes
+    role: Role = Role.FULL
+    hello: bytes = b""
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 0
+    bootnodes: Sequence[str] = ()
+    max_outbound: int = 32
+    devnet: bool = False
+    admission: AdmissionLimits | None = None
+    rates: RateLimits = field(default_factory=RateLimits)
+
+
+class Libp2pTransport:
+    """See `node.p2p.transport.Transport` for what its methods promise."""
+
+    def __init__(self, config: TransportConfig, identity: NodeIdentity, on_hello: OnHello, rng: random.Random) -> None:
+        """`on_hello` judges each peer; `rng` spreads redials. Raises `UnsupportedLibp2p`, `TransportError`."""
+        if len(config.genesis) != GENESIS_BYTES:
+            raise TransportError(f"a genesis hash is {GENESIS_BYTES} bytes")
+        self._config = config
+        self._identity = identity
+        self._on_hello = on_hello
+        self._noise = NoiseUpgrade(identity)
+        self._book = AddressBook(identity.peer_id, rng, allow_private=config.devnet)
+        default = AdmissionLimits.devnet() if config.devnet else AdmissionLimits()
+        self._admission = Admission(config.admission or default)
+        self._table = PeerTable(identity.peer_id)
+        self._inbox = Inbox()
+        self._event_sender, self._event_receiver = trio.open_memory_channel[PeerEvent](MAX_EVENTS)
+        self._dialling: set[PeerId] = set()
+        self._named: dict[PeerId, TokenBucket] = {}
+        self._scope = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        self._handshaker: Handshaker | None = None
+        self.port = 0
+        self.counters: Counter[str] = Counter()
+
+    @property
+    def peer_id(self) -> PeerId:
+        """This node's name on the network."""
+        return self._identity.peer_id
+
+    @property
+    def inbound(self) -> Inbox:
+        """What peers have sent; one reader."""
+        return self._inbox
+
+    @property
+    def events(self) -> trio.MemoryReceiveChannel[PeerEvent]:
+        """Peers that came and went."""
+        return self._event_receiver
+
+    @property
+    def protocol(self) -> str:
+        """The libp2p protocol id: the chain is part of it."""
+        return f"/ogpu/{self._config.genesis.hex()[:8]}/1"
+
+    @property
+    def address(self) -> str:
+        """Where this node listens, as others dial it."""
+        return str(Address(self.peer_id, self._config.listen_host, self.port))
+
+    @property
+    def faults(self) -> int:
+        """Exceptions of our own that ended a connection. Anything but 0 is a bug report."""
+        return self.counters["faults"]
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Listen and dial from now on, in tasks of `nursery`. Raises `PortInUse`, `TransportError`, `ValueError`."""
+        for address in self._config.bootnodes:
+            self.connect(address)
+        listeners = await listen(self._config.listen_host, self._config.listen_port)
+        self.port = int(listeners[0].socket.getsockname()[1])
+        own = Hello(self._config.genesis, self._config.role, self.port, self._config.hello)
+        self._handshaker = Handshaker(self._noise, self.protocol, own, self._on_hello)
+        await nursery.start(self._run, listeners)
+
+    async def stop(self) -> None:
+        """Say goodbye to everybody and close."""
+        async with trio.open_nursery() as nursery:
+            for link in self._table:
+                nursery.start_soon(say_goodbye, link.connection, Reason.SHUTDOWN)
+        self._scope.cancel()
+
+    def peers(self) -> tuple[PeerInfo, ...]:
+        """Everybody connected, by peer id."""
+        now = trio.current_time()
+        return tuple(_info(link, now) for link in sorted(self._table, key=lambda link: link.peer_id))
+
+    def send(self, peer: PeerId, kind: Kind, payload: bytes) -> bool:
+        """Queue a message; False when the peer is not connected or its queue is full."""
+        if kind in TRANSPORT_KINDS:
+            raise ValueError(f"{kind.name} is the transport's own")
+        link = self._table.get(peer)
+        return link is not None and link.push(kind, payload)
+
+    def broadcast(self, kind: Kind, payload: bytes, exclude: Collection[PeerId] = ()) -> int:
+        """Queue a message for every peer but `exclude`; for how many it was queued."""
+        return sum(self.send(link.peer_id, kind, payload) for link in self._table if link.peer_id not in exclude)
+
+    def connect(self, address: str) -> None:
+        """Keep a connection to this address. Raises `ValueError`."""
+        self._book.add(parse_address(address), trio.current_time(), given=True)
+
+    def ban(self, peer: PeerId, seconds: float) -> None:
+        """Close the connection to a peer and refuse it for a while."""
+        until = trio.current_time() + seconds
+        self._table.ban(peer, until)
+        self._book.postpone(peer, until)
+        link = self._table.get(peer)
+        if link is not None:
+            link.close(LinkEnded("banned", told=Reason.BANNED))
+
+    async def _run(
+        self, listeners: list[trio.SocketListener], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for listener in listeners:
+                    nursery.start_soon(serve, listener, self._admit, self._inbound, nursery)
+                nursery.start_soon(self._keep_house)
+                task_status.started()
+
+    async def _keep_house(self) -> None:
+        """Dial what is due; ping whom we have told nothing for a while."""
+        while True:
+            now = trio.current_time()
+            outbound = sum(link.connection.initiator for link in self._table)
+            for address in self._book.due(now):
+                room = len(self._dialling) < MAX_CONCURRENT_DIALS and outbound < self._config.max_outbound
+                if room and self._wants(address.peer_id, now):
+                    self._start_dial(address)
+            for link in self._table:
+                if now - link.pinged_at > PING_SECONDS:
+                    link.ping(now)
+            await trio.sleep(HOUSEKEEPING_SECONDS)
+
+    def _wants(self, peer_id: PeerId, now: float) -> bool:
+        return peer_id not in self._table and peer_id not in self._dialling and not self._table.is_banned(peer_id, now)
+
+    def _start_dial(self, address: Address) -> None:
+        if self._nursery is not None:
+            self._dialling.add(address.peer_id)
+            self._nursery.start_soon(self._outbound, address)
+
+    def _admit(self, host: str) -> Ticket | None:
+        ticket = self._admission.admit(host, trio.current_time())
+        if ticket is None:
+            self.counters["inbound_refused"] += 1
+        return ticket
+
+    async def _inbound(self, stream: trio.SocketStream, host: str, ticket: Ticket) -> None:
+        """The whole life of an accepted socket."""
+        try:
+            with trio.fail_after(HANDSHAKE_SECONDS):
+                connection, hello = await self._handshakes().listen(
+                    stream, lambda connection, hello: self._refusal(connection, hello, ticket)
+                )
+            await self._live(connection, hello, host)
+        except (HandshakeFailed, trio.TooSlowError) as error:
+            self.counters["inbound_failed"] += 1
+            _LOG.debug("inbound connection from %s failed: %s", host, error)
+        except Exception:
+            self._on_fault(host)
+        finally:
+            self._admission.release(ticket)
+            await trio.aclose_forcefully(stream)
+
+    async def _outbound(self, address: Address) -> None:
+        """The whole life of a dialled connection."""
+        stream: trio.SocketStream | None = None
+        try:
+            with trio.fail_after(DIAL_SECONDS + HANDSHAKE_SECONDS):
+                stream = await trio.open_tcp_stream(address.host, address.port)
+                connection, hello = await self._handshakes().dial(stream, address.peer_id)
+            now = trio.current_time()
+            self._book.on_connected(address.peer_id, now)
+            if self._table.keeps_old(address.peer_id, dialled_by_us=True, now=now):
+                await say_goodbye(connection, Reason.DUPLICATE)
+                return
+            self._dialling.discard(address.peer_id)
+            await self._live(connection, hello, address.host)
+        except (HandshakeFailed, trio.TooSlowError, OSError) as error:
+            self._on_dial_failed(address, error)
+        except Exception:
+            self._on_fault(str(address))
+        finally:
+            self._dialling.discard(address.peer_id)
+            if stream is not None:
+                await trio.aclose_forcefully(stream)
+
+    def _on_dial_failed(self, address: Address, error: Exception) -> None:
+        self.counters["dials_failed"] += 1
+        now = trio.current_time()
+        self._book.on_failed(address.peer_id, now)
+        if isinstance(error, HandshakeFailed) and error.reason is Reason.WRONG_CHAIN:
+            _LOG.warning("%s is on another chain; not tried again for %d s", address, WRONG_CHAIN_BACKOFF_SECONDS)
+            self._book.postpone(address.peer_id, now + WRONG_CHAIN_BACKOFF_SECONDS)
+        else:
+            _LOG.debug("dial of %s failed: %s", address, error)
+
+    def _on_fault(self, where: str) -> None:
+        self.counters["faults"] += 1
+        _LOG.exception("our fault, in the connection to %s; it is closed", where)
+
+    def _refusal(self, connection: Connection, hello: Hello, ticket: Ticket) -> Reason | None:
+        """Why an inbound peer that said hello is not taken, or None."""
+        now = trio.current_time()
+        peer_id = connection.peer_id
+        if peer_id == self.peer_id:
+            return Reason.SELF
+        if self._table.is_banned(peer_id, now):
+            return Reason.BANNED
+        if self._table.keeps_old(peer_id, dialled_by_us=False, now=now):
+            return Reason.DUPLICATE
+        if not self._admission.establish(ticket, is_validator=hello.role is Role.VALIDATOR):
+            return Reason.TOO_MANY_PEERS
+        return None
+
+    async def _live(self, connection: Connection, hello: Hello, host: str) -> None:
+        """Enter the peer, serve it to its end, take it out."""
+        now = trio.current_time()
+        rates = self._config.rates
+        outbox = Outbox(rates.bulk_bytes_per_second, rates.bulk_burst_bytes, now)
+        link = Link(connection, hello, hello.role, host, outbox, rates, now, last_sent=now)
+        replaced = self._table.put(link)
+        if replaced is not None:
+            replaced.close(LinkEnded("replaced", told=Reason.DUPLICATE))
+        else:
+            self._tell(PeerUp(link.peer_id, link.role))
+        self._introduce(link)
+        ended = await run_link(link, self._inbox, self._on_peers)
+        await self._bury(link, ended)
+
+    async def _bury(self, link: Link, ended: LinkEnded) -> None:
+        now = trio.current_time()
+        self.counters["links_ended"] += 1
+        if ended.ban_seconds:
+            self.counters["banned"] += 1
+            self._table.ban(link.peer_id, now + ended.ban_seconds)
+            self._book.postpone(link.peer_id, now + ended.ban_seconds)
+        if self._table.remove(link):
+            self._named.pop(link.peer_id, None)
+            self._book.on_lost(link.peer_id, now)
+            self._tell(PeerDown(link.peer_id, ended.reason))
+        if ended.told is not None:
+            await say_goodbye(link.connection, ended.told)
+        await link.connection.close()
+
+    def _tell(self, event: PeerEvent) -> None:
+        _LOG.info("%s", event)
+        try:
+            self._event_sender.send_nowait(event)
+        except trio.WouldBlock:
+            self.counters["events_dropped"] += 1
+
+    def _introduce(self, newcomer: Link) -> None:
+        """Name the newcomer to the others and the others to it."""
+        others = [link for link in self._table if link is not newcomer and link.hello.listen_port]
+        if others:
+            newcomer.push(Kind.PEERS, encode_peers([_listen_address(link) for link in others]))
+        if newcomer.hello.listen_port:
+            named = encode_peers([_listen_address(newcomer)])
+            for link in self._table:
+                if link is not newcomer:
+                    link.push(Kind.PEERS, named)
+
+    def _on_peers(self, link: Link, payload: bytes) -> None:
+        """Learn addresses, so many a second from each peer."""
+        now = trio.current_time()
+        bucket = self._named.setdefault(link.peer_id, TokenBucket(PEERS_PER_SECOND, PEERS_BURST, now))
+        for address in decode_peers(payload):
+            if bucket.available(now) < 1:
+                return
+            bucket.spend(1, now)
+            self._book.add(address, now, given=False)
+
+    def _handshakes(self) -> Handshaker:
+        if self._handshaker is None:
+            raise TransportError("not started")
+        return self._handshaker
+
+
+def _listen_address(link: Link) -> Address:
+    return Address(link.peer_id, link.host, link.hello.listen_port)
+
+
+def _info(link: Link, now: float) -> PeerInfo:
+    return PeerInfo(
+        peer=link.peer_id,
+        role=link.role,
+        address=str(_listen_address(link)) if link.hello.listen_port else link.host,
+        outbound=link.connection.initiator,
+        connected_seconds=now - link.since,
+        rtt_seconds=link.rtt_seconds,
+        received_bytes=link.connection.received_bytes,
+        sent_bytes=link.sent_bytes,
+        queued_bytes=link.outbox.queued_bytes,
+        dropped=sum(link.outbox.dropped.values()),
+    )

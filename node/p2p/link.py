@@ -1,0 +1,199 @@
+"""The life of an established connection: read frames into the inbox, write the peer's outbox once a tick.
+
+What always holds: one frame carries all that is queued; a peer over its rate is not read until it is under it again; a
+peer that is silent for `SILENCE_SECONDS` although it is pinged, or takes nothing in, is gone; every fault of the peer
+ends as `LinkEnded` with what it costs the peer, and no exception of ours is caught here.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from node.p2p.channel import ChannelClosed
+from node.p2p.connection import Connection
+from node.p2p.frames import TRANSPORT_KINDS, Frame, FrameError, Kind, decode_frame, encode_frame
+from node.p2p.hello import Hello, Reason, Role, decode_reason
+from node.p2p.identity import PeerId
+from node.p2p.inbox import Inbox, Message
+from node.p2p.meter import TokenBucket
+from node.p2p.outbox import Outbox
+from node.p2p.yamux import YamuxError
+
+TICK_SECONDS: Final = 0.005
+"""Least time between two frames to one peer: what is queued meanwhile shares the next one."""
+PING_SECONDS: Final = 5.0
+SILENCE_SECONDS: Final = 15.0
+WRITE_SECONDS: Final = 15.0
+GOODBYE_SECONDS: Final = 0.5
+GARBAGE_BAN_SECONDS: Final = 10.0
+UNKNOWN_KIND_BAN_SECONDS: Final = 300.0
+UNKNOWN_KINDS_PER_MINUTE: Final = 10
+_NONCE_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """What one peer may send us, and at what rate we send it gossip and sync (below, so honest nodes never meet the limit)."""
+
+    bytes_per_second: float = 8 * 1024 * 1024
+    burst_bytes: float = 16 * 1024 * 1024
+    messages_per_10_seconds: int = 20_480
+    burst_messages: int = 20_480
+    bulk_bytes_per_second: float = 6 * 1024 * 1024
+    bulk_burst_bytes: float = 4 * 1024 * 1024
+
+
+class LinkEnded(Exception):
+    """The connection is over. `ban_seconds` is what it costs the peer."""
+
+    def __init__(self, reason: str, ban_seconds: float = 0.0, told: Reason | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.ban_seconds = ban_seconds
+        self.told = told
+
+
+@dataclass(eq=False, slots=True)
+class Link:
+    """A peer that is connected: its connection, its queue, its meters."""
+
+    connection: Connection
+    hello: Hello
+    role: Role
+    host: str
+    outbox: Outbox
+    rates: RateLimits
+    since: float
+    wake: trio.Event = field(default_factory=trio.Event)
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    closing: LinkEnded | None = None
+    last_sent: float = 0.0
+    pinged_at: float = 0.0
+    sent_bytes: int = 0
+    rtt_seconds: float | None = None
+    _nonce: bytes = b""
+
+    @property
+    def peer_id(self) -> PeerId:
+        """Who is at the other end."""
+        return self.connection.peer_id
+
+    def push(self, kind: Kind, payload: bytes) -> bool:
+        """Queue a message for the next frame."""
+        queued = self.outbox.push(kind, payload)
+        if queued:
+            self.wake.set()
+        return queued
+
+    def close(self, ended: LinkEnded) -> None:
+        """End this link from outside."""
+        if self.closing is None:
+            self.closing = ended
+            self.scope.cancel()
+
+    def ping(self, now: float) -> None:
+        """Send something, so that the peer hears from us; measures the round trip."""
+        self._nonce = os.urandom(_NONCE_BYTES)
+        self.pinged_at = now
+        self.push(Kind.PING, self._nonce)
+
+    def on_pong(self, nonce: bytes, now: float) -> None:
+        """Take the round trip; a pong that answers no ping is ignored."""
+        if self._nonce and nonce == self._nonce:
+            self._nonce = b""
+            self.rtt_seconds = now - self.pinged_at
+
+
+async def run_link(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> LinkEnded:
+    """Serve `link` until it ends; how it ended. Raises nothing that a peer can cause."""
+    ended = LinkEnded("closed")
+
+    async def until_end(serve: Callable[[], object]) -> None:
+        nonlocal ended
+        try:
+            await serve()  # type: ignore[misc]
+        except LinkEnded as error:
+            ended = error
+        except (ChannelClosed, trio.TooSlowError) as error:
+            ended = LinkEnded(str(error) or "timed out")
+        except (FrameError, YamuxError) as error:
+            ended = LinkEnded(str(error), GARBAGE_BAN_SECONDS, Reason.MISBEHAVIOUR)
+        nursery.cancel_scope.cancel()
+
+    with link.scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(until_end, lambda: _read(link, inbox, on_peers))
+            nursery.start_soon(until_end, lambda: _write(link))
+    return link.closing or ended
+
+
+async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
+    now = trio.current_time()
+    rates = link.rates
+    byte_rate = TokenBucket(rates.bytes_per_second, rates.burst_bytes, now)
+    message_rate = TokenBucket(rates.messages_per_10_seconds / 10, rates.burst_messages, now)
+    unknown_kinds = TokenBucket(UNKNOWN_KINDS_PER_MINUTE / 60, UNKNOWN_KINDS_PER_MINUTE, now)
+    while True:
+        with trio.fail_after(SILENCE_SECONDS):
+            bodies = await link.connection.receive()
+        for body in bodies:
+            frame = decode_frame(body)
+            now = trio.current_time()
+            if frame.unknown_kinds and unknown_kinds.spend(frame.unknown_kinds, now) > 0:
+                raise LinkEnded("too many messages of unknown kinds", UNKNOWN_KIND_BAN_SECONDS, Reason.MISBEHAVIOUR)
+            await _deliver(link, frame, inbox, on_peers)
+            count = len(frame.messages) + frame.unknown_kinds
+            wait = max(byte_rate.spend(len(body), now), message_rate.spend(count, now))
+            if wait > 0:
+                await trio.sleep(wait)
+
+
+async def _deliver(link: Link, frame: Frame, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
+    for kind, payload in frame.messages:
+        if kind not in TRANSPORT_KINDS:
+            await inbox.put(Message(link.peer_id, kind, payload))
+        elif kind is Kind.PING:
+            if len(payload) != _NONCE_BYTES:
+                raise FrameError("malformed ping")
+            link.push(Kind.PONG, payload)
+        elif kind is Kind.PONG:
+            link.on_pong(payload, trio.current_time())
+        elif kind is Kind.PEERS:
+            on_peers(link, payload)
+        elif kind is Kind.GOODBYE:
+            raise LinkEnded(f"peer left: {decode_reason(payload).name}")
+        else:
+            raise FrameError(f"{kind.name} out of place")
+
+
+async def _write(link: Link) -> None:
+    """Send at once when the last frame is a tick ago, else when it will be."""
+    while True:
+        await link.wake.wait()
+        delay = link.last_sent + TICK_SECONDS - trio.current_time()
+        if delay > 0:
+            await trio.sleep(delay)
+        now = trio.current_time()
+        messages = link.outbox.take(now)
+        link.last_sent = now
+        if not len(link.outbox):
+            link.wake = trio.Event()
+        if messages:
+            data = encode_frame(messages)
+            with trio.fail_after(WRITE_SECONDS):
+                await link.connection.send(data)
+            link.sent_bytes += len(data)
+
+
+async def say_goodbye(connection: Connection, reason: Reason) -> None:
+    """Tell the peer why, if it still listens, and close."""
+    with trio.move_on_after(GOODBYE_SECONDS, shield=True):
+        try:
+            if not connection.mid_frame:
+                await connection.send(encode_frame([(Kind.GOODBYE, bytes([reason]))]))
+        except (ChannelClosed, YamuxError):
+            pass
+    await connection.close()

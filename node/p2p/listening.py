@@ -1,0 +1,58 @@
+"""The listening socket: bound for this process alone, and every accepted socket admitted or closed at once.
+
+py-libp2p's listener sets SO_REUSEPORT, so that two nodes on one port start without an error and share its connections;
+this one does not.
+"""
+
+import errno
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from node.p2p.admission import Ticket
+from node.p2p.transport import PortInUse, TransportError
+
+BACKLOG: Final = 128
+OUT_OF_SOCKETS_PAUSE_SECONDS: Final = 0.1
+_OUT_OF_SOCKETS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+Serve = Callable[[trio.SocketStream, str, Ticket], Awaitable[None]]
+
+
+async def listen(host: str, port: int) -> list[trio.SocketListener]:
+    """Listening sockets on `host`; port 0 takes any free one. Raises `PortInUse`, `TransportError`."""
+    try:
+        return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(f"another process listens on {host}:{port}; stop it or choose another p2p port") from error
+        raise TransportError(f"cannot listen on {host}:{port}: {error}") from error
+
+
+async def serve(
+    listener: trio.SocketListener, admit: Callable[[str], Ticket | None], handle: Serve, nursery: trio.Nursery
+) -> None:
+    """Accept for ever; `handle` runs in `nursery` and closes what it is given."""
+    async with listener:
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                if error.errno not in _OUT_OF_SOCKETS:
+                    raise
+                await trio.sleep(OUT_OF_SOCKETS_PAUSE_SECONDS)
+                continue
+            host = _remote_host(stream)
+            ticket = None if host is None else admit(host)
+            if host is None or ticket is None:
+                await trio.aclose_forcefully(stream)
+            else:
+                nursery.start_soon(handle, stream, host, ticket)
+
+
+def _remote_host(stream: trio.SocketStream) -> str | None:
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        return None

@@ -1,0 +1,145 @@
+"""multistream-select 1.0: how the two ends of a libp2p byte stream agree on a protocol.
+
+Pure, without I/O: bytes in, bytes out, because the same exchange runs over TCP (for Noise), over Noise (for yamux) and
+over each yamux stream. What always holds: a line is short, lines are few, everything else is `MultistreamError`.
+Format: https://github.com/multiformats/multistream-select (varint length, line, newline).
+"""
+
+from typing import Final
+
+MULTISTREAM: Final = "/multistream/1.0.0"
+NOT_AVAILABLE: Final = "na"
+LIST: Final = "ls"
+MAX_LINE_BYTES: Final = 256
+MAX_LINES: Final = 16
+"""Questions that one stream may ask before it is refused; real clients ask one to five."""
+_LONGEST_LENGTH_PREFIX: Final = 2
+
+
+class MultistreamError(Exception):
+    """The other end does not negotiate as multistream-select says, or offers nothing that we speak."""
+
+
+def _varint(number: int) -> bytes:
+    encoded = b""
+    while number >= 0x80:
+        encoded += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return encoded + bytes([number])
+
+
+def encode_line(line: str) -> bytes:
+    """One negotiation line with its length prefix."""
+    body = line.encode() + b"\n"
+    return _varint(len(body)) + body
+
+
+class Responder:
+    """Answers negotiation on one stream until a protocol of `protocols` is chosen. Send `opening` first."""
+
+    opening: Final = encode_line(MULTISTREAM)
+
+    def __init__(self, protocols: tuple[str, ...]) -> None:
+        self._protocols = protocols
+        self._lines = _LineReader()
+        self._greeted = False
+        self.selected: str | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        """Bytes to send back. Once `selected` is set, `leftover` holds what belongs to the protocol. Raises `MultistreamError`."""
+        reply = b""
+        self._lines.add(data)
+        while self.selected is None and (line := self._lines.next()) is not None:
+            reply += self._answer(line)
+        return reply
+
+    def _answer(self, line: str) -> bytes:
+        if not self._greeted:
+            if line != MULTISTREAM:
+                raise MultistreamError("not a multistream-select greeting")
+            self._greeted = True
+            return b""
+        if line == LIST:
+            listed = b"".join(encode_line(protocol) for protocol in self._protocols) + b"\n"
+            return _varint(len(listed)) + listed
+        if line in self._protocols:
+            self.selected = line
+            return encode_line(line)
+        return encode_line(NOT_AVAILABLE)
+
+    @property
+    def leftover(self) -> bytes:
+        """Bytes after the negotiation."""
+        return self._lines.rest
+
+
+class Initiator:
+    """Proposes one protocol. Send `opening`, feed what comes back until `selected`."""
+
+    def __init__(self, protocol: str) -> None:
+        self._protocol = protocol
+        self._lines = _LineReader()
+        self._greeted = False
+        self.selected: str | None = None
+        self.opening = encode_line(MULTISTREAM) + encode_line(protocol)
+
+    def feed(self, data: bytes) -> bytes:
+        """Nothing to send back, ever; sets `selected`. Raises `MultistreamError` when the other end declines."""
+        self._lines.add(data)
+        while self.selected is None and (line := self._lines.next()) is not None:
+            if not self._greeted and line == MULTISTREAM:
+                self._greeted = True
+            elif self._greeted and line == self._protocol:
+                self.selected = line
+            else:
+                raise MultistreamError(f"{self._protocol} was declined")
+        return b""
+
+    @property
+    def leftover(self) -> bytes:
+        """Bytes after the negotiation."""
+        return self._lines.rest
+
+
+class _LineReader:
+    def __init__(self) -> None:
+        self._buffer = b""
+        self.count = 0
+
+    def add(self, data: bytes) -> None:
+        self._buffer += data
+
+    def next(self) -> str | None:
+        """The next whole line, or None while it is incomplete."""
+        length_and_size = _read_varint(self._buffer)
+        if length_and_size is None:
+            return None
+        length, size = length_and_size
+        if not 0 < length <= MAX_LINE_BYTES:
+            raise MultistreamError("negotiation line too long or empty")
+        if len(self._buffer) < size + length:
+            return None
+        line = self._buffer[size : size + length]
+        self._buffer = self._buffer[size + length :]
+        self.count += 1
+        if self.count > MAX_LINES:
+            raise MultistreamError("too many negotiation lines")
+        if line[-1:] != b"\n" or not line.isascii():
+            raise MultistreamError("malformed negotiation line")
+        return line[:-1].decode("ascii")
+
+    @property
+    def rest(self) -> bytes:
+        return self._buffer
+
+
+def _read_varint(data: bytes) -> tuple[int, int] | None:
+    """(value, bytes used), or None while incomplete. Raises `MultistreamError` when longer than any line of ours."""
+    value = 0
+    for index, byte in enumerate(data[:_LONGEST_LENGTH_PREFIX]):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value, index + 1
+    if len(data) >= _LONGEST_LENGTH_PREFIX:
+        raise MultistreamError("negotiation line too long")
+    return None

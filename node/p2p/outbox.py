@@ -1,0 +1,110 @@
+"""The bounded queue of messages that wait for one peer, in order of class.
+
+Pure: no socket, no clock (the time is an argument). What always holds: the bytes and messages of each class stay under
+the named limits; control and consensus are taken before gossip, gossip before sync; a message that does not fit is
+dropped, lowest class first, and counted; nothing blocks the caller.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from node.p2p.frames import (
+    FRAME_OVERHEAD_BYTES,
+    MAX_FRAME_BYTES,
+    MAX_MESSAGES_PER_FRAME,
+    MESSAGE_OVERHEAD_BYTES,
+    Kind,
+    MessageClass,
+    class_of,
+    max_payload_bytes,
+)
+from node.p2p.meter import TokenBucket
+
+MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
+"""All that may wait for one peer, in bytes of payload."""
+MAX_QUEUED_MESSAGES: Final = 8192
+CLASS_QUEUE_BYTES: Final[Mapping[MessageClass, int]] = {
+    MessageClass.CONTROL: 64 * 1024,
+    MessageClass.CONSENSUS: 6 * 1024 * 1024,
+    MessageClass.GOSSIP: 4 * 1024 * 1024,
+    MessageClass.SYNC: 6 * 1024 * 1024,
+}
+FRAME_TARGET_BYTES: Final = 256 * 1024
+"""A frame closes here when more waits, so that a later consensus message is never behind megabytes."""
+_METERED: Final = frozenset({MessageClass.GOSSIP, MessageClass.SYNC})
+
+
+@dataclass(slots=True)
+class _Queue:
+    messages: deque[tuple[Kind, bytes]] = field(default_factory=deque)
+    queued_bytes: int = 0
+
+
+class Outbox:
+    """`push` from anywhere, `take` one frame's worth from the writer."""
+
+    def __init__(self, bulk_bytes_per_second: float, bulk_burst_bytes: float, now: float) -> None:
+        """Gossip and sync together are paced to `bulk_bytes_per_second`, so an honest sender stays under its peer's limit."""
+        self._queues = {message_class: _Queue() for message_class in MessageClass}
+        self._bulk = TokenBucket(bulk_bytes_per_second, bulk_burst_bytes, now)
+        self.dropped = dict.fromkeys(MessageClass, 0)
+
+    def __len__(self) -> int:
+        return sum(len(queue.messages) for queue in self._queues.values())
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of payload that wait."""
+        return sum(queue.queued_bytes for queue in self._queues.values())
+
+    def push(self, kind: Kind, payload: bytes) -> bool:
+        """Queue a message; False when it was dropped. Raises `ValueError` for a payload over the kind's limit (our bug)."""
+        if len(payload) > max_payload_bytes(kind):
+            raise ValueError(f"payload of {kind.name} too long: {len(payload)} bytes")
+        message_class = class_of(kind)
+        queue = self._queues[message_class]
+        fits_class = queue.queued_bytes + len(payload) <= CLASS_QUEUE_BYTES[message_class]
+        if not fits_class or not self._make_room(message_class, len(payload)):
+            self.dropped[message_class] += 1
+            return False
+        queue.messages.append((kind, payload))
+        queue.queued_bytes += len(payload)
+        return True
+
+    def _make_room(self, message_class: MessageClass, wanted: int) -> bool:
+        """Drop the newest of lower classes until `wanted` more bytes fit; False when that is not enough."""
+        for lower in sorted(MessageClass, reverse=True):
+            while lower > message_class and self._queues[lower].messages and not self._has_room(wanted):
+                _, payload = self._queues[lower].messages.pop()
+                self._queues[lower].queued_bytes -= len(payload)
+                self.dropped[lower] += 1
+        return self._has_room(wanted)
+
+    def _has_room(self, wanted: int) -> bool:
+        return self.queued_bytes + wanted <= MAX_QUEUED_BYTES and len(self) < MAX_QUEUED_MESSAGES
+
+    def take(self, now: float) -> list[tuple[Kind, bytes]]:
+        """The messages of the next frame, best class first; empty when nothing waits or all that waits is held back."""
+        taken: list[tuple[Kind, bytes]] = []
+        frame_bytes = FRAME_OVERHEAD_BYTES
+        for message_class in MessageClass:
+            queue = self._queues[message_class]
+            while queue.messages and len(taken) < MAX_MESSAGES_PER_FRAME:
+                size = len(queue.messages[0][1]) + MESSAGE_OVERHEAD_BYTES
+                limit = FRAME_TARGET_BYTES if taken else MAX_FRAME_BYTES
+                if frame_bytes + size > limit or not self._may_spend(message_class, size, now):
+                    return taken
+                taken.append(queue.messages.popleft())
+                queue.queued_bytes -= size - MESSAGE_OVERHEAD_BYTES
+                frame_bytes += size
+        return taken
+
+    def _may_spend(self, message_class: MessageClass, size: int, now: float) -> bool:
+        if message_class not in _METERED:
+            return True
+        if self._bulk.available(now) <= 0:
+            return False
+        self._bulk.spend(size, now)
+        return True
