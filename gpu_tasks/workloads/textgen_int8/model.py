@@ -1,0 +1,160 @@
+"""The model file: a header and integer arrays, in one canonical order, and nothing else.
+
+The file is its own canonical form: the model id is the blake2b-256 of its bytes. The header
+fixes every size, so the length is checked before an array is made, and a file that decodes
+cannot make the arithmetic overflow (limits below). Little-endian throughout.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_tasks.workloads.textgen_int8.integer_ops import ACTIVATION_MAX, GELU_ENTRIES, WEIGHT_MAX
+from runtime.scale import DecodeError
+
+MAGIC = b"ogpu/tg1"
+VOCABULARY = 257  # the bytes, and the boundary of a text
+BOUNDARY = 256
+WIDTH_MAX = 1024  # 2048 * 127 * 63 and 1024 * 127 * 127 are below 2**24
+HIDDEN_MAX = 2048
+CONTEXT_MAX = 1024
+LAYERS_MAX = 64
+FILE_MAX = 64 << 20
+GAIN_MAX = 1 << 20
+_HEADER_BYTES = len(MAGIC) + 10
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a model; `width` divides by `heads`."""
+
+    width: int
+    layers: int
+    heads: int
+    hidden: int
+    context: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One block. Field order is file order; metadata: dtype and shape, in names of sizes."""
+
+    gains: NDArray[Any]  # int32[2]: norm before attention, norm before the MLP
+    qkv: NDArray[Any]  # int8[3 * width, width]
+    qkv_multipliers: NDArray[Any]  # int32[3 * width]
+    score_multipliers: NDArray[Any]  # int32[heads]: score to steps of the exp table
+    mix_multipliers: NDArray[Any]  # int32[heads]: probability * value to activation
+    out: NDArray[Any]  # int8[width, width]
+    out_multipliers: NDArray[Any]  # int32[width]: to the residual stream
+    up: NDArray[Any]  # int8[hidden, width]
+    up_multipliers: NDArray[Any]  # int32[hidden]: to the 12-bit index of the GELU table
+    gelu: NDArray[Any]  # int8[4096]
+    down: NDArray[Any]  # int8[width, hidden]
+    down_multipliers: NDArray[Any]  # int32[width]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A whole model; residual stream in units of the embeddings, logits in 1/1024 nat."""
+
+    shape: Shape
+    tokens: NDArray[Any]  # int16[257, width]
+    positions: NDArray[Any]  # int16[context, width]
+    layers: tuple[Layer, ...]
+    final_gain: NDArray[Any]  # int32[1]
+    head: NDArray[Any]  # int8[257, width]
+    head_multipliers: NDArray[Any]  # int32[257]
+
+
+def model_id(data: bytes) -> bytes:
+    """32 bytes that name the model whose file is `data`."""
+    return blake2b(data, digest_size=32).digest()
+
+
+def encode_model(model: Model) -> bytes:
+    """The file of `model`."""
+    s = model.shape
+    header = np.array([s.width, s.layers, s.heads, s.hidden, s.context], dtype="<u2")
+    arrays = [model.tokens, model.positions]
+    for layer in model.layers:
+        arrays += [getattr(layer, field.name) for field in fields(Layer)]
+    arrays += [model.final_gain, model.head, model.head_multipliers]
+    parts = [MAGIC, header.tobytes()]
+    for array, (dtype, size) in zip(arrays, _layout(s), strict=True):
+        parts.append(array.astype(dtype).reshape(size).tobytes())
+    return b"".join(parts)
+
+
+def decode_model(data: bytes) -> Model:
+    """The model in a file; DecodeError if it is not exactly one within the limits."""
+    if not _HEADER_BYTES <= len(data) <= FILE_MAX or data[: len(MAGIC)] != MAGIC:
+        raise DecodeError("no model file")
+    shape = Shape(*(int(n) for n in np.frombuffer(data, "<u2", 5, len(MAGIC))))
+    _check_shape(shape)
+    layout = list(_layout(shape))
+    sizes = [np.dtype(dtype).itemsize * int(np.prod(size)) for dtype, size in layout]
+    if len(data) != _HEADER_BYTES + sum(sizes):
+        raise DecodeError("model file of the wrong length", len(data))
+    arrays, start = [], _HEADER_BYTES
+    for (dtype, size), length in zip(layout, sizes, strict=True):
+        arrays.append(np.frombuffer(data[start : start + length], dtype).reshape(size))
+        start += length
+    return _assemble(shape, arrays)
+
+
+def _assemble(shape: Shape, arrays: list[NDArray[Any]]) -> Model:
+    """Name the arrays, which are in file order, and check their values."""
+    count = len(fields(Layer))
+    blocks = [arrays[2 + i * count : 2 + (i + 1) * count] for i in range(shape.layers)]
+    model = Model(
+        shape, arrays[0], arrays[1], tuple(Layer(*block) for block in blocks), *arrays[-3:]
+    )
+    for layer in model.layers:
+        _check_layer(layer)
+    _check(model.final_gain, 1, GAIN_MAX)
+    _check(model.head, -WEIGHT_MAX, WEIGHT_MAX)
+    _check(model.head_multipliers, 0, (1 << 31) - 1)
+    return model
+
+
+def _check_shape(shape: Shape) -> None:
+    """Sizes in their limits; then no product sums to 2**24 and no square sum to 2**52."""
+    limits = (WIDTH_MAX, LAYERS_MAX, WIDTH_MAX, HIDDEN_MAX, CONTEXT_MAX)
+    sizes = (shape.width, shape.layers, shape.heads, shape.hidden, shape.context)
+    if any(not 1 <= size <= limit for size, limit in zip(sizes, limits, strict=True)):
+        raise DecodeError("model size out of limits", len(MAGIC))
+    if shape.width % shape.heads:
+        raise DecodeError("heads do not divide the width", len(MAGIC))
+
+
+def _check_layer(layer: Layer) -> None:
+    """Values in their ranges."""
+    _check(layer.gains, 1, GAIN_MAX)
+    for weights in (layer.qkv, layer.out, layer.up, layer.down):
+        _check(weights, -WEIGHT_MAX, WEIGHT_MAX)
+    for field in fields(Layer):
+        if field.name.endswith("_multipliers"):
+            _check(getattr(layer, field.name), 0, (1 << 31) - 1)
+    _check(layer.gelu, -ACTIVATION_MAX, ACTIVATION_MAX)
+
+
+def _check(values: NDArray[Any], low: int, high: int) -> None:
+    """All values from `low` to `high`."""
+    if values.min() < low or values.max() > high:
+        raise DecodeError("model value out of range")
+
+
+def _layout(s: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """dtype and shape of every array, in file order."""
+    yield from (("<i2", (VOCABULARY, s.width)), ("<i2", (s.context, s.width)))
+    for _ in range(s.layers):
+        yield from (("<i4", (2,)), ("<i1", (3 * s.width, s.width)), ("<i4", (3 * s.width,)))
+        yield from (("<i4", (s.heads,)), ("<i4", (s.heads,)))
+        yield from (("<i1", (s.width, s.width)), ("<i4", (s.width,)))
+        yield from (("<i1", (s.hidden, s.width)), ("<i4", (s.hidden,)))
+        yield from (("<i1", (GELU_ENTRIES,)), ("<i1", (s.width, s.hidden)), ("<i4", (s.width,)))
+    yield from (("<i4", (1,)), ("<i1", (VOCABULARY, s.width)), ("<i4", (VOCABULARY,)))

@@ -1,0 +1,37 @@
+"""The backend that every provider and every checker has: NumPy, products in float32 by BLAS.
+
+Sums of products stay below 2**24 (`model.py` refuses shapes for which they might not), and
+float32 holds every integer up to there, so each partial sum is exact in any order.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Reference
+
+
+class NumpyBackend(Reference):
+    """The reference, with the two slow operations done in floats that are exact."""
+
+    name = "numpy"
+
+    def put(self, values: NDArray[Any]) -> Array:
+        """int64."""
+        return values.astype(np.int64)
+
+    def operand(self, values: Array) -> Array:
+        """float32, in rows as BLAS reads them."""
+        return np.ascontiguousarray(values, dtype=np.float32)
+
+    def product(self, left: Array, right: Array) -> Array:
+        """Products in float32, exact below 2**24."""
+        return np.matmul(left.astype(np.float32), right.swapaxes(-1, -2)).astype(np.int64)
+
+    def root(self, squares: Array) -> Array:
+        """Float64 root, put right by integer comparison should it be off by one."""
+        found = np.sqrt(squares.astype(np.float64)).astype(np.int64)
+        found = found - (found * found > squares)
+        larger = found + 1
+        return found + (larger * larger <= squares)

@@ -1,0 +1,46 @@
+"""`textgen-int8` as a `Workload`: a model file, a backend that conforms, requests in, bytes out."""
+
+from hashlib import blake2b
+
+from gpu_tasks.workloads.textgen_int8.conformance import (
+    check_completions,
+    check_operations,
+    completions,
+)
+from gpu_tasks.workloads.textgen_int8.generate import generate
+from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic
+from gpu_tasks.workloads.textgen_int8.model import decode_model, model_id
+from gpu_tasks.workloads.textgen_int8.published import MODEL_ID
+from gpu_tasks.workloads.textgen_int8.request import decode_request
+from gpu_tasks.workloads.textgen_int8.transformer import load
+from gpu_tasks.workloads.textgen_int8.verify import verify
+from gpu_tasks.workloads.workload import Verdict
+
+WORKLOAD_ID = blake2b(b"ogpu/workload/textgen-int8/1", digest_size=32).digest()
+
+
+class TextGeneration:
+    """Implements `Workload` (see there for the methods)."""
+
+    workload_id = WORKLOAD_ID
+
+    def __init__(self, use: Arithmetic, model_file: bytes) -> None:
+        """DecodeError for a bad file, NonConformingBackendError for operations that are off."""
+        check_operations(use)
+        self.model_id = model_id(model_file)
+        self._model = load(use, decode_model(model_file))
+
+    def run(self, request: bytes) -> bytes:
+        """The completion's bytes."""
+        return generate(self._model, decode_request(request, self._model.shape.context))
+
+    def verify(self, request: bytes, output: bytes) -> Verdict:
+        """All tokens by one prefill."""
+        return verify(self._model, decode_request(request, self._model.shape.context), output)
+
+    def conformance(self) -> bytes:
+        """For the published model, its completions must be the published ones."""
+        check_operations(self._model.use)
+        if self.model_id.hex() != MODEL_ID:
+            return completions(self._model)
+        return check_completions(self._model)

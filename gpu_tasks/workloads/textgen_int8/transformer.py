@@ -1,0 +1,140 @@
+"""Tokens to logits: the forward pass, once, for every backend.
+
+What is computed for a position depends on that position's prefix only, and on nothing else in
+the batch, bit for bit: so decoding token by token, one prefill of the whole text, and any
+batch give the same logits.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_tasks.workloads.textgen_int8 import integer_ops as ops
+from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Array, Ints
+from gpu_tasks.workloads.textgen_int8.model import Layer, Model, Shape
+
+
+@dataclass(frozen=True)
+class LoadedLayer:
+    """A `Layer` in the arrays of a backend."""
+
+    attention_gain: int
+    mlp_gain: int
+    qkv: Array
+    qkv_multipliers: Array
+    score_multipliers: Array
+    mix_multipliers: Array
+    out: Array
+    out_multipliers: Array
+    up: Array
+    up_multipliers: Array
+    gelu: Array
+    down: Array
+    down_multipliers: Array
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model in the arrays of a backend, ready to run."""
+
+    use: Arithmetic
+    shape: Shape
+    tokens: Array
+    positions: Array
+    layers: tuple[LoadedLayer, ...]
+    final_gain: int
+    head: Array
+    head_multipliers: Array
+    exps: Array
+
+
+@dataclass
+class Cache:
+    """Keys [batch, heads, context, depth] and values [batch, heads, depth, context] by layer."""
+
+    length: int
+    keys: list[Array]
+    values: list[Array]
+
+
+def load(use: Arithmetic, model: Model) -> Loaded:
+    """Put `model` into the arrays of `use`."""
+    return Loaded(
+        use, model.shape, use.put(model.tokens), use.put(model.positions),
+        tuple(_load_layer(use, layer) for layer in model.layers), int(model.final_gain[0]),
+        use.operand(use.put(model.head)), use.put(model.head_multipliers), use.put(ops.exp_table()),
+    )  # fmt: skip
+
+
+def _load_layer(use: Arithmetic, layer: Layer) -> LoadedLayer:
+    """One layer; per-head multipliers take the shape [heads, 1, 1]."""
+    return LoadedLayer(
+        int(layer.gains[0]), int(layer.gains[1]),
+        use.operand(use.put(layer.qkv)), use.put(layer.qkv_multipliers),
+        use.put(layer.score_multipliers.reshape(-1, 1, 1)),
+        use.put(layer.mix_multipliers.reshape(-1, 1, 1)),
+        use.operand(use.put(layer.out)), use.put(layer.out_multipliers),
+        use.operand(use.put(layer.up)), use.put(layer.up_multipliers), use.put(layer.gelu),
+        use.operand(use.put(layer.down)), use.put(layer.down_multipliers),
+    )  # fmt: skip
+
+
+def empty_cache(model: Loaded, batch: int = 1) -> Cache:
+    """A cache for `batch` sequences of up to the model's context."""
+    s = model.shape
+    depth = s.width // s.heads
+    keys = np.zeros((batch, s.heads, s.context, depth), dtype=np.int64)
+    values = np.zeros((batch, s.heads, depth, s.context), dtype=np.int64)
+    use = model.use
+    return Cache(
+        0,
+        [use.operand(use.put(keys)) for _ in range(s.layers)],
+        [use.operand(use.put(values)) for _ in range(s.layers)],
+    )
+
+
+def forward(model: Loaded, tokens: Ints, cache: Cache) -> Ints:
+    """Append int64[batch, length] tokens to the cached ones; logits int64[batch, length, 257].
+
+    Raises ValueError when the context is exceeded, which the caller rules out beforehand.
+    """
+    use, end = model.use, cache.length + tokens.shape[1]
+    if end > model.shape.context:
+        raise ValueError("more tokens than the context holds")
+    visible = _causal(use, cache.length, end)
+    stream = model.tokens[use.put(tokens)] + model.positions[cache.length : end]
+    for index, layer in enumerate(model.layers):
+        normed = ops.norm(use, stream, layer.attention_gain)
+        mixed = _attention(model, index, normed, cache, visible)
+        stream = ops.add(use, stream, ops.linear(use, mixed, layer.out, layer.out_multipliers))
+        normed = ops.norm(use, stream, layer.mlp_gain)
+        hidden = ops.linear(use, normed, layer.up, layer.up_multipliers)
+        hidden = ops.gelu(use, hidden, layer.gelu)
+        stream = ops.add(use, stream, ops.linear(use, hidden, layer.down, layer.down_multipliers))
+    cache.length = end
+    normed = ops.norm(use, stream, model.final_gain)
+    return use.take(ops.linear(use, normed, model.head, model.head_multipliers))
+
+
+def _attention(model: Loaded, index: int, x: Array, cache: Cache, visible: Array | None) -> Array:
+    """Causal attention of layer `index` over the cached and the new positions, to 8 bits."""
+    use, layer, heads = model.use, model.layers[index], model.shape.heads
+    batch, length, width = x.shape
+    start, end = cache.length, cache.length + length
+    qkv = ops.activation(use, ops.linear(use, x, layer.qkv, layer.qkv_multipliers))
+    split = qkv.reshape(batch, length, 3, heads, width // heads).swapaxes(1, 3)
+    query, key, value = split[:, :, 0], split[:, :, 1], split[:, :, 2]
+    keys, values = cache.keys[index], cache.values[index]
+    keys[:, :, start:end] = key
+    values[:, :, :, start:end] = value.swapaxes(2, 3)
+    scores = use.product(query, keys[:, :, :end])
+    shares = ops.probabilities(use, scores, layer.score_multipliers, model.exps, visible)
+    mixed = ops.rescale(use.product(shares, values[:, :, :, :end]), layer.mix_multipliers)
+    return ops.activation(use, mixed).swapaxes(1, 2).reshape(batch, length, width)
+
+
+def _causal(use: Arithmetic, start: int, end: int) -> Array | None:
+    """int64[end - start, end]: 1 where a position may see another; None when it sees all."""
+    if end - start == 1:
+        return None
+    return use.put(np.arange(end)[None, :] <= np.arange(start, end)[:, None])

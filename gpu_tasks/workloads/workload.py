@@ -1,0 +1,48 @@
+"""What a workload is to the market's daemons: bytes in, bytes out, and a check of the bytes.
+
+Always: `run` is a function of the request's bytes, the same on every conforming machine, and
+`verify` accepts exactly its result. Both raise `DecodeError` on a request that is not valid,
+which a committee calls `input-bad`.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of a check: what was recomputed, and the first place that is wrong."""
+
+    valid: bool
+    recomputed: int
+    first_wrong: int | None
+
+
+class NonConformingBackendError(Exception):
+    """A backend does not give the published results, so it must not do exact tasks."""
+
+
+class Workload(Protocol):
+    """One kind of exact task, ready to run on one backend."""
+
+    @property
+    def workload_id(self) -> bytes:
+        """32 bytes: which computation this is, rules and all."""
+        ...
+
+    @property
+    def model_id(self) -> bytes:
+        """32 bytes: the hash of the model file."""
+        ...
+
+    def run(self, request: bytes) -> bytes:
+        """The output of the task."""
+        ...
+
+    def verify(self, request: bytes, output: bytes) -> Verdict:
+        """Whether `output` is what `run` gives; cheaper than running where possible."""
+        ...
+
+    def conformance(self) -> bytes:
+        """Hash of fixed work, to compare machines; NonConformingBackendError if it is off."""
+        ...
