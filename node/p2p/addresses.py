@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from libp2p.peer.id import ID
-from multiaddr import Multiaddr
 
 from node.p2p.identity import PeerId
 
 MAX_LEARNED: Final = 1024
+MAX_PORT: Final = 0xFFFF
+MAX_NAME_BYTES: Final = 253
+"""Of a DNS name."""
 FIRST_BACKOFF_SECONDS: Final = 0.25
 MAX_BACKOFF_SECONDS: Final = 30.0
 WRONG_CHAIN_BACKOFF_SECONDS: Final = 600.0
@@ -49,26 +51,29 @@ class Address:
 
 def parse_address(text: str) -> Address:
     """An address from ``/ip4/HOST/tcp/PORT/p2p/PEERID`` (also ip6, dns, dns4, dns6). Raises `AddressError`."""
+    match text.split("/"):
+        case ["", protocol, host, "tcp", port, "p2p", peer_id] if (
+            protocol in _HOST_PROTOCOLS and _fits(protocol, host) and port.isascii() and port.isdecimal()
+        ):
+            if 0 < int(port[:6]) <= MAX_PORT:
+                return Address(parse_peer_id(peer_id), host, int(port))
+    raise AddressError(f"{text!r} is not of the form /ip4/HOST/tcp/PORT/p2p/PEERID")
+
+
+def _fits(protocol: str, host: str) -> bool:
+    """Whether `host` is what `protocol` says: a literal address of that version, or a name."""
     try:
-        parts = Multiaddr(text)
-        peer_id = parse_peer_id(str(parts.value_for_protocol("p2p")))
-        port = int(parts.value_for_protocol("tcp"))
-        names = [protocol.name for protocol in parts.protocols()]
-        host = str(parts.value_for_protocol(names[0]))
-    except AddressError:
-        raise
-    except Exception as error:  # noqa: BLE001 - multiaddr raises many unrelated classes
-        raise AddressError(f"{text!r} is not of the form /ip4/HOST/tcp/PORT/p2p/PEERID: {error}") from error
-    if names[0] not in _HOST_PROTOCOLS or names[1:] != ["tcp", "p2p"] or not 0 < port <= 0xFFFF:
-        raise AddressError(f"{text!r} is not of the form /ip4/HOST/tcp/PORT/p2p/PEERID")
-    return Address(peer_id, host, port)
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        return protocol.startswith("dns") and 0 < len(host) <= MAX_NAME_BYTES and host.isascii()
+    return protocol == f"ip{version}"
 
 
 def parse_peer_id(text: str) -> PeerId:
     """A peer id in canonical base58, of an Ed25519 key. Raises `AddressError`."""
     try:
         raw = ID.from_base58(text).to_bytes()
-    except Exception as error:  # noqa: BLE001 - base58 raises what it finds
+    except Exception as error:
         raise AddressError(f"{text!r} is not a peer id") from error
     if len(raw) != len(_PEER_ID_BYTES) + 32 or not raw.startswith(_PEER_ID_BYTES) or ID(raw).to_base58() != text:
         raise AddressError(f"{text!r} is not the peer id of an Ed25519 key")

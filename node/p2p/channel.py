@@ -126,7 +126,7 @@ class SecureChannel:
         record = await self._tcp.exactly(length)
         try:
             return self._cipher.decrypt(record)
-        except Exception as error:  # noqa: BLE001 - the noise library raises whatever its back end raises
+        except Exception as error:
             raise ChannelClosed("record does not authenticate") from error
 
     async def write(self, data: bytes) -> None:

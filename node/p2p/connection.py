@@ -1,8 +1,8 @@
 """One connection to one peer: TCP, Noise, yamux, and the one long-lived stream that frames travel on.
 
-What always holds: nothing is read from the socket but by `receive`, so a caller that stops calling it pushes back on the
-peer through TCP; memory for what the peer sends is bounded by one frame, one record and `yamux.MAX_STREAMS` negotiations;
-streams for other protocols are answered "na" and never reach any code of ours. Every way in which a connection ends is
+What always holds: nothing is read from the socket but by `receive`, so a caller that stops calling it pushes back on
+the peer through TCP; memory for what the peer sends is bounded by one frame, one record and `yamux.MAX_STREAMS`
+negotiations; streams for other protocols are answered "na" and never reach any code of ours. Every way in which a connection ends is
 `ChannelClosed`, `FrameError` or `YamuxError`.
 """
 
@@ -62,7 +62,7 @@ class Connection:
         return bodies
 
     async def send(self, data: bytes) -> None:
-        """Write an encoded frame, waiting for the peer's window where it must. `mid_frame` stays true when it is cut off."""
+        """Write an encoded frame as the peer's window allows. `mid_frame` stays true when it is cut off."""
         if self._stream is None:
             raise ChannelClosed("no stream")
         self.mid_frame = True
@@ -164,7 +164,9 @@ class Connection:
             self._replies += self._session.take_outgoing() + frame
 
 
-async def connect_outbound(stream: trio.SocketStream, noise: NoiseUpgrade, expected: PeerId, protocol: str) -> Connection:
+async def connect_outbound(
+    stream: trio.SocketStream, noise: NoiseUpgrade, expected: PeerId, protocol: str
+) -> Connection:
     """Upgrade a dialled socket. Raises `ProtocolRefused`, `HandshakeRefused`, `MultistreamError`, `ChannelClosed`."""
     tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
     await _agree(tcp, Initiator(NOISE))

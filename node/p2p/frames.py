@@ -161,7 +161,7 @@ _KIND_BY_NUMBER: Final[dict[int, Kind]] = {int(kind): kind for kind in Kind}
 
 
 class FrameReader:
-    """Cuts a byte stream into frame bodies. Holds at most one incomplete frame; refuses a bad length before buffering it."""
+    """Cuts a byte stream into frame bodies; refuses a bad length before it buffers the frame."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -67,7 +67,7 @@ def check_version(installed: str | None = None) -> None:
 def apply() -> None:
     """Check the version and put the library right. Harmless when repeated."""
     check_version()
-    patterns.NoiseHandshakePayload = Ed25519OnlyPayload  # type: ignore[misc]
+    patterns.NoiseHandshakePayload = Ed25519OnlyPayload
 
 
 class NoiseUpgrade:
@@ -84,7 +84,7 @@ class NoiseUpgrade:
             session = await self._noise.secure_outbound(raw, ID.from_base58(expected))
         except ChannelClosed:
             raise
-        except Exception as error:  # noqa: BLE001 - any failure of the handshake is the peer's
+        except Exception as error:
             raise HandshakeRefused(f"noise handshake failed: {error!r}") from error
         return self._channel(tcp, session)[0]
 
@@ -95,7 +95,7 @@ class NoiseUpgrade:
             session = await self._noise.secure_inbound(raw)
         except ChannelClosed:
             raise
-        except Exception as error:  # noqa: BLE001 - any failure of the handshake is the peer's
+        except Exception as error:
             raise HandshakeRefused(f"noise handshake failed: {error!r}") from error
         return self._channel(tcp, session)
 

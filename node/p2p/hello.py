@@ -79,7 +79,13 @@ def decode_reason(payload: bytes) -> Reason:
 def _unpack(payload: bytes) -> object:
     try:
         unpacked: object = msgpack.unpackb(
-            payload, raw=False, max_str_len=0, max_map_len=0, max_ext_len=0, max_array_len=4, max_bin_len=MAX_PROOF_BYTES
+            payload,
+            raw=False,
+            max_str_len=0,
+            max_map_len=0,
+            max_ext_len=0,
+            max_array_len=4,
+            max_bin_len=MAX_PROOF_BYTES,
         )
     except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
         raise FrameError(f"not a hello: {error}") from error

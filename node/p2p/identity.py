@@ -4,6 +4,7 @@ What always holds: the file is readable by its owner only, is created whole or n
 It is no money key and no validator key: losing it costs the node its name.
 """
 
+import contextlib
 import os
 import stat
 from dataclasses import dataclass
@@ -65,9 +66,7 @@ def _create(path: Path) -> None:
             file.write(os.urandom(SEED_BYTES).hex() + "\n")
             file.flush()
             os.fsync(file.fileno())
-        try:
+        with contextlib.suppress(FileExistsError):
             os.link(draft, path)
-        except FileExistsError:
-            pass
     finally:
         draft.unlink()

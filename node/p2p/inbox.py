@@ -1,8 +1,8 @@
 """What peers have sent and the node has not served yet: one bounded queue, consensus before gossip before sync.
 
-What always holds: every class is bounded in messages and bytes. A full consensus class makes the reader of that peer
-wait (and so pushes back on the peer); full gossip and sync classes drop and count, so that consensus never stands behind
-them on the same connection.
+What always holds: every class is bounded in messages and bytes. A full consensus class makes the reader of that
+peer wait (and so pushes back on the peer); full gossip and sync classes drop and count, so that consensus never stands
+behind them on the same connection.
 """
 
 from collections import deque

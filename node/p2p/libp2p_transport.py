@@ -41,8 +41,8 @@ _LOG: Final = logging.getLogger(__name__)
 class TransportConfig:
     """How this node takes part in the network.
 
-    `listen_port` 0 takes any free port. `hello` is the proof shown to peers. A devnet dials private addresses and, unless
-    `admission` says otherwise, takes many connections from one address.
+    `listen_port` 0 takes any free port. `hello` is the proof shown to peers. A devnet dials private addresses and,
+    unless `admission` says otherwise, takes many connections from one address.
     """
 
     genesis: bytes
@@ -120,7 +120,7 @@ class Libp2pTransport:
         self.port = int(listeners[0].socket.getsockname()[1])
         own = Hello(self._config.genesis, self._config.role, self.port, self._config.hello)
         self._handshaker = Handshaker(self._noise, self.protocol, own, self._on_hello)
-        await nursery.start(self._run, listeners)
+        nursery.start_soon(self._run, listeners)
 
     async def stop(self) -> None:
         """Say goodbye to everybody and close."""
@@ -158,16 +158,13 @@ class Libp2pTransport:
         if link is not None:
             link.close(LinkEnded("banned", told=Reason.BANNED))
 
-    async def _run(
-        self, listeners: list[trio.SocketListener], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def _run(self, listeners: Sequence[trio.SocketListener]) -> None:
         with self._scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 for listener in listeners:
                     nursery.start_soon(serve, listener, self._admit, self._inbound, nursery)
                 nursery.start_soon(self._keep_house)
-                task_status.started()
 
     async def _keep_house(self) -> None:
         """Dial what is due; ping whom we have told nothing for a while."""
@@ -208,7 +205,7 @@ class Libp2pTransport:
         except (HandshakeFailed, trio.TooSlowError) as error:
             self.counters["inbound_failed"] += 1
             _LOG.debug("inbound connection from %s failed: %s", host, error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the boundary behind which one connection's failure stays its own
             self._on_fault(host)
         finally:
             self._admission.release(ticket)
@@ -230,7 +227,7 @@ class Libp2pTransport:
             await self._live(connection, hello, address.host)
         except (HandshakeFailed, trio.TooSlowError, OSError) as error:
             self._on_dial_failed(address, error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the boundary behind which one connection's failure stays its own
             self._on_fault(str(address))
         finally:
             self._dialling.discard(address.peer_id)

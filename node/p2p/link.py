@@ -36,7 +36,7 @@ _NONCE_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """What one peer may send us, and at what rate we send it gossip and sync (below, so honest nodes never meet the limit)."""
+    """What one peer may send us, and the lower rate at which we send it gossip and sync."""
 
     bytes_per_second: float = 8 * 1024 * 1024
     burst_bytes: float = 16 * 1024 * 1024
@@ -190,7 +190,8 @@ async def _write(link: Link) -> None:
 
 async def say_goodbye(connection: Connection, reason: Reason) -> None:
     """Tell the peer why, if it still listens, and close."""
-    with trio.move_on_after(GOODBYE_SECONDS, shield=True):
+    with trio.move_on_after(GOODBYE_SECONDS) as scope:
+        scope.shield = True
         try:
             if not connection.mid_frame:
                 await connection.send(encode_frame([(Kind.GOODBYE, bytes([reason]))]))

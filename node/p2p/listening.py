@@ -5,7 +5,7 @@ this one does not.
 """
 
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import trio
@@ -20,7 +20,7 @@ _OUT_OF_SOCKETS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, e
 Serve = Callable[[trio.SocketStream, str, Ticket], Awaitable[None]]
 
 
-async def listen(host: str, port: int) -> list[trio.SocketListener]:
+async def listen(host: str, port: int) -> Sequence[trio.SocketListener]:
     """Listening sockets on `host`; port 0 takes any free one. Raises `PortInUse`, `TransportError`."""
     try:
         return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)

@@ -46,7 +46,7 @@ class Responder:
         self.selected: str | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Bytes to send back. Once `selected` is set, `leftover` holds what belongs to the protocol. Raises `MultistreamError`."""
+        """Bytes to send back; sets `selected`, after which `leftover` is the protocol's. Raises `MultistreamError`."""
         reply = b""
         self._lines.add(data)
         while self.selected is None and (line := self._lines.next()) is not None:

@@ -46,7 +46,7 @@ class Outbox:
     """`push` from anywhere, `take` one frame's worth from the writer."""
 
     def __init__(self, bulk_bytes_per_second: float, bulk_burst_bytes: float, now: float) -> None:
-        """Gossip and sync together are paced to `bulk_bytes_per_second`, so an honest sender stays under its peer's limit."""
+        """Gossip and sync together are paced to `bulk_bytes_per_second`, under what an honest peer takes."""
         self._queues = {message_class: _Queue() for message_class in MessageClass}
         self._bulk = TokenBucket(bulk_bytes_per_second, bulk_burst_bytes, now)
         self.dropped = dict.fromkeys(MessageClass, 0)
@@ -60,7 +60,7 @@ class Outbox:
         return sum(queue.queued_bytes for queue in self._queues.values())
 
     def push(self, kind: Kind, payload: bytes) -> bool:
-        """Queue a message; False when it was dropped. Raises `ValueError` for a payload over the kind's limit (our bug)."""
+        """Queue a message; False when it was dropped. Raises `ValueError` for a payload over the kind's limit."""
         if len(payload) > max_payload_bytes(kind):
             raise ValueError(f"payload of {kind.name} too long: {len(payload)} bytes")
         message_class = class_of(kind)

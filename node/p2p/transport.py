@@ -1,7 +1,7 @@
 """What the node needs of a network: an interface with two implementations, py-libp2p here and the simulator's.
 
-What always holds for every implementation: `send` and `broadcast` never wait; messages of one class from one peer arrive
-in the order sent; a message may be lost; a peer id is authenticated.
+What always holds for every implementation: `send` and `broadcast` never wait; messages of one class from one peer
+arrive in the order sent; a message may be lost; a peer id is authenticated.
 """
 
 from collections.abc import Collection
