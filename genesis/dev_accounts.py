@@ -1,0 +1,46 @@
+"""The accounts that everybody knows: Alice to Ferdie, derived from Substrate's development phrase.
+
+What always holds: anybody can sign for them, so they belong to development chains only.  The names, the phrase and the way from
+one to the other are Substrate's, so every wallet and explorer shows these accounts by name.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from runtime.codec import Annotated, Bounded, codec
+from runtime.crypto import Scheme, derive_sr25519, keypair_from_seed
+from runtime.hashing import blake2_256
+
+DEV_PHRASE = "bottom drive obey lake curtain smoke basket hold race lonely fit walk"
+DEV_SEED = bytes.fromhex("fac7959dbfe72f052e5a0c3c8d6530f202b02fd8f9f5ca3580ec8deb7797479e")  # the phrase's mini-secret
+DEV_NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie")
+SESSION, VRF, PROVIDER = "session", "vrf", "provider"
+
+_TEXT = codec(Annotated[str, Bounded(256)])
+
+
+@cache
+def stash(name: str) -> bytes:
+    """The sr25519 account `//name`."""
+    public, secret = keypair_from_seed(Scheme.SR25519, DEV_SEED)
+    return derive_sr25519(public, secret, _chain_code(name), hard=True)[0]
+
+
+@cache
+def key_seed(name: str, purpose: str) -> bytes:
+    """The ed25519 seed `//name//purpose`."""
+    seed = DEV_SEED
+    for junction in (name, purpose):
+        seed = blake2_256(_TEXT.encode("Ed25519HDKD") + seed + _chain_code(junction))
+    return seed
+
+
+def key(name: str, purpose: str) -> bytes:
+    """The ed25519 public key `//name//purpose`."""
+    return keypair_from_seed(Scheme.ED25519, key_seed(name, purpose))[0]
+
+
+def _chain_code(junction: str) -> bytes:
+    encoded = _TEXT.encode(junction)
+    return encoded.ljust(32, b"\0") if len(encoded) <= 32 else blake2_256(encoded)

@@ -1,0 +1,186 @@
+"""The chain specification: a JSON file in Substrate's shape that says which chain this is.
+
+What always holds: a `ChainSpec` that exists has passed every check that needs no runtime; a field that is unknown, missing, twice
+there or of another type is a `SpecError` that names it.  Numbers are integers: a float anywhere is refused.
+
+The genesis is either a `patch` for people (one object for each pallet) or `raw` (storage keys and values, exact).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+SPEC_BYTES_MAX = 64 * 1024 * 1024
+BOOTNODES_MAX = 64
+TEXT_LENGTH_MAX = 256
+CHAIN_TYPES = ("Development", "Local", "Live")
+PARAMETER_SETS = ("devnet", "mainnet")
+_ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
+
+Json = Any
+Patch = dict[str, dict[str, Json]]
+Raw = dict[bytes, bytes]
+
+
+class SpecError(ValueError):
+    """A chain specification that cannot be used; the message names the field and says what it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSpec:
+    """One chain: exactly one of `patch` and `raw` is not None."""
+
+    name: str
+    id: str
+    chain_type: str
+    parameters: str  # which set of `genesis.parameters` the chain runs by
+    properties: dict[str, Json]
+    patch: Patch | None
+    raw: Raw | None
+    boot_nodes: tuple[str, ...] = ()
+    protocol_id: str = "ogpu"
+
+    def __post_init__(self) -> None:
+        """Check each field."""
+        _require(bool(self.id) and set(self.id) <= _ID_CHARACTERS, "id", "lower-case letters, digits, _ and - (it names a folder)")
+        _require(self.chain_type in CHAIN_TYPES, "chainType", "one of " + ", ".join(CHAIN_TYPES))
+        _require(self.parameters in PARAMETER_SETS, "parameters", "one of " + ", ".join(PARAMETER_SETS))
+        _require((self.patch is None) != (self.raw is None), "genesis", "either runtimeGenesis.patch or raw")
+        _require(len(self.boot_nodes) <= BOOTNODES_MAX, "bootNodes", f"at most {BOOTNODES_MAX} addresses")
+
+
+def to_json(spec: ChainSpec) -> str:
+    """The file's text; `from_json` gives the same specification back."""
+    if spec.patch is not None:
+        genesis: Json = {"runtimeGenesis": {"patch": spec.patch}}
+    else:
+        top = {"0x" + key.hex(): "0x" + value.hex() for key, value in sorted((spec.raw or {}).items())}
+        genesis = {"raw": {"top": top, "childrenDefault": {}}}
+    content = {
+        "name": spec.name,
+        "id": spec.id,
+        "chainType": spec.chain_type,
+        "bootNodes": list(spec.boot_nodes),
+        "telemetryEndpoints": None,
+        "protocolId": spec.protocol_id,
+        "properties": spec.properties,
+        "parameters": spec.parameters,
+        "codeSubstitutes": {},
+        "genesis": genesis,
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def from_json(data: bytes) -> ChainSpec:
+    """Read a specification.  Raises `SpecError`."""
+    fields = _object(_parsed(data), "the file")
+    _only(fields, "", *_FIELDS)
+    if fields.get("telemetryEndpoints") or fields.get("codeSubstitutes") or fields.get("forkId"):
+        raise SpecError("telemetryEndpoints, codeSubstitutes and forkId must be empty: this chain has no such thing")
+    genesis = _object(_get(fields, "genesis"), "genesis")
+    _only(genesis, "genesis", "runtimeGenesis", "raw")
+    return ChainSpec(
+        name=_text(fields, "name"),
+        id=_text(fields, "id"),
+        chain_type=_text(fields, "chainType"),
+        parameters=_text(fields, "parameters"),
+        properties=_object(fields.get("properties") or {}, "properties"),
+        patch=_patch(genesis["runtimeGenesis"]) if "runtimeGenesis" in genesis else None,
+        raw=_raw(genesis["raw"]) if "raw" in genesis else None,
+        boot_nodes=_texts(fields.get("bootNodes") or [], "bootNodes"),
+        protocol_id=_text(fields, "protocolId") if "protocolId" in fields else "ogpu",
+    )
+
+
+_FIELDS = (
+    "name", "id", "chainType", "bootNodes", "telemetryEndpoints", "protocolId", "forkId", "properties", "parameters",
+    "codeSubstitutes", "genesis",
+)  # fmt: skip
+
+
+def _parsed(data: bytes) -> Json:
+    if len(data) > SPEC_BYTES_MAX:
+        raise SpecError(f"a chain spec has at most {SPEC_BYTES_MAX:,} bytes, this has {len(data):,}")
+    try:
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_float=_no_float, parse_constant=_no_float)
+    except UnicodeDecodeError as error:
+        raise SpecError(f"not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        raise SpecError(f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise SpecError("not a chain spec: nested too deeply") from error
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise SpecError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return found
+
+
+def _no_float(text: str) -> NoReturn:
+    raise SpecError(f"{text} is not an integer: amounts are whole grains, 10^-8 oGPU")
+
+
+def _patch(value: Json) -> Patch:
+    genesis = _object(value, "genesis.runtimeGenesis")
+    _only(genesis, "genesis.runtimeGenesis", "patch")
+    patch = _object(_get(genesis, "patch"), "genesis.runtimeGenesis.patch")
+    return {pallet: _object(config, f"patch.{pallet}") for pallet, config in patch.items()}
+
+
+def _raw(value: Json) -> Raw:
+    genesis = _object(value, "genesis.raw")
+    _only(genesis, "genesis.raw", "top", "childrenDefault")
+    if genesis.get("childrenDefault"):
+        raise SpecError("genesis.raw.childrenDefault must be empty: this chain has no child tries")
+    top = _object(_get(genesis, "top"), "genesis.raw.top")
+    return {_hex(key, "genesis.raw.top"): _hex(item, f"genesis.raw.top[{key}]") for key, item in top.items()}
+
+
+def _hex(text: Json, where: str) -> bytes:
+    try:
+        if isinstance(text, str) and text.startswith("0x") and text == text.lower():
+            return bytes.fromhex(text[2:])
+    except ValueError:
+        pass
+    raise SpecError(f"{where}: {text!r:.80} is not hex with 0x")
+
+
+def _get(fields: dict[str, Json], name: str) -> Json:
+    if name not in fields:
+        raise SpecError(f"{name} is missing")
+    return fields[name]
+
+
+def _text(fields: dict[str, Json], name: str) -> str:
+    value = _get(fields, name)
+    if not isinstance(value, str) or not 1 <= len(value) <= TEXT_LENGTH_MAX or not value.isprintable():
+        raise SpecError(f"{name} must be a text of 1 to {TEXT_LENGTH_MAX} printable characters")
+    return value
+
+
+def _texts(value: Json, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and len(item) <= TEXT_LENGTH_MAX for item in value):
+        raise SpecError(f"{name} must be a list of texts")
+    return tuple(value)
+
+
+def _object(value: Json, name: str) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise SpecError(f"{name} must be an object")
+    return value
+
+
+def _only(fields: dict[str, Json], where: str, *known: str) -> None:
+    for name in fields:
+        if name not in known:
+            raise SpecError(f"{where}{'.' * bool(where)}{name} is unknown; known are {', '.join(known)}")
+
+
+def _require(holds: bool, name: str, should: str) -> None:
+    if not holds:
+        raise SpecError(f"{name} must be {should}")
