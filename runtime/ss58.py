@@ -18,6 +18,13 @@ _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
 _CHECKSUM_BYTES = 2
 
 
+class InvalidAddress(DecodeError):
+    """The text is no address of this network; the message says why, for the person who typed it."""
+
+    def __str__(self) -> str:
+        return self.code
+
+
 def encode(account: bytes, prefix: int = DEFAULT_PREFIX) -> str:
     """The address of a 32-byte account on the network `prefix` (0 to 16383)."""
     if len(account) != ACCOUNT_BYTES:
@@ -27,17 +34,17 @@ def encode(account: bytes, prefix: int = DEFAULT_PREFIX) -> str:
 
 
 def decode(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
-    """The account of an address of network `prefix`, of any network for None. Raises DecodeError with the reason."""
+    """The account of an address of network `prefix`, of any network for None. Raises InvalidAddress with the reason."""
     data = _unbase58(text)
     width = 2 if data and data[0] & 0x40 else 1
     if len(data) != width + ACCOUNT_BYTES + _CHECKSUM_BYTES:
-        raise DecodeError("an address holds 32 bytes of account")
+        raise InvalidAddress("an address holds 32 bytes of account")
     body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     if checksum != _checksum(body):
-        raise DecodeError("the checksum of the address is wrong: a character was mistyped")
+        raise InvalidAddress("the checksum of the address is wrong: a character was mistyped")
     found = _parse_prefix(body[:width])
     if prefix is not None and found != prefix:
-        raise DecodeError(f"the address is for network {found}, not {prefix}")
+        raise InvalidAddress(f"the address is for network {found}, not {prefix}")
     return body[width:]
 
 
@@ -52,12 +59,12 @@ def _prefix_bytes(prefix: int) -> bytes:
 
 def _parse_prefix(data: bytes) -> int:
     if data[0] & 0x80:
-        raise DecodeError("the network prefix of the address is reserved")
+        raise InvalidAddress("the network prefix of the address is reserved")
     if len(data) == 1:
         return data[0]
     prefix = (data[0] & 0x3F) << 2 | data[1] >> 6 | (data[1] & 0x3F) << 8
     if prefix < 0x40:
-        raise DecodeError("the network prefix of the address is longer than it needs to be")
+        raise InvalidAddress("the network prefix of the address is longer than it needs to be")
     return prefix
 
 
@@ -75,11 +82,11 @@ def _base58(data: bytes) -> str:
 
 def _unbase58(text: str) -> bytes:
     if len(text) > MAX_TEXT_LENGTH:
-        raise DecodeError("an address has at most 50 characters")
+        raise InvalidAddress("an address has at most 50 characters")
     number = 0
     for character in text:
         if character not in _VALUES:
-            raise DecodeError(f"{character!r} is not a character of an address")
+            raise InvalidAddress(f"{character!r} is not a character of an address")
         number = number * 58 + _VALUES[character]
     zeros = len(text) - len(text.lstrip("1"))
     return bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
