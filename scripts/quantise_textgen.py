@@ -4,7 +4,7 @@ Post-training: the float model runs over some training windows, every activation
 that loses least there (mean square), every row of weights its own. Needs PyTorch; the result
 does not. Prints the model id and bits per byte of both models on the same held-out windows.
 
-    PYTHONPATH=. python scripts/quantise_textgen.py --source /usr/lib/python3.12 \
+    python -m scripts.quantise_textgen --source /usr/lib/python3.12 \
         --checkpoint out/textgen/checkpoint.pt --model out/textgen/model.bin
 """
 
@@ -13,17 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-
-sys.path.insert(0, str(Path(__file__).parent))
-from train_textgen import Block, Gpt, norm, read_corpus, windows
-from train_textgen import Shape as FloatShape
+from torch.nn import functional
 
 from gpu_tasks.workloads.textgen_int8 import transformer
 from gpu_tasks.workloads.textgen_int8.integer_ops import (
@@ -36,6 +31,8 @@ from gpu_tasks.workloads.textgen_int8.integer_ops import (
 )
 from gpu_tasks.workloads.textgen_int8.model import Layer, Model, Shape, encode_model, model_id
 from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend
+from scripts.train_textgen import Block, Gpt, norm, read_corpus, windows
+from scripts.train_textgen import Shape as FloatShape
 
 CALIBRATION_WINDOWS = 48
 CLIPS = [1.0 - 0.03 * i for i in range(24)]
@@ -67,7 +64,9 @@ def rows(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 def fractions(values: np.ndarray | float) -> np.ndarray:
     """Multipliers in units of 2**-24."""
-    return np.clip(np.rint(np.atleast_1d(values) * ONE), 0, (1 << 31) - 1).astype(np.int32)
+    units = np.rint(np.atleast_1d(values) * ONE)
+    clipped: np.ndarray = np.clip(units, 0, (1 << 31) - 1).astype(np.int32)
+    return clipped
 
 
 class Calibrator:
@@ -76,9 +75,9 @@ class Calibrator:
     def __init__(self, model: Gpt, tokens: Tensor) -> None:
         self.model, self.shape = model, model.shape
         self.stream = model.tokens(tokens) + model.positions.weight[: tokens.shape[1]]
-        self.unit = self._residual_unit(tokens)
+        self.unit = self._residual_unit()
 
-    def _residual_unit(self, tokens: Tensor) -> int:
+    def _residual_unit(self) -> int:
         """Levels per 1.0 of the residual stream: a power of two that leaves room for 8 times more."""
         top, x = 0.0, self.stream
         for block in self.model.blocks:
@@ -102,10 +101,8 @@ class Calibrator:
         x, attention_gain, x_scale = self.normed()
         qkv, qkv_rows = rows(block.qkv.weight)
         q, k, v = block.qkv(x).view(*x.shape[:2], 3, s.heads, depth).permute(2, 0, 3, 1, 4)
-        levels = np.array(
-            [[best_scale(part[:, h], ACTIVATION_MAX) for h in range(s.heads)] for part in (q, k, v)]
-        )
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        levels = np.array([[best_scale(part[:, h], ACTIVATION_MAX) for h in range(s.heads)] for part in (q, k, v)])
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         mixed = mixed.transpose(1, 2).reshape(x.shape)
         mixed_scale = best_scale(mixed, ACTIVATION_MAX)
         out, out_rows = rows(block.out.weight)
@@ -133,11 +130,11 @@ class Calibrator:
         x, gain, x_scale = self.normed()
         up, up_rows = rows(block.up.weight)
         before = block.up(x)
-        after = F.gelu(before)
+        after = functional.gelu(before)
         half = GELU_ENTRIES // 2
         step = max(float(before.max()) * 1.1, 6.0) / half
         scale = best_scale(after, ACTIVATION_MAX)
-        table = F.gelu(torch.arange(-half, half, dtype=torch.float64) * step) / scale
+        table = functional.gelu(torch.arange(-half, half, dtype=torch.float64) * step) / scale
         table = table.round().clamp(-ACTIVATION_MAX, ACTIVATION_MAX).to(torch.int8)
         self.stream = self.stream + block.down(after)
         return gain, up, fractions(up_rows * x_scale / step), table.numpy(), scale
@@ -176,7 +173,7 @@ def compare(model: Gpt, integer: Model, tokens: np.ndarray, count: int) -> dict[
         whole = torch.from_numpy(transformer.forward(loaded, inputs.numpy(), cache))
         for i, scores in enumerate((logits, whole / LOGITS_PER_NAT)):
             flat = scores.flatten(0, 1).double()
-            sums[i] += F.cross_entropy(flat, targets.flatten(), reduction="sum").item()
+            sums[i] += functional.cross_entropy(flat, targets.flatten(), reduction="sum").item()
         sums[2] += (logits.argmax(-1) == whole.argmax(-1)).sum().item()
     sums /= len(starts) * context
     return {

@@ -3,7 +3,7 @@
 Run it under any Python, NumPy or backend and compare the lines. `--print` lists what to put into
 `conformance.py` and `published.py` when the operations or the model have changed on purpose.
 
-    python scripts/textgen_conformance.py [numpy|reference|torch-cpu|torch-cuda:0]
+    python -m scripts.textgen_conformance [numpy|reference|torch-cpu|torch-cuda:0]
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ import argparse
 import platform
 import sys
 from hashlib import blake2b
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 
-from gpu_tasks.workloads.registry import arithmetic
+from gpu_tasks.workloads.registry import arithmetic, model_file
 from gpu_tasks.workloads.textgen_int8 import conformance, published
 from gpu_tasks.workloads.textgen_int8.model import decode_model, model_id
 from gpu_tasks.workloads.textgen_int8.transformer import load
@@ -31,7 +28,7 @@ def main() -> int:
     parser.add_argument("--print", action="store_true", help="list every vector")
     args = parser.parse_args()
     use = arithmetic(args.backend)
-    data = published.MODEL_FILE.read_bytes()
+    data = model_file("textgen-int8")
     vectors = conformance.operation_hashes(use)
     vectors["MODEL_ID"] = model_id(data).hex()
     vectors["COMPLETIONS"] = conformance.completions(load(use, decode_model(data))).hex()

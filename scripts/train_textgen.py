@@ -6,7 +6,7 @@ elapsed time, not steps, because the speed of a shared machine is unknown before
 run gives a model of like quality, never the same bits. What is published, and what has a model id,
 are the integers that `quantise_textgen.py` makes from a checkpoint of this script.
 
-    python scripts/train_textgen.py --source /usr/lib/python3.12 --out out/textgen --minutes 60
+    python -m scripts.train_textgen --source /usr/lib/python3.12 --out out/textgen --minutes 60
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import time
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -22,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 BOUNDARY = 256
 VOCABULARY = 257
@@ -65,7 +64,7 @@ def read_corpus(source: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def norm(x: Tensor) -> Tensor:
     """RMS norm over the last axis, without gain."""
-    return F.rms_norm(x, (x.shape[-1],), eps=1e-6)
+    return functional.rms_norm(x, (x.shape[-1],), eps=1e-6)
 
 
 class Block(nn.Module):
@@ -82,12 +81,13 @@ class Block(nn.Module):
         nn.init.zeros_(self.down.weight)
 
     def forward(self, x: Tensor) -> Tensor:
+        """float[batch, length, width] to the same."""
         batch, length, width = x.shape
         split = (batch, length, 3, self.heads, width // self.heads)
         q, k, v = self.qkv(norm(x)).view(split).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
-        return x + self.down(F.gelu(self.up(norm(x))))
+        return x + self.down(functional.gelu(self.up(norm(x))))
 
 
 class Gpt(nn.Module):
@@ -105,6 +105,7 @@ class Gpt(nn.Module):
         nn.init.zeros_(self.head.weight)
 
     def forward(self, tokens: Tensor) -> Tensor:
+        """See the class."""
         x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x)
@@ -128,9 +129,7 @@ def bits_per_byte(model: Gpt, tokens: np.ndarray, most: int) -> float:
         for group in np.array_split(starts, max(1, len(starts) // 32)):
             inputs, targets = windows(tokens, group, context)
             logits = model(inputs).float()
-            total += F.cross_entropy(
-                logits.flatten(0, 1), targets.flatten(), reduction="sum"
-            ).item()
+            total += functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum").item()
     return total / (len(starts) * context) / math.log(2)
 
 
@@ -141,7 +140,7 @@ def rate(progress: float) -> float:
 
 def optimisers(model: Gpt) -> list[torch.optim.Optimizer]:
     """Muon for the matrices inside the blocks, AdamW for embeddings and head."""
-    matrices = [p for p in model.blocks.parameters()]
+    matrices = list(model.blocks.parameters())
     others = [model.tokens.weight, model.positions.weight, model.head.weight]
     muon = torch.optim.Muon(matrices, lr=0.02, weight_decay=0.02, momentum=0.95)
     adam = torch.optim.AdamW(others, lr=0.004, betas=(0.9, 0.98), weight_decay=0.01)
@@ -155,7 +154,7 @@ def save(path: Path, model: Gpt, state: dict[str, float]) -> None:
     """Write atomically, so that an export may read at any time."""
     partial = path.with_suffix(".partial")
     torch.save({"shape": asdict(model.shape), "model": model.state_dict(), "state": state}, partial)
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 def train(args: argparse.Namespace) -> None:
@@ -173,7 +172,7 @@ def train(args: argparse.Namespace) -> None:
         inputs, targets = windows(tokens, starts, model.shape.context)
         with torch.autocast("cpu", torch.bfloat16):
             logits = model(inputs)
-        loss = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+        loss = functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
         loss.backward()
         for optimiser in steps:
             for group in optimiser.param_groups:
@@ -185,18 +184,14 @@ def train(args: argparse.Namespace) -> None:
         step += 1
         if step % 50 == 0:
             speed = step * args.batch * model.shape.context / (elapsed * 60 + 1e-9)
-            print(
-                f"{elapsed:6.1f} min step {step} bits {smooth:.3f} {speed:.0f} tokens/s", flush=True
-            )
+            print(f"{elapsed:6.1f} min step {step} bits {smooth:.3f} {speed:.0f} tokens/s", flush=True)
         if elapsed - saved > 3:
             saved = elapsed
             report(args.out, model, held_out, step, elapsed)
     report(args.out, model, held_out, step, elapsed, most=1 << 30)
 
 
-def report(
-    out: Path, model: Gpt, held_out: np.ndarray, step: int, minutes: float, most: int = 128
-) -> None:
+def report(out: Path, model: Gpt, held_out: np.ndarray, step: int, minutes: float, most: int = 128) -> None:
     """Save a checkpoint and say how good it is on the held-out files."""
     bits = bits_per_byte(model, held_out, most)
     state = {"step": step, "minutes": minutes, "held_out_bits_per_byte": bits}

@@ -1,8 +1,9 @@
 """Which workloads and backends there are, and the one way to open one: conforming or not at all."""
 
+from importlib.resources import files
+
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Reference
 from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.published import MODEL_FILE
 from gpu_tasks.workloads.textgen_int8.service import TextGeneration
 from gpu_tasks.workloads.workload import Workload
 
@@ -18,9 +19,15 @@ def open_workload(name: str, backend: str = "numpy") -> Workload:
     """
     if name not in WORKLOADS:
         raise LookupError(f"no workload {name!r}; there are {', '.join(WORKLOADS)}")
-    workload = TextGeneration(arithmetic(backend), MODEL_FILE.read_bytes())
+    workload = TextGeneration(arithmetic(backend), model_file(name))
     workload.conformance()
     return workload
+
+
+def model_file(name: str) -> bytes:
+    """The published model of the workload `name`, as it lies in the package."""
+    folder = f"gpu_tasks.workloads.{name.replace('-', '_')}"
+    return files(folder).joinpath("model.bin").read_bytes()
 
 
 def arithmetic(backend: str) -> Arithmetic:
@@ -30,7 +37,7 @@ def arithmetic(backend: str) -> Arithmetic:
     if backend == "reference":
         return Reference()
     if backend.startswith("torch-"):
-        from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend
+        from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend  # noqa: PLC0415 (PyTorch is optional)
 
         return TorchBackend(backend.removeprefix("torch-"))
     raise LookupError(f"no backend {backend!r}; there are numpy, reference, torch-<device>")

@@ -15,7 +15,7 @@ from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Ints
 from gpu_tasks.workloads.textgen_int8.published import COMPLETIONS
 from gpu_tasks.workloads.textgen_int8.request import Request
 from gpu_tasks.workloads.textgen_int8.transformer import Loaded
-from gpu_tasks.workloads.textgen_int8.verify import verify
+from gpu_tasks.workloads.textgen_int8.verify import verify_output
 from gpu_tasks.workloads.workload import NonConformingBackendError
 
 OPERATIONS = {
@@ -87,7 +87,7 @@ def completions(model: Loaded) -> bytes:
     parts = []
     for request in REQUESTS:
         output = generate(model, request)
-        if not verify(model, request, output).valid:
+        if not verify_output(model, request, output).valid:
             raise NonConformingBackendError(f"{model.use.name}: prefill differs from decoding")
         parts.append(len(output).to_bytes(2, "little") + output)
     return blake2b(b"".join(parts), digest_size=32).digest()

@@ -151,9 +151,7 @@ def gelu(use: Arithmetic, values: Array, table: Array) -> Array:
     return table[use.clamp(values, -half, half - 1) + half]
 
 
-def probabilities(
-    use: Arithmetic, scores: Array, multipliers: Array, exps: Array, visible: Array | None
-) -> Array:
+def probabilities(use: Arithmetic, scores: Array, multipliers: Array, exps: Array, visible: Array | None) -> Array:
     """Softmax over the last axis, in units of 2**-14; `visible` holds 1 where a key may be seen."""
     if visible is not None:
         scores = scores + (1 - visible) * HIDDEN_SCORE

@@ -110,9 +110,7 @@ def _assemble(shape: Shape, arrays: list[NDArray[Any]]) -> Model:
     """Name the arrays, which are in file order, and check their values."""
     count = len(fields(Layer))
     blocks = [arrays[2 + i * count : 2 + (i + 1) * count] for i in range(shape.layers)]
-    model = Model(
-        shape, arrays[0], arrays[1], tuple(Layer(*block) for block in blocks), *arrays[-3:]
-    )
+    model = Model(shape, arrays[0], arrays[1], tuple(Layer(*block) for block in blocks), *arrays[-3:])
     for layer in model.layers:
         _check_layer(layer)
     _check(model.final_gain, 1, GAIN_MAX)
@@ -149,7 +147,7 @@ def _check(values: NDArray[Any], low: int, high: int) -> None:
 
 
 def _layout(s: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """dtype and shape of every array, in file order."""
+    """Dtype and shape of every array, in file order."""
     yield from (("<i2", (VOCABULARY, s.width)), ("<i2", (s.context, s.width)))
     for _ in range(s.layers):
         yield from (("<i4", (2,)), ("<i1", (3 * s.width, s.width)), ("<i4", (3 * s.width,)))

@@ -29,7 +29,7 @@ def encode_request(request: Request) -> bytes:
 def decode_request(data: bytes, context: int) -> Request:
     """The request in `data`; DecodeError unless a model with `context` positions can serve it."""
     request = REQUEST.decode(data)
-    if not 1 <= request.max_tokens or len(request.prompt) + request.max_tokens > context:
+    if not request.max_tokens >= 1 or len(request.prompt) + request.max_tokens > context:
         raise DecodeError("prompt and completion exceed the context")
     if request.temperature_milli > TEMPERATURE_MAX:
         raise DecodeError("temperature above the limit")

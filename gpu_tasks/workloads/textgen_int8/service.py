@@ -1,7 +1,5 @@
 """`textgen-int8` as a `Workload`: a model file, a backend that conforms, requests in, bytes out."""
 
-from hashlib import blake2b
-
 from gpu_tasks.workloads.textgen_int8.conformance import (
     check_completions,
     check_operations,
@@ -10,13 +8,11 @@ from gpu_tasks.workloads.textgen_int8.conformance import (
 from gpu_tasks.workloads.textgen_int8.generate import generate
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic
 from gpu_tasks.workloads.textgen_int8.model import decode_model, model_id
-from gpu_tasks.workloads.textgen_int8.published import MODEL_ID
+from gpu_tasks.workloads.textgen_int8.published import MODEL_ID, WORKLOAD_ID
 from gpu_tasks.workloads.textgen_int8.request import decode_request
 from gpu_tasks.workloads.textgen_int8.transformer import load
-from gpu_tasks.workloads.textgen_int8.verify import verify
+from gpu_tasks.workloads.textgen_int8.verify import verify_output
 from gpu_tasks.workloads.workload import Verdict
-
-WORKLOAD_ID = blake2b(b"ogpu/workload/textgen-int8/1", digest_size=32).digest()
 
 
 class TextGeneration:
@@ -36,7 +32,7 @@ class TextGeneration:
 
     def verify(self, request: bytes, output: bytes) -> Verdict:
         """All tokens by one prefill."""
-        return verify(self._model, decode_request(request, self._model.shape.context), output)
+        return verify_output(self._model, decode_request(request, self._model.shape.context), output)
 
     def conformance(self) -> bytes:
         """For the published model, its completions must be the published ones."""

@@ -42,20 +42,20 @@ class TorchBackend:
         return torch.matmul(left.to(torch.float32), right.swapaxes(-1, -2)).to(torch.int64)
 
     def root(self, squares: Array) -> Array:
-        """torch's float64 root is off by an ulp at times: put right by integer comparison."""
+        """Torch's float64 root is off by an ulp at times: put right by integer comparison."""
         found = torch.sqrt(squares.to(torch.float64)).to(torch.int64)
         found = found - (found * found > squares).to(torch.int64)
         larger = found + 1
         return found + (larger * larger <= squares).to(torch.int64)
 
     def clamp(self, values: Array, low: int, high: int) -> Array:
-        """torch's clamp."""
+        """Torch's clamp."""
         return values.clamp(low, high)
 
     def peak(self, values: Array) -> Array:
-        """torch's maximum."""
+        """Torch's maximum."""
         return values.amax(dim=-1, keepdim=True)
 
     def total(self, values: Array) -> Array:
-        """torch's sum; int64 stays int64."""
+        """Torch's sum; int64 stays int64."""
         return values.sum(dim=-1, keepdim=True)

@@ -8,7 +8,7 @@ from gpu_tasks.workloads.textgen_int8.transformer import Loaded, empty_cache, fo
 from gpu_tasks.workloads.workload import Verdict
 
 
-def verify(model: Loaded, request: Request, output: bytes) -> Verdict:
+def verify_output(model: Loaded, request: Request, output: bytes) -> Verdict:
     """Whether `output` is, bit for bit, what `generate` gives.
 
     Exact and complete: a completion shorter than asked must be one that the model ended.

@@ -1,0 +1,122 @@
+"""The published vectors hold here, and backends with the faults of real libraries are refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.registry import arithmetic, open_workload
+from gpu_tasks.workloads.textgen_int8 import conformance, published
+from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Reference
+from gpu_tasks.workloads.textgen_int8.model import encode_model
+from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
+from gpu_tasks.workloads.textgen_int8.request import Request, encode_request
+from gpu_tasks.workloads.textgen_int8.service import TextGeneration
+from gpu_tasks.workloads.workload import NonConformingBackendError
+from textgen_models import small_model
+
+
+class Bfloat16Products(NumpyBackend):
+    """As PyTorch does on request, and TF32 alike: operands keep 8 bits, the sums too."""
+
+    def product(self, left: Array, right: Array) -> Array:
+        sums = super().product(left, right).astype(np.float32)
+        return (sums.view(np.uint32) & 0xFFFF0000).view(np.float32).astype(np.int64)
+
+
+class HalfSums(NumpyBackend):
+    """Sums in float16, as some accelerators keep them."""
+
+    def product(self, left: Array, right: Array) -> Array:
+        sums = super().product(left, right)
+        return np.clip(sums, -65504, 65504).astype(np.float16).astype(np.int64)
+
+
+class LostLastBit(NumpyBackend):
+    """The largest sums rounded to even, as one bit too few in the mantissa would do."""
+
+    def product(self, left: Array, right: Array) -> Array:
+        sums = super().product(left, right)
+        return np.where(np.abs(sums) >= 1 << 23, sums & ~1, sums)
+
+
+class FloatRoot(NumpyBackend):
+    """A root in float32 without correction."""
+
+    def root(self, squares: Array) -> Array:
+        return np.sqrt(squares.astype(np.float32)).astype(np.int64)
+
+
+class WrappedClamp(Reference):
+    """Conversion to 8 bits that wraps round where it should saturate."""
+
+    def clamp(self, values: Array, low: int, high: int) -> Array:
+        return values.astype(np.int8).astype(np.int64) if high == 127 else super().clamp(values, low, high)
+
+
+@pytest.mark.parametrize(
+    ("broken", "operation"),
+    [
+        (Bfloat16Products, "product"),
+        (HalfSums, "product"),
+        (LostLastBit, "product"),
+        (FloatRoot, "root"),
+        (WrappedClamp, "norm"),
+    ],
+)
+def test_a_broken_backend_is_refused(broken: Any, operation: str) -> None:
+    with pytest.raises(NonConformingBackendError, match=operation):
+        TextGeneration(broken(), encode_model(small_model()))
+
+
+def test_a_model_that_answers_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a backend passed every single operation and still put them together wrongly."""
+    monkeypatch.setattr(conformance, "COMPLETIONS", "00" * 32)
+    with pytest.raises(NonConformingBackendError, match="completions"):
+        open_workload("textgen-int8")
+
+
+def test_decoding_that_differs_from_prefill_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = open_workload("textgen-int8")
+    monkeypatch.setattr(conformance, "generate", lambda _, request: b"\0" * request.max_tokens)
+    with pytest.raises(NonConformingBackendError, match="prefill"):
+        workload.conformance()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "reference", "torch-cpu"])
+def test_the_published_model_conforms(backend: str) -> None:
+    if backend.startswith("torch"):
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    workload = open_workload("textgen-int8", backend)
+    assert workload.model_id.hex() == published.MODEL_ID
+    assert workload.workload_id == published.WORKLOAD_ID
+    assert workload.conformance().hex() == published.COMPLETIONS
+
+
+def test_run_and_verify_through_the_interface() -> None:
+    workload = open_workload("textgen-int8")
+    request = encode_request(Request(b"class A(", 12, 0, bytes(32)))
+    output = workload.run(request)
+    assert workload.verify(request, output).valid
+    assert not workload.verify(request, output[:-1] + bytes([output[-1] ^ 1])).valid
+
+
+def test_a_model_of_ones_own_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its conformance is that prefill and decoding agree; there is no published answer."""
+    own = TextGeneration(NumpyBackend(), encode_model(small_model()))
+    monkeypatch.setattr(conformance, "REQUESTS", (Request(b"a", 20, 500, bytes(32)),))
+    assert len(own.conformance()) == 32
+    assert own.model_id.hex() != published.MODEL_ID
+
+
+@pytest.mark.parametrize("name", ["textgen-float", ""])
+def test_unknown_names_are_refused(name: str) -> None:
+    with pytest.raises(LookupError, match="no workload"):
+        open_workload(name)
+    with pytest.raises(LookupError, match="no backend"):
+        arithmetic(name)
+
+
+def test_the_model_file_is_small() -> None:
+    assert len(registry.model_file("textgen-int8")) < 4_000_000

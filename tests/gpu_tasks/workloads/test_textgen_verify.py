@@ -1,0 +1,66 @@
+"""A checker accepts exactly what a provider should have sent."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.workloads.textgen_int8.generate import generate
+from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
+from gpu_tasks.workloads.textgen_int8.request import Request
+from gpu_tasks.workloads.textgen_int8.transformer import load
+from gpu_tasks.workloads.textgen_int8.verify import verify_output
+from gpu_tasks.workloads.workload import Verdict
+from textgen_models import SMALL, small_model
+
+MODEL = load(NumpyBackend(), small_model())
+REQUEST = Request(b"def f(", 24, 900, b"\x09" * 32)
+OUTPUT = generate(MODEL, REQUEST)
+
+
+def test_the_right_output_is_valid() -> None:
+    assert len(OUTPUT) == 24
+    assert verify_output(MODEL, REQUEST, OUTPUT) == Verdict(valid=True, recomputed=24, first_wrong=None)
+
+
+@given(st.integers(0, 24 * 8 - 1))
+def test_one_flipped_bit_is_found_where_it_is(bit: int) -> None:
+    wrong = bytearray(OUTPUT)
+    wrong[bit // 8] ^= 1 << bit % 8
+    verdict = verify_output(MODEL, REQUEST, bytes(wrong))
+    assert verdict == Verdict(valid=False, recomputed=bit // 8 + 1, first_wrong=bit // 8)
+
+
+@pytest.mark.parametrize("wrong", [b"", OUTPUT[:-1], OUTPUT + b"x", OUTPUT * 9], ids=["none", "short", "long", "huge"])
+def test_another_length_is_found(wrong: bytes) -> None:
+    assert not verify_output(MODEL, REQUEST, wrong).valid
+
+
+def test_another_seed_model_or_prompt_is_found() -> None:
+    other = load(NumpyBackend(), small_model(seed=2))
+    assert not verify_output(other, REQUEST, OUTPUT).valid
+    assert not verify_output(MODEL, Request(b"def f(", 24, 900, b"\x0a" * 32), OUTPUT).valid
+    assert not verify_output(MODEL, Request(b"def g(", 24, 900, b"\x09" * 32), OUTPUT).valid
+
+
+@given(
+    prompt=st.binary(max_size=SMALL.context - 1),
+    temperature=st.sampled_from([0, 300, 1000, 10_000]),
+    seed=st.binary(min_size=32, max_size=32),
+    data=st.data(),
+)
+def test_what_is_generated_is_valid(prompt: bytes, temperature: int, seed: bytes, data: st.DataObject) -> None:
+    """Short prompts, full contexts, and texts that the model ends by itself alike."""
+    length = data.draw(st.integers(1, SMALL.context - len(prompt)))
+    request = Request(prompt, length, temperature, seed)
+    assert verify_output(MODEL, request, generate(MODEL, request)).valid
+
+
+def test_a_text_that_the_model_ends_is_complete_and_not_to_be_continued() -> None:
+    ended = next(
+        (request, output)
+        for request in (Request(b"", 40, 10_000, seed.to_bytes(32, "big")) for seed in range(400))
+        if len(output := generate(MODEL, request)) < 40
+    )
+    request, output = ended
+    assert verify_output(MODEL, request, output).valid
+    assert not verify_output(MODEL, request, output + b"x").valid
