@@ -89,7 +89,7 @@ class FeedClient:
         """End the link."""
         self._task.cancel()
         self._writer.close()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(self._task, self._writer.wait_closed(), return_exceptions=True)
 
     async def _ask(self, request: feed.Request) -> feed.Value:
         if self._task.done():

@@ -13,11 +13,14 @@ CHANGES = st.dictionaries(KEY, st.one_of(st.none(), st.binary(max_size=2)), max_
 
 
 @given(st.dictionaries(KEY, st.binary(max_size=2), max_size=12), st.lists(CHANGES, max_size=4), KEY, st.one_of(st.just(b""), KEY))
-def test_layers_equal_the_written_state(base: dict[bytes, bytes], layers: list[dict[bytes, bytes | None]], prefix: bytes, start: bytes) -> None:
-    model, layer = Memory(dict(base)), Layer(Memory(dict(base)))
+def test_layers_equal_the_written_state(
+    base: dict[bytes, bytes], layers: list[dict[bytes, bytes | None]], prefix: bytes, start: bytes
+) -> None:
+    model = Memory(dict(base))
+    layer = Layer(Memory(dict(base)), {})
     for changes in layers:
         below = list(layer.keys(b""))
-        above = layer.over(changes)
+        above = Layer(layer, changes)
         assert list(layer.keys(b"")) == below
         model, layer = model.updated(changes), above
         assert list(layer.keys(prefix, start)) == list(model.keys(prefix, start))

@@ -1,0 +1,211 @@
+"""`ogpu-node`: the command line.  Flags and subcommands have Substrate's names, so that its operators are at home.
+
+What always holds: whatever goes wrong is one message that says what, why and what to do next, and an exit code:
+2 bad input, 3 database, 4 disk space, 1 anything else.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from genesis.dev_accounts import DEV_NAMES
+from genesis.presets import PRESETS, load_spec, raw_spec
+from genesis.spec import SPEC_BYTES_MAX, ChainSpec, SpecError, to_json
+from node.config import (
+    DEFAULT_PORT,
+    DEFAULT_PROMETHEUS_PORT,
+    DEFAULT_RPC_PORT,
+    Config,
+    Paths,
+    RpcConfig,
+    default_base_path,
+)
+from node.errors import BadInputError, NodeError
+from node.key_commands import key
+
+PORT = click.IntRange(0, 65535)
+
+
+def _chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Which chain, and where its files are: the options of every subcommand that needs to know."""
+    for option in (
+        click.option("--base-path", "-d", type=click.Path(path_type=Path), help="Folder for this node's files."),
+        click.option("--dev", is_flag=True, help="The development chain; a node runs alone, as Alice, in a temporary folder."),
+        click.option("--chain", metavar="CHAIN", help=f"{', '.join(PRESETS)}, or the path of a chain spec file."),
+    ):
+        function = option(function)
+    return function
+
+
+def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for name in reversed(DEV_NAMES):
+        text = f"Shortcut for --name {name} --validator with {name}'s well-known keys."
+        function = click.option(f"--{name.lower()}", "dev_account", flag_value=name, default=None, help=text)(function)
+    return function
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@_chain_options
+@_account_options
+@click.option("--name", help="What this node is called in logs and telemetry.")
+@click.option("--validator", is_flag=True, help="Take part in consensus with the keys in the keystore.")
+@click.option("--bootnodes", multiple=True, metavar="ADDRESS", help="Peers to begin with: /ip4/../tcp/../p2p/..")
+@click.option("--node-key", metavar="HEX", help="The 32-byte secret that names this node on the network.")
+@click.option("--listen-host", default="0.0.0.0", show_default=True, help="Address for peers to connect to.")  # noqa: S104
+@click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True, help="Port for peers; 0: any free one.")
+@click.option("--rpc-port", type=PORT, default=DEFAULT_RPC_PORT, show_default=True, help="JSON-RPC, HTTP and WebSocket.")
+@click.option("--no-rpc", is_flag=True, help="Do not start the RPC process.")
+@click.option("--rpc-external", is_flag=True, help="Serve RPC to other machines.")
+@click.option("--rpc-methods", type=click.Choice(["auto", "safe", "unsafe"]), default="auto", show_default=True)
+@click.option("--rpc-cors", metavar="ORIGINS", help="Browser origins that may connect, or `all`.")
+@click.option("--rpc-max-connections", type=click.IntRange(1, 10_000), default=100, show_default=True)
+@click.option("--prometheus-port", type=PORT, default=DEFAULT_PROMETHEUS_PORT, show_default=True)
+@click.option("--prometheus-external", is_flag=True, help="Serve metrics to other machines.")
+@click.option("--no-prometheus", is_flag=True, help="Do not serve metrics.")
+@click.option("--sample", type=click.IntRange(1, 256), metavar="K", help="Poll K units of stake instead of every validator.")
+@click.option("-l", "--log", default="info", metavar="LEVELS", help="A level, or target=level pairs, with commas.")
+@click.version_option(package_name="ogpu")
+@click.pass_context
+def ogpu_node(context: click.Context, **flags: Any) -> None:
+    """A node of an ogpu chain.  Without a subcommand: run it."""
+    if context.invoked_subcommand is None:
+        _run(**flags)
+
+
+def _run(**flags: Any) -> None:
+    from node import service  # noqa: PLC0415  # the network stack takes a second to import; other commands need none of it
+
+    spec = _spec(flags["chain"], dev=flags["dev"])
+    temporary = tempfile.mkdtemp(prefix="ogpu-dev-") if flags["dev"] and flags["base_path"] is None else None
+    try:
+        service.run(_config(flags, Path(temporary) if temporary else None), spec)
+    finally:
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
+    account = flags["dev_account"] or ("Alice" if flags["dev"] else None)
+    rpc = RpcConfig(
+        port=flags["rpc_port"],
+        external=flags["rpc_external"],
+        methods=flags["rpc_methods"],
+        cors=flags["rpc_cors"] or ("all" if flags["dev"] else None),
+        connections_max=flags["rpc_max_connections"],
+    )
+    return Config(
+        chain=flags["chain"] or "dev",
+        base_path=temporary or flags["base_path"] or default_base_path(),
+        name=flags["name"] or account or "ogpu-node",
+        is_validator=flags["validator"] or account is not None,
+        dev_account=account,
+        bootnodes=flags["bootnodes"],
+        node_key=_hex_key(flags["node_key"]),
+        listen_host="127.0.0.1" if flags["dev"] else flags["listen_host"],
+        port=flags["port"],
+        rpc=None if flags["no_rpc"] else rpc,
+        prometheus_port=None if flags["no_prometheus"] else flags["prometheus_port"],
+        prometheus_external=flags["prometheus_external"],
+        sample_units=flags["sample"],
+        log=flags["log"],
+    )
+
+
+@ogpu_node.command("build-spec")
+@_chain_options
+@click.option("--raw", is_flag=True, help="Storage keys and values instead of one object for each pallet.")
+def build_spec(chain: str | None, dev: bool, base_path: Path | None, raw: bool) -> None:
+    """Print the chain specification."""
+    del base_path
+    spec = _spec(chain, dev=dev)
+    click.echo(to_json(raw_spec(spec) if raw else spec), nl=False)
+
+
+@ogpu_node.command("purge-chain")
+@_chain_options
+@click.option("-y", "yes", is_flag=True, help="Do not ask.")
+@click.option("--with-sign-state", is_flag=True, help="Remove the sign-state too: only for a chain that starts over.")
+def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool, with_sign_state: bool) -> None:
+    """Remove the chain's database; keys and sign-state stay."""
+    paths = Paths(base_path or default_base_path(), _spec(chain, dev=dev).id)
+    if not paths.database.exists():
+        click.echo(f"{paths.database} does not exist: nothing to do")
+        return
+    if not yes:
+        click.confirm(f"Remove {paths.database}?", abort=True)
+    shutil.rmtree(paths.database)
+    paths.preference.unlink(missing_ok=True)
+    click.echo(f"removed {paths.database}")
+    if with_sign_state:
+        paths.sign_state.unlink(missing_ok=True)
+        click.echo(f"removed {paths.sign_state}")
+    elif paths.sign_state.exists():
+        click.echo(f"kept {paths.sign_state}: it stops this validator from signing twice")
+
+
+@ogpu_node.command("chain-info")
+@_chain_options
+def chain_info(chain: str | None, dev: bool, base_path: Path | None) -> None:
+    """Print the last final block in the database, as JSON."""
+    from node.storage import Storage  # noqa: PLC0415  # LevelDB is not needed by the other commands
+
+    paths = Paths(base_path or default_base_path(), _spec(chain, dev=dev).id)
+    if not paths.database.exists():
+        raise BadInputError(f"{paths.database} does not exist: give the --base-path and --chain that the node runs with")
+    storage = Storage(paths.database, free_bytes_floor=0)
+    try:
+        info = {"finalized_number": storage.head_height, "finalized_hash": "0x" + storage.head_id.hex()}
+    finally:
+        storage.close()
+    click.echo(json.dumps(info))
+
+
+ogpu_node.add_command(key)
+
+
+def _spec(chain: str | None, *, dev: bool) -> ChainSpec:
+    """The specification that --chain or --dev means."""
+    if dev and chain not in {None, "dev"}:
+        raise BadInputError(f"--dev is --chain dev: leave out --chain {chain}, or leave out --dev")
+    name = chain or "dev" if dev else chain or "local"
+    if name in PRESETS:
+        return load_spec(name)
+    path = Path(name)
+    if not path.is_file():
+        raise BadInputError(f"--chain {name} is neither {', '.join(PRESETS)} nor a file: check the path")
+    if path.stat().st_size > SPEC_BYTES_MAX:
+        raise BadInputError(f"{path} is larger than {SPEC_BYTES_MAX:,} bytes: it is no chain spec")
+    try:
+        return load_spec(path.read_bytes())
+    except SpecError as error:
+        raise BadInputError(f"{path} is not a usable chain spec: {error}") from error
+
+
+def _hex_key(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        return bytes.fromhex(text.removeprefix("0x"))
+    except ValueError as error:
+        raise BadInputError("--node-key is not hex: make one with `ogpu-node key generate-node-key`") from error
+
+
+def main() -> None:
+    """The `ogpu-node` program."""
+    try:
+        ogpu_node(prog_name="ogpu-node")
+    except NodeError as error:
+        click.echo(f"ogpu-node: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
