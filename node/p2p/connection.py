@@ -2,8 +2,8 @@
 
 What always holds: nothing is read from the socket but by `receive`, so a caller that stops calling it pushes back on
 the peer through TCP; memory for what the peer sends is bounded by one frame, one record and `yamux.MAX_STREAMS`
-negotiations; streams for other protocols are answered "na" and never reach any code of ours. Every way in which a connection ends is
-`ChannelClosed`, `FrameError` or `YamuxError`.
+negotiations; streams for other protocols are answered "na" and reach no code of ours. Every way in which a connection
+ends is `ChannelClosed`, `FrameError` or `YamuxError`.
 """
 
 from collections import deque

@@ -34,10 +34,13 @@ def encode_line(line: str) -> bytes:
     return _varint(len(body)) + body
 
 
+_GREETING: Final = encode_line(MULTISTREAM)
+
+
 class Responder:
     """Answers negotiation on one stream until a protocol of `protocols` is chosen. Send `opening` first."""
 
-    opening: Final = encode_line(MULTISTREAM)
+    opening: Final = _GREETING
 
     def __init__(self, protocols: tuple[str, ...]) -> None:
         self._protocols = protocols
@@ -48,15 +51,13 @@ class Responder:
     def feed(self, data: bytes) -> bytes:
         """Bytes to send back; sets `selected`, after which `leftover` is the protocol's. Raises `MultistreamError`."""
         reply = b""
-        self._lines.add(data)
+        self._lines.add(data, greeted=self._greeted)
         while self.selected is None and (line := self._lines.next()) is not None:
             reply += self._answer(line)
         return reply
 
     def _answer(self, line: str) -> bytes:
         if not self._greeted:
-            if line != MULTISTREAM:
-                raise MultistreamError("not a multistream-select greeting")
             self._greeted = True
             return b""
         if line == LIST:
@@ -81,11 +82,11 @@ class Initiator:
         self._lines = _LineReader()
         self._greeted = False
         self.selected: str | None = None
-        self.opening = encode_line(MULTISTREAM) + encode_line(protocol)
+        self.opening = _GREETING + encode_line(protocol)
 
     def feed(self, data: bytes) -> bytes:
         """Nothing to send back, ever; sets `selected`. Raises `MultistreamError` when the other end declines."""
-        self._lines.add(data)
+        self._lines.add(data, greeted=self._greeted)
         while self.selected is None and (line := self._lines.next()) is not None:
             if not self._greeted and line == MULTISTREAM:
                 self._greeted = True
@@ -106,8 +107,11 @@ class _LineReader:
         self._buffer = b""
         self.count = 0
 
-    def add(self, data: bytes) -> None:
+    def add(self, data: bytes, *, greeted: bool) -> None:
+        """Take bytes in; a stranger is known by the first byte that is not the greeting's."""
         self._buffer += data
+        if not greeted and not _GREETING.startswith(self._buffer[: len(_GREETING)]):
+            raise MultistreamError("not multistream-select")
 
     def next(self) -> str | None:
         """The next whole line, or None while it is incomplete."""
