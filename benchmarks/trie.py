@@ -20,6 +20,7 @@ ACCOUNT_INFO_BYTES = 80
 
 
 def main() -> None:
+    """Build, update, prove and verify, with a line for each."""
     arguments = [int(argument) for argument in sys.argv[1:]]
     accounts = arguments[0] if arguments else 100_000
     rng = random.Random(1)
@@ -35,6 +36,7 @@ def main() -> None:
 
 
 def measure_update(trie: Trie, rng: random.Random, keys: list[bytes], count: int) -> Trie:
+    """The trie after new values for `count` keys drawn by chance."""
     changes: dict[bytes, bytes | None] = {key: rng.randbytes(ACCOUNT_INFO_BYTES) for key in rng.sample(keys, count)}
     start = time.process_time()
     updated = trie.updated(changes)
@@ -43,6 +45,7 @@ def measure_update(trie: Trie, rng: random.Random, keys: list[bytes], count: int
 
 
 def measure_proofs(trie: Trie, keys: list[bytes]) -> None:
+    """One proof for each key."""
     start = time.process_time()
     proofs = [trie.prove([key]) for key in keys]
     report("prove one key", time.process_time() - start, len(keys))
@@ -54,6 +57,7 @@ def measure_proofs(trie: Trie, keys: list[bytes]) -> None:
 
 
 def report(what: str, seconds: float, count: int) -> None:
+    """One line: in all, and for each key."""
     print(f"{what:<28}{seconds * 1e3:10.1f} ms{seconds / count * 1e6:10.2f} us/key")
 
 

@@ -9,8 +9,8 @@ No other module may import a signature library: two libraries that disagree on o
 
 from enum import IntEnum
 
-import ed25519_zebra  # type: ignore[import-untyped]  # neither binding ships type information
-import sr25519  # type: ignore[import-untyped]
+import ed25519_zebra
+import sr25519
 from nacl.bindings import (
     crypto_core_ed25519_is_valid_point,
     crypto_sign,
@@ -57,7 +57,7 @@ def verify_ed25519(public_key: bytes, message: bytes, signature: bytes) -> bool:
 
 
 def verify_sr25519(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """schnorrkel's verdict, context `substrate`, on 32, any and 64 bytes; other lengths are not valid."""
+    """Schnorrkel's verdict, context `substrate`, on 32, any and 64 bytes; other lengths are not valid."""
     if len(public_key) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
     try:
@@ -98,9 +98,7 @@ def sign(scheme: Scheme, public_key: bytes, secret_key: bytes, message: bytes) -
     return bytes(sr25519.sign((public_key, secret_key), message))
 
 
-def derive_sr25519(
-    public_key: bytes, secret_key: bytes, chain_code: bytes, *, hard: bool
-) -> tuple[bytes, bytes]:
+def derive_sr25519(public_key: bytes, secret_key: bytes, chain_code: bytes, *, hard: bool) -> tuple[bytes, bytes]:
     """The child (public key, secret key) of an sr25519 key at a 32-byte chain code (one junction of a path).
 
     The nonce half of a soft child's secret is random, so equal children have equal public keys and not equal bytes.

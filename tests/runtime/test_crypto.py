@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
-import edwards25519 as curve
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import edwards25519 as curve
 from runtime import crypto
 from runtime.crypto import Scheme
 
@@ -18,7 +19,7 @@ RISTRETTO_IDENTITY = bytes(32)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_edge_vectors_ed25519(case: dict[str, str]) -> None:
+def test_edge_vectors_ed25519(case: dict[str, Any]) -> None:
     public_key, message, signature = (bytes.fromhex(case[k]) for k in ("pub_key", "message", "signature"))
     assert crypto.verify_ed25519(public_key, message, signature) is case["valid"]
     assert curve.zip215(public_key, message, signature) is case["valid"]

@@ -3,10 +3,10 @@
 import random
 
 import pytest
-import trie_by_definition as definition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import trie_by_definition as definition
 from runtime.hashing import blake2_256
 from runtime.trie import Trie
 from runtime.trie_node import MAX_KEY_BYTES, encode
@@ -29,7 +29,7 @@ contents = st.dictionaries(keys, values, max_size=30)
         ({b"\xaa": b"\xbb"}, blake2_256(bytes.fromhex("42aa04bb")).hex()),
         (
             {b"\x48\x19": b"\xfe", b"\x13\x14": b"\xff"},
-            blake2_256(bytes.fromhex("801200" "14430314" "04ff" "14430819" "04fe")).hex(),
+            blake2_256(bytes.fromhex("8012001443031404ff1443081904fe")).hex(),
         ),
     ],
     ids=["empty", "one node", "single tuple", "two disjoint keys"],
@@ -85,7 +85,7 @@ def test_older_versions_stay_whole_and_share_nodes() -> None:
     pairs = {rng.randbytes(8): rng.randbytes(40) for _ in range(500)}
     old = Trie(pairs)
     changed = rng.sample(sorted(pairs), 20)
-    new = old.updated({key: b"new" for key in changed})
+    new = old.updated(dict.fromkeys(changed, b"new"))
     assert all(old.get(key) == value for key, value in pairs.items())
     assert all(new.get(key) == b"new" for key in changed)
     assert old.updated({}).root == old.root

@@ -66,7 +66,9 @@ def test_a_changed_node_proves_nothing_false(pairs: dict[bytes, bytes], key: byt
     trie = Trie(pairs)
     proof = trie.prove([key])
     index = data.draw(st.integers(0, len(proof) - 1))
-    proof[index] = data.draw(st.one_of(st.binary(max_size=80), st.just(proof[index] + b"\0"), st.just(proof[index][:-1])))
+    proof[index] = data.draw(
+        st.one_of(st.binary(max_size=80), st.just(proof[index] + b"\0"), st.just(proof[index][:-1]))
+    )
     try:
         answer = verify_proof(trie.root, proof, key)
     except InvalidProof:
@@ -98,17 +100,17 @@ def test_any_bytes_as_the_root_node_are_decoded_or_refused(data: bytes, key: byt
     [
         ("escape header", "01"),
         ("empty bytes", ""),
-        ("trailing byte", "42aa04bb" "00"),
+        ("trailing byte", "42aa04bb00"),
         ("truncated value", "42aa08bb"),
-        ("padding not zero", "43" "1314" "04ff"),
+        ("padding not zero", "43131404ff"),
         ("value of 33 bytes inline", "42aa84" + "00" * 33),
         ("two-byte compact length", "42aa0500bb"),
-        ("branch without children", "80" "0000"),
-        ("branch with one child", "80" "0200" "10" "4113" "04ff"),
-        ("branch with value and no child", "c0" "0000" "04aa"),
-        ("child longer than a hash", "80" "0300" "84" + "00" * 33 + "84" + "00" * 33),
+        ("branch without children", "800000"),
+        ("branch with one child", "80020010411304ff"),
+        ("branch with value and no child", "c0000004aa"),
+        ("child longer than a hash", "80030084" + "00" * 33 + "84" + "00" * 33),
         ("partial key too long", "7f" + "ff" * 3),
-        ("partial key cut", "7f" "00"),
+        ("partial key cut", "7f00"),
     ],
 )
 def test_nodes_that_no_trie_has_are_refused(name: str, node: str) -> None:
@@ -120,8 +122,8 @@ def test_nodes_that_no_trie_has_are_refused(name: str, node: str) -> None:
 
 def test_short_nodes_and_values_by_hash_are_refused() -> None:
     """A second form of the same trie: what belongs inside its parent given by hash."""
-    leaf = bytes.fromhex("43" "0314" "04ff")
-    branch = bytes.fromhex("80" "1200") + (b"\x80" + blake2_256(leaf)) * 2
+    leaf = bytes.fromhex("43031404ff")
+    branch = bytes.fromhex("801200") + (b"\x80" + blake2_256(leaf)) * 2
     with pytest.raises(InvalidProof, match="into its parent"):
         verify_proof(blake2_256(branch), [branch, leaf], b"\x13\x14")
     hashed = bytes.fromhex("22aa") + blake2_256(b"short")

@@ -1,10 +1,10 @@
 """The VRF: its relations by an independent curve, and that nothing but the one honest output is ever accepted."""
 
-import edwards25519 as curve
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import edwards25519 as curve
 from runtime import crypto, vrf
 
 SEED = bytes(range(32))
@@ -26,7 +26,7 @@ def test_frozen_vector() -> None:
 
 
 def test_public_key_is_the_ed25519_key_of_the_seed() -> None:
-    assert KEY == crypto.keypair_from_seed(crypto.Scheme.ED25519, SEED)[0]
+    assert crypto.keypair_from_seed(crypto.Scheme.ED25519, SEED)[0] == KEY
 
 
 @given(seed=seeds, other=seeds, alpha=st.binary(max_size=80))
@@ -73,7 +73,7 @@ def test_small_order_keys_and_gammas_are_refused(small: bytes) -> None:
 
 @pytest.mark.parametrize("torsion", TORSION)
 def test_a_second_output_by_a_torsion_component_is_refused(torsion: curve.Point) -> None:
-    """The attack on uniqueness: Gamma + T satisfies both equations whenever c T vanishes; only the group check stops it."""
+    """The attack on uniqueness: Gamma + T fits both equations whenever c T vanishes; only the group check stops it."""
     secret = 8 * 12345 % curve.L
     assert curve.BASE is not None
     key_point = curve.multiply(secret, curve.BASE)

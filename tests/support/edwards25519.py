@@ -19,7 +19,7 @@ def add(a: Point, b: Point) -> Point:
 
 def multiply(n: int, point: Point) -> Point:
     total = IDENTITY
-    for bit in bin(n)[2:]:
+    for bit in f"{n:b}":
         total = add(total, total)
         if bit == "1":
             total = add(total, point)
