@@ -34,8 +34,8 @@ test: ## everything that fits into 15 minutes on two cores: static checks, 20 se
 check: static quick ## before a commit: format, lint, types, imports, determinism, quick tests
 
 static: ## the checks that run no test: format, lint, types, imports, determinism
-	@$(PY) -m ruff format --check --quiet .
-	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --check --quiet --output-format concise .
+	@$(PY) -m ruff check --quiet --output-format concise .
 	@$(PY) -m mypy
 	@$(dir $(PY))lint-imports --no-cache --no-logo
 	@$(PY) -m scripts.check_determinism $(PURE)
