@@ -187,9 +187,7 @@ def struct(cls: type[T] | None = None, /, *, path: str = "", unnamed: bool = Fal
 
 
 @dataclass_transform(frozen_default=True)
-def variant(
-    index: int, *, name: str = "", unnamed: bool = False
-) -> Callable[[type[T]], type[T]]:
+def variant(index: int, *, name: str = "", unnamed: bool = False) -> Callable[[type[T]], type[T]]:
     """Make a class one alternative of a `Tagged` union, with `index` as its tag byte."""
 
     def wrap(plain: type[T]) -> type[T]:
@@ -273,9 +271,7 @@ class Codecs:
                 return Codec(*scale.uint(size), TypeInfo(info.Primitive(name)), name)
             case Compact(size) if plain is int:
                 inner = TypeInfo(info.Primitive(f"u{8 * size}"))
-                return Codec(
-                    *scale.compact(size), TypeInfo(info.Compact(inner)), f"Compact<u{8 * size}>"
-                )
+                return Codec(*scale.compact(size), TypeInfo(info.Compact(inner)), f"Compact<u{8 * size}>")
             case Fixed(length) if plain is bytes:
                 shape = info.Array(length, info.U8)
                 return Codec(*scale.fixed_bytes(length), TypeInfo(shape), f"[u8; {length}]")
@@ -320,9 +316,7 @@ class Codecs:
         some = self.of(rest[0])
         none_variant = info.Variant("None", 0)
         some_variant = info.Variant("Some", 1, (info.Field(None, some.info, ""),))
-        shape = TypeInfo(
-            info.Variants((none_variant, some_variant)), ("Option",), (("T", some.info),)
-        )
+        shape = TypeInfo(info.Variants((none_variant, some_variant)), ("Option",), (("T", some.info),))
         return Codec(*scale.option(some.wire), shape, f"Option<{some.type_name}>")
 
     def _tuple(self, parts: tuple[Any, ...]) -> Codec[Any]:
@@ -351,16 +345,21 @@ class Codecs:
             members.append(info.Field(name, one.info, one.type_name))
         return parts, tuple(members)
 
+    def alternative(self, cls: Any, before: bytes = b"") -> tuple[Wire, info.Variant]:
+        """A `@variant` class: encoding of `before`, tag and fields; decoding of the fields; its shape."""
+        tag = cls.__variant__
+        if not 0 <= tag < ENUM_VARIANTS_MAX:
+            raise TypeError(f"{cls!r}: tag {tag} is out of range")
+        parts, members = self._members(cls)
+        shape = info.Variant(cls.__variant_name__, tag, members, sentences(cls.__doc__))
+        return scale.product(parts, cls, before + bytes((tag,))), shape
+
     def _union(self, classes: tuple[Any, ...], path: str) -> Codec[Any]:
-        wires, variants = {}, []
-        for cls in classes:
-            tag = cls.__variant__
-            if tag in wires or not 0 <= tag < ENUM_VARIANTS_MAX:
-                raise TypeError(f"{cls!r}: tag {tag} is taken or out of range")
-            parts, members = self._members(cls)
-            wires[tag] = scale.product(parts, cls, bytes([tag]))
-            docs = sentences(cls.__doc__)
-            variants.append(info.Variant(cls.__variant_name__, tag, members, docs))
+        alternatives = [(cls.__variant__, *self.alternative(cls)) for cls in classes]
+        wires = {tag: wire for tag, wire, _ in alternatives}
+        variants = [one for _, _, one in alternatives]
+        if len(wires) != len(classes):
+            raise TypeError(f"{path}: two variants have one tag")
         wire = scale.tagged(wires, lambda value: value.__variant__)
         segments = rust_path(path)
         shape = TypeInfo(info.Variants(tuple(variants)), segments)

@@ -240,6 +240,11 @@ def option(some: Wire) -> Wire:
     return (lambda value: b"\0" if value is None else b"\1" + encode_some(value)), decode
 
 
+def result(error: Wire) -> Wire:
+    """`Result<(), E>`: None is Ok. The same bytes as an option, under another name in metadata."""
+    return option(error)
+
+
 def product(parts: list[tuple[str, Wire]], build: Callable[..., Any], prefix: bytes = b"") -> Wire:
     """Values one after the other: `parts` are (expression of `value`, wire); `build` joins them.
 

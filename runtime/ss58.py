@@ -48,6 +48,19 @@ def decode(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
     return body[width:]
 
 
+def account_from_text(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
+    """The account that a person or a chain specification names: an address, or `0x` and 64 hex digits."""
+    if not text.startswith("0x"):
+        return decode(text, prefix)
+    try:
+        account = bytes.fromhex(text[2:])
+    except ValueError:
+        raise InvalidAddress("not hex digits") from None
+    if len(account) != ACCOUNT_BYTES:
+        raise InvalidAddress(f"an account has {ACCOUNT_BYTES} bytes, not {len(account)}")
+    return account
+
+
 def _prefix_bytes(prefix: int) -> bytes:
     """One byte below 64, else two: six low bits then `01` above them, and the other eight, as the registry defines."""
     if not 0 <= prefix <= MAX_PREFIX:

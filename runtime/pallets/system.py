@@ -1,0 +1,219 @@
+"""The block under execution, and what the chain knows of every account.
+
+SDK layout: clients read `Account`, `Events`, `BlockHash`, `Number` and `ParentHash` by these names.
+An account's nonce only rises, also when its balance ends: an old transaction is never valid again.
+"""
+
+from typing import Annotated, Any
+
+from runtime.codec import U16, U32, Bounded, CompactU32, Named, UInt, struct
+from runtime.digest import Digest
+from runtime.errors import DispatchErrorField
+from runtime.hashing import blake2_256
+from runtime.pallet import Constant, Hasher, Pallet, Root, Signed, StorageMap, StorageValue, call, event
+from runtime.runtime import RuntimeEvent
+from runtime.types import (
+    AccountId,
+    Balance,
+    BlockNumber,
+    DispatchClass,
+    DispatchInfo,
+    Hash,
+    Nonce,
+    Phase,
+    RuntimeVersion,
+    Weight,
+)
+from runtime.weights import BLOCK_LENGTH, BLOCK_WEIGHTS, DB_WEIGHT, BlockLength, BlockWeights, DbWeight, work
+
+BLOCK_HASH_COUNT = 2400
+"""How many block hashes are kept: the longest life of a mortal transaction."""
+REMARK_BYTES_MAX = 64 * 1024
+EVENTS_PER_BLOCK_MAX = 1_000_000
+TOPICS_MAX = 16
+NEW_ACCOUNT_FLAGS = 1 << 127
+"""Set in every account by current SDKs: balances use holds and freezes rather than old locks."""
+NO_HASH = bytes(32)
+
+Remark = Annotated[bytes, Bounded(REMARK_BYTES_MAX)]
+
+
+@struct(path="pallet_balances::types::AccountData")
+class AccountData:
+    """What Balances keeps of an account: `free` and `reserved` are what it owns; `frozen` may not be spent."""
+
+    free: Balance = 0
+    reserved: Balance = 0
+    frozen: Balance = 0
+    flags: Annotated[int, UInt(16), Named("pallet_balances::types::ExtraFlags")] = NEW_ACCOUNT_FLAGS
+
+
+@struct(path="frame_system::AccountInfo")
+class AccountInfo:
+    """An account: its next nonce, the counts that clients expect, and its balance."""
+
+    nonce: Nonce = 0
+    consumers: U32 = 0
+    providers: U32 = 0
+    sufficients: U32 = 0
+    data: AccountData = AccountData()
+
+
+@struct(path="frame_system::EventRecord")
+class EventRecord:
+    """An event, and when in the block it happened."""
+
+    phase: Phase
+    event: RuntimeEvent
+    topics: Annotated[tuple[Hash, ...], Bounded(TOPICS_MAX)] = ()
+
+
+EventRecords = Annotated[tuple[EventRecord, ...], Bounded(EVENTS_PER_BLOCK_MAX)]
+
+
+@struct(path="frame_system::LastRuntimeUpgradeInfo")
+class LastRuntimeUpgradeInfo:
+    """Which rules executed the last block."""
+
+    spec_version: CompactU32
+    spec_name: Annotated[str, Bounded(64)]
+
+
+@struct(path="frame_support::dispatch::PerDispatchClass")
+class ConsumedWeight:
+    """What the block's extrinsics weigh so far, by class."""
+
+    normal: Weight = Weight()
+    operational: Weight = Weight()
+    mandatory: Weight = Weight()
+
+    def plus(self, kind: DispatchClass, weight: Weight) -> "ConsumedWeight":
+        """With `weight` added to a class."""
+        parts = [self.normal, self.operational, self.mandatory]
+        parts[kind] += weight
+        return ConsumedWeight(*parts)
+
+    @property
+    def total(self) -> Weight:
+        """All classes together."""
+        return self.normal + self.operational + self.mandatory
+
+
+@event(0)
+class ExtrinsicSuccess:
+    """An extrinsic did what it asked for."""
+
+    dispatch_info: DispatchInfo
+
+
+@event(1)
+class ExtrinsicFailed:
+    """An extrinsic failed; only its fee and its nonce remain."""
+
+    dispatch_error: DispatchErrorField
+    dispatch_info: DispatchInfo
+
+
+@event(3)
+class NewAccount:
+    """An account came to own something."""
+
+    account: AccountId
+
+
+@event(4)
+class KilledAccount:
+    """An account owns nothing any more."""
+
+    account: AccountId
+
+
+@event(5)
+class Remarked:
+    """Somebody noted something."""
+
+    sender: AccountId
+    hash: Hash
+
+
+class System(Pallet, index=0):
+    """The ground that every other pallet stands on."""
+
+    account: StorageMap[AccountId, AccountInfo] = StorageMap(default=AccountInfo(), doc="Every account.")
+    extrinsic_count: StorageValue[U32 | None] = StorageValue(doc="Extrinsics in the block so far.")
+    block_weight: StorageValue[ConsumedWeight] = StorageValue(
+        default=ConsumedWeight(), doc="What the block's extrinsics weigh so far."
+    )
+    all_extrinsics_len: StorageValue[U32 | None] = StorageValue(doc="Bytes of the block's extrinsics so far.")
+    block_hash: StorageMap[BlockNumber, Hash] = StorageMap(
+        default=NO_HASH, hasher=Hasher.TWOX_64_CONCAT, doc="The hashes of recent blocks."
+    )
+    number: StorageValue[BlockNumber] = StorageValue(default=0, doc="The height of the block.")
+    parent_hash: StorageValue[Hash] = StorageValue(default=NO_HASH, doc="The hash of the block before.")
+    digest: StorageValue[Digest] = StorageValue(default=(), doc="The digest of the block, without its seal.")
+    event_records: StorageValue[EventRecords] = StorageValue(
+        default=(), name="Events", doc="What happened in the block."
+    )
+    event_count: StorageValue[U32] = StorageValue(default=0, doc="How many events the block has.")
+    last_runtime_upgrade: StorageValue[LastRuntimeUpgradeInfo | None] = StorageValue(doc="The rules of the last block.")
+
+    block_weights: Constant[BlockWeights] = Constant(BLOCK_WEIGHTS, doc="What a block may weigh.")
+    block_length: Constant[BlockLength] = Constant(BLOCK_LENGTH, doc="How long a block may be.")
+    block_hash_count: Constant[BlockNumber] = Constant(BLOCK_HASH_COUNT, doc="How many block hashes are kept.")
+    db_weight: Constant[DbWeight] = Constant(DB_WEIGHT, doc="What reading and writing an entry weigh.")
+    version: Constant[RuntimeVersion] = Constant(
+        RuntimeVersion("", "", 0, 0, 0, (), 0, 0), doc="The rules in force; the runtime fills it in."
+    )
+    ss58_prefix: Constant[U16] = Constant(42, name="SS58Prefix", doc="The kind of chain that addresses show.")
+
+    events = (ExtrinsicSuccess, ExtrinsicFailed, NewAccount, KilledAccount, Remarked)
+
+    @call(index=0, weight=lambda remark: work(microseconds=1 + len(remark) // 1000))
+    def remark(self, origin: Signed | Root, remark: Remark) -> None:
+        """Put bytes on the chain, without effect."""
+
+    @call(index=7, weight=lambda remark: work(microseconds=2 + len(remark) // 500))
+    def remark_with_event(self, origin: Signed, remark: Remark) -> None:
+        """Put bytes on the chain and emit their hash."""
+        self.emit(Remarked(origin.account, blake2_256(remark)))
+
+    def initialize(self, number: int, parent_hash: bytes, digest: Digest) -> None:
+        """Begin block `number` on `parent_hash`; `digest` is the header's, without seal."""
+        self.number.set(number)
+        self.parent_hash.set(parent_hash)
+        self.digest.set(digest)
+        self.block_hash[number - 1] = parent_hash
+        expired = number - 1 - self.block_hash_count
+        if expired > 0:  # the hash of block 0 stays: every transaction is checked against it
+            del self.block_hash[expired]
+        self.block_weight.set(ConsumedWeight(mandatory=self.block_weights.base_block))
+        self._note_upgrade()
+
+    def finalize(self) -> None:
+        """End the block: store its events, forget what only mattered inside."""
+        happened = self.overlay.events
+        self.event_records.set(tuple([EventRecord(phase, one) for phase, one in happened]))
+        self.event_count.set(len(happened))
+        self.extrinsic_count.remove()
+        self.all_extrinsics_len.remove()
+
+    def note_extrinsic(self, kind: DispatchClass, weight: Weight, length: int) -> None:
+        """Count an extrinsic that was applied against the limits of the block."""
+        self.extrinsic_count.set((self.extrinsic_count.get() or 0) + 1)
+        self.all_extrinsics_len.set((self.all_extrinsics_len.get() or 0) + length)
+        self.block_weight.set(self.block_weight.get().plus(kind, weight))
+
+    def raise_nonce(self, who: bytes) -> None:
+        """Use up the account's next nonce."""
+        info = self.account[who]
+        self.account[who] = AccountInfo(info.nonce + 1, info.consumers, info.providers, info.sufficients, info.data)
+
+    def genesis(self, config: dict[str, Any]) -> None:
+        """Nothing to configure: block 0 has no digest and no events."""
+        self.number.set(0)
+        self._note_upgrade()
+
+    def _note_upgrade(self) -> None:
+        now = LastRuntimeUpgradeInfo(self.version.spec_version, self.version.spec_name)
+        if self.last_runtime_upgrade.get() != now:
+            self.last_runtime_upgrade.set(now)

@@ -1,0 +1,138 @@
+"""Balances: single steps, and the sum of all accounts over any sequence."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.errors import BelowMinimum, DispatchError, FundsUnavailable, NotExpendable
+from runtime.pallets.balances import Balances, DustLost, Endowed, Transfer
+from runtime.pallets.system import System
+from runtime.runtime import Bound, Runtime
+from runtime.state import Memory
+from runtime.types import RuntimeVersion, Signed
+
+VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
+RUNTIME = Runtime((System, Balances), VERSION, {"Balances.existential_deposit": 10})
+ALICE, BOB, CAROL = (bytes([number]) * 32 for number in (1, 2, 3))
+PEOPLE = (ALICE, BOB, CAROL)
+
+
+def start(**amounts: int) -> Bound:
+    who = {"alice": ALICE, "bob": BOB, "carol": CAROL}
+    balances = [["0x" + who[name].hex(), amount] for name, amount in amounts.items()]
+    return RUNTIME.at(Memory(RUNTIME.genesis({"Balances": {"balances": balances}})))  # type: ignore[arg-type]
+
+
+def owned(bound: Bound) -> int:
+    return sum(one.data.free + one.data.reserved for _, one in bound[System].account.items())
+
+
+def happened(bound: Bound) -> list[Any]:
+    return [one for _, one in bound.overlay.events]
+
+
+def test_a_transfer_moves_and_opens_the_account() -> None:
+    bound = start(alice=100)
+    bound.dispatch(Balances.transfer_keep_alive(dest=BOB, value=40), Signed(ALICE))
+    assert (bound[Balances].free_balance(ALICE), bound[Balances].free_balance(BOB)) == (60, 40)
+    assert happened(bound)[1:] == [Endowed(BOB, 40), Transfer(ALICE, BOB, 40)]
+    assert bound[System].account[BOB].providers == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (Balances.transfer_keep_alive(dest=BOB, value=101), FundsUnavailable),
+        (Balances.transfer_keep_alive(dest=BOB, value=91), NotExpendable),
+        (Balances.transfer_allow_death(dest=BOB, value=9), BelowMinimum),
+        (Balances.transfer_keep_alive(dest=ALICE, value=101), FundsUnavailable),
+        (Balances.burn(value=95, keep_alive=True), NotExpendable),
+    ],
+)
+def test_what_cannot_be_paid(call: Any, error: type[DispatchError]) -> None:
+    bound = start(alice=100)
+    with pytest.raises(error):
+        bound.dispatch(call, Signed(ALICE))
+
+
+def test_what_is_left_below_the_minimum_is_burned() -> None:
+    bound = start(alice=100)
+    bound.dispatch(Balances.transfer_allow_death(dest=BOB, value=95), Signed(ALICE))
+    assert DustLost(ALICE, 5) in happened(bound)
+    assert bound[System].account[ALICE].providers == 0
+    assert (bound[Balances].total_issuance.get(), bound[Balances].burned.get()) == (95, 5)
+
+
+def test_the_nonce_outlives_the_account() -> None:
+    bound = start(alice=100)
+    bound[System].raise_nonce(ALICE)
+    bound.dispatch(Balances.transfer_all(dest=BOB, keep_alive=False), Signed(ALICE))
+    assert bound[Balances].free_balance(BOB) == 100
+    assert bound[System].account[ALICE].nonce == 1
+
+
+def test_reserved_grains_keep_an_account_alive_and_cannot_be_spent() -> None:
+    bound = start(alice=100)
+    balances = bound[Balances]
+    balances.reserve(ALICE, 60)
+    with pytest.raises(FundsUnavailable):
+        balances.transfer(ALICE, BOB, 50)
+    balances.transfer(ALICE, BOB, 40)
+    assert bound[System].account[ALICE].data.reserved == 60
+    balances.slash_reserved(ALICE, 55)
+    balances.unreserve(ALICE, 5)  # the five that are left cannot live alone
+    assert (owned(bound), balances.burned.get()) == (40, 60)
+
+
+def test_frozen_grains_stay_but_may_be_reserved() -> None:
+    bound = start(alice=100)
+    balances = bound[Balances]
+    balances.set_frozen(ALICE, 80)
+    assert balances.spendable_balance(ALICE) == 20
+    balances.reserve(ALICE, 90)
+    assert balances.spendable_balance(ALICE) == 10
+
+
+def test_a_credit_too_small_to_open_an_account_is_burned() -> None:
+    bound = start(alice=100)
+    bound[Balances].reserve(ALICE, 5)
+    bound[Balances].repatriate_reserved(ALICE, BOB, 5)
+    assert (owned(bound), bound[Balances].burned.get()) == (95, 5)
+
+
+amounts = st.integers(0, 60)
+people = st.sampled_from(PEOPLE)
+actions = st.one_of(
+    st.tuples(st.sampled_from(["transfer"]), people, people, amounts, st.booleans()),
+    st.tuples(st.sampled_from(["reserve", "unreserve", "slash_reserved", "set_frozen"]), people, amounts),
+    st.tuples(st.sampled_from(["repatriate_reserved"]), people, people, amounts),
+)
+
+
+@given(st.lists(actions, max_size=30))
+def test_no_grain_is_made_or_lost(script: list[tuple[Any, ...]]) -> None:
+    bound = start(alice=100, bob=50)
+    for verb, *arguments in script:
+        try:
+            with bound.overlay.transaction():
+                getattr(bound[Balances], verb)(*arguments)
+        except DispatchError:
+            pass
+        assert owned(bound) == bound[Balances].total_issuance.get()
+        assert bound[Balances].total_issuance.get() + bound[Balances].burned.get() == 150
+        for _, account in bound[System].account.items():
+            data = account.data
+            assert data.reserved or data.free == 0 or data.free >= 10
+            assert account.providers == (1 if data.free or data.reserved else 0)
+
+
+def test_a_block_forgets_the_hash_that_fell_out_of_the_window_but_not_the_first() -> None:
+    bound = start(alice=100)
+    system = bound[System]
+    for number in (1, 2, 2402, 2403):
+        system.initialize(number, bytes([number % 251]) * 32, ())
+    assert 0 in system.block_hash
+    assert 1 not in system.block_hash
+    assert 2401 in system.block_hash
