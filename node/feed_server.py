@@ -37,6 +37,7 @@ class FeedServer:
     def __init__(self, path: Path, opening: Opening, answer: Answer) -> None:
         self._path, self._opening, self._answer = path, opening, answer
         self._readers: dict[_Reader, None] = {}
+        self._listener: trio.SocketListener
 
     @property
     def has_readers(self) -> bool:
@@ -50,8 +51,8 @@ class FeedServer:
             for reader in self._readers:
                 reader.queue(packed)
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled."""
+    async def listen(self) -> None:
+        """Open the socket; connections wait for `run`."""
         self._path.unlink(missing_ok=True)
         listener = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
         mask = os.umask(OWNER_ONLY_MASK)
@@ -60,9 +61,12 @@ class FeedServer:
         finally:
             os.umask(mask)
         listener.listen(CONNECTIONS_MAX)
-        task_status.started()
+        self._listener = trio.SocketListener(listener)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
         try:
-            await trio.serve_listeners(self._serve, [trio.SocketListener(listener)])
+            await trio.serve_listeners(self._serve, [self._listener])
         finally:
             self._path.unlink(missing_ok=True)
 

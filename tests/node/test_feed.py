@@ -65,7 +65,8 @@ class Served:
         self._token = trio.lowlevel.current_trio_token()
         with trio.CancelScope() as self._scope:
             async with trio.open_nursery() as nursery:
-                await nursery.start(self.server.run)
+                await self.server.listen()
+                nursery.start_soon(self.server.run)
                 self._ready.set()
 
 

@@ -1,0 +1,83 @@
+"""Figures for Prometheus.  Where Substrate has a name for one, it is used, so that its dashboards work here.
+
+What always holds: setting a figure costs no I/O; a thread of its own answers Prometheus, so asking never delays consensus.
+"""
+
+from __future__ import annotations
+
+import time
+from threading import Thread
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from node.errors import BadInputError
+
+SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
+FULL_NODE, AUTHORITY = 1, 4  # Substrate's numbers for roles
+
+
+class Metrics:
+    """The figures of one node."""
+
+    def __init__(self, chain_id: str, name: str, version: str, *, is_validator: bool) -> None:
+        self.registry = CollectorRegistry()
+        chain = {"chain": chain_id}
+
+        def gauge(name_: str, text: str, *labels: str) -> Gauge:
+            return Gauge(name_, text, ["chain", *labels], registry=self.registry)
+
+        def seconds(name_: str, text: str) -> Histogram:
+            return Histogram(name_, text, ["chain"], registry=self.registry, buckets=SECONDS_BUCKETS).labels(**chain)
+
+        def counter(name_: str, text: str) -> Counter:
+            return Counter(name_, text, ["chain"], registry=self.registry).labels(**chain)
+
+        height = gauge("substrate_block_height", "Height of the best, the final and the highest known block", "status")
+        self.best_height = height.labels(status="best", **chain)
+        self.final_height = height.labels(status="finalized", **chain)
+        self.sync_target = height.labels(status="sync_target", **chain)
+        self.leaves = gauge("substrate_number_leaves", "Tips of the tree of blocks").labels(**chain)
+        self.ready = gauge("substrate_ready_transactions_number", "Extrinsics in the ready queue").labels(**chain)
+        self.future = gauge("ogpu_future_transactions_number", "Extrinsics that wait for a lower nonce").labels(**chain)
+        self.peers = gauge("substrate_sub_libp2p_peers_count", "Connected peers").labels(**chain)
+        gauge("substrate_build_info", "Version", "name", "version").labels(name=name, version=version, **chain).set(1)
+        gauge("substrate_node_roles", "1 full node, 4 authority").labels(**chain).set(AUTHORITY if is_validator else FULL_NODE)
+        gauge("substrate_process_start_time_seconds", "Unix time").labels(**chain).set(int(time.time()))
+        self.accepted_seconds = seconds("ogpu_accepted_seconds", "From the start of a block's slot to its acceptance")
+        self.final_seconds = seconds("ogpu_final_seconds", "From the start of a block's slot to its finality")
+        self.import_seconds = seconds("ogpu_block_import_seconds", "To check and execute a block of others")
+        self.build_seconds = seconds("ogpu_block_build_seconds", "To build a block")
+        self.commit_seconds = seconds("ogpu_commit_seconds", "To write final blocks to the disk")
+        self.event_seconds = seconds("ogpu_consensus_event_seconds", "To carry out one consensus event")
+        self.extrinsics = counter("ogpu_final_extrinsics", "Extrinsics in final blocks")
+        self.units = counter("ogpu_final_units", "Inference units settled in final blocks")
+        self.soft_reverts = counter("ogpu_soft_reverts", "Accepted blocks that finality overruled")
+        self.rejected = counter("ogpu_rejected_blocks", "Blocks that broke a rule")
+        self.abstained = counter("ogpu_abstained_blocks", "Blocks that failed by a fault of this node")
+        self.penalties = counter("ogpu_penalties", "Peers punished")
+        self.round = gauge("ogpu_finality_round", "Round of the finality gadget in its epoch").labels(**chain)
+        self.epoch = gauge("ogpu_epoch", "Epoch of the finality gadget").labels(**chain)
+
+
+class MetricsServer:
+    """Answers Prometheus on `/metrics` until closed."""
+
+    def __init__(self, metrics: Metrics, port: int, *, external: bool) -> None:
+        self._server: WSGIServer
+        self._thread: Thread
+        try:
+            self._server, self._thread = start_http_server(
+                port, "0.0.0.0" if external else "127.0.0.1", metrics.registry  # noqa: S104  # asked for by a flag
+            )
+        except OSError as error:
+            raise BadInputError(
+                f"port {port} for metrics is not free ({error.strerror}): choose another --prometheus-port, or --no-prometheus"
+            ) from error
+        self.port = int(self._server.server_port)
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

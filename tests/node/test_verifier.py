@@ -1,0 +1,64 @@
+"""The remembering verifier, with real worker processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+import trio
+
+from node.verifier import Claim, Verifier
+from runtime import crypto
+from runtime.crypto import Scheme
+
+SEED = bytes(range(32))
+
+
+def claim(number: int, *, valid: bool = True, scheme: Scheme = Scheme.ED25519) -> Claim:
+    public, secret = crypto.keypair_from_seed(scheme, SEED)
+    payload = b"payload %d" % number
+    signature = crypto.sign(scheme, public, secret, payload if valid else b"other")
+    return Claim(scheme, public, payload, signature)
+
+
+def test_only_valid_claims_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier = Verifier()
+    good, bad = claim(1), claim(1, valid=False)
+    assert verifier.verify(good)
+    assert not verifier.verify(bad)
+    monkeypatch.setattr(crypto, "verify", lambda *_: False)
+    assert verifier.verify(good)
+    assert not verifier.verify(bad)
+    assert not verifier.verify(Claim(good.scheme, good.signer, good.payload + b"x", good.signature))
+
+
+def test_keys_of_different_claims_differ() -> None:
+    base = claim(1)
+    others = [
+        Claim(Scheme.SR25519, base.signer, base.payload, base.signature),
+        Claim(base.scheme, base.signer[1:], base.payload + base.signer[:1], base.signature),
+        Claim(base.scheme, base.signer, base.payload[:-1], base.signature),
+    ]
+    assert len({one.key for one in [base, *others]}) == 4
+
+
+@pytest.mark.trio
+async def test_workers_agree_with_the_rule_and_survive_their_deaths() -> None:
+    verifier = Verifier()
+    claims = [claim(n, valid=n % 3 != 0, scheme=Scheme(n % 2)) for n in range(300)]
+    expected = [n % 3 != 0 for n in range(300)]
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(verifier.run_worker)
+            assert await verifier.prepare(claims[:10]) == expected[:10]
+            for child in children():
+                os.kill(child, signal.SIGKILL)
+            assert await verifier.prepare(claims) == expected
+            nursery.cancel_scope.cancel()
+
+
+def children() -> list[int]:
+    path = f"/proc/self/task/{os.getpid()}/children"
+    with open(path) as file:
+        return [int(pid) for pid in file.read().split()]
