@@ -146,6 +146,14 @@ class Parameters:
         """Whether the block at this height is the last of its epoch."""
         return height > 0 and height % self.epoch_blocks == 0
 
+    def settled_height(self, epoch: int) -> int:
+        """What must be final before an epoch's first block: two thirds of the epoch before it,
+        because its seed is made of them. 0 for the first epoch.
+        """
+        if epoch == 0:
+            return 0
+        return self.boundary(epoch - 2) + 2 * self.epoch_blocks // 3
+
     def round_timeout(self, skips: int) -> int:
         """Timeout of a round after `skips` skipped ones: doubles, up to a low cap."""
         return self.round_timeout_ms << min(skips, self.timeout_doublings_max)

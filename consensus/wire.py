@@ -60,11 +60,12 @@ class Certified:
 
 @variant(5)
 class NeedCerts:
-    """The sender is in (epoch, round) and holds what that needs from `parent_round` on."""
+    """The sender is in (epoch, round), lacks nothing up to `parent_round`, knows `final_round` final."""
 
     epoch: U32
     round: U32
     parent_round: U32
+    final_round: U32
 
 
 Message = PullQuery | Chits | Propose | Vote | Certified | NeedCerts

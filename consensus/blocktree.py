@@ -1,0 +1,80 @@
+"""The blocks above the last final one, and who descends from whom.
+
+Always: every block here descends from `final`, which is here too; children keep the order in
+which they were added. Bounded, because headers may run ahead of finality only so far, and a
+proposer has only so many headers in a slot.
+"""
+
+from consensus.events import BlockFacts
+
+
+class BlockTree:
+    """Facts by block id, children by parent, and the newest final reference on each ancestry."""
+
+    def __init__(self, final: BlockFacts) -> None:
+        """Start from a final block alone."""
+        self.final = final
+        self.blocks: dict[bytes, BlockFacts] = {final.id: final}
+        self.children: dict[bytes, list[bytes]] = {final.id: []}
+        self._referenced: dict[bytes, int] = {final.id: 0 if final.final_ref is None else final.final_ref.height}
+
+    def __contains__(self, block: bytes) -> bool:
+        """Whether the block is known and descends from the final one."""
+        return block in self.blocks
+
+    def __getitem__(self, block: bytes) -> BlockFacts:
+        """Facts of a known block."""
+        return self.blocks[block]
+
+    def add(self, facts: BlockFacts) -> bool:
+        """Add a block; False if it is known or does not descend from the final block."""
+        if facts.id in self.blocks or facts.parent not in self.blocks:
+            return False
+        self.blocks[facts.id] = facts
+        self.children[facts.id] = []
+        self.children[facts.parent].append(facts.id)
+        inherited = self._referenced[facts.parent]
+        own = 0 if facts.final_ref is None else facts.final_ref.height
+        self._referenced[facts.id] = max(inherited, own)
+        return True
+
+    def referenced_height(self, block: bytes) -> int:
+        """Height of the newest final reference on the block's ancestry, itself included."""
+        return self._referenced[block]
+
+    def ancestor_at(self, block: bytes, height: int) -> bytes:
+        """The ancestor of a block at a height from `final`'s to its own."""
+        facts = self.blocks[block]
+        while facts.height > height:
+            facts = self.blocks[facts.parent]
+        return facts.id
+
+    def descends(self, block: bytes, ancestor: bytes) -> bool:
+        """Whether `block` is `ancestor` or one of its descendants; both are known."""
+        return self.ancestor_at(block, self.blocks[ancestor].height) == ancestor
+
+    def is_related(self, one: bytes, other: bytes) -> bool:
+        """Whether one of two known blocks descends from the other."""
+        if self.blocks[one].height >= self.blocks[other].height:
+            return self.descends(one, other)
+        return self.descends(other, one)
+
+    def path(self, ancestor: bytes, block: bytes) -> tuple[bytes, ...]:
+        """Blocks after `ancestor` up to `block`, oldest first."""
+        found = []
+        while block != ancestor:
+            found.append(block)
+            block = self.blocks[block].parent
+        return tuple(reversed(found))
+
+    def finalise(self, block: bytes) -> tuple[bytes, ...]:
+        """Make a known block final: its new final ancestry, oldest first, and all others dropped."""
+        path = self.path(self.final.id, block)
+        keep = [block]
+        for one in keep:
+            keep.extend(self.children[one])
+        self.blocks = {one: self.blocks[one] for one in keep}
+        self.children = {one: self.children[one] for one in keep}
+        self._referenced = {one: self._referenced[one] for one in keep}
+        self.final = self.blocks[block]
+        return path

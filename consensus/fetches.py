@@ -1,0 +1,68 @@
+"""Blocks that this node lacks: asked from one peer after another until they come.
+
+Always: at most `fetches_max` blocks are wanted, each is asked for at most `fetch_attempts_max`
+times, and an invalid block is not asked for again while it is remembered.
+"""
+
+from dataclasses import dataclass
+
+from consensus.events import Fetch
+from consensus.parameters import Parameters
+
+REJECTED_MAX = 1024
+
+
+@dataclass(slots=True)
+class _Wanted:
+    peer: bytes
+    attempts: int
+    due_ms: int
+
+
+class Fetches:
+    """What is wanted and from whom it was last asked."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        """Nothing wanted."""
+        self._parameters = parameters
+        self._wanted: dict[bytes, _Wanted] = {}
+        self._rejected: dict[bytes, None] = {}
+
+    def want(self, block: bytes, peer: bytes, now_ms: int) -> None:
+        """Ask `peer` for a block at the next `due`, unless that is under way."""
+        if block in self._wanted or block in self._rejected:
+            return
+        if len(self._wanted) < self._parameters.fetches_max:
+            self._wanted[block] = _Wanted(peer, 0, now_ms)
+
+    def settle(self, block: bytes) -> None:
+        """The block came."""
+        self._wanted.pop(block, None)
+
+    def reject(self, block: bytes) -> None:
+        """The block is invalid."""
+        self.settle(block)
+        self._rejected[block] = None
+        if len(self._rejected) > REJECTED_MAX:
+            del self._rejected[next(iter(self._rejected))]
+
+    def due(self, peers: list[bytes], above: int, now_ms: int) -> list[Fetch]:
+        """Questions to ask now: first to the peer that spoke of the block, then to others in turn."""
+        asked = []
+        for block, one in list(self._wanted.items()):
+            if now_ms < one.due_ms or not peers:
+                continue
+            if one.attempts >= self._parameters.fetch_attempts_max:
+                del self._wanted[block]
+                continue
+            if one.attempts > 0 or one.peer not in peers:
+                place = peers.index(one.peer) if one.peer in peers else -1
+                one.peer = peers[(place + 1) % len(peers)]
+            one.attempts += 1
+            one.due_ms = now_ms + self._parameters.fetch_retry_ms
+            asked.append(Fetch(block, one.peer, above))
+        return asked
+
+    def deadline_ms(self) -> int | None:
+        """When something is due next."""
+        return min((one.due_ms for one in self._wanted.values()), default=None)

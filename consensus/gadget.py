@@ -1,0 +1,409 @@
+"""The finality gadget: Simplex on checkpoints of the chain that Snowflake chooses.
+
+A round: its leader proposes a checkpoint; validators notarise it, or skip the round when its time
+is over; more than two thirds notarised: finalise, and enter the next round.
+
+Always (of an honest node): one notarise ballot a round; never a finalise and a skip in one round;
+a notarise ballot only for a block that descends from a notarised parent checkpoint, with every
+round between certified as skipped. Two final blocks therefore never conflict while less than a
+third of the stake is Byzantine, whatever the network does.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+
+from consensus import signstate
+from consensus.ballotbox import BallotBox
+from consensus.certificates import Certificate, signers_of, verify_certificate
+from consensus.evidence import DoubleProposal
+from consensus.events import (
+    AcceptedReverted,
+    Broadcast,
+    Effect,
+    Finalise,
+    PersistThenSign,
+    ReportEvidence,
+)
+from consensus.parameters import Parameters
+from consensus.rounds import Rounds
+from consensus.topological import Topological
+from consensus.validators import Epoch, Leaders
+from consensus.votes import (
+    NO_BLOCK,
+    Ballot,
+    Kind,
+    Proposal,
+    SignedBallot,
+    SignedProposal,
+    Verify,
+    ballot_payload,
+    proposal_payload,
+    skip_ballot,
+)
+from consensus.wire import CERTIFICATES_PER_MESSAGE_MAX, NeedCerts, Propose, Vote
+
+Emit = Callable[[Effect], None]
+
+
+class InvalidVoteError(Exception):
+    """A message that no honest peer sends: wrong form, wrong signer, wrong signature."""
+
+
+class Gadget:
+    """One epoch of the gadget at one validator (or at an observer, when `session` is None)."""
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        genesis: bytes,
+        chain: Topological,
+        verify: Verify,
+        session: bytes | None,
+        emit: Emit,
+    ) -> None:
+        """Call `begin` before anything else."""
+        self._parameters = parameters
+        self._genesis = genesis
+        self._chain = chain
+        self._verify = verify
+        self._session = session
+        self._emit = emit
+        self.sign_state = signstate.EMPTY
+
+    def begin(self, epoch: Epoch, base: tuple[int, bytes]) -> None:
+        """Start an epoch above its base, the final boundary block of the epoch before."""
+        self.members = epoch.validators
+        self.rounds = Rounds(self.members.epoch, base)
+        self._leaders = Leaders(self.members.members)
+        self._box = BallotBox(self.members)
+        self._proposals: dict[int, SignedProposal] = {}
+        self._equivocated: set[int] = set()
+        self.pending_final: Certificate | None = None
+        self._restart_timer()
+
+    # --- what comes in
+
+    def receive_proposal(self, signed: SignedProposal) -> None:
+        """A leader's proposal; InvalidVoteError if it is not one."""
+        proposal = signed.proposal
+        round_ = proposal.round
+        if proposal.epoch != self.members.epoch or not self._is_near(round_, self.rounds.current):
+            return
+        known = self._proposals.get(round_)
+        if known is not None and known.proposal == proposal:
+            return
+        leader = self._leaders.leader(round_)
+        if not self._is_votable(proposal.height) or proposal.parent_round >= round_:
+            raise InvalidVoteError("a proposal of impossible form")
+        if not self._verify(leader, proposal_payload(self._genesis, proposal), signed.signature):
+            raise InvalidVoteError("a proposal that its leader did not sign")
+        if known is None:
+            self._proposals[round_] = signed
+        elif round_ not in self._equivocated:
+            self._equivocated.add(round_)
+            first, second = sorted((known, signed), key=lambda one: one.signature)
+            self._emit(ReportEvidence(DoubleProposal(
+                leader, first.proposal, first.signature, second.proposal, second.signature
+            )))  # fmt: skip
+
+    def receive_vote(self, vote: SignedBallot) -> None:
+        """A ballot; InvalidVoteError if it is malformed or not its voter's."""
+        ballot = vote.ballot
+        if ballot.epoch != self.members.epoch or not self._is_near(ballot.round, self.rounds.floor + 1):
+            return
+        if self._box.known(ballot, vote.voter):
+            return
+        if vote.voter not in self.members.index or not self._is_well_formed(ballot):
+            raise InvalidVoteError("a ballot of impossible form")
+        if not self._verify(vote.voter, ballot_payload(self._genesis, ballot), vote.signature):
+            raise InvalidVoteError("a ballot that its voter did not sign")
+        self._count(vote)
+
+    def receive_certificate(self, certificate: Certificate) -> None:
+        """A certificate of this epoch; InvalidVoteError if it does not verify."""
+        ballot = certificate.ballot
+        if ballot.epoch != self.members.epoch or ballot.round < self.rounds.floor:
+            return
+        if self.rounds.holds(ballot.kind, ballot.round):
+            return
+        if not self._is_well_formed(ballot):
+            raise InvalidVoteError("a certificate of impossible form")
+        if not verify_certificate(certificate, self.members, self._genesis, self._verify):
+            raise InvalidVoteError("a certificate that does not verify")
+        self._hold(certificate)
+        keys = signers_of(certificate, self.members) or ()
+        for key, signature in zip(keys, certificate.signatures, strict=True):
+            self._count(SignedBallot(ballot, key, signature))
+
+    def signed(self, record: signstate.Record, signature: bytes) -> None:
+        """The shell persisted and signed what we asked for: count it and send it."""
+        assert self._session is not None  # noqa: S101 - observers ask for no signature
+        match record:
+            case Proposal():
+                signed = SignedProposal(record, signature)
+                if record.epoch == self.members.epoch:
+                    self._proposals.setdefault(record.round, signed)
+                self._emit(Broadcast(Propose(signed)))
+            case Ballot():
+                vote = SignedBallot(record, self._session, signature)
+                if record.epoch == self.members.epoch and record.round > self.rounds.floor:
+                    self._count(vote)
+                self._emit(Broadcast(self._vote_message(vote)))
+
+    def answer(self, need: NeedCerts) -> tuple[Certificate, ...]:
+        """Certificates that a node in `need`'s round of this epoch lacks, oldest first."""
+        lacked = self.rounds.lacked_by(need.parent_round, need.final_round)
+        return tuple(islice(lacked, CERTIFICATES_PER_MESSAGE_MAX))
+
+    # --- what follows from it
+
+    def advance(self, now_ms: int) -> None:
+        """Do everything that is due. Called after each event."""
+        self._finalise()
+        self._enter_round()
+        self._keep_timer(now_ms)
+        if self._session in self.members.index:
+            self._propose(now_ms)
+            self._notarise(now_ms)
+            self._skip(now_ms)
+        self._resend(now_ms)
+
+    def deadline_ms(self, now_ms: int) -> int | None:
+        """When `advance` has something to do next without an event."""
+        if self._work_since_ms is None:
+            return None
+        times = [self._resend_at_ms]
+        for wait in (self._parameters.soft_wait_ms, self._timeout_ms()):
+            if self._work_since_ms + wait > now_ms:
+                times.append(self._work_since_ms + wait)
+        return min(times)
+
+    def missing(self) -> tuple[bytes, ...]:
+        """Blocks that the gadget waits for."""
+        wanted = []
+        if self.pending_final is not None:
+            wanted.append(self.pending_final.ballot.block)
+        lock = self.rounds.newest_notarised()
+        if lock is not None and lock.ballot.height > self._chain.tree.final.height:
+            wanted.append(lock.ballot.block)
+        proposal = self._proposals.get(self.rounds.current)
+        if proposal is not None:
+            wanted.append(proposal.proposal.block)
+        return tuple(block for block in wanted if block not in self._chain.tree)
+
+    # --- certificates
+
+    def _count(self, vote: SignedBallot) -> None:
+        evidence = self._box.add(vote)
+        if evidence is not None:
+            self._emit(ReportEvidence(evidence))
+        ballot = vote.ballot
+        if not self.rounds.holds(ballot.kind, ballot.round):
+            certificate = self._box.certificate(ballot)
+            if certificate is not None:
+                self._hold(certificate)
+
+    def _hold(self, certificate: Certificate) -> None:
+        if not self.rounds.add(certificate):
+            return
+        ballot = certificate.ballot
+        if ballot.kind == Kind.FINALISE and ballot.height > self._chain.tree.final.height:
+            self.pending_final = certificate
+        lock = self.rounds.newest_notarised()
+        if lock is not None and lock.ballot.round == ballot.round:
+            self._chain.lock_on(lock.ballot.block)
+
+    def _finalise(self) -> None:
+        certificate = self.pending_final
+        if certificate is None or certificate.ballot.block not in self._chain.tree:
+            return
+        self.pending_final = None
+        if certificate.ballot.height <= self._chain.tree.final.height:
+            return
+        path, overruled = self._chain.finalise(certificate.ballot.block)
+        if overruled is not None:
+            self._emit(AcceptedReverted(overruled, certificate.ballot.block))
+        self._box.prune(certificate.ballot.round)
+        self._proposals = {
+            one: held for one, held in self._proposals.items() if one >= self.rounds.current
+        }
+        self.sign_state = signstate.raise_floor(
+            self.sign_state, certificate.ballot.epoch, certificate.ballot.round
+        )
+        self._emit(Finalise(path, certificate))
+
+    # --- rounds and their timer
+
+    def _enter_round(self) -> None:
+        newest = self.rounds.newest()
+        if newest < self.rounds.current:
+            return
+        notarised = self.rounds.notarised.get(newest)
+        if notarised is not None and newest > self.rounds.floor:
+            ballot = notarised.ballot
+            self._sign(Ballot(Kind.FINALISE, ballot.epoch, newest, ballot.height, ballot.block))
+        self.rounds.current = newest + 1
+        self._restart_timer()
+
+    def _restart_timer(self) -> None:
+        self._work_since_ms: int | None = None
+        self._resend_at_ms = 0
+
+    def _keep_timer(self, now_ms: int) -> None:
+        """A round's clock runs while there is something to make final."""
+        if not self._has_work():
+            self._restart_timer()
+        elif self._work_since_ms is None:
+            self._work_since_ms = now_ms
+            self._resend_at_ms = now_ms + self._parameters.resend_ms
+
+    def _has_work(self) -> bool:
+        parent = self.rounds.parent_round()
+        if parent is None:
+            return True
+        height, _ = self.rounds.checkpoint(parent)
+        tip = self._chain.tree[self._chain.preference].height
+        final = self._chain.tree.final.height
+        return min(tip, self._boundary()) > max(height, final) or height > final
+
+    def _skips(self) -> int:
+        """How many rounds in a row were skipped before this one."""
+        parent = self.rounds.parent_round()
+        return 0 if parent is None else self.rounds.current - 1 - parent
+
+    def _timeout_ms(self) -> int:
+        return self._parameters.round_timeout(self._skips())
+
+    def _has_waited(self, now_ms: int, wait_ms: int) -> bool:
+        return self._work_since_ms is not None and now_ms >= self._work_since_ms + wait_ms
+
+    # --- ballots
+
+    def _propose(self, now_ms: int) -> None:
+        round_ = self.rounds.current
+        if self._work_since_ms is None or round_ in self._proposals:
+            return
+        if self._leaders.leader(round_) != self._session:
+            return
+        parent = self.rounds.parent_round()
+        block = None if parent is None else self._choose(parent, now_ms)
+        if parent is None or block is None:
+            return
+        height = self._chain.tree[block].height
+        self._sign(Proposal(self.members.epoch, round_, parent, height, block))
+
+    def _choose(self, parent: int, now_ms: int) -> bytes | None:
+        """What to propose: the accepted block; after a wait the preferred one; else the parent's
+        own checkpoint again while that is not final, because nothing above it may be proposed.
+        """
+        tree = self._chain.tree
+        parent_height, checkpoint = self.rounds.checkpoint(parent)
+        if checkpoint not in tree:
+            return None
+        has_waited = self._skips() > 0 or self._has_waited(now_ms, self._parameters.soft_wait_ms)
+        for tip in (self._chain.accepted, self._chain.preference if has_waited else None):
+            if tip is None:
+                continue
+            block = tree.ancestor_at(tip, self._boundary())
+            if tree.descends(block, checkpoint) and tree[block].height > parent_height:
+                return block
+        return checkpoint if has_waited and parent_height > tree.final.height else None
+
+    def _notarise(self, now_ms: int) -> None:
+        signed = self._proposals.get(self.rounds.current)
+        if signed is None or self.rounds.current in self._equivocated:
+            return
+        proposal = signed.proposal
+        if proposal.block not in self._chain.tree or not self._is_linked(proposal):
+            return
+        if self._chain.tree[proposal.block].height != proposal.height:
+            return
+        if self._is_supported(proposal.block, now_ms):
+            self._sign(Ballot(
+                Kind.NOTARISE, proposal.epoch, proposal.round, proposal.height, proposal.block
+            ))  # fmt: skip
+
+    def _is_linked(self, proposal: Proposal) -> bool:
+        """The lock: parent checkpoint notarised, every round between skipped, block on top of it."""
+        if not self.rounds.links(proposal.parent_round, proposal.round):
+            return False
+        _, checkpoint = self.rounds.checkpoint(proposal.parent_round)
+        tree = self._chain.tree
+        return checkpoint in tree and tree.descends(proposal.block, checkpoint)
+
+    def _is_supported(self, block: bytes, now_ms: int) -> bool:
+        """Whether Snowflake, or after enough skipped rounds the need to go on, speaks for a block."""
+        tree, skips = self._chain.tree, self._skips()
+        if skips >= self._parameters.override_skips or self._is_on(block, self._chain.accepted):
+            return True
+        if skips > 0:
+            return tree.is_related(block, self._chain.accepted)
+        has_waited = self._has_waited(now_ms, self._parameters.soft_wait_ms)
+        return has_waited and self._is_on(block, self._chain.preference)
+
+    def _is_on(self, block: bytes, tip: bytes) -> bool:
+        tree = self._chain.tree
+        return tree[block].height <= tree[tip].height and tree.descends(tip, block)
+
+    def _skip(self, now_ms: int) -> None:
+        ballot = skip_ballot(self.members.epoch, self.rounds.current)
+        if (
+            self._has_waited(now_ms, self._timeout_ms())
+            or self.rounds.current in self._equivocated
+            or self.members.is_blocking(self._box.weight(ballot))
+        ):
+            self._sign(ballot)
+
+    def _sign(self, record: Proposal | Ballot) -> None:
+        """Ask for a signature, once, if nothing signed before excludes it."""
+        if self._session not in self.members.index:
+            return
+        try:
+            state = signstate.after(self.sign_state, record)
+        except signstate.SigningRefusedError:
+            return
+        if state is not self.sign_state:
+            self.sign_state = state
+            self._emit(PersistThenSign(record))
+
+    # --- repetition
+
+    def _resend(self, now_ms: int) -> None:
+        """While a round lasts, repeat what may have been lost and ask for what we may lack."""
+        if self._work_since_ms is None or now_ms < self._resend_at_ms:
+            return
+        self._resend_at_ms = now_ms + self._parameters.resend_ms
+        current, parent = self.rounds.current, self.rounds.parent_round()
+        if self._session in self.members.index and self._session is not None:
+            if self._leaders.leader(current) == self._session and current in self._proposals:
+                self._emit(Broadcast(Propose(self._proposals[current])))
+            for round_ in (current,) if not parent else (parent, current):
+                for vote in self._box.own(round_, self._session):
+                    self._emit(Broadcast(self._vote_message(vote)))
+        self._emit(Broadcast(self.need()))
+
+    def need(self) -> NeedCerts:
+        """The question for certificates that this node may lack."""
+        parent = self.rounds.parent_round()
+        held = self.rounds.floor if parent is None else parent
+        return NeedCerts(self.members.epoch, self.rounds.current, held, self.rounds.floor)
+
+    def _vote_message(self, vote: SignedBallot) -> Vote:
+        is_notarise = vote.ballot.kind == Kind.NOTARISE
+        return Vote(vote, self._proposals.get(vote.ballot.round) if is_notarise else None)
+
+    # --- form
+
+    def _boundary(self) -> int:
+        return self._parameters.boundary(self.members.epoch)
+
+    def _is_near(self, round_: int, lowest: int) -> bool:
+        return lowest <= round_ <= self.rounds.current + self._parameters.rounds_ahead_max
+
+    def _is_votable(self, height: int) -> bool:
+        return self.rounds.base[0] < height <= self._boundary()
+
+    def _is_well_formed(self, ballot: Ballot) -> bool:
+        if ballot.kind == Kind.SKIP:
+            return (ballot.height, ballot.block) == (0, NO_BLOCK)
+        return self._is_votable(ballot.height)

@@ -1,0 +1,92 @@
+"""The certificates of one gadget epoch: which rounds are notarised, skipped or final.
+
+Always: a round is built on a parent round whose checkpoint is notarised (0: where the epoch
+starts), with a skip certificate for every round between. Rounds below the newest final one are
+forgotten. A finalise certificate serves as the notarisation of its round.
+"""
+
+from collections.abc import Iterator
+
+from consensus.certificates import Certificate
+from consensus.votes import Kind
+
+
+class Rounds:
+    """Certificates by round, and the round this node is in."""
+
+    def __init__(self, epoch: int, base: tuple[int, bytes]) -> None:
+        """Start in round 1 of an epoch, above `base`: (height, id) of the block before it."""
+        self.epoch = epoch
+        self.base = base
+        self.current = 1
+        self.final: Certificate | None = None
+        self.notarised: dict[int, Certificate] = {}
+        self.skipped: dict[int, Certificate] = {}
+
+    @property
+    def floor(self) -> int:
+        """The newest final round; older ones are forgotten."""
+        return 0 if self.final is None else self.final.ballot.round
+
+    def holds(self, kind: Kind, round_: int) -> bool:
+        """Whether a certificate of this kind (or one that serves as it) is held."""
+        if kind == Kind.SKIP:
+            return round_ in self.skipped
+        if kind == Kind.NOTARISE:
+            return round_ in self.notarised
+        return self.final is not None and self.floor >= round_
+
+    def add(self, certificate: Certificate) -> bool:
+        """Keep a verified certificate of this epoch; False if it tells nothing new."""
+        kind, round_ = certificate.ballot.kind, certificate.ballot.round
+        if round_ < self.floor or self.holds(kind, round_):
+            return False
+        if kind == Kind.SKIP:
+            self.skipped[round_] = certificate
+            return True
+        self.notarised[round_] = certificate
+        if kind == Kind.FINALISE:
+            self.final = certificate
+            self.notarised = {one: held for one, held in self.notarised.items() if one >= round_}
+            self.skipped = {one: held for one, held in self.skipped.items() if one >= round_}
+        return True
+
+    def newest(self) -> int:
+        """The highest round with a certificate, 0 if there is none."""
+        return max(max(self.notarised, default=0), max(self.skipped, default=0))
+
+    def newest_notarised(self) -> Certificate | None:
+        """The certificate that locks the fork choice."""
+        return self.notarised[max(self.notarised)] if self.notarised else None
+
+    def checkpoint(self, round_: int) -> tuple[int, bytes]:
+        """(height, block) notarised in a round that is held; the epoch's base for 0."""
+        if round_ == 0:
+            return self.base
+        ballot = self.notarised[round_].ballot
+        return ballot.height, ballot.block
+
+    def parent_round(self) -> int | None:
+        """The parent of the current round; None while certificates between are missing."""
+        for round_ in range(self.current - 1, 0, -1):
+            if round_ in self.notarised:
+                return round_
+            if round_ not in self.skipped:
+                return None
+        return 0
+
+    def links(self, parent: int, round_: int) -> bool:
+        """Whether what a proposal for `round_` on round `parent` rests on is all held."""
+        if not (parent == 0 or parent in self.notarised) or parent >= round_:
+            return False
+        return all(one in self.skipped for one in range(parent + 1, round_))
+
+    def lacked_by(self, parent_round: int, final_round: int) -> Iterator[Certificate]:
+        """What a node lacks that holds everything up to `parent_round`, oldest first."""
+        if self.final is not None and self.floor > final_round:
+            yield self.final
+        for one in range(max(parent_round, self.floor) + 1, self.newest() + 1):
+            if one in self.notarised:
+                yield self.notarised[one]
+            if one in self.skipped:
+                yield self.skipped[one]

@@ -1,0 +1,51 @@
+"""Whom a poll asks: everybody in a small set, else units of stake drawn without replacement."""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from itertools import accumulate
+from random import Random
+
+from consensus.parameters import (
+    FULL_POLL_VALIDATORS_MAX,
+    Parameters,
+    Thresholds,
+    full_poll_thresholds,
+    sampled_thresholds,
+)
+from consensus.validators import ValidatorSet
+
+
+def is_full_poll(parameters: Parameters, members: ValidatorSet) -> bool:
+    """Whether each poll asks every validator."""
+    return len(members.members) <= FULL_POLL_VALIDATORS_MAX and not parameters.force_sampling
+
+
+def compute_thresholds(parameters: Parameters, members: ValidatorSet) -> Thresholds:
+    """What the polls of this set are measured by."""
+    if is_full_poll(parameters, members):
+        return full_poll_thresholds(members.total)
+    return sampled_thresholds(sample_size(parameters, members))
+
+
+def sample_size(parameters: Parameters, members: ValidatorSet) -> int:
+    """Units in a sample; a set with less stake than that has no more units to give."""
+    return min(parameters.sample_units, members.total)
+
+
+def draw(parameters: Parameters, members: ValidatorSet, random: Random) -> Mapping[bytes, int]:
+    """Votes by session key for one poll: the stake of each, or how many sampled units it holds.
+
+    `random` is the node's own and need not be agreed on; the node seeds it from the system.
+    """
+    if is_full_poll(parameters, members):
+        return {one.session: one.weight for one in members.members}
+    cumulative = list(accumulate(one.weight for one in members.members))
+    units: set[int] = set()
+    votes: dict[bytes, int] = {}
+    while len(units) < sample_size(parameters, members):
+        unit = random.randrange(members.total)
+        if unit not in units:
+            units.add(unit)
+            session = members.members[bisect_right(cumulative, unit)].session
+            votes[session] = votes.get(session, 0) + 1
+    return votes

@@ -1,0 +1,193 @@
+"""Snowflake+ over sibling blocks: one binary decision for each bit of their ids.
+
+The ids under one parent form a binary trie. A `Run` is a stretch of bits that all its choices
+share, a `Fork` the bit where they part; each carries one counter for each acceptance condition.
+Flat voting among three siblings can leave nobody with a majority; a bit always has a majority side.
+
+Always: what is decided never changes; a counter counts successive polls that met its condition;
+a decision deeper in the trie has at most the confidence of the ones above it on the path. After
+avalanchego `snow/consensus/snowball/{tree,binary_snowflake}.go`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from consensus.parameters import Thresholds
+
+ID_BITS = 256
+
+
+@dataclass(slots=True)
+class Confidence:
+    """Counters, one for each condition in ascending order, and whether one reached its beta."""
+
+    counters: list[int]
+    decided: bool = False
+
+    def succeed(self, count: int, thresholds: Thresholds) -> None:
+        """A poll gave the current preference `count` votes, at least the preference threshold."""
+        for place, condition in enumerate(thresholds.conditions):
+            if count < condition.alpha:
+                self.counters[place:] = [0] * (len(self.counters) - place)
+                return
+            self.counters[place] += 1
+            if self.counters[place] >= condition.beta:
+                self.decided = True
+
+    def reset(self) -> None:
+        """A poll failed, or the preference changed."""
+        self.counters = [0] * len(self.counters)
+
+    def copy(self) -> "Confidence":
+        """The same confidence, to go on separately."""
+        return Confidence(list(self.counters), self.decided)
+
+
+@dataclass(slots=True)
+class Run:
+    """Bits [start, end) that all choices below share; `fork` follows unless `end` is the last."""
+
+    start: int
+    end: int
+    choice: int
+    confidence: Confidence
+    fork: "Fork | None" = None
+    stale: bool = False  # counters below count as 0, because a poll passed this branch by
+
+
+@dataclass(slots=True)
+class Fork:
+    """The bit where choices part, and the side now preferred."""
+
+    preference: int
+    confidence: Confidence
+    sides: list[Run] = field(default_factory=list)
+
+
+def bit_of(choice: int, place: int) -> int:
+    """The bit of a 256-bit id at a place counted from the most significant one."""
+    return choice >> (ID_BITS - 1 - place) & 1
+
+
+class Snowflake:
+    """The decision among the children of one block."""
+
+    def __init__(self, thresholds: Thresholds, choice: bytes) -> None:
+        """Begin with a first choice, which is preferred."""
+        self.thresholds = thresholds
+        number = int.from_bytes(choice, "big")
+        self._ids = {number: choice}
+        self._root = Run(0, ID_BITS, number, self._fresh())
+
+    def _fresh(self) -> Confidence:
+        return Confidence([0] * len(self.thresholds.conditions))
+
+    def add(self, choice: bytes) -> bool:
+        """Add a choice; False if it is known, or already decided against."""
+        number = int.from_bytes(choice, "big")
+        if number in self._ids:
+            return False
+        run = self._root
+        while True:
+            differing = (number ^ run.choice) & ((1 << (ID_BITS - run.start)) - 1)
+            place = ID_BITS - differing.bit_length()
+            if place < run.end:
+                break
+            fork = run.fork
+            assert fork is not None  # noqa: S101 - choices differ, so they part at a fork or in a run
+            side = bit_of(number, run.end)
+            if fork.confidence.decided and side != fork.preference:
+                return False
+            run = fork.sides[side]
+        if run.confidence.decided:
+            return False
+        self._split(run, place, number)
+        self._ids[number] = choice
+        return True
+
+    def _split(self, run: Run, place: int, number: int) -> None:
+        """Part a run at `place`: its own side keeps the confidence, the new side starts at 0."""
+        kept = Run(place + 1, run.end, run.choice, run.confidence.copy(), run.fork, run.stale)
+        new = Run(place + 1, ID_BITS, number, self._fresh())
+        side = bit_of(run.choice, place)
+        fork = Fork(side, run.confidence.copy(), [kept, new] if side == 0 else [new, kept])
+        run.end, run.fork = place, fork
+
+    @property
+    def preference(self) -> bytes:
+        """The choice preferred at every bit."""
+        run = self._root
+        while run.fork is not None:
+            run = run.fork.sides[run.fork.preference]
+        return self._ids[run.choice]
+
+    @property
+    def decided(self) -> bool:
+        """Whether every bit of the preference is decided."""
+        run = self._root
+        while True:
+            if run.end > run.start and not run.confidence.decided:
+                return False
+            if run.fork is None:
+                return True
+            if not run.fork.confidence.decided:
+                return False
+            run = run.fork.sides[run.fork.preference]
+
+    def falter(self) -> None:
+        """A poll did not reach these choices at all."""
+        self._root.stale = True
+
+    def record(self, votes: Mapping[bytes, int]) -> bool:
+        """Apply one poll: votes by choice. Returns whether it raised confidence in some bit."""
+        counted = {
+            number: votes[choice] for number, choice in self._ids.items() if choice in votes
+        }
+        run = self._root
+        successful = False
+        while True:
+            _refresh(run)
+            count = sum(counted.values())
+            if count < self.thresholds.preference:
+                run.stale = True
+                return successful
+            successful = successful or count >= self.thresholds.alpha_min
+            run.confidence.succeed(count, self.thresholds)
+            fork = run.fork
+            if fork is None:
+                return successful
+            side = self._record_fork(fork, run.end, counted)
+            if side is None:
+                return successful
+            counted = {n: weight for n, weight in counted.items() if bit_of(n, run.end) == side}
+            run = fork.sides[side]
+
+    def _record_fork(self, fork: Fork, place: int, counted: Mapping[int, int]) -> int | None:
+        """Let one bit learn the poll; the side that won, or None if the poll ends here."""
+        ones = sum(weight for number, weight in counted.items() if bit_of(number, place))
+        weights = (sum(counted.values()) - ones, ones)
+        winner = 0 if weights[0] >= self.thresholds.preference else 1
+        fork.sides[1 - winner].stale = True
+        if weights[winner] < self.thresholds.preference:
+            fork.confidence.reset()
+            fork.sides[winner].stale = True
+            return None
+        if winner != fork.preference:
+            if fork.confidence.decided:
+                fork.sides[winner].stale = True
+                return None
+            fork.preference = winner
+            fork.confidence.reset()
+        fork.confidence.succeed(weights[winner], self.thresholds)
+        return winner
+
+
+def _refresh(run: Run) -> None:
+    """Carry out the resets that earlier polls left for later."""
+    if run.stale:
+        run.stale = False
+        run.confidence.reset()
+        if run.fork is not None:
+            run.fork.confidence.reset()
+            for side in run.fork.sides:
+                side.stale = True

@@ -1,0 +1,176 @@
+"""Snowflake along a chain: one poll votes for a block and all its ancestors at once.
+
+Always: `accepted` descends from the final block and moves only forward, except when finality
+overrules it. `root` is the last block below which every decision is made, on the preferred
+branch; polls are about the blocks above it. The newest notarised checkpoint (`lock`) overrides
+votes: the preference always goes through it. After avalanchego `snowman/topological.go`.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from consensus.blocktree import BlockTree
+from consensus.events import BlockFacts
+from consensus.parameters import Thresholds
+from consensus.snowflake import Snowflake
+
+
+class Topological:
+    """The soft state of the chain above the last final block."""
+
+    def __init__(self, tree: BlockTree, thresholds: Thresholds) -> None:
+        """Start at a final block, which is accepted too."""
+        self.tree = tree
+        self.thresholds = thresholds
+        self.accepted = self.root = self.preference = tree.final.id
+        self.lock: bytes | None = None
+        self._instances: dict[bytes, Snowflake] = {}
+
+    # --- what others ask
+
+    @property
+    def is_processing(self) -> bool:
+        """Whether some block waits to be decided."""
+        return self.preference != self.root
+
+    def count_processing(self) -> int:
+        """How many blocks of the preferred branch are undecided."""
+        return self.tree[self.preference].height - self.tree[self.root].height
+
+    def preferred_at(self, height: int) -> bytes:
+        """The block of the preferred branch at a height, or its nearest end."""
+        return self.tree.ancestor_at(self.preference, height)
+
+    # --- what changes it
+
+    def insert(self, facts: BlockFacts) -> bool:
+        """Add a block; False if it is known or dead."""
+        if not self.tree.add(facts):
+            return False
+        instance = self._instances.get(facts.parent)
+        if instance is None:
+            self._instances[facts.parent] = Snowflake(self.thresholds, facts.id)
+        else:
+            instance.add(facts.id)
+        self._follow_lock()
+        self._settle()
+        return True
+
+    def record(self, votes: Iterable[tuple[bytes, int]]) -> bool:
+        """Apply a poll: (voted block, weight) pairs. Returns whether it raised confidence."""
+        weights = self._transitive(votes)
+        successful = False
+        parent, faltering = self.root, False
+        while True:
+            instance = self._instances.get(parent)
+            if instance is None:
+                break
+            children = {one: weights[one] for one in self.tree.children[parent] if one in weights}
+            successful = instance.record(children) or successful
+            winners = [one for one, weight in children.items() if weight >= self.thresholds.preference]
+            for child in self.tree.children[parent]:
+                if child not in winners:
+                    self._falter(child)
+            if not winners:
+                break
+            parent = winners[0]
+        self._follow_lock()
+        self._settle()
+        return successful
+
+    def support(self, votes: Iterable[tuple[bytes, int]]) -> int:
+        """The most weight that a child of the root has in these votes."""
+        weights = self._transitive(votes)
+        return max((weights.get(one, 0) for one in self.tree.children[self.root]), default=0)
+
+    def lock_on(self, block: bytes) -> None:
+        """Force the preference through a newly notarised checkpoint, known or not yet."""
+        self.lock = block
+        self._follow_lock()
+        self._settle()
+
+    def prefer(self, block: bytes) -> None:
+        """Force the preference through a known block, without confidence (after a restart)."""
+        self._force(block)
+        self._follow_lock()
+        self._settle()
+
+    def finalise(self, block: bytes) -> tuple[tuple[bytes, ...], bytes | None]:
+        """Make a known block final. Returns the new final blocks, oldest first, and the accepted
+        block if that is thereby overruled.
+        """
+        overruled = None
+        if not self.tree.is_related(self.accepted, block):
+            overruled = self.accepted
+        if overruled is not None or not self.tree.descends(self.accepted, block):
+            self.accepted = block
+        self._force(block)
+        path = self.tree.finalise(block)
+        self._instances = {one: made for one, made in self._instances.items() if one in self.tree}
+        if self.lock is not None and self.lock not in self.tree:
+            self.lock = None
+        self._settle()
+        return path, overruled
+
+    def restart_confidence(self, thresholds: Thresholds) -> None:
+        """Other validators vote from now on: undecided blocks begin to collect anew."""
+        self.thresholds = thresholds
+        for parent, instance in list(self._instances.items()):
+            if not instance.decided:
+                self._rebuild(parent, instance.preference)
+        self._settle()
+
+    # --- the rules behind it
+
+    def _transitive(self, votes: Iterable[tuple[bytes, int]]) -> Mapping[bytes, int]:
+        """Weights of the voted blocks above the root, each with its descendants' votes."""
+        base = self.tree[self.root].height
+        direct: dict[bytes, int] = {}
+        for block, weight in votes:
+            direct[block] = direct.get(block, 0) + weight
+        weights: dict[bytes, int] = {}
+        for block, weight in direct.items():
+            facts = self.tree[block]
+            while facts.height > base:
+                weights[facts.id] = weights.get(facts.id, 0) + weight
+                facts = self.tree[facts.parent]
+        return weights
+
+    def _falter(self, block: bytes) -> None:
+        """A poll passed this block by: everything undecided above it begins anew."""
+        pending = [block]
+        for one in pending:
+            instance = self._instances.get(one)
+            if instance is not None:
+                instance.falter()
+                pending.extend(self.tree.children[one])
+
+    def _follow_lock(self) -> None:
+        if self.lock is not None and self.lock in self.tree:
+            self._force(self.lock)
+
+    def _force(self, block: bytes) -> None:
+        """Turn every decision between the final block and `block` towards it, confidence 0."""
+        while block != self.tree.final.id:
+            parent = self.tree[block].parent
+            if self._instances[parent].preference != block:
+                self._rebuild(parent, block)
+            block = parent
+
+    def _rebuild(self, parent: bytes, preferred: bytes) -> None:
+        instance = Snowflake(self.thresholds, preferred)
+        for child in self.tree.children[parent]:
+            instance.add(child)
+        self._instances[parent] = instance
+
+    def _settle(self) -> None:
+        """Follow the decisions up from the final block, then the preferences."""
+        block = self.tree.final.id
+        while (instance := self._instances.get(block)) is not None and instance.decided:
+            child = instance.preference
+            if block == self.accepted:
+                self.accepted = child
+            block = child
+        self.root = block
+        while (instance := self._instances.get(block)) is not None:
+            block = instance.preference
+        self.preference = block

@@ -1,0 +1,46 @@
+"""Keys of simulated validators, and the signatures they make: real ones, or a fast fake.
+
+Always: the fake is for the simulator only. Anyone who knows a public key can make its signatures;
+no simulated node forges, so what it costs to verify is all that differs.
+"""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import NamedTuple
+
+from consensus.votes import Verify
+from runtime import crypto
+
+Sign = Callable[[bytes], bytes]
+
+
+class Signer(NamedTuple):
+    """A session key: its public half, and what signs with its secret half."""
+
+    public: bytes
+    sign: Sign
+
+
+def fake_signer(number: int) -> Signer:
+    """The cheap stand-in for the ed25519 key of validator `number`."""
+    public = blake2b(b"fake session key %d" % number, digest_size=32).digest()
+    return Signer(public, lambda message: _fake_signature(public, message))
+
+
+def verify_fake(public: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether a fake signature is the one."""
+    return signature == _fake_signature(public, message)
+
+
+def _fake_signature(public: bytes, message: bytes) -> bytes:
+    return blake2b(message, key=public).digest()
+
+
+def real_signer(number: int) -> Signer:
+    """A real ed25519 key from a seed that everybody knows."""
+    seed = blake2b(b"simulated session key %d" % number, digest_size=32).digest()
+    public, secret = crypto.keypair_from_seed(crypto.Scheme.ED25519, seed)
+    return Signer(public, lambda message: crypto.sign(crypto.Scheme.ED25519, public, secret, message))
+
+
+verify_real: Verify = crypto.verify_ed25519

@@ -1,0 +1,280 @@
+"""A simulated honest node: the shell around the consensus machine, with a disk that survives crashes.
+
+Always: it does what `consensus.events` asks of every shell, in the order asked; a crash loses all
+but `Disk`. Subclasses in `byzantine` override single deeds.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from random import Random
+from typing import TYPE_CHECKING, assert_never
+
+from consensus import events as ev
+from consensus import signstate
+from consensus.certificates import Certificate
+from consensus.events import BlockFacts
+from consensus.headers import InvalidHeaderError, NotYetError, check_facts
+from consensus.machine import Machine
+from consensus.wire import Message
+from devnet.simulation.keys import Signer
+
+if TYPE_CHECKING:
+    from devnet.simulation.world import World
+
+ORPHANS_MAX = 64
+BLOCKS_PER_ANSWER_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class GetBlocks:
+    """Ask for a block and its ancestors above a height."""
+
+    block: bytes
+    above: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks, oldest first: an answer, or an announcement of one."""
+
+    blocks: tuple[BlockFacts, ...]
+
+
+Packet = Message | GetBlocks | Blocks
+
+
+@dataclass
+class Disk:
+    """What survives a crash."""
+
+    final: BlockFacts
+    certificate: Certificate | None = None
+    boundaries: dict[int, Certificate] = field(default_factory=dict)
+    blocks: dict[bytes, BlockFacts] = field(default_factory=dict)
+    ancestors: dict[int, bytes] = field(default_factory=dict)
+    sign_state: signstate.SignState = signstate.EMPTY
+    preference: bytes | None = None
+
+
+class Node:
+    """One node of a `World`; `number` is its address there."""
+
+    is_honest = True
+
+    def __init__(self, world: "World", number: int, signer: Signer, clock_offset_ms: int) -> None:
+        """A node that has not started yet."""
+        genesis = world.genesis_block
+        self.world = world
+        self.number = number
+        self.address = number.to_bytes(4, "big")
+        self.signer = signer
+        self.clock_offset_ms = clock_offset_ms
+        self.disk = Disk(genesis, blocks={genesis.id: genesis}, ancestors={0: genesis.id})
+        self.machine: Machine | None = None
+        self.starts = 0
+        self._orphans: dict[bytes, tuple[BlockFacts, int]] = {}
+        self._inbox: deque[ev.Event] = deque()
+
+    def now_ms(self) -> int:
+        """This node's clock."""
+        return self.world.now_ms + self.clock_offset_ms
+
+    # --- life
+
+    def start(self) -> None:
+        """Start, or restart, from what is on disk."""
+        world, disk = self.world, self.disk
+        self.starts += 1
+        self._orphans.clear()
+        self._inbox.clear()
+        random = Random(f"{world.seed}/{self.number}/{self.starts}")
+        self.machine = Machine(
+            world.parameters, world.genesis_hash, world.epochs, world.verify, self.session(), random
+        )
+        above = sorted(
+            (one for one in disk.blocks.values() if one.height > disk.final.height),
+            key=lambda one: one.height,
+        )
+        effects = self.machine.restore(
+            disk.final, disk.certificate, above, disk.sign_state, disk.preference, self.now_ms(),
+            disk.boundaries.values(),
+        )  # fmt: skip
+        self._run(effects)
+        for other in world.nodes:
+            if other.number != self.number and other.machine is not None:
+                self.feed(ev.PeerConnected(other.address, other.signer.public))
+                other.feed(ev.PeerConnected(self.address, self.signer.public))
+
+    def session(self) -> bytes | None:
+        """The key that the machine votes for."""
+        return self.signer.public
+
+    def crash(self) -> None:
+        """Stop at once; the others notice that the connection ended."""
+        self.machine = None
+        for other in self.world.nodes:
+            if other.machine is not None:
+                other.feed(ev.PeerLost(self.address))
+
+    # --- events in
+
+    def feed(self, event: ev.Event) -> None:
+        """Step the machine, and whatever follows at once."""
+        if self.machine is None:
+            return
+        self._run(self.machine.step(event, self.now_ms()))
+
+    def _run(self, effects: list[ev.Effect]) -> None:
+        for effect in effects:
+            self.execute(effect)
+        while self._inbox and self.machine is not None:
+            for effect in self.machine.step(self._inbox.popleft(), self.now_ms()):
+                self.execute(effect)
+        if self.machine is not None:
+            self.world.schedule_tick(self, self.machine.deadline_ms - self.clock_offset_ms)
+
+    def receive(self, sender: "Node", packet: Packet) -> None:
+        """A packet arrived."""
+        if self.machine is None:
+            return
+        match packet:
+            case GetBlocks(block, above):
+                found = self._chain_to(block, above)
+                if found:
+                    self.world.send(self, sender, Blocks(found))
+            case Blocks(blocks):
+                for facts in blocks:
+                    self._import(facts, sender)
+                self._run([])
+            case _:
+                self.feed(ev.MessageReceived(sender.address, packet))
+
+    def _chain_to(self, block: bytes, above: int) -> tuple[BlockFacts, ...]:
+        found = []
+        facts = self.disk.blocks.get(block)
+        while facts is not None and facts.height > above:
+            found.append(facts)
+            facts = self.disk.blocks.get(facts.parent)
+        return tuple(reversed(found[-BLOCKS_PER_ANSWER_MAX:]))
+
+    def _import(self, facts: BlockFacts, sender: "Node") -> None:
+        """Check, store, and tell the machine; children that waited follow."""
+        waiting = [facts]
+        for one in waiting:
+            if one.id in self.disk.blocks:
+                self._inbox.append(ev.BlockImported(one))
+                continue
+            if one.parent not in self.disk.blocks:
+                if len(self._orphans) < ORPHANS_MAX:
+                    self._orphans[one.id] = (one, sender.number)
+                self._inbox.append(ev.BlockWanted(one.parent, sender.address))
+                continue
+            try:
+                self._check(one)
+            except NotYetError:
+                continue
+            except InvalidHeaderError:
+                self._inbox.append(ev.BlockRejected(one.id))
+                continue
+            self._store(one)
+            self._inbox.append(ev.BlockImported(one))
+            children = [child for child, _ in self._orphans.values() if child.parent == one.id]
+            for child in children:
+                del self._orphans[child.id]
+            waiting.extend(children)
+
+    def _check(self, facts: BlockFacts) -> None:
+        world, disk = self.world, self.disk
+        parent = disk.blocks[facts.parent]
+        check_facts(
+            facts, parent, world.referenced[parent.id], lambda height: self._ancestor(parent, height),
+            world.parameters, world.epochs, world.genesis_hash, world.verify, self.now_ms(),
+        )  # fmt: skip
+
+    def _ancestor(self, parent: BlockFacts, height: int) -> bytes | None:
+        while parent.height > height:
+            if self.disk.ancestors.get(parent.height) == parent.id:
+                return self.disk.ancestors.get(height)
+            parent = self.disk.blocks[parent.parent]
+        return parent.id if parent.height == height else None
+
+    def _store(self, facts: BlockFacts) -> None:
+        self.disk.blocks[facts.id] = facts
+        self.world.note_block(facts)
+
+    # --- effects out
+
+    def execute(self, effect: ev.Effect) -> None:  # noqa: C901, PLR0912 - one case for each effect
+        """Carry out one effect."""
+        world = self.world
+        match effect:
+            case ev.SendTo(peer, message):
+                world.send(self, world.nodes[int.from_bytes(peer, "big")], message)
+            case ev.Broadcast(message):
+                self.broadcast(message)
+            case ev.Announce(block):
+                self.broadcast(Blocks((self.disk.blocks[block],)))
+            case ev.Fetch(block, peer, above):
+                world.send(self, world.nodes[int.from_bytes(peer, "big")], GetBlocks(block, above))
+            case ev.Build():
+                self.build(effect)
+            case ev.PersistThenSign(record):
+                self.sign(record)
+            case ev.PersistPreference(tip):
+                self.disk.preference = tip
+            case ev.Finalise(blocks, certificate):
+                self._finalise(blocks, certificate)
+            case ev.Accepted(block, height):
+                world.note_accepted(self, block, height)
+            case ev.AcceptedReverted():
+                world.note_reverted(self)
+            case ev.ReportEvidence(evidence):
+                world.note_evidence(self, evidence)
+            case ev.ReportDoubleHeader(author, _, first, second):
+                world.note_double_header(self, author, first, second)
+            case ev.PreferenceChanged() | ev.Penalise():
+                world.note_other(self, effect)
+            case _:
+                assert_never(effect)
+
+    def broadcast(self, packet: Packet) -> None:
+        """Send to every node that is up."""
+        for other in self.world.nodes:
+            if other.number != self.number and other.machine is not None:
+                self.world.send(self, other, packet)
+
+    def build(self, request: ev.Build) -> None:
+        """Seal a block, after recording its slot."""
+        facts = self.make_block(request, 0)
+        record = signstate.HeaderRecord(request.slot, facts.id)
+        self.disk.sign_state = signstate.after(self.disk.sign_state, record)
+        self._store(facts)
+        self._inbox.append(ev.Built(facts))
+
+    def make_block(self, request: ev.Build, nonce: int) -> BlockFacts:
+        """A block as `request` asks; other nonces make other ids."""
+        reference = b"" if request.final_ref is None else request.final_ref.block
+        parts = (request.parent, request.slot.to_bytes(8, "big"), self.signer.public, reference, bytes([nonce]))
+        identity = blake2b(b"".join(parts), digest_size=32).digest()
+        return BlockFacts(
+            identity, request.parent, request.height, request.slot, self.signer.public, request.final_ref
+        )
+
+    def sign(self, record: signstate.Record) -> None:
+        """Persist, then sign."""
+        self.disk.sign_state = signstate.after(self.disk.sign_state, record)
+        assert not isinstance(record, signstate.HeaderRecord)  # noqa: S101 - headers are sealed by build
+        signature = self.signer.sign(signstate.record_payload(self.world.genesis_hash, record))
+        self.world.note_signed(self, record)
+        self._inbox.append(ev.Signed(record, signature))
+
+    def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
+        disk, ballot = self.disk, certificate.ballot
+        for block in blocks:
+            disk.ancestors[disk.blocks[block].height] = block
+        disk.final, disk.certificate = disk.blocks[blocks[-1]], certificate
+        if self.world.parameters.is_boundary(ballot.height):
+            disk.boundaries[ballot.epoch] = certificate
+        disk.sign_state = signstate.raise_floor(disk.sign_state, ballot.epoch, ballot.round)
+        self.world.note_final(self, blocks)

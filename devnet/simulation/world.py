@@ -1,0 +1,183 @@
+"""The simulated world: virtual time, the nodes, and an observer that checks what they do.
+
+Always: the run is a function of its scenario and seed. The trace hash covers every decision, its
+time and node, and the state of the random generator, so that two runs can be compared bit by bit.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import Any
+
+from consensus.events import BlockFacts, Effect, Tick
+from consensus.evidence import DoubleBallot, DoubleProposal, verify_votes
+from consensus.parameters import Parameters
+from consensus.signstate import Record
+from consensus.validators import Epochs, Leaders
+from consensus.votes import Verify
+from devnet.simulation.network import Weather
+from devnet.simulation.node import Node, Packet
+
+
+@dataclass
+class Findings:
+    """What the observer saw. The first three must stay empty or zero."""
+
+    conflicting_finals: list[str] = field(default_factory=list)
+    framed: list[str] = field(default_factory=list)
+    false_evidence: int = 0
+    accused: set[bytes] = field(default_factory=set)
+    soft_conflicts: int = 0
+    soft_reverts: int = 0
+    messages: Counter[str] = field(default_factory=Counter)
+    accept_ms: list[int] = field(default_factory=list)
+    final_ms: list[int] = field(default_factory=list)
+
+
+TICK = Tick()
+
+
+class World:
+    """Time, links and the shared facts of one run. Add nodes, then `run_until`."""
+
+    def __init__(
+        self, seed: str, parameters: Parameters, epochs: Epochs, verify: Verify, weather: Weather, start_ms: int
+    ) -> None:
+        """An empty world whose clocks begin at `start_ms`."""
+        self.seed = seed
+        self.parameters = parameters
+        self.epochs = epochs
+        self.verify = verify
+        self.weather = weather
+        self.now_ms = start_ms
+        self.random = Random(seed)
+        self.genesis_hash = blake2b(seed.encode(), digest_size=32).digest()
+        self.genesis_block = BlockFacts(self.genesis_hash, bytes(32), 0, 0, bytes(32))
+        self.referenced: dict[bytes, int] = {self.genesis_hash: 0}
+        self.nodes: Sequence[Node] = ()
+        self.findings = Findings()
+        self.final_at: dict[int, bytes] = {0: self.genesis_hash}
+        self._accepted_at: dict[int, bytes] = {}
+        self._built_ms: dict[bytes, int] = {}
+        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._order = count()
+        self._ticks: dict[int, int] = {}
+        self._trace = blake2b(digest_size=16)
+
+    # --- time
+
+    def at(self, when_ms: int, action: Callable[..., None], *arguments: Any) -> None:
+        """Do something at a time; equal times keep the order in which they were asked for."""
+        heappush(self._queue, (when_ms, next(self._order), action, arguments))
+
+    def schedule_tick(self, node: Node, when_ms: int) -> None:
+        """Wake a node then, instead of when it was to be woken before."""
+        planned = self._ticks.get(node.number)
+        if planned is not None and self.now_ms < planned <= when_ms:
+            return  # it will ask again when it wakes
+        self._ticks[node.number] = when_ms
+        self.at(when_ms, self._tick, node, when_ms)
+
+    def _tick(self, node: Node, when_ms: int) -> None:
+        if self._ticks.get(node.number) == when_ms:
+            del self._ticks[node.number]
+            node.feed(TICK)
+
+    def run_until(self, end_ms: int) -> None:
+        """Let time pass."""
+        queue = self._queue
+        while queue and queue[0][0] <= end_ms:
+            self.now_ms, _, action, arguments = heappop(queue)
+            action(*arguments)
+        self.now_ms = end_ms
+
+    # --- links
+
+    def send(self, sender: Node, receiver: Node, packet: Packet) -> None:
+        """Send a packet through the weather."""
+        self.findings.messages[type(packet).__name__] += 1
+        travel_ms = self.weather.travel_ms(sender.number, receiver.number, self.random)
+        if travel_ms is not None:
+            heappush(
+                self._queue,
+                (self.now_ms + travel_ms, next(self._order), receiver.receive, (sender, packet)),
+            )
+
+    # --- the observer
+
+    def note_block(self, facts: BlockFacts) -> None:
+        """A block exists."""
+        if facts.id not in self.referenced:
+            own = 0 if facts.final_ref is None else facts.final_ref.height
+            self.referenced[facts.id] = max(self.referenced[facts.parent], own)
+            self._built_ms[facts.id] = self.now_ms
+
+    def note_final(self, node: Node, blocks: tuple[bytes, ...]) -> None:
+        """A node finalised blocks: no two honest nodes may differ at a height."""
+        if not node.is_honest:
+            return
+        for block in blocks:
+            height = node.disk.blocks[block].height
+            if self.final_at.setdefault(height, block) != block:
+                self.findings.conflicting_finals.append(f"height {height} at node {node.number}")
+            self.findings.final_ms.append(self.now_ms - self._built_ms[block])
+            self._note(node, b"final", block)
+
+    def note_accepted(self, node: Node, block: bytes, height: int) -> None:
+        """A node accepted a block, softly."""
+        if not node.is_honest:
+            return
+        if self._accepted_at.setdefault(height, block) != block:
+            self.findings.soft_conflicts += 1
+        self.findings.accept_ms.append(self.now_ms - self._built_ms[block])
+        self._note(node, b"accept", block)
+
+    def note_reverted(self, node: Node) -> None:
+        """A node's acceptance was overruled."""
+        self.findings.soft_reverts += node.is_honest
+
+    def note_signed(self, node: Node, record: Record) -> None:
+        """A node signed a vote."""
+        self._note(node, b"sign", repr(record).encode())
+
+    def note_evidence(self, node: Node, evidence: DoubleProposal | DoubleBallot) -> None:
+        """A node reports an offence, which must verify and must not name an honest key."""
+        if node.is_honest:
+            leader = b""
+            if isinstance(evidence, DoubleProposal):
+                epoch = self.epochs(evidence.first.epoch)
+                leader = b"" if epoch is None else Leaders(epoch.validators.members).leader(evidence.first.round)
+            if not verify_votes(evidence, self.genesis_hash, self.verify, leader):
+                self.findings.false_evidence += 1
+            self._accuse(evidence.accused, type(evidence).__name__)
+
+    def note_double_header(self, node: Node, author: bytes, first: bytes, second: bytes) -> None:
+        """A node saw two blocks of one author in one slot."""
+        if node.is_honest and first != second:
+            self._accuse(author, "DoubleHeader")
+
+    def note_other(self, node: Node, effect: Effect) -> None:
+        """An effect that needs nothing done."""
+        self._note(node, type(effect).__name__.encode(), b"")
+
+    def _accuse(self, key: bytes, what: str) -> None:
+        self.findings.accused.add(key)
+        for node in self.nodes:
+            if node.is_honest and node.signer.public == key:
+                self.findings.framed.append(f"{what} against node {node.number}")
+
+    def _note(self, node: Node, what: bytes, detail: bytes) -> None:
+        self._trace.update(b"%d %d %s " % (self.now_ms, node.number, what) + detail)
+
+    def trace(self) -> str:
+        """Hash of everything that was decided so far."""
+        trace = self._trace.copy()
+        trace.update(b"%d" % self.random.getstate()[1][0])
+        trace.update(repr(sorted(self.findings.messages.items())).encode())
+        return trace.hexdigest()
+
+
