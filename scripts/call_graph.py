@@ -61,51 +61,45 @@ def _path_back(nodes: list[_Node], start: int) -> list[int]:
 
 
 def _call_graph(trees: list[ast.Module]) -> list[_Node]:
-    nodes: list[_Node] = []
-    local: dict[tuple[int, str], int] = {}  # (tree, qualified name) -> node
-    by_name: dict[str, list[int]] = {}  # top-level function -> nodes of that name in any tree
-    scopes: list[str] = []
-    for tree_index, tree in enumerate(trees):
-        for qualified, definition in _functions(tree):
-            local[tree_index, qualified] = len(nodes)
-            if "." not in qualified:
-                by_name.setdefault(qualified, []).append(len(nodes))
-            nodes.append(_Node(tree_index, definition, qualified))
-            scopes.append(qualified.rpartition(".")[0])
+    nodes = [_Node(index, function, name) for index, tree in enumerate(trees) for name, function in _functions(tree)]
+    local = {(node.tree_index, node.name): index for index, node in enumerate(nodes)}
+    by_name: dict[str, list[int]] = {}
+    for index, node in enumerate(nodes):
+        by_name.setdefault(node.name, []).append(index)
     imported = [_imported_names(tree) for tree in trees]
-    for node, scope in zip(nodes, scopes, strict=True):
+    for node in nodes:
         for call in _own_calls(node.definition):
-            name = _callee(call, scope)
-            found = _resolve(name, node, local)
-            if found is None and name in imported[node.tree_index]:
-                node.calls.extend(by_name.get(imported[node.tree_index][name], []))
-            elif found is not None:
+            found = _called(call, node, local)
+            if found is not None:
                 node.calls.append(found)
+            elif isinstance(call.func, ast.Name):
+                node.calls.extend(by_name.get(imported[node.tree_index].get(call.func.id, ""), []))
     return nodes
 
 
-def _resolve(name: str, node: _Node, local: dict[tuple[int, str], int]) -> int | None:
-    """The function of the same file that a name means inside a function: inner ones first."""
-    scope = node.name
-    while scope:
-        found = local.get((node.tree_index, f"{scope}.{name}"))
-        if found is not None:
-            return found
-        scope = scope.rpartition(".")[0]
-    return local.get((node.tree_index, name))
-
-
-def _callee(call: ast.Call, scope: str) -> str:
-    """The name that a call goes to, as far as its text tells; empty when it does not."""
+def _called(call: ast.Call, caller: _Node, local: dict[tuple[int, str], int]) -> int | None:
+    """The function of the same file that a call goes to, as far as its text tells."""
+    tree_index = caller.tree_index
+    enclosing = [caller.name, *_prefixes(caller.name)]
+    functions = [scope for scope in enclosing if (tree_index, scope) in local]
+    owner = next((scope for scope in enclosing if scope not in functions), "")
     match call.func:
-        case ast.Name(id=name):
-            return name
+        case ast.Name(id=name):  # names of a class body are not seen from its methods
+            candidates = [*(f"{scope}.{name}" for scope in functions), name]
         case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
-            return f"{scope}.{name}"
-        case ast.Attribute(value=ast.Name(id=owner), attr=name):
-            return f"{owner}.{name}"
+            candidates = [f"{owner}.{name}"]
+        case ast.Attribute(value=ast.Name(id=class_name), attr=name):
+            candidates = [f"{class_name}.{name}"]
         case _:
-            return ""
+            return None
+    return next((local[tree_index, name] for name in candidates if (tree_index, name) in local), None)
+
+
+def _prefixes(qualified: str) -> Iterator[str]:
+    """a.b.c -> a.b, a."""
+    while "." in qualified:
+        qualified = qualified.rpartition(".")[0]
+        yield qualified
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:

@@ -93,6 +93,7 @@ def _in_file(source: Source) -> Iterator[Finding]:
         for rule in rules:
             yield from rule(node)
     yield from unordered_uses(source.tree)
+    yield from _chance_of_the_process(source.tree)
 
 
 def _imports(node: ast.AST) -> Iterator[Finding]:
@@ -129,6 +130,19 @@ def _takes_function(call: ast.Call, argument: ast.expr) -> bool:
     return by_key or mapped
 
 
+def _chance_of_the_process(tree: ast.Module) -> Iterator[Finding]:
+    """Uses of the module `random` but for the class of generators, which may be the type of an argument."""
+    names = [
+        alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    ]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="random"), attr=name) if "random" in names and name != "Random":
+                yield node, f"random.{name}: chance of the whole process; a generator is an argument"
+            case _:
+                pass
+
+
 def _is_unbounded_cache(call: ast.Call) -> bool:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     sizes = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "maxsize")]
@@ -158,7 +172,7 @@ def _statements(node: ast.AST) -> Iterator[Finding]:
             yield node, "async: order is the scheduler's"
         case ast.FunctionDef(name="__del__"):
             yield node, "__del__: runs when the garbage collector likes"
-        case ast.FunctionDef(decorator_list=decorators):
+        case ast.FunctionDef(decorator_list=decorators, args=arguments) if arguments.args:
             for decorator in decorators:
                 if ast.unparse(decorator) in ("cache", "functools.cache"):
                     yield node, "unbounded cache: memory grows with input"

@@ -57,6 +57,8 @@ VIOLATIONS = {
     "recursion": "def depth(tree): return depth(tree.left)",
     "recursion through another": "def even(n): return odd(n - 1)\ndef odd(n): return even(n - 1)",
     "recursive method": "class Node:\n    def depth(self): return self.depth()",
+    "recursive method of an inner function": "class A:\n    def a(self):\n        def b(): self.a()\n        b()",
+    "generator of the whole process": "import random  # deterministic: seeded\ndef roll(): return random.randrange(6)",
     "recursive inner function": "def walk(tree):\n    def step(node): return step(node.left)\n    return step(tree)",
 }
 
@@ -75,7 +77,11 @@ ALLOWED = {
     "clean-up": "def undo(call):\n    try:\n        call()\n    except BaseException:\n        clear()\n        raise",
     "bounded cache": "from functools import lru_cache\n@lru_cache(maxsize=64)\ndef slow(value): return value",
     "method of the same name elsewhere": "class Layer:\n    def get(self, under): return under.get(self)",
+    "function that a method is named after": "class A:\n    def b(self): return b(self)\ndef b(item): return 1",
+    "cache of one value": "from functools import cache\n@cache\ndef table(): return 1",
+    "a generator that is given": "import random  # deterministic: a type\ndef roll(dice: random.Random): return dice.random()",
     "excused line": "HALF = 0.5  # deterministic: shown to people only",
+    "a name that is excused where it stands": "import random  # deterministic: type of an argument",
     "excused recursion": "def depth(t):  # deterministic: types nest\n    return o(t)\ndef o(t): return depth(t)",
 }
 
