@@ -9,6 +9,8 @@ PURE := runtime consensus genesis gpu_tasks/market gpu_tasks/workloads
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 MAKEFLAGS += --no-print-directory
 export HYPOTHESIS_PROFILE
+# NumPy here multiplies small matrices: more BLAS threads than one only wait for each other.
+export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo devnet test check static format quick bench clients simulate crash cheats lock package clean

@@ -7,5 +7,5 @@ is published: its id is another, and so is the service.
 from hashlib import blake2b
 
 WORKLOAD_ID = blake2b(b"ogpu/workload/textgen-int8/1", digest_size=32).digest()
-MODEL_ID = "dddf0b9fdca0994e3ef9cb3e4af2097f1a85ae43122a353775d95a969b5b0266"
-COMPLETIONS = "000789930881ff2b19f1f5abaad3304d416ce9628713f6ea3adbee5b0a8352fb"
+MODEL_ID = "3979d4b9650bfc9a79d5cb3773c0df2beb2197ed7d559401b92b0d8aa33d975d"
+COMPLETIONS = "aba47629098bc183ff0bcfd9ec6f26063cd0848f4387862e613e1637ebc96ff5"
