@@ -1,0 +1,1 @@
+"""The data plane: sealed blobs, addressed by hash, kept off chain."""

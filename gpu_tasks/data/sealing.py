@@ -1,0 +1,119 @@
+"""Sealed blobs: content encrypted once, its key sealed to each reader.
+
+    blob = SCALE(version, boxes, nonce, ciphertext)        address = blake2-256 of the blob
+
+* the content key is 32 random bytes; a box is that key in a libsodium sealed box (X25519), 80 bytes;
+* the content is under XChaCha20-Poly1305, with the boxes as associated data, so that nobody can trade readers;
+* a box carries no name: a reader tries each, at about 40 us, and an outsider learns only how many readers there are.
+
+What this does not hide: the length of the content, the number of readers, and that the readers can read it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Annotated
+
+from nacl.bindings import (
+    crypto_aead_xchacha20poly1305_ietf_decrypt,
+    crypto_aead_xchacha20poly1305_ietf_encrypt,
+    crypto_box_seal,
+    crypto_box_seal_open,
+    crypto_scalarmult_base,
+)
+from nacl.exceptions import CryptoError
+
+from runtime.codec import U8, Bounded, DecodeError, Fixed, codec, struct
+from runtime.hashing import blake2_256
+from runtime.signing import domain
+
+VERSION = 1
+CONTENT_BYTES_MAX = 1024 * 1024
+READERS_MAX = 128
+BOX_BYTES = 80
+KEY_BYTES = 32
+NONCE_BYTES = 24
+TAG_BYTES = 16
+BLOB_BYTES_MAX = CONTENT_BYTES_MAX + TAG_BYTES + READERS_MAX * BOX_BYTES + 64
+
+Boxes = Annotated[tuple[Annotated[bytes, Fixed(BOX_BYTES)], ...], Bounded(READERS_MAX)]
+
+
+@struct
+class _Blob:
+    version: U8
+    boxes: Boxes
+    nonce: Annotated[bytes, Fixed(NONCE_BYTES)]
+    ciphertext: Annotated[bytes, Bounded(CONTENT_BYTES_MAX + TAG_BYTES)]
+
+
+_BLOB = codec(_Blob)
+_BOXES = codec(Boxes)
+
+
+class SealError(ValueError):
+    """A blob that cannot be opened with this key: not sealed to it, damaged, or no blob at all."""
+
+
+class SealKey:
+    """An X25519 key pair; the secret half stays inside."""
+
+    def __init__(self, secret: bytes) -> None:
+        """`secret` is 32 bytes."""
+        self._secret = secret
+        self.public: bytes = crypto_scalarmult_base(secret)
+
+    @classmethod
+    def from_seed(cls, seed: bytes) -> SealKey:
+        """The key that belongs to a signing seed; the hash keeps the two uses of the seed apart."""
+        return cls(blake2_256(domain(b"sealkey", bytes(32), seed)))
+
+    def __repr__(self) -> str:
+        """Only the public half."""
+        return f"SealKey({self.public.hex()})"
+
+    def open(self, blob: bytes) -> bytes:
+        """The content of a blob that was sealed to this key; `SealError` if it cannot be opened."""
+        try:
+            sealed = _BLOB.decode(blob)
+        except DecodeError as error:
+            raise SealError(f"not a sealed blob: {error}") from None
+        if sealed.version != VERSION:
+            raise SealError(f"sealed blob version {sealed.version} is unknown; this is version {VERSION}")
+        key = self._content_key(sealed.boxes)
+        associated = _BOXES.encode(sealed.boxes)
+        try:
+            return crypto_aead_xchacha20poly1305_ietf_decrypt(sealed.ciphertext, associated, sealed.nonce, key)
+        except (CryptoError, ValueError, TypeError) as error:
+            raise SealError("the blob is damaged") from error
+
+    def _content_key(self, boxes: Iterable[bytes]) -> bytes:
+        for box in boxes:
+            try:
+                key: bytes = crypto_box_seal_open(box, self.public, self._secret)
+            except CryptoError:
+                continue
+            return key
+        raise SealError("the blob is not sealed to this key")
+
+
+def seal(content: bytes, readers: Iterable[bytes]) -> bytes:
+    """A blob of `content` that exactly `readers` (X25519 public keys) can open.
+
+    ValueError for too much content, or for no readers or too many of them.
+    """
+    keys = sorted({bytes(reader) for reader in readers})
+    if len(content) > CONTENT_BYTES_MAX:
+        raise ValueError(f"a blob holds at most {CONTENT_BYTES_MAX:,} bytes, not {len(content):,}")
+    if not 1 <= len(keys) <= READERS_MAX:
+        raise ValueError(f"a blob has 1 to {READERS_MAX} readers, not {len(keys)}")
+    key, nonce = os.urandom(KEY_BYTES), os.urandom(NONCE_BYTES)
+    boxes = tuple(crypto_box_seal(key, reader) for reader in keys)
+    ciphertext = crypto_aead_xchacha20poly1305_ietf_encrypt(content, _BOXES.encode(boxes), nonce, key)
+    return _BLOB.encode(_Blob(VERSION, boxes, nonce, ciphertext))
+
+
+def address_of(blob: bytes) -> bytes:
+    """The 32 bytes by which a blob is found."""
+    return blake2_256(blob)

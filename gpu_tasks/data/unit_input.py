@@ -1,0 +1,60 @@
+"""What a customer seals for the racers of a unit, and how a result is named on chain.
+
+The salt is random and never leaves the sealed input. It keeps the two hashes that do go on chain, of the input and of
+the output, from being guessed for short texts.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from runtime.codec import U8, Bounded, DecodeError, Fixed, codec, struct
+from runtime.hashing import blake2_256
+from runtime.signing import domain
+
+VERSION = 1
+REQUEST_BYTES_MAX = 256 * 1024
+OUTPUT_BYTES_MAX = 256 * 1024
+
+
+@struct
+class UnitInput:
+    """A workload's request, salted."""
+
+    version: U8
+    salt: Annotated[bytes, Fixed(32)]
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+
+
+@struct
+class _Output:
+    unit: Annotated[bytes, Fixed(32)]
+    salt: Annotated[bytes, Fixed(32)]
+    output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
+
+
+_INPUT = codec(UnitInput)
+_OUTPUT = codec(_Output)
+
+
+def encode_input(salt: bytes, request: bytes) -> bytes:
+    """The content of an input blob."""
+    return _INPUT.encode(UnitInput(VERSION, salt, request))
+
+
+def decode_input(content: bytes) -> UnitInput:
+    """The salted request; DecodeError if it is none."""
+    value = _INPUT.decode(content)
+    if value.version != VERSION:
+        raise DecodeError(f"unit input version {value.version} is unknown")
+    return value
+
+
+def commitment_of(content: bytes) -> bytes:
+    """What the chain keeps of an input, before it is sealed."""
+    return blake2_256(content)
+
+
+def output_root(genesis: bytes, unit: bytes, salt: bytes, output: bytes) -> bytes:
+    """The name of a result: the same for everyone who computed the same output for this unit."""
+    return blake2_256(domain(b"output", genesis, _OUTPUT.encode(_Output(unit, salt, output))))

@@ -1,0 +1,171 @@
+"""A JSON-RPC 2.0 connection to a node, over WebSocket.
+
+Invariant: every call ends, with its result, with `RpcError` (the node said no) or with `NodeUnreachableError`
+(the connection is gone); a subscription ends the same two ways. One task reads; callers wait on futures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Self
+
+import websockets
+from websockets.asyncio.client import ClientConnection
+
+Json = Any
+
+DEFAULT_URL = "ws://127.0.0.1:9944"
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+CONNECT_SECONDS = 10.0
+CALL_SECONDS = 60.0
+SUBSCRIPTION_ITEMS = 4096
+
+
+class NodeUnreachableError(ConnectionError):
+    """No node answers at this address, or the connection to it broke."""
+
+
+class RpcError(Exception):
+    """The node refused a call: the three parts of a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Json = None) -> None:
+        """Keep the parts; the text names both message and data."""
+        super().__init__(f"{message}: {data}" if data else message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class RpcConnection:
+    """One WebSocket; use `async with await RpcConnection.open(url)`."""
+
+    def __init__(self, url: str, socket: ClientConnection) -> None:
+        """Use `open`."""
+        self.url = url
+        self._socket = socket
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Json]] = {}
+        self._queues: dict[str, asyncio.Queue[Json]] = {}
+        self._early: dict[str, list[Json]] = {}  # items that overtook the answer to their subscription
+        self._subscribing = 0
+        self._reader = asyncio.create_task(self._read())
+
+    @classmethod
+    async def open(cls, url: str = DEFAULT_URL) -> Self:
+        """Connect; `NodeUnreachableError` says where nobody answered."""
+        try:
+            socket = await websockets.connect(url, max_size=MAX_MESSAGE_BYTES, open_timeout=CONNECT_SECONDS, proxy=None)
+        except (OSError, websockets.WebSocketException, ValueError) as error:
+            text = f"no node answers at {url} ({error}); start one, or give another --url"
+            raise NodeUnreachableError(text) from error
+        return cls(url, socket)
+
+    async def __aenter__(self) -> Self:
+        """Already open."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    @property
+    def is_open(self) -> bool:
+        """False once the connection is gone; a new one is needed then."""
+        return not self._reader.done()
+
+    async def call(self, method: str, *params: Json) -> Json:
+        """The result of `method`."""
+        if not self.is_open:
+            raise NodeUnreachableError(f"the connection to {self.url} is closed")
+        number = next(self._ids)
+        future: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        try:
+            await self._socket.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
+            return await asyncio.wait_for(future, CALL_SECONDS)
+        except websockets.ConnectionClosed as error:
+            raise NodeUnreachableError(f"the connection to {self.url} broke") from error
+        except TimeoutError as error:
+            raise NodeUnreachableError(f"{self.url} did not answer {method} within {CALL_SECONDS:.0f} s") from error
+        finally:
+            self._waiting.pop(number, None)
+
+    async def subscribe(self, method: str, *params: Json, unsubscribe: str) -> AsyncIterator[Json]:
+        """Start a subscription; gives its items until closed (`aclose` ends it at the node too)."""
+        self._subscribing += 1
+        try:
+            key = str(await self.call(method, *params))
+            queue: asyncio.Queue[Json] = asyncio.Queue()
+            for item in self._early.pop(key, []):
+                queue.put_nowait(item)
+            self._queues[key] = queue
+        finally:
+            self._subscribing -= 1
+            if not self._subscribing:
+                self._early.clear()
+        return self._items(key, queue, unsubscribe)
+
+    async def close(self) -> None:
+        """End the connection; whoever waits gets `NodeUnreachableError`."""
+        await self._socket.close()
+        await asyncio.gather(self._reader, return_exceptions=True)
+
+    async def _items(self, key: str, queue: asyncio.Queue[Json], unsubscribe: str) -> AsyncIterator[Json]:
+        try:
+            while True:
+                item = await queue.get()
+                if isinstance(item, NodeUnreachableError):
+                    raise item
+                yield item
+        finally:
+            self._queues.pop(key, None)
+            if self.is_open:
+                await self.call(unsubscribe, key)
+
+    async def _read(self) -> None:
+        try:
+            async for text in self._socket:
+                self._take(json.loads(text))
+        except (websockets.ConnectionClosed, ValueError):
+            pass
+        finally:
+            error = NodeUnreachableError(f"the connection to {self.url} broke")
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(error)
+            for queue in self._queues.values():
+                queue.put_nowait(error)
+
+    def _take(self, message: Json) -> None:
+        """Hand one message to whom it is for."""
+        if "method" in message:
+            params = message["params"]
+            self._take_item(str(params["subscription"]), params["result"])
+            return
+        future = self._waiting.get(message.get("id"))
+        if future is None or future.done():
+            return
+        error = message.get("error")
+        if error is None:
+            future.set_result(message.get("result"))
+        else:
+            future.set_exception(RpcError(error.get("code", 0), error.get("message", ""), error.get("data")))
+
+    def _take_item(self, key: str, item: Json) -> None:
+        queue = self._queues.get(key)
+        if queue is None:
+            if not self._subscribing:
+                return
+            early = self._early.setdefault(key, [])
+            if len(early) < SUBSCRIPTION_ITEMS:
+                early.append(item)
+        elif queue.qsize() < SUBSCRIPTION_ITEMS:
+            queue.put_nowait(item)
+        else:
+            queue.put_nowait(NodeUnreachableError(f"a subscription fell {SUBSCRIPTION_ITEMS} items behind"))
