@@ -29,11 +29,11 @@ class Fetches:
         self._rejected: dict[bytes, None] = {}
 
     def want(self, block: bytes, peer: bytes, now_ms: int) -> None:
-        """Ask `peer` for a block at the next `due`, unless that is under way."""
+        """Ask `peer` for a block, after a moment in which it may come by itself."""
         if block in self._wanted or block in self._rejected:
             return
         if len(self._wanted) < self._parameters.fetches_max:
-            self._wanted[block] = _Wanted(peer, 0, now_ms)
+            self._wanted[block] = _Wanted(peer, 0, now_ms + self._parameters.fetch_grace_ms)
 
     def settle(self, block: bytes) -> None:
         """The block came."""

@@ -45,7 +45,7 @@ from consensus.parameters import Parameters
 from consensus.polls import Poll, Polls
 from consensus.topological import Topological
 from consensus.validators import Epochs
-from consensus.votes import Verify
+from consensus.votes import NO_BLOCK, Verify
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
 
 
@@ -135,7 +135,9 @@ class Machine:
         )
         self._gadget.sign_state = sign_state
         self._built_slot = sign_state.header.slot
-        self._gadget.begin(epoch, (final.height, final.id))
+        start = self._parameters.boundary(epoch.validators.epoch - 1)
+        # In the middle of an epoch its base is not needed: the newest final round is the parent.
+        self._gadget.begin(epoch, (start, final.id if final.height == start else NO_BLOCK))
         if certificate is not None:
             self._gadget.receive_certificate(certificate)
         for facts in blocks:

@@ -90,6 +90,7 @@ class Parameters:
     rounds_ahead_max: int = 64
     need_certs_ms: int = 100
     # Missing blocks
+    fetch_grace_ms: int = 40
     fetch_retry_ms: int = 500
     fetches_max: int = 64
     fetch_attempts_max: int = 20

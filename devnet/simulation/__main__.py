@@ -1,0 +1,125 @@
+"""`python -m devnet.simulation`: many seeds of many scenarios, judged; exit status 1 if a bar fails.
+
+The bars: no two honest nodes finalise different blocks, no honest key in any evidence, at least
+six new final blocks after healing, and a repeated seed repeats bit for bit.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from consensus.parameters import DEVNET
+from devnet.simulation.report import summarise, summary_line
+from devnet.simulation.scenario import LAN, WAN, Outcome, Scenario, run
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; 0 if every bar holds."""
+    options = parse(arguments)
+    scenarios = list(plan(options))
+    jobs = [(one, seed) for one in scenarios for seed in range(options.first, options.first + options.seeds)]
+    repeats = [(one, options.first) for one in scenarios]
+    started = time.monotonic()
+    outcomes = list(simulate(jobs + repeats, options.jobs))
+    failures = check_repeats(outcomes[: len(jobs)], outcomes[len(jobs) :])
+    outcomes = outcomes[: len(jobs)]
+    failures += [f"{one.scenario} seed {one.seed}: {what}" for one in outcomes for what in one.failures]
+    report = summarise(outcomes, failures, time.monotonic() - started)
+    write_report(Path(options.report), report)
+    for failure in failures:
+        print(f"FAILED {failure}")
+    print(summary_line(report))
+    return 1 if failures else 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser("devnet.simulation", description="Simulate the consensus of a network.")
+    add = parser.add_argument
+    add("--seeds", type=int, default=20, help="seeds of each scenario")
+    add("--first", type=int, default=0, help="first seed")
+    add("--validators", default="4,5,7", help="sizes of the network, comma-separated")
+    add("--scenarios", default="", help="only scenarios whose name contains one of these, comma-separated")
+    add("--sample", type=int, default=0, metavar="K", help="poll K sampled units of stake instead of everybody")
+    add("--rotate", action="store_true", help="only scenarios with another validator set in each epoch")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    add("--report", default="out/simulate.json", help="where the figures go")
+    return parser.parse_args(arguments)
+
+
+def plan(options: argparse.Namespace) -> Iterator[Scenario]:
+    """The scenarios that the options select."""
+    sizes = [int(size) for size in options.validators.split(",")]
+    wanted = [part for part in options.scenarios.split(",") if part]
+    for size in sizes:
+        for scenario in catalogue(size):
+            if options.rotate and not scenario.rotate:
+                continue
+            if wanted and not any(part in scenario.name for part in wanted):
+                continue
+            if options.sample:
+                parameters = replace(scenario.parameters, sample_units=options.sample, force_sampling=True)
+                yield replace(scenario, name=f"{scenario.name}-k{options.sample}", parameters=parameters)
+            else:
+                yield scenario
+
+
+def catalogue(size: int) -> Iterator[Scenario]:
+    """Every scenario of a network of `size` validators; `bad` of them is the most that may misbehave."""
+    bad = (size - 1) // 3
+    name = f"n{size}"
+    if size > 25:
+        yield Scenario(f"{name}-calm", size, storm_s=0, quiet_s=30, delay_ms=WAN)
+        yield Scenario(f"{name}-storm", size, storm_s=20, quiet_s=20, delay_ms=WAN)
+        return
+    yield Scenario(f"{name}-calm", size, storm_s=0, quiet_s=60, delay_ms=LAN, clock_offset_max_ms=0)
+    yield Scenario(f"{name}-real-signatures", size, storm_s=10, quiet_s=15, real_signatures=True)
+    yield Scenario(f"{name}-honest", size)
+    yield Scenario(f"{name}-silent", size, silent=bad)
+    yield Scenario(f"{name}-equivocators", size, equivocators=bad)
+    yield Scenario(f"{name}-twins", size, twins=bad)
+    short = replace(DEVNET, epoch_blocks=12)
+    yield Scenario(f"{name}-rotate", size, rotate=1, parameters=short)
+    yield Scenario(f"{name}-rotate-equivocator", size, rotate=1, equivocators=bad, parameters=short)
+
+
+def simulate(jobs: Sequence[tuple[Scenario, int]], processes: int) -> Iterator[Outcome]:
+    """Outcomes in the order of the jobs, from several processes; says how far it is."""
+    started = time.monotonic()
+    with ProcessPoolExecutor(processes) as pool:
+        for done, outcome in enumerate(pool.map(run_job, jobs, chunksize=1), 1):
+            yield outcome
+            if sys.stderr.isatty() or done % 50 == 0 or done == len(jobs):
+                seconds = time.monotonic() - started
+                print(f"{done}/{len(jobs)} runs, {seconds:.0f} s, last {outcome.scenario}", file=sys.stderr)
+
+
+def run_job(job: tuple[Scenario, int]) -> Outcome:
+    """One run, in a worker process."""
+    return run(*job)
+
+
+def check_repeats(outcomes: Iterable[Outcome], repeats: Iterable[Outcome]) -> list[str]:
+    """Runs whose repetition differed."""
+    traces = {(one.scenario, one.seed): one.trace for one in outcomes}
+    return [
+        f"{one.scenario} seed {one.seed} did not repeat"
+        for one in repeats
+        if traces.get((one.scenario, one.seed)) != one.trace
+    ]
+
+
+def write_report(path: Path, report: dict[str, object]) -> None:
+    """Write the figures as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
