@@ -196,18 +196,27 @@ class Libp2pTransport:
 
     async def _inbound(self, stream: trio.SocketStream, host: str, ticket: Ticket) -> None:
         """The whole life of an accepted socket."""
+        entered: list[Link] = []
+
+        def admit(connection: Connection, hello: Hello) -> Reason | None:
+            """Judge and enter in one step, so that no other connection of this peer comes between."""
+            refused = self._refusal(connection, hello, ticket)
+            if refused is None:
+                entered.append(self._enter(connection, hello, host))
+            return refused
+
         try:
             with trio.fail_after(HANDSHAKE_SECONDS):
-                connection, hello = await self._handshakes().listen(
-                    stream, lambda connection, hello: self._refusal(connection, hello, ticket)
-                )
-            await self._live(connection, hello, host)
+                await self._handshakes().listen(stream, admit)
+            await self._live(entered.pop())
         except (HandshakeFailed, trio.TooSlowError) as error:
             self.counters["inbound_failed"] += 1
             _LOG.debug("inbound connection from %s failed: %s", host, error)
         except Exception:  # noqa: BLE001 - the boundary behind which one connection's failure stays its own
             self._on_fault(host)
         finally:
+            for link in entered:
+                self._take_out(link, LinkEnded("handshake failed"))
             self._admission.release(ticket)
             await trio.aclose_forcefully(stream)
 
@@ -218,13 +227,13 @@ class Libp2pTransport:
             with trio.fail_after(DIAL_SECONDS + HANDSHAKE_SECONDS):
                 stream = await trio.open_tcp_stream(address.host, address.port)
                 connection, hello = await self._handshakes().dial(stream, address.peer_id)
+            self._dialling.discard(address.peer_id)
             now = trio.current_time()
             self._book.on_connected(address.peer_id, now)
             if self._table.keeps_old(address.peer_id, dialled_by_us=True, now=now):
                 await say_goodbye(connection, Reason.DUPLICATE)
-                return
-            self._dialling.discard(address.peer_id)
-            await self._live(connection, hello, address.host)
+            else:
+                await self._live(self._enter(connection, hello, address.host))
         except (HandshakeFailed, trio.TooSlowError, OSError) as error:
             self._on_dial_failed(address, error)
         except Exception:  # noqa: BLE001 - the boundary behind which one connection's failure stays its own
@@ -262,23 +271,37 @@ class Libp2pTransport:
             return Reason.TOO_MANY_PEERS
         return None
 
-    async def _live(self, connection: Connection, hello: Hello, host: str) -> None:
-        """Enter the peer, serve it to its end, take it out."""
+    def _enter(self, connection: Connection, hello: Hello, host: str) -> Link:
+        """Put a new link into the table; from now on messages are queued for it."""
         now = trio.current_time()
         rates = self._config.rates
         outbox = Outbox(rates.bulk_bytes_per_second, rates.bulk_burst_bytes, now)
-        link = Link(connection, hello, hello.role, host, outbox, rates, now, last_sent=now)
-        replaced = self._table.put(link)
-        if replaced is not None:
-            replaced.close(LinkEnded("replaced", told=Reason.DUPLICATE))
-        else:
+        link = Link(connection, hello, hello.role, host, outbox, rates, now, pinged_at=now)
+        link.replaces = self._table.put(link)
+        if link.replaces is None:
             self._tell(PeerUp(link.peer_id, link.role))
         self._introduce(link)
-        ended = await run_link(link, self._inbox, self._on_peers)
-        await self._bury(link, ended)
+        return link
 
-    async def _bury(self, link: Link, ended: LinkEnded) -> None:
+    async def _live(self, link: Link) -> None:
+        """Serve a link to its end."""
+        self._close_replaced(link)
+        ended = await run_link(link, self._inbox, self._on_peers)
+        self._take_out(link, ended)
+        if ended.told is not None:
+            await say_goodbye(link.connection, ended.told)
+        await link.connection.close()
+
+    @staticmethod
+    def _close_replaced(link: Link) -> None:
+        """Close the connection that `link` has taken the place of, once `link` is up at both ends."""
+        if link.replaces is not None:
+            link.replaces.close(LinkEnded("replaced", told=Reason.DUPLICATE))
+            link.replaces = None
+
+    def _take_out(self, link: Link, ended: LinkEnded) -> None:
         now = trio.current_time()
+        self._close_replaced(link)
         self.counters["links_ended"] += 1
         if ended.ban_seconds:
             self.counters["banned"] += 1
@@ -288,9 +311,6 @@ class Libp2pTransport:
             self._named.pop(link.peer_id, None)
             self._book.on_lost(link.peer_id, now)
             self._tell(PeerDown(link.peer_id, ended.reason))
-        if ended.told is not None:
-            await say_goodbye(link.connection, ended.told)
-        await link.connection.close()
 
     def _tell(self, event: PeerEvent) -> None:
         _LOG.info("%s", event)

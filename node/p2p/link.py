@@ -70,6 +70,7 @@ class Link:
     wake: trio.Event = field(default_factory=trio.Event)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     closing: LinkEnded | None = None
+    replaces: "Link | None" = None
     last_sent: float = 0.0
     pinged_at: float = 0.0
     sent_bytes: int = 0

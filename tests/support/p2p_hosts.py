@@ -1,0 +1,82 @@
+"""Real transports on loopback for tests, and an attacker who has passed the handshake."""
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import trio
+
+from node.p2p.channel import BufferedTcp, SecureChannel
+from node.p2p.connection import HANDSHAKE_CAP_BYTES, _agree
+from node.p2p.handshake import Handshaker, OnHello
+from node.p2p.hardening import NOISE, NoiseUpgrade
+from node.p2p.hello import Hello, Role
+from node.p2p.identity import NodeIdentity, identity_from_seed
+from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
+from node.p2p.multistream import Initiator
+from node.p2p.yamux import PROTOCOL as YAMUX
+
+GENESIS = bytes(range(32))
+DEADLINE_SECONDS = 30.0
+"""Nothing here takes so long; it turns a hang into a failure."""
+_SOCKETS: list[trio.SocketStream] = []
+CONFIG = TransportConfig(genesis=GENESIS, devnet=True)
+
+
+def identity(number: int) -> NodeIdentity:
+    return identity_from_seed(number.to_bytes(32, "big"))
+
+
+def accept_all(_peer: str, _role: Role, _proof: bytes) -> bool:
+    return True
+
+
+def transport(
+    number: int, *boot: Libp2pTransport, config: TransportConfig = CONFIG, on_hello: OnHello = accept_all
+) -> Libp2pTransport:
+    bootnodes = tuple(node.address for node in boot)
+    return Libp2pTransport(replace(config, bootnodes=bootnodes), identity(number), on_hello, random.Random(number))
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[trio.Nursery]:
+    """A nursery for transports, cancelled at the end, with a deadline over all."""
+    with trio.fail_after(DEADLINE_SECONDS):
+        async with trio.open_nursery() as nursery:
+            yield nursery
+            nursery.cancel_scope.cancel()
+        while _SOCKETS:
+            await trio.aclose_forcefully(_SOCKETS.pop())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until `condition` holds; the deadline of `running` is the limit."""
+    while not condition():
+        await trio.sleep(0.005)
+
+
+def peer_ids(node: Libp2pTransport) -> set[str]:
+    return {info.peer for info in node.peers()}
+
+
+def handshaker(number: int, genesis: bytes = GENESIS, protocol: str = "/ogpu/00010203/1") -> Handshaker:
+    """A peer that dials by hand."""
+    hello = Hello(genesis, Role.FULL, 0, b"")
+    return Handshaker(NoiseUpgrade(identity(number)), protocol, hello, accept_all)
+
+
+async def socket_to(node: Libp2pTransport) -> trio.SocketStream:
+    """A bare connection; `running` closes it."""
+    stream = await trio.open_tcp_stream("127.0.0.1", node.port)
+    _SOCKETS.append(stream)
+    return stream
+
+
+async def muxed_channel(node: Libp2pTransport, number: int) -> SecureChannel:
+    """An authenticated channel at the point where yamux frames are due; the caller writes what it likes."""
+    tcp = BufferedTcp(await socket_to(node), HANDSHAKE_CAP_BYTES)
+    await _agree(tcp, Initiator(NOISE))
+    channel = await NoiseUpgrade(identity(number)).outbound(tcp, node.peer_id)
+    await _agree(channel, Initiator(YAMUX))
+    return channel
