@@ -108,6 +108,22 @@ def derive_sr25519(public_key: bytes, secret_key: bytes, chain_code: bytes, *, h
     return bytes(child_public), bytes(child_secret)
 
 
+def secret_key_to_expanded(scheme: Scheme, secret_key: bytes) -> bytes:
+    """The 64 bytes that polkadot.js stores for a secret key: of sr25519 the scalar times 8, as old ed25519 code did."""
+    return secret_key if scheme is Scheme.ED25519 else bytes(sr25519.convert_secret_key_to_ed25519(secret_key))
+
+
+def secret_key_from_expanded(scheme: Scheme, expanded: bytes) -> tuple[bytes, bytes]:
+    """The public and secret key of such 64 bytes; ValueError if they are not a secret key."""
+    if scheme is Scheme.SR25519:
+        public_key, secret_key = sr25519.pair_from_ed25519_secret_key(expanded)
+        return bytes(public_key), bytes(secret_key)
+    pair = keypair_from_seed(scheme, expanded[:SEED_BYTES])
+    if pair[1] != expanded:
+        raise ValueError("not an ed25519 secret key: its halves do not belong together")
+    return pair
+
+
 def _small_order_keys() -> frozenset[bytes]:
     """All 14 encodings, canonical or not, of the eight ed25519 points whose order divides 8.
 

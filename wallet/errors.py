@@ -1,0 +1,29 @@
+"""What a person can set right: every message of these is a sentence for the one who typed or stored the thing."""
+
+
+class WalletError(Exception):
+    """Something that the user gave cannot be used; command lines print the message and end with code 2."""
+
+
+class AmountError(WalletError):
+    """Not an amount of oGPU."""
+
+
+class PhraseError(WalletError):
+    """Not a recovery phrase."""
+
+
+class SuriError(WalletError):
+    """Not a secret in the form `phrase//hard/soft///password`."""
+
+
+class KeyFileError(WalletError):
+    """A key file cannot be read or written as it is."""
+
+
+class CannotUnlockError(KeyFileError):
+    """The password is wrong or the file is damaged; which of the two cannot be told."""
+
+
+class KeyringError(WalletError):
+    """A name is taken, unknown, or not usable as a name."""

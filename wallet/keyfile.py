@@ -1,0 +1,157 @@
+"""Encrypted key files in polkadot.js' JSON format, version 3: they move between this wallet and the browser's.
+
+    encoded = base64( salt 32 || N, p, r as u32 || nonce 24 || secretbox( pkcs8 ) )       key = scrypt(password)[:32]
+    pkcs8   = header 16 || secret 64 || divider 5 || public key 32
+
+Format: @polkadot/keyring (pair/encode.ts) and @polkadot/util-crypto (scrypt, xsalsa20-poly1305). What always holds: the
+cost parameters are on a list before any memory is taken, the address is checked against the unlocked key, and a wrong
+password and a damaged file give the same message.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from nacl.exceptions import CryptoError
+from nacl.secret import SecretBox
+
+from runtime import ss58
+from runtime.crypto import Scheme, secret_key_from_expanded, secret_key_to_expanded
+from wallet.errors import CannotUnlockError, KeyFileError
+from wallet.keypair import Keypair
+
+MAX_FILE_BYTES = 64 * 1024
+VERSION = "3"
+SCHEME_NAMES = {Scheme.ED25519: "ed25519", Scheme.SR25519: "sr25519"}
+
+
+class Cost(NamedTuple):
+    """Parameters of scrypt (RFC 7914) in the order of the file; 128 * n * r bytes of memory."""
+
+    n: int
+    p: int
+    r: int
+
+
+ALLOWED_COSTS = frozenset(
+    Cost(1 << log_n, p, 8) for log_n, p in ((13, 10), (14, 5), (15, 1), (15, 3), (16, 2), (17, 1))
+)
+DEFAULT_COST = Cost(1 << 17, 1, 8)  # 128 MiB, about half a second
+
+_COST_LAYOUT = struct.Struct("<III")
+_SALT_BYTES = 32
+_PKCS8_HEADER = bytes([48, 83, 2, 1, 1, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32])
+_PKCS8_DIVIDER = bytes([161, 35, 3, 33, 0])
+_SECRET_BYTES = 64
+_PLAIN_BYTES = len(_PKCS8_HEADER) + _SECRET_BYTES + len(_PKCS8_DIVIDER) + 32
+_SCRYPT_MEMORY_BYTES = 256 * 1024 * 1024
+_CANNOT_UNLOCK = "cannot unlock: the password is wrong or the key file is damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """A locked key: account, scheme and notes (name, time of creation) in the clear, the rest sealed."""
+
+    account: bytes
+    scheme: Scheme
+    sealed: bytes = field(repr=False)
+    meta: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name that the owner gave it, or nothing."""
+        name = self.meta.get("name")
+        return name if isinstance(name, str) else ""
+
+
+def lock(
+    keypair: Keypair, password: str, meta: Mapping[str, Any], *, entropy: bytes, cost: Cost = DEFAULT_COST
+) -> KeyFile:
+    """Seal a key with a password; `entropy` is 56 fresh random bytes, for salt and nonce."""
+    salt, nonce = entropy[:_SALT_BYTES], entropy[_SALT_BYTES:]
+    secret = secret_key_to_expanded(keypair.scheme, keypair.secret_key)
+    plain = _PKCS8_HEADER + secret + _PKCS8_DIVIDER + keypair.public_key
+    box = SecretBox(_stretch(password, salt, cost)).encrypt(plain, nonce)
+    return KeyFile(keypair.public_key, keypair.scheme, salt + _COST_LAYOUT.pack(*cost) + bytes(box), dict(meta))
+
+
+def unlock(file: KeyFile, password: str) -> Keypair:
+    """The key inside. Raises CannotUnlockError with one message for a wrong password and for damage."""
+    start = _SALT_BYTES + _COST_LAYOUT.size
+    if len(file.sealed) != start + SecretBox.NONCE_SIZE + SecretBox.MACBYTES + _PLAIN_BYTES:
+        raise CannotUnlockError(_CANNOT_UNLOCK)
+    cost = Cost(*_COST_LAYOUT.unpack_from(file.sealed, _SALT_BYTES))
+    if cost not in ALLOWED_COSTS:
+        raise CannotUnlockError(_CANNOT_UNLOCK)
+    try:
+        plain = SecretBox(_stretch(password, file.sealed[:_SALT_BYTES], cost)).decrypt(file.sealed[start:])
+    except CryptoError:
+        raise CannotUnlockError(_CANNOT_UNLOCK) from None
+    return _parse_plain(file, plain)
+
+
+def dump(file: KeyFile) -> bytes:
+    """The JSON text of a key file."""
+    fields = {
+        "encoded": base64.b64encode(file.sealed).decode(),
+        "encoding": {
+            "content": ["pkcs8", SCHEME_NAMES[file.scheme]],
+            "type": ["scrypt", "xsalsa20-poly1305"],
+            "version": VERSION,
+        },
+        "address": ss58.encode(file.account),
+        "meta": dict(file.meta),
+    }
+    return json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def load(data: bytes) -> KeyFile:
+    """Read the JSON text of a key file, ours or polkadot.js', without its password. Raises KeyFileError."""
+    if len(data) > MAX_FILE_BYTES:
+        raise KeyFileError(f"a key file has at most {MAX_FILE_BYTES:,} bytes")
+    try:
+        fields = json.loads(data)
+        sealed = base64.b64decode(fields["encoded"], validate=True)
+        account = ss58.decode(fields["address"], prefix=None)
+        meta = fields.get("meta", {})
+        scheme = _scheme(fields["encoding"])
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError, binascii.Error):
+        raise KeyFileError("cannot unlock: this is not a key file in polkadot.js' JSON format, version 3") from None
+    if not isinstance(meta, dict):
+        raise KeyFileError("cannot unlock: the notes of the key file are not a JSON object")
+    return KeyFile(account, scheme, sealed, cast("dict[str, Any]", meta))
+
+
+def _scheme(encoding: dict[str, Any]) -> Scheme:
+    """The scheme of an encrypted pkcs8 file; ValueError or KeyError for every other kind of file."""
+    kind, name = encoding["content"]
+    if kind != "pkcs8" or encoding["type"] != ["scrypt", "xsalsa20-poly1305"] or encoding["version"] != VERSION:
+        raise ValueError("another format")
+    return {known: scheme for scheme, known in SCHEME_NAMES.items()}[name]
+
+
+def _stretch(password: str, salt: bytes, cost: Cost) -> bytes:
+    """The key that a password stands for; bytes of a terminal that are no UTF-8 count as they are."""
+    secret = password.encode(errors="surrogateescape")
+    n, p, r = cost
+    return hashlib.scrypt(secret, salt=salt, n=n, r=r, p=p, maxmem=_SCRYPT_MEMORY_BYTES, dklen=SecretBox.KEY_SIZE)
+
+
+def _parse_plain(file: KeyFile, plain: bytes) -> Keypair:
+    """The key in unlocked bytes, if it is the one that the address promises."""
+    secret_end = len(_PKCS8_HEADER) + _SECRET_BYTES
+    secret, rest = plain[len(_PKCS8_HEADER) : secret_end], plain[secret_end:]
+    if not plain.startswith(_PKCS8_HEADER) or rest != _PKCS8_DIVIDER + file.account:
+        raise CannotUnlockError(_CANNOT_UNLOCK)
+    try:
+        public_key, secret_key = secret_key_from_expanded(file.scheme, secret)
+    except ValueError:
+        raise CannotUnlockError(_CANNOT_UNLOCK) from None
+    if public_key != file.account:
+        raise CannotUnlockError(_CANNOT_UNLOCK)
+    return Keypair(file.scheme, public_key, secret_key)

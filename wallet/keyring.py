@@ -1,0 +1,80 @@
+"""Named keys of one person: a folder with one encrypted key file for each, by default `~/.ogpu/wallet`."""
+
+import re
+import secrets
+import time
+from pathlib import Path
+
+from wallet import keyfile
+from wallet.errors import KeyFileError, KeyringError
+from wallet.keyfile import DEFAULT_COST, MAX_FILE_BYTES, Cost, KeyFile
+from wallet.keypair import Keypair
+from wallet.private_file import read_limited, read_private, write_new
+
+DEFAULT_FOLDER = Path("~/.ogpu/wallet")
+MAX_ACCOUNTS = 10_000
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
+_ENTROPY_BYTES = 56
+
+
+class Keyring:
+    """The key files `NAME.json` in a folder; a name is 1 to 32 of a-z, 0-9, `_` and `-`."""
+
+    def __init__(self, folder: Path = DEFAULT_FOLDER) -> None:
+        self.folder = folder.expanduser()
+
+    def names(self) -> list[str]:
+        """The names of all keys, sorted."""
+        found = sorted(path.stem for path in self.folder.glob("*.json") if _NAME.fullmatch(path.stem))
+        if len(found) > MAX_ACCOUNTS:
+            raise KeyringError(f"{self.folder} holds more than {MAX_ACCOUNTS:,} keys")
+        return found
+
+    def add(self, name: str, keypair: Keypair, password: str, *, cost: Cost = DEFAULT_COST) -> KeyFile:
+        """Lock a key and store it under a free name."""
+        meta = {"name": name, "whenCreated": time.time_ns() // 1_000_000}
+        file = keyfile.lock(keypair, password, meta, entropy=secrets.token_bytes(_ENTROPY_BYTES), cost=cost)
+        self._store(name, file)
+        return file
+
+    def import_file(self, name: str, source: Path) -> KeyFile:
+        """Copy a key file, such as one exported by a browser wallet; it keeps its password."""
+        try:
+            with source.open("rb") as stream:
+                data = read_limited(source, stream.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
+        except OSError as error:
+            raise KeyFileError(f"{source} cannot be read: {error.strerror}") from None
+        file = keyfile.load(data)
+        self._store(name, file)
+        return file
+
+    def get(self, name: str) -> KeyFile:
+        """The locked key of a name: enough to know account and scheme."""
+        path = self._path(name)
+        try:
+            return keyfile.load(read_private(path, MAX_FILE_BYTES))
+        except FileNotFoundError:
+            raise KeyringError(f"there is no key {name!r} in {self.folder}") from None
+
+    def unlock(self, name: str, password: str) -> Keypair:
+        """The key of a name."""
+        return keyfile.unlock(self.get(name), password)
+
+    def remove(self, name: str) -> None:
+        """Delete a key file; without its phrase or another copy the key is gone."""
+        try:
+            self._path(name).unlink()
+        except FileNotFoundError:
+            raise KeyringError(f"there is no key {name!r} in {self.folder}") from None
+
+    def _store(self, name: str, file: KeyFile) -> None:
+        try:
+            write_new(self._path(name), keyfile.dump(file))
+        except FileExistsError:
+            raise KeyringError(f"there is a key {name!r} already; choose another name") from None
+
+    def _path(self, name: str) -> Path:
+        if _NAME.fullmatch(name) is None:
+            raise KeyringError(f"{name!r} is not a name for a key: use 1 to 32 of a-z, 0-9, _ and -")
+        return self.folder / f"{name}.json"

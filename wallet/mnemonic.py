@@ -1,0 +1,48 @@
+"""Recovery phrases: BIP-39 words, and the secret that Substrate wallets make of them.
+
+Words, checksum and lengths are BIP-39's (https://github.com/bitcoin/bips/blob/master/bip-0039.mediawiki). The step from
+there is Substrate's own: PBKDF2 runs over the entropy, not over the words, and its first 32 bytes are the secret.
+"""
+
+import hashlib
+import secrets
+
+from mnemonic import Mnemonic
+
+from wallet.errors import PhraseError
+
+WORD_COUNTS = (12, 15, 18, 21, 24)
+MAX_PHRASE_CHARACTERS = 24 * 10
+
+_ROUNDS = 2048
+_SECRET_BYTES = 32
+_ENGLISH = Mnemonic("english")
+
+
+def generate(words: int = 12) -> str:
+    """A new phrase from the randomness of the operating system: 128 bits in 12 words, 256 in 24."""
+    if words not in WORD_COUNTS:
+        raise PhraseError(f"a phrase has 12, 15, 18, 21 or 24 words, not {words}")
+    return _ENGLISH.to_mnemonic(secrets.token_bytes(words // 3 * 4))
+
+
+def entropy_of(phrase: str) -> bytes:
+    """The 16 to 32 bytes that the words stand for; PhraseError says which word, or that the checksum is wrong."""
+    if len(phrase) > MAX_PHRASE_CHARACTERS:
+        raise PhraseError("the phrase is too long: it has at most 24 words")
+    words = phrase.split()
+    if len(words) not in WORD_COUNTS:
+        raise PhraseError(f"a phrase has 12, 15, 18, 21 or 24 words, this one has {len(words)}")
+    for position, word in enumerate(words, start=1):
+        if word not in _ENGLISH.wordlist:
+            raise PhraseError(f"word {position} of the phrase is not in the English BIP-39 list")
+    try:
+        return bytes(_ENGLISH.to_entropy(words))
+    except ValueError:
+        raise PhraseError("the checksum of the phrase is wrong: a word is mistyped or out of place") from None
+
+
+def mini_secret(phrase: str, password: str = "") -> bytes:
+    """The 32-byte secret of a phrase, a different one for each password; both schemes start from it."""
+    salt = b"mnemonic" + password.encode(errors="surrogateescape")
+    return hashlib.pbkdf2_hmac("sha512", entropy_of(phrase), salt, _ROUNDS)[:_SECRET_BYTES]

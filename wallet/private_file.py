@@ -1,0 +1,70 @@
+"""Files that only their owner can read, written whole or not at all."""
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from wallet.errors import KeyFileError
+
+OWNER_ONLY = 0o600
+FOLDER_OWNER_ONLY = 0o700
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Create the file `path` with mode 0600; FileExistsError, and nothing changed, if there is one already.
+
+    The bytes are on the disk when this returns. At no time does another user see them or anybody a part of them.
+    """
+    path.parent.mkdir(mode=FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ONLY)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        path.hardlink_to(draft)  # unlike a rename, this refuses to replace
+    finally:
+        draft.unlink()
+    _sync_folder(path.parent)
+
+
+def read_private(path: Path, limit_bytes: int) -> bytes:
+    """The bytes of a plain file of ours that nobody else may read. Raises KeyFileError, or FileNotFoundError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be opened as a plain file: {error.strerror}") from None
+    try:
+        _check(path, os.fstat(descriptor))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return read_limited(path, file.read(limit_bytes + 1), limit_bytes)
+    finally:
+        os.close(descriptor)
+
+
+def read_limited(path: Path, data: bytes, limit_bytes: int) -> bytes:
+    """`data`, unless it is longer than a file of this kind can be."""
+    if len(data) > limit_bytes:
+        raise KeyFileError(f"{path} is larger than {limit_bytes:,} bytes: it is another kind of file")
+    return data
+
+
+def _check(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise KeyFileError(f"{path} is not a plain file")
+    if found.st_uid != os.geteuid():
+        raise KeyFileError(f"{path} belongs to another user")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise KeyFileError(f"{path} can be read by others: run chmod 600 {path}")
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,103 @@
+"""Secrets as text, in the form that Substrate's tools share: `phrase//hard/soft///password`.
+
+The phrase may be a 0x-prefixed 32-byte seed instead; with no phrase at all the development phrase stands in, so that
+`//Alice` is everybody's Alice. Reference: https://docs.polkadot.com/polkadot-protocol/parachain-basics/accounts/.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from genesis.dev_accounts import DEV_PHRASE
+from runtime.crypto import Scheme, derive_sr25519
+from runtime.hashing import blake2_256
+from wallet import mnemonic
+from wallet.errors import SuriError
+from wallet.keypair import Keypair
+
+MAX_CHARACTERS = 1024
+MAX_JUNCTIONS = 16
+
+_FORM = re.compile(r"(?P<root>[^/]*)(?P<path>(?://?[^/]+)*)(?:///(?P<password>.*))?", re.DOTALL)
+_JUNCTION = re.compile(r"(//?)([^/]+)")
+_SEED = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
+_CHAIN_CODE_BYTES = 32
+_MAX_U64 = 2**64 - 1
+_ED25519_HARD = bytes([len("Ed25519HDKD") << 2]) + b"Ed25519HDKD"  # the SCALE text
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """One step of a path: a 32-byte chain code, `hard` if the parent's public key cannot find the child's."""
+
+    chain_code: bytes
+    hard: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Suri:
+    """The parts of a secret; `root` is a phrase or a 0x seed."""
+
+    root: str = field(repr=False)
+    junctions: tuple[Junction, ...] = field(repr=False)
+    password: str | None = field(repr=False)
+
+
+def keypair_from_suri(text: str, scheme: Scheme = Scheme.SR25519) -> Keypair:
+    """The key of a secret. Raises SuriError or PhraseError; no message contains any of the secret."""
+    suri = parse(text)
+    keypair = Keypair.from_seed(scheme, _seed(suri))
+    for junction in suri.junctions:
+        keypair = _child(keypair, junction)
+    return keypair
+
+
+def parse(text: str) -> Suri:
+    """Split a secret into its parts; whether the phrase is a phrase is not looked at here."""
+    if len(text) > MAX_CHARACTERS:
+        raise SuriError(f"the secret is too long: at most {MAX_CHARACTERS} characters")
+    match = _FORM.fullmatch(text)
+    if match is None or not match["path"].isprintable():
+        raise SuriError("the secret does not have the form phrase//hard/soft///password")
+    junctions = tuple(_junction(len(slashes) == 2, name) for slashes, name in _JUNCTION.findall(match["path"]))
+    if len(junctions) > MAX_JUNCTIONS:
+        raise SuriError(f"the path of the secret is too long: at most {MAX_JUNCTIONS} steps")
+    return Suri(match["root"].strip() or DEV_PHRASE, junctions, match["password"])
+
+
+def _junction(hard: bool, name: str) -> Junction:
+    """A number counts as u64, anything else as SCALE text; zero-padded to 32 bytes, or hashed where it is longer."""
+    if name.isascii() and name.lstrip("+").isdigit():
+        if name.startswith("+") or int(name) > _MAX_U64:
+            raise SuriError("tools disagree on what a path step with a plus sign or a number above 2^64 means")
+        code = int(name).to_bytes(8, "little")
+    else:
+        raw = name.encode()
+        code = _compact_length(len(raw)) + raw
+    return Junction(blake2_256(code) if len(code) > _CHAIN_CODE_BYTES else code.ljust(_CHAIN_CODE_BYTES, b"\0"), hard)
+
+
+def _compact_length(length: int) -> bytes:
+    """SCALE compact of a length below 2^14, which MAX_CHARACTERS keeps it."""
+    return bytes([length << 2]) if length < 64 else (length << 2 | 1).to_bytes(2, "little")
+
+
+def _seed(suri: Suri) -> bytes:
+    if not suri.root.startswith("0x"):
+        return mnemonic.mini_secret(suri.root, suri.password or "")
+    if _SEED.fullmatch(suri.root) is None:
+        raise SuriError("a seed is 0x and 64 hexadecimal digits")
+    if suri.password is not None:
+        raise SuriError("a password belongs to a phrase; a 0x seed has none")
+    return bytes.fromhex(suri.root[2:])
+
+
+def _child(parent: Keypair, junction: Junction) -> Keypair:
+    if parent.scheme is Scheme.SR25519:
+        public_key, secret_key = derive_sr25519(
+            parent.public_key, parent.secret_key, junction.chain_code, hard=junction.hard
+        )
+        return Keypair(Scheme.SR25519, public_key, secret_key)
+    if not junction.hard:
+        raise SuriError("an ed25519 path has hard steps only: write // before each")
+    seed = parent.secret_key[:32]
+    return Keypair.from_seed(Scheme.ED25519, blake2_256(_ED25519_HARD + seed + junction.chain_code))
