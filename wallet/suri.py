@@ -65,10 +65,15 @@ def parse(text: str) -> Suri:
 
 
 def _junction(hard: bool, name: str) -> Junction:
-    """A number counts as u64, anything else as SCALE text; zero-padded to 32 bytes, or hashed where it is longer."""
+    """A number counts as u64, anything else as SCALE text; zero-padded to 32 bytes, or hashed where it is longer.
+
+    Where public tools make different keys of one step, that step is refused.
+    """
+    if name.startswith("0x"):
+        raise SuriError("tools disagree on what a path step that begins with 0x means")
     if name.isascii() and name.lstrip("+").isdigit():
         if name.startswith("+") or int(name) > _MAX_U64:
-            raise SuriError("tools disagree on what a path step with a plus sign or a number above 2^64 means")
+            raise SuriError("tools disagree on what a path step with a plus sign or a number from 2^64 on means")
         code = int(name).to_bytes(8, "little")
     else:
         raw = name.encode()

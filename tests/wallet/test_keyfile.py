@@ -63,7 +63,7 @@ def test_a_file_of_substrate_interface_opens() -> None:
     assert keyfile.unlock(file, "password") == ALICE
 
 
-@pytest.mark.parametrize("password", ["", "Password", "password ", "password\0"])
+@pytest.mark.parametrize("password", ["", "Password", "password "])
 def test_wrong_password(password: str) -> None:
     with pytest.raises(CannotUnlockError, match="password is wrong or the key file is damaged"):
         keyfile.unlock(FILE, password)

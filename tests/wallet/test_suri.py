@@ -1,6 +1,7 @@
 """Secret texts: known answers, polkadot.js' vectors, and agreement with substrate-interface."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ VECTORS = json.loads((Path(__file__).parent / "vectors" / "polkadot_js.json").re
 PHRASE = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 ALICE_SEED = "0xe5be9a5092b81bca64be81d212e7f2f9eba183bb7a90954f7b76361f6edb5c0a"
 
-junction_names = st.text(
-    st.characters(codec="ascii", exclude_characters="/+", categories=["L", "N"]), min_size=1, max_size=40
+letters = st.characters(codec="ascii", categories=["L", "N"])
+junction_names = st.text(letters, min_size=1, max_size=40).filter(
+    lambda name: not (name.startswith("0x") or (name.isdigit() and len(name) > 19))  # where public tools disagree
 )
 paths = st.lists(st.tuples(st.sampled_from(["/", "//"]), junction_names).map("".join), max_size=4).map("".join)
 
@@ -84,6 +86,7 @@ def test_password_and_path_may_hold_what_the_form_allows() -> None:
         ("//Alice//", "form"),
         ("//18446744073709551616", "disagree"),
         ("//+5", "disagree"),
+        ("//0x00", "disagree"),
         ("//a" * (MAX_JUNCTIONS + 1), "too long"),
         ("//" + "a" * 1100, "too long"),
         ("//a\nb", "form"),
@@ -111,7 +114,5 @@ def test_no_message_and_no_repr_shows_a_secret() -> None:
 
 @given(st.text(max_size=60))
 def test_arbitrary_text_gives_a_key_or_a_wallet_error(text: str) -> None:
-    try:
+    with suppress(SuriError, PhraseError):
         keypair_from_suri(text)
-    except (SuriError, PhraseError):
-        pass
