@@ -286,8 +286,11 @@ class Libp2pTransport:
     async def _live(self, link: Link) -> None:
         """Serve a link to its end."""
         self._close_replaced(link)
-        ended = await run_link(link, self._inbox, self._on_peers)
-        self._take_out(link, ended)
+        ended = LinkEnded("our fault")
+        try:
+            ended = await run_link(link, self._inbox, self._on_peers)
+        finally:
+            self._take_out(link, ended)
         if ended.told is not None:
             await say_goodbye(link.connection, ended.told)
         await link.connection.close()

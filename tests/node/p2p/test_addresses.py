@@ -24,7 +24,12 @@ def book(*, allow_private: bool = True) -> AddressBook:
 
 
 @pytest.mark.parametrize(
-    "text", [f"/ip4/1.2.3.4/tcp/30333/p2p/{LOW}", f"/ip6/2001:db8::1/tcp/1/p2p/{LOW}", f"/dns/boot.example/tcp/65535/p2p/{LOW}"]
+    "text",
+    [
+        f"/ip4/1.2.3.4/tcp/30333/p2p/{LOW}",
+        f"/ip6/2001:db8::1/tcp/1/p2p/{LOW}",
+        f"/dns/boot.example/tcp/65535/p2p/{LOW}",
+    ],
 )
 def test_addresses_are_read_and_written_alike(text: str) -> None:
     assert str(parse_address(text)) == text

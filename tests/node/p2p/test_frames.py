@@ -107,7 +107,9 @@ def test_deep_nesting_is_refused(nesting: int) -> None:
         decode_frame(b"\x91" * nesting)
 
 
-@pytest.mark.parametrize("body", [b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc1", b""])
+@pytest.mark.parametrize(
+    "body", [b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc1", b""]
+)
 def test_lengths_that_would_allocate_are_refused(body: bytes) -> None:
     with pytest.raises(FrameError):
         decode_frame(body)

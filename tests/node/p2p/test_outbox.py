@@ -16,7 +16,13 @@ def outbox(rate: float = PLENTY, burst: float = PLENTY) -> Outbox:
 
 def test_best_class_first_and_in_order_within_a_class() -> None:
     box = outbox()
-    for kind, payload in [(Kind.BLOCKS, b"s"), (Kind.TX, b"t1"), (Kind.VOTE, b"v1"), (Kind.TX, b"t2"), (Kind.VOTE, b"v2")]:
+    for kind, payload in [
+        (Kind.BLOCKS, b"s"),
+        (Kind.TX, b"t1"),
+        (Kind.VOTE, b"v1"),
+        (Kind.TX, b"t2"),
+        (Kind.VOTE, b"v2"),
+    ]:
         assert box.push(kind, payload)
     taken = box.take(0.0)
     assert [payload for _, payload in taken] == [b"v1", b"v2", b"t1", b"t2", b"s"]
@@ -50,8 +56,9 @@ def test_gossip_never_displaces_consensus() -> None:
         pass
     while box.push(Kind.BLOCKS, bytes(60_000)):
         pass
-    votes = [message for message in iter(lambda: box.take(0.0), []) for message in message if message[0] is Kind.VOTE]
-    assert sum(len(payload) for _, payload in votes) > CLASS_QUEUE_BYTES[MessageClass.CONSENSUS] - 60_000
+    frames = iter(lambda: box.take(0.0), [])
+    votes = [payload for messages in frames for kind, payload in messages if kind is Kind.VOTE]
+    assert sum(map(len, votes)) > CLASS_QUEUE_BYTES[MessageClass.CONSENSUS] - 60_000
 
 
 def test_count_is_bounded_even_for_empty_messages() -> None:

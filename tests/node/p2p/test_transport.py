@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import trio
-from p2p_hosts import CONFIG, GENESIS, handshaker, identity, peer_ids, running, socket_to, transport, until
 
 from node.p2p import addresses
 from node.p2p.admission import AdmissionLimits
@@ -15,6 +14,7 @@ from node.p2p.hello import Reason, Role
 from node.p2p.inbox import Message
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.transport import PeerDown, PeerUp, PortInUse, Transport, TransportError
+from p2p_hosts import CONFIG, GENESIS, handshaker, identity, peer_ids, running, socket_to, transport, until
 
 pytestmark = pytest.mark.trio
 

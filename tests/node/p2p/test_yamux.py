@@ -1,4 +1,4 @@
-"""The muxer: two of ours talk, limits hold against any bytes, and py-libp2p's muxer is the other end where it is honest."""
+"""The muxer: two of ours talk, limits hold against any bytes. Against py-libp2p's own: test_interop.py."""
 
 import struct
 
@@ -142,9 +142,15 @@ def test_frames_that_cannot_be(data: bytes) -> None:
         YamuxSession(initiator=False).feed(data)
 
 
-@given(st.lists(st.binary(max_size=40) | st.builds(
-    header, st.integers(0, 3), st.integers(0, 15), st.integers(0, 9), st.integers(0, 30) | st.just(2**32 - 1)
-), max_size=30))
+@given(
+    st.lists(
+        st.binary(max_size=40)
+        | st.builds(
+            header, st.integers(0, 3), st.integers(0, 15), st.integers(0, 9), st.integers(0, 30) | st.just(2**32 - 1)
+        ),
+        max_size=30,
+    )
+)
 def test_any_bytes(pieces: list[bytes]) -> None:
     listener = YamuxSession(initiator=False)
     try:
