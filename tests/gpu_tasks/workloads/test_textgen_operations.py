@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.workloads.textgen_int8 import integer_ops as ops
+from gpu_tasks.workloads.textgen_int8 import sampling
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Reference
 from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
 from gpu_tasks.workloads.textgen_int8.sampling import next_token, uniform
@@ -92,6 +93,30 @@ def test_drawn_tokens_have_the_softmax_distribution(temperature: int) -> None:
     for token, share in enumerate(weights / weights.sum()):
         assert abs(draws.count(token) / 4000 - share) < 5 * math.sqrt(share * (1 - share) / 4000)
     assert max(draws) < 4
+
+
+@given(
+    logits=st.lists(st.integers(-20_000, 20_000), min_size=257, max_size=257),
+    temperature=st.integers(1, 10_000),
+    bits=st.integers(0, (1 << 64) - 1),
+)
+def test_a_draw_is_what_it_says(logits: list[int], temperature: int, bits: int) -> None:
+    """Against plain Python; close logits, so that many tokens have weight."""
+    table, seed = ops.exp_table().tolist(), bits.to_bytes(32, "little")
+    steps = [((max(logits) - logit) * 1000 // temperature + 8) // 16 for logit in logits]
+    weights = [table[min(step, 1023)] for step in steps]
+    point = uniform(seed, 3) * sum(weights) >> 64
+    expected = next(i for i in range(257) if sum(weights[: i + 1]) > point)
+    assert next_token(np.array(logits), temperature, seed, 3) == expected
+
+
+@pytest.mark.parametrize(("bits", "token"), [(0, 4), ((1 << 63) - 1, 4), (1 << 63, 7), ((1 << 64) - 1, 7)])
+def test_a_draw_on_the_border_goes_up(monkeypatch: pytest.MonkeyPatch, bits: int, token: int) -> None:
+    """Tokens 4 and 7 share the weight; a token without any is never drawn, not even the first."""
+    monkeypatch.setattr(sampling, "uniform", lambda *_: bits)
+    logits = np.full(257, -(1 << 20))
+    logits[[4, 7]] = 0
+    assert next_token(logits, 1000, bytes(32), 0) == token
 
 
 def test_draws_depend_on_seed_and_position() -> None:

@@ -55,6 +55,14 @@ def test_what_is_generated_is_valid(prompt: bytes, temperature: int, seed: bytes
     assert verify_output(MODEL, request, generate(MODEL, request)).valid
 
 
+@pytest.mark.parametrize("prompt", [b"", b"x" * (SMALL.context - 1)])
+def test_the_whole_context_can_be_used(prompt: bytes) -> None:
+    request = Request(prompt, SMALL.context - len(prompt), 0, bytes(32))
+    output = generate(MODEL, request)
+    assert len(output) == request.max_tokens
+    assert verify_output(MODEL, request, output).valid
+
+
 def test_a_text_that_the_model_ends_is_complete_and_not_to_be_continued() -> None:
     ended = next(
         (request, output)
