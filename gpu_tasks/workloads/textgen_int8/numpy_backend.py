@@ -4,10 +4,7 @@ Sums of products stay below 2**24 (`model.py` refuses shapes for which they migh
 float32 holds every integer up to there, so each partial sum is exact in any order.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Reference
 
@@ -16,10 +13,6 @@ class NumpyBackend(Reference):
     """The reference, with its two slow operations done in floats that are exact."""
 
     name = "numpy"
-
-    def put(self, values: NDArray[Any]) -> Array:
-        """int64."""
-        return values.astype(np.int64)
 
     def operand(self, values: Array) -> Array:
         """float32, in rows as BLAS reads them."""
