@@ -91,7 +91,9 @@ def _applied(top: Node | None, changes: Changes) -> Node | None:
     return _update(top, batch, 0, len(batch.paths), 0)
 
 
-def _update(node: Node | None, batch: _Batch, start: int, end: int, depth: int) -> Node | None:
+def _update(  # deterministic: no deeper than two nibbles for each byte of the longest key
+    node: Node | None, batch: _Batch, start: int, end: int, depth: int
+) -> Node | None:
     """The subtree at `depth` nibbles after the changes `start` to `end`, which all lie below it and are at least one.
 
     The recursion is as deep as the trie, at most two levels for each byte of the longest key.
