@@ -11,7 +11,7 @@ from runtime.type_info import Composite, Field, TypeInfo, rust_path
 from runtime.types import AccountId, BlockNumber, Hash
 
 DIGEST_ITEMS_MAX = 8
-DIGEST_ITEM_BYTES_MAX = 32 * 1024
+DIGEST_ITEM_BYTES_MAX = 17 * 1024
 CERTIFICATE_BYTES_MAX = 16 * 1024
 AUTHOR_ENGINE = b"nmbs"
 ENGINE = b"ogpu"
@@ -122,7 +122,7 @@ def seal_item(signature: bytes) -> Seal:
     return Seal(ENGINE, signature)
 
 
-def author_of(digest: Digest) -> bytes | None:
+def find_author(digest: Digest) -> bytes | None:
     """The account that made the block, if the first item names one of 32 bytes."""
     first = digest[0] if digest else None
     if isinstance(first, PreRuntime) and first.engine == AUTHOR_ENGINE and len(first.data) == 32:
@@ -130,7 +130,7 @@ def author_of(digest: Digest) -> bytes | None:
     return None
 
 
-def pre_digest_of(digest: Digest) -> PreDigest | None:
+def find_pre_digest(digest: Digest) -> PreDigest | None:
     """The pre-digest, if the second item holds one; DecodeError if it holds something else."""
     second = digest[1] if len(digest) > 1 else None
     if isinstance(second, PreRuntime) and second.engine == ENGINE:
@@ -138,7 +138,7 @@ def pre_digest_of(digest: Digest) -> PreDigest | None:
     return None
 
 
-def consensus_logs_of(digest: Digest) -> tuple[FinalRef | NextValidators, ...]:
+def consensus_logs(digest: Digest) -> tuple[FinalRef | NextValidators, ...]:
     """Our consensus items, in order; DecodeError if one is malformed."""
     decode = codec(ConsensusLog).decode
     return tuple(decode(item.data) for item in digest if isinstance(item, Consensus) and item.engine == ENGINE)

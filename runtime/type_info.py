@@ -85,9 +85,7 @@ class Reference:
     name: str
 
 
-Shape = (
-    Composite | Variants | Sequence | Array | Tuple | Primitive | Compact | Reference
-)
+Shape = Composite | Variants | Sequence | Array | Tuple | Primitive | Compact | Reference
 
 
 @dataclass(frozen=True, slots=True)

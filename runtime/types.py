@@ -33,6 +33,7 @@ CompactBalance = Annotated[int, Compact(16), TypeName("Balance")]
 BlockNumber = Annotated[int, UInt(4), TypeName("BlockNumber")]
 Moment = Annotated[int, UInt(8), TypeName("Moment")]
 """Unix time in milliseconds."""
+CompactMoment = Annotated[int, Compact(8), TypeName("Moment")]
 Nonce = Annotated[int, UInt(4), TypeName("Nonce")]
 
 GRAINS_PER_OGPU = 10**8

@@ -87,17 +87,6 @@ class ConsumedWeight:
     operational: Weight = Weight()
     mandatory: Weight = Weight()
 
-    def plus(self, kind: DispatchClass, weight: Weight) -> "ConsumedWeight":
-        """With `weight` added to a class."""
-        parts = [self.normal, self.operational, self.mandatory]
-        parts[kind] += weight
-        return ConsumedWeight(*parts)
-
-    @property
-    def total(self) -> Weight:
-        """All classes together."""
-        return self.normal + self.operational + self.mandatory
-
 
 @event(0)
 class ExtrinsicSuccess:
@@ -186,7 +175,6 @@ class System(Pallet, index=0):
         expired = number - 1 - self.block_hash_count
         if expired > 0:  # the hash of block 0 stays: every transaction is checked against it
             del self.block_hash[expired]
-        self.block_weight.set(ConsumedWeight(mandatory=self.block_weights.base_block))
         self._note_upgrade()
 
     def finalize(self) -> None:
@@ -197,11 +185,11 @@ class System(Pallet, index=0):
         self.extrinsic_count.remove()
         self.all_extrinsics_len.remove()
 
-    def note_extrinsic(self, kind: DispatchClass, weight: Weight, length: int) -> None:
-        """Count an extrinsic that was applied against the limits of the block."""
-        self.extrinsic_count.set((self.extrinsic_count.get() or 0) + 1)
-        self.all_extrinsics_len.set((self.all_extrinsics_len.get() or 0) + length)
-        self.block_weight.set(self.block_weight.get().plus(kind, weight))
+    def note_extrinsics(self, count: int, length: int, weight: ConsumedWeight) -> None:
+        """How many extrinsics the block has, how many bytes they take, and what they weigh."""
+        self.extrinsic_count.set(count)
+        self.all_extrinsics_len.set(length)
+        self.block_weight.set(weight)
 
     def raise_nonce(self, who: bytes) -> None:
         """Use up the account's next nonce."""

@@ -165,9 +165,7 @@ orders = st.builds(
     Order,
     st.integers(0, 2**64 - 1),
     st.sampled_from(Colour),
-    st.one_of(
-        st.builds(Pay, keys, st.integers(0, 2**128 - 1)), st.builds(Note, st.text("aé", max_size=10))
-    ),
+    st.one_of(st.builds(Pay, keys, st.integers(0, 2**128 - 1)), st.builds(Note, st.text("aé", max_size=10))),
     st.tuples(st.booleans(), st.integers(0, 255)),
     st.none() | st.binary(max_size=8),
     st.lists(st.integers(0, 65535), max_size=70).map(tuple),

@@ -76,6 +76,8 @@ def play(overlay: Overlay, model: dict[bytes, bytes], step: object) -> None:
             except KeyError:
                 model.clear()
                 model.update(before)
+        case _:
+            raise AssertionError(step)
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), st.binary(max_size=2)), st.lists(steps, max_size=8))

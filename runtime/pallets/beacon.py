@@ -1,0 +1,152 @@
+"""Epochs, randomness and the newest final block, as far as the chain itself must know them.
+
+The value of block h is `H(value of h-1 || VRF output of h)`. Whoever needs chance for something recorded at height b
+takes `value_at(b + 2)`, in the first block whose `final_height()` is at least b + 2: by then nobody can change it, and at b
+nobody knew it. Header rules (consensus) have checked the VRF proof and the certificate; what is checked here is what
+execution alone can see. `final_height` counts this block's own reference, since hooks run before extrinsics.
+
+The seed of an epoch is the chain of hashes over the seed before it and the VRF outputs in the first two thirds of
+the epoch before it, in the order of blocks; the first block of an epoch must refer to a final block that covers them.
+"""
+
+from typing import Any
+
+from runtime.codec import U32, U64, struct
+from runtime.digest import FinalRef, PreDigest, consensus_logs, find_pre_digest
+from runtime.errors import InvalidBlock
+from runtime.hashing import blake2_256
+from runtime.pallet import Constant, Hasher, Pallet, StorageMap, StorageValue
+from runtime.pallets.system import BLOCK_HASH_COUNT, NO_HASH, System
+from runtime.scale import DecodeError
+from runtime.types import BlockNumber, Hash
+
+WINDOW_BLOCKS = BLOCK_HASH_COUNT
+"""How long the values of blocks are kept."""
+
+
+@struct
+class FinalBlock:
+    """A block that will never be reverted."""
+
+    height: BlockNumber
+    hash: Hash
+
+
+class Beacon(Pallet, index=6):
+    """What chance and finality look like from inside a block."""
+
+    system: System
+
+    values: StorageMap[BlockNumber, Hash | None] = StorageMap(
+        hasher=Hasher.TWOX_64_CONCAT, doc="The beacon's values at recent heights."
+    )
+    current: StorageValue[Hash] = StorageValue(default=NO_HASH, doc="The beacon's value at this block.")
+    final: StorageValue[FinalBlock] = StorageValue(
+        default=FinalBlock(0, NO_HASH), doc="The newest final block on the ancestry; the hash of block 0 is left out."
+    )
+    last_slot: StorageValue[U64] = StorageValue(default=0, doc="The slot of this block.")
+    epoch_seed: StorageValue[Hash] = StorageValue(default=NO_HASH, doc="The seed of this epoch.")
+    next_seed: StorageValue[Hash] = StorageValue(
+        default=NO_HASH, doc="The seed of the next epoch, as far as it is known."
+    )
+
+    epoch_blocks: Constant[U32] = Constant(60, doc="Blocks of an epoch.")
+
+    def on_initialize(self) -> None:
+        """Read the header's digest: slot, randomness, newest final block."""
+        pre_digest, references = self._read_digest()
+        if pre_digest.slot <= self.last_slot.get():
+            raise InvalidBlock("the slot is not after the parent's")
+        if pre_digest.epoch != self.epoch():
+            raise InvalidBlock("the header names another epoch")
+        self.last_slot.set(pre_digest.slot)
+        for reference in references:
+            self._note_final(reference)
+        if self._is_first_of_epoch():
+            self._turn_epoch()
+        self._extend(pre_digest.vrf_output)
+
+    def value_at(self, height: int) -> bytes | None:
+        """The beacon's value at a height; None if it lies ahead or was dropped."""
+        return self.values[height]
+
+    def final_height(self) -> int:
+        """The height of the newest final block that the chain knows of."""
+        return self.final.get().height
+
+    def epoch(self) -> int:
+        """The epoch of this block: block 1 is the first of epoch 0."""
+        return self.epoch_of(self.system.number.get())
+
+    def epoch_of(self, height: int) -> int:
+        """The epoch of a height."""
+        return max(height - 1, 0) // self.epoch_blocks
+
+    def seed(self) -> bytes:
+        """The seed of this block's epoch."""
+        return self.epoch_seed.get()
+
+    def seed_of(self, epoch: int) -> bytes | None:
+        """The seed of this epoch, or of the next one when its outputs are all in; None otherwise."""
+        number = self.system.number.get()
+        if epoch == self.epoch():
+            return self.epoch_seed.get()
+        covered = number - self.epoch() * self.epoch_blocks >= self._seeding_blocks()
+        return self.next_seed.get() if epoch == self.epoch() + 1 and covered else None
+
+    def is_epoch_end(self) -> bool:
+        """Whether this block is the last of its epoch."""
+        number = self.system.number.get()
+        return number > 0 and number % self.epoch_blocks == 0
+
+    def genesis(self, config: dict[str, Any]) -> None:
+        """`{"seed": hex}`: the seed of epoch 0, from which everything else follows."""
+        seed = bytes.fromhex(str(config.get("seed", NO_HASH.hex())).removeprefix("0x"))
+        for item in (self.current, self.epoch_seed, self.next_seed):
+            item.set(seed)
+        self.values[0] = seed
+
+    def _read_digest(self) -> tuple[PreDigest, list[FinalRef]]:
+        digest = self.system.digest.get()
+        try:
+            pre_digest = find_pre_digest(digest)
+            references = [log for log in consensus_logs(digest) if isinstance(log, FinalRef)]
+        except DecodeError as error:
+            raise InvalidBlock(f"malformed digest: {error}") from error
+        if pre_digest is None:
+            raise InvalidBlock("the header has no pre-digest")
+        if len(references) > 1:
+            raise InvalidBlock("two references to final blocks")
+        return pre_digest, references
+
+    def _note_final(self, reference: FinalRef) -> None:
+        if reference.height <= self.final_height():
+            raise InvalidBlock("the reference to a final block does not advance")
+        known = self.system.block_hash
+        if reference.height not in known or known[reference.height] != reference.hash:
+            raise InvalidBlock("the final block referred to is not an ancestor")
+        self.final.set(FinalBlock(reference.height, reference.hash))
+
+    def _seeding_blocks(self) -> int:
+        return self.epoch_blocks * 2 // 3
+
+    def _is_first_of_epoch(self) -> bool:
+        return (self.system.number.get() - 1) % self.epoch_blocks == 0
+
+    def _turn_epoch(self) -> None:
+        epoch = self.epoch()
+        if epoch == 0:
+            return
+        if self.final_height() < (epoch - 1) * self.epoch_blocks + self._seeding_blocks():
+            raise InvalidBlock("the outputs that make the epoch's seed are not final yet")
+        self.epoch_seed.set(self.next_seed.get())
+
+    def _extend(self, vrf_output: bytes) -> None:
+        number = self.system.number.get()
+        value = blake2_256(self.current.get() + vrf_output)
+        self.current.set(value)
+        self.values[number] = value
+        if number > WINDOW_BLOCKS:
+            del self.values[number - WINDOW_BLOCKS - 1]
+        if number - self.epoch() * self.epoch_blocks <= self._seeding_blocks():
+            self.next_seed.set(blake2_256(self.next_seed.get() + vrf_output))

@@ -1,0 +1,91 @@
+"""One account with the powers of Root, on development chains only (`genesis` leaves it out of all others)."""
+
+from typing import Any
+
+from runtime.errors import DispatchResultField
+from runtime.pallet import (
+    FREE,
+    Call,
+    DispatchError,
+    Pallet,
+    PostDispatch,
+    Root,
+    Signed,
+    StorageValue,
+    call,
+    ensure,
+    event,
+)
+from runtime.ss58 import account_from_text
+from runtime.types import AccountId, MultiAddress
+from runtime.weights import work
+
+OVERHEAD = work(reads=1)
+
+
+@event(0)
+class Sudid:
+    """The key made a call as Root."""
+
+    sudo_result: DispatchResultField
+
+
+@event(1)
+class KeyChanged:
+    """Another account holds the key."""
+
+    old: AccountId | None
+    new: AccountId
+
+
+class RequireSudo(DispatchError):
+    """Only the holder of the key may do this."""
+
+
+class Sudo(Pallet, index=12):
+    """The key, and what it may do."""
+
+    key: StorageValue[AccountId | None] = StorageValue(doc="The account with the powers of Root.")
+
+    events = (Sudid, KeyChanged)
+    errors = (RequireSudo,)
+
+    @call(index=0, weight=lambda call: call.weight + OVERHEAD)
+    def sudo(self, origin: Signed, call: Call) -> PostDispatch:
+        """Make a call as Root. It is free, and succeeds whatever the call comes to."""
+        self._require(origin)
+        try:
+            self.dispatch(call, Root())
+        except DispatchError as error:
+            self.emit(Sudid(error.value))
+        else:
+            self.emit(Sudid(None))
+        return FREE
+
+    @call(index=2, weight=work(reads=1, writes=1))
+    def set_key(self, origin: Signed, new: MultiAddress) -> PostDispatch:
+        """Give the key to another account."""
+        self._require(origin)
+        self.emit(KeyChanged(self.key.get(), new))
+        self.key.set(new)
+        return FREE
+
+    @call(index=3, weight=lambda who, call: call.weight + OVERHEAD)
+    def sudo_as(self, origin: Signed, who: MultiAddress, call: Call) -> PostDispatch:
+        """Make a call as another account."""
+        self._require(origin)
+        try:
+            self.dispatch(call, Signed(who))
+        except DispatchError as error:
+            self.emit(Sudid(error.value))
+        else:
+            self.emit(Sudid(None))
+        return FREE
+
+    def genesis(self, config: dict[str, Any]) -> None:
+        """`{"key": address}`."""
+        if "key" in config:
+            self.key.set(account_from_text(config["key"]))
+
+    def _require(self, origin: Signed) -> None:
+        ensure(origin.account == self.key.get(), RequireSudo)

@@ -1,0 +1,50 @@
+"""The time of a block: the first inherent of every block sets it to the start of the block's slot, exactly."""
+
+from runtime.digest import find_pre_digest
+from runtime.errors import InvalidBlock
+from runtime.pallet import Constant, Pallet, StorageValue, Unsigned, call
+from runtime.pallets.system import System
+from runtime.scale import DecodeError
+from runtime.types import CompactMoment, Moment
+from runtime.weights import work
+
+
+class Timestamp(Pallet, index=1):
+    """When this block is. SDK names, so that explorers show it."""
+
+    system: System
+
+    now: StorageValue[Moment] = StorageValue(default=0, doc="The start of the block's slot, Unix milliseconds.")
+    did_update: StorageValue[bool] = StorageValue(default=False, doc="Whether this block has set the time.")
+
+    minimum_period: Constant[Moment] = Constant(500, doc="Half a slot, in milliseconds: clients double it.")
+
+    @call(index=0, weight=work(reads=1, writes=2))
+    def set(self, origin: Unsigned, now: CompactMoment) -> None:
+        """Set the time of the block; InvalidBlock unless it is the start of the slot that the header names."""
+        if self.did_update.get():
+            raise InvalidBlock("the time was set twice")
+        if now != self.slot_start():
+            raise InvalidBlock("the time is not the start of the block's slot")
+        self.now.set(now)
+        self.did_update.set(True)
+
+    def on_finalize(self) -> None:
+        """InvalidBlock if the time was not set."""
+        if not self.did_update.get():
+            raise InvalidBlock("the time was not set")
+        self.did_update.remove()
+
+    def slot_duration(self) -> int:
+        """Milliseconds of a slot."""
+        return 2 * self.minimum_period
+
+    def slot_start(self) -> int:
+        """When the block's slot begins; slots are counted from the Unix epoch."""
+        try:
+            pre_digest = find_pre_digest(self.system.digest.get())
+        except DecodeError as error:
+            raise InvalidBlock("the pre-digest is malformed") from error
+        if pre_digest is None:
+            raise InvalidBlock("the header names no slot")
+        return pre_digest.slot * self.slot_duration()

@@ -1,0 +1,68 @@
+"""Fees: taken before a call, corrected after it, burned at the end of the block; tips go to the author.
+
+A fee is withdrawn for the declared weight and returned as far as the call turned out lighter, or wholly
+when it was a duty that succeeded. Between the extrinsics of a block the fees taken wait in `collected`.
+"""
+
+from typing import Annotated, Any
+
+from runtime.codec import U8, Named, UInt
+from runtime.digest import find_author
+from runtime.fees import MULTIPLIER_ONE, InclusionFee, fullness, inclusion_fee, next_multiplier
+from runtime.pallet import Constant, Pallet, StorageValue, event
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
+from runtime.types import AccountId, Balance, Weight
+
+Multiplier = Annotated[int, UInt(16), Named("sp_arithmetic::fixed_point::FixedU128")]
+
+
+@event(0)
+class TransactionFeePaid:
+    """What an extrinsic cost its signer in the end; `actual_fee` includes the tip."""
+
+    who: AccountId
+    actual_fee: Balance
+    tip: Balance
+
+
+class TransactionPayment(Pallet, index=3):
+    """Who pays what for being in a block."""
+
+    system: System
+    balances: Balances
+
+    next_fee_multiplier: StorageValue[Multiplier] = StorageValue(
+        default=MULTIPLIER_ONE, doc="What the weight part of fees is multiplied with, 18 decimals."
+    )
+    collected: StorageValue[Balance] = StorageValue(default=0, doc="Fees of this block, to be burned at its end.")
+
+    operational_fee_multiplier: Constant[U8] = Constant(5, doc="For clients only: no call here is operational.")
+
+    events = (TransactionFeePaid,)
+
+    def fee(self, length: int, weight: Weight) -> InclusionFee:
+        """The fee of an extrinsic in this block, tip apart."""
+        return inclusion_fee(length, weight, self.next_fee_multiplier.get())
+
+    def settle(self, who: bytes, withdrawn: int, due: int, tip: int) -> None:
+        """After a call: return what was withdrawn beyond `due` (which includes the tip), pass on the rest."""
+        if withdrawn > due:
+            self.balances.deposit(who, withdrawn - due)
+        author = find_author(self.system.digest.get()) if tip else None
+        if author is not None:
+            self.balances.deposit(author, tip)
+        self.collected.set(self.collected.get() + due - (tip if author is not None else 0))
+        self.emit(TransactionFeePaid(who, due, tip))
+
+    def on_finalize(self) -> None:
+        """Burn the block's fees, and set the multiplier for the next block."""
+        self.balances.retire(self.collected.get())
+        self.collected.remove()
+        used = self.system.block_weight.get().normal
+        full = fullness(used, self.system.all_extrinsics_len.get() or 0)
+        self.next_fee_multiplier.set(next_multiplier(self.next_fee_multiplier.get(), full))
+
+    def genesis(self, config: dict[str, Any]) -> None:
+        """Begin with a multiplier of one."""
+        self.next_fee_multiplier.set(MULTIPLIER_ONE)

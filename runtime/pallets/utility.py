@@ -1,0 +1,98 @@
+"""Several calls in one transaction: as many as succeed, all or none, or whichever succeed."""
+
+from typing import Annotated
+
+from runtime.codec import U32, Bounded
+from runtime.errors import DispatchErrorField
+from runtime.pallet import Call, Constant, DispatchError, Pallet, PostDispatch, Root, Signed, Weight, call, event
+from runtime.weights import work
+
+BATCHED_CALLS_MAX = 1_000
+OVERHEAD = work(microseconds=5)
+
+Calls = Annotated[tuple[Call, ...], Bounded(BATCHED_CALLS_MAX)]
+
+
+def batch_weight(calls: tuple[Call, ...]) -> Weight:
+    """The weight of all calls, and a little for each."""
+    total = Weight(OVERHEAD.ref_time * (len(calls) + 1))
+    for one in calls:
+        total += one.weight
+    return total
+
+
+@event(0)
+class BatchInterrupted:
+    """A call of a batch failed; those before it stand, those after it were not made."""
+
+    index: U32
+    error: DispatchErrorField
+
+
+@event(1)
+class BatchCompleted:
+    """Every call of a batch succeeded."""
+
+
+@event(2)
+class BatchCompletedWithErrors:
+    """Every call of a batch was made, and some failed."""
+
+
+@event(3)
+class ItemCompleted:
+    """One call of a batch succeeded."""
+
+
+@event(4)
+class ItemFailed:
+    """One call of a batch failed and left nothing behind."""
+
+    error: DispatchErrorField
+
+
+class Utility(Pallet, index=4):
+    """Batches. Calls inside pay the fees of their weights; a duty inside a batch is not free."""
+
+    batched_calls_limit: Constant[U32] = Constant(
+        BATCHED_CALLS_MAX, name="batched_calls_limit", doc="How many calls a batch may hold."
+    )
+
+    events = (BatchInterrupted, BatchCompleted, BatchCompletedWithErrors, ItemCompleted, ItemFailed)
+
+    @call(index=0, weight=batch_weight)
+    def batch(self, origin: Signed | Root, calls: Calls) -> PostDispatch:
+        """Make the calls until one fails; what came before it stands."""
+        done: Weight = OVERHEAD
+        for position, one in enumerate(calls):
+            done += one.weight + OVERHEAD
+            try:
+                self.dispatch(one, origin)
+            except DispatchError as error:
+                self.emit(BatchInterrupted(position, error.value))
+                return PostDispatch(actual_weight=done)
+            self.emit(ItemCompleted())
+        self.emit(BatchCompleted())
+        return PostDispatch()
+
+    @call(index=2, weight=batch_weight)
+    def batch_all(self, origin: Signed | Root, calls: Calls) -> None:
+        """Make all calls, or none: the first failure is the batch's."""
+        for one in calls:
+            self.dispatch(one, origin)
+            self.emit(ItemCompleted())
+        self.emit(BatchCompleted())
+
+    @call(index=4, weight=batch_weight)
+    def force_batch(self, origin: Signed | Root, calls: Calls) -> None:
+        """Make all calls, whichever of them succeed."""
+        failed = False
+        for one in calls:
+            try:
+                self.dispatch(one, origin)
+            except DispatchError as error:
+                failed = True
+                self.emit(ItemFailed(error.value))
+            else:
+                self.emit(ItemCompleted())
+        self.emit(BatchCompletedWithErrors() if failed else BatchCompleted())

@@ -1,0 +1,62 @@
+"""What the pool asks of a transaction: is it valid on this state, and what must come before it.
+
+Tags are as in Substrate: a transaction provides (signer, nonce), and requires the nonce before if that is not used yet.
+"""
+
+from dataclasses import dataclass
+
+from runtime.checks import Verify, check_signed
+from runtime.errors import InvalidTransaction, Reason
+from runtime.extrinsic import Extrinsic, decode_extrinsic
+from runtime.fees import priority
+from runtime.pallets.system import System
+from runtime.resources import BlockResources
+from runtime.runtime import Runtime
+from runtime.state import Reader
+from runtime.types import U64_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """A valid transaction: in which order it wants to be, and for how many blocks."""
+
+    extrinsic: Extrinsic
+    priority: int
+    requires: tuple[bytes, ...]
+    provides: tuple[bytes, ...]
+    longevity: int
+    propagate: bool = True
+
+
+class Validator:
+    """Judges any number of transactions for the block after one head."""
+
+    def __init__(self, runtime: Runtime, reader: Reader, block_hash: bytes) -> None:
+        """For the block after `block_hash`, whose state is `reader`."""
+        self._runtime = runtime
+        self._bound = runtime.at(reader)
+        system = self._bound[System]
+        self._height = system.number.get() + 1
+        system.initialize(self._height, block_hash, ())
+
+    def validate(self, raw: bytes | Extrinsic, verify: Verify) -> Validity:
+        """InvalidTransaction or DecodeError if no block may hold it now; a nonce that lies ahead is valid."""
+        extrinsic = decode_extrinsic(self._runtime, raw) if isinstance(raw, bytes) else raw
+        who = extrinsic.authorization
+        if who is None:
+            raise InvalidTransaction(Reason.CALL, "only authors place inherents")
+        check_signed(self._bound, extrinsic, who, BlockResources(), verify, ahead=True)
+        nonce, expected = who.extra.nonce, self._bound[System].account[who.signer].nonce
+        death = who.extra.era.death(self._height)
+        return Validity(
+            extrinsic,
+            priority(who.extra.tip, len(extrinsic.raw), extrinsic.call.weight),
+            (nonce_tag(who.signer, nonce - 1),) if nonce > expected else (),
+            (nonce_tag(who.signer, nonce),),
+            U64_MAX if death is None else death - self._height,
+        )
+
+
+def nonce_tag(who: bytes, nonce: int) -> bytes:
+    """The tag of an account's transaction: SCALE of (account, nonce)."""
+    return who + nonce.to_bytes(4, "little")
