@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from runtime.codec import U8, U32, U64, Bounded, Fixed, codec, named, struct
+from runtime.hashing import blake2_256
 from runtime.signing import domain
 from runtime.types import BlockNumber, Hash
 
@@ -82,7 +83,7 @@ class SignedAttestation:
     signature: Signature
 
 
-Attestations = Annotated[tuple[SignedAttestation, ...], Bounded(ATTESTATIONS_PER_BLOCK_MAX)]
+AttestationList = Annotated[tuple[SignedAttestation, ...], Bounded(ATTESTATIONS_PER_BLOCK_MAX)]
 
 _STATEMENT = codec(Attestation)
 _SIGNED = codec(SignedAttestation)
@@ -103,10 +104,15 @@ def size(signed: SignedAttestation) -> int:
     return len(_SIGNED.encode(signed))
 
 
-def usage_problem(statement: Attestation, *, tokens_max: int, height: int) -> str:
+def attestation_hash(signed: SignedAttestation) -> bytes:
+    """What explorers name an attestation by."""
+    return blake2_256(_SIGNED.encode(signed))
+
+
+def usage_problem(statement: Attestation, *, tokens_max: int, drawn_at: int, height: int) -> str:
     """Why the stated work is impossible, whatever was computed; empty if it is not."""
     if statement.output_tokens > tokens_max:
         return "more tokens than the unit allows"
-    if not statement.started_at <= statement.finished_at <= height:
-        return "ended before it began, or in the future"
+    if not drawn_at <= statement.started_at <= statement.finished_at <= height:
+        return "began before the draw, ended before it began, or in the future"
     return ""

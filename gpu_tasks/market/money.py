@@ -4,12 +4,13 @@ Always: the shares of an outcome add up to `escrow + bond` exactly; nobody but t
 a grain of the customer's without a result; rounding goes to the customer or is burned.
 """
 
+from gpu_tasks.market.committees import FIRST_SIZE
 from gpu_tasks.market.units import Unit
 from runtime.pallets.slashing import PPM, Share, part, shared
 
 WITNESS_PPM = 300_000
 FEE_PPM = 20_000
-FEE_PPM_CAP = 50_000
+REBATE_PPM = 900_000
 CUSTOMER_BOND_PPM = 50_000
 CANCEL_PPM = 100_000
 BAD_INPUT_PPM = 500_000
@@ -24,6 +25,11 @@ def witness_pay(price: int) -> int:
     return part(price, WITNESS_PPM)
 
 
+def fee(paid: int) -> int:
+    """The settlement fee on a payment: 2 %."""
+    return part(paid, FEE_PPM)
+
+
 def escrow(price_max: int, racers: int) -> int:
     """What a unit may cost its customer: the price, and a witness where two or more race."""
     return price_max + (witness_pay(price_max) if racers > 1 else 0)
@@ -32,6 +38,11 @@ def escrow(price_max: int, racers: int) -> int:
 def customer_bond(price_max: int) -> int:
     """The customer's side of the trust lock: 5 % of the price, rounded up."""
     return -(-price_max * CUSTOMER_BOND_PPM // PPM)
+
+
+def duty_calls(racers: int) -> int:
+    """How many duty calls a unit may cause: commit and reveal of each racer and of one committee."""
+    return 2 * racers + 2 * FIRST_SIZE
 
 
 def collateral(price: int, price_max: int) -> int:
@@ -80,12 +91,12 @@ def whole_refund(unit: Unit) -> tuple[Share, ...]:
 
 def _earned(gross: int, payees: tuple[bytes, ...], treasury: bytes) -> list[Share]:
     """`gross` less the settlement fee, half of which is burned and half the treasury's."""
-    fee = part(gross, FEE_PPM)
-    to_treasury = fee // 2
+    taken = fee(gross)
+    to_treasury = taken // 2
     return [
-        *shared(gross - fee, payees),
+        *shared(gross - taken, payees),
         Share(treasury, to_treasury),
-        Share(None, fee - to_treasury),
+        Share(None, taken - to_treasury),
     ]
 
 

@@ -8,11 +8,14 @@ from enum import IntEnum
 from typing import Annotated
 
 from gpu_tasks.market.rounds import Round
-from runtime.codec import U8, U32, Bounded, named, struct
+from runtime.codec import U8, U32, Bounded, codec, named, struct
+from runtime.hashing import blake2_256
+from runtime.signing import domain
 from runtime.types import AccountId, Balance, BlockNumber, Hash
 
 RACERS_MAX = 8
 DECLINES_TO_REFUND = 2
+DECLINES_MAX = RACERS_MAX + DECLINES_TO_REFUND
 
 UnitId = Hash
 DeviceId = Hash
@@ -39,6 +42,14 @@ class Refund(IntEnum):
     INPUT_DECLINED = 2
     INPUT_BAD = 3
     INCONCLUSIVE = 4
+
+
+@named("ogpu_market::Duty")
+class Duty(IntEnum):
+    """What a provider has to do for a unit."""
+
+    RACE = 0
+    JUDGE = 1
 
 
 @struct
@@ -101,10 +112,25 @@ class Unit:
     """Grains that the current race is about."""
     round: Round | None = None
     racers: Annotated[tuple[Racer, ...], Bounded(RACERS_MAX)] = ()
-    declined_by: Annotated[tuple[AccountId, ...], Bounded(DECLINES_TO_REFUND)] = ()
+    declined_by: Annotated[tuple[AccountId, ...], Bounded(DECLINES_MAX)] = ()
+    """Owners who could not open the input; they are not drawn for it again."""
     output_root: Hash | None = None
     """The result, once settled."""
     ended_at: BlockNumber = 0
+
+
+@struct
+class _UnitBody:
+    customer: AccountId
+    number: U32
+
+
+_UNIT_BODY = codec(_UnitBody)
+
+
+def unit_id_of(genesis: bytes, customer: bytes, number: int) -> UnitId:
+    """The id of the unit that `customer` posts as its number `number`, counted from 0."""
+    return blake2_256(domain(b"unit", genesis, _UNIT_BODY.encode(_UnitBody(customer, number))))
 
 
 def is_open(unit: Unit) -> bool:

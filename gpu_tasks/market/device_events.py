@@ -1,0 +1,101 @@
+"""What Devices tells the world: its events, and why a call of it can fail."""
+
+from typing import Annotated
+
+from gpu_tasks.market.device_records import ENDPOINT_BYTES_MAX, DeviceClass
+from gpu_tasks.market.units import DeviceId, UnitId
+from runtime.codec import Bounded
+from runtime.pallet import DispatchError, event
+from runtime.pallets.stakers import PublicKey
+from runtime.types import AccountId, Balance, Hash
+
+
+@event
+class ProviderRegistered:
+    """A candidate can be sent sealed inputs."""
+
+    provider: AccountId
+    seal_key: PublicKey
+    endpoint: Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
+
+
+@event
+class DeviceRegistered:
+    """A device joined the market."""
+
+    device: DeviceId
+    owner: AccountId
+    kind: DeviceClass
+    uuid_hash: Hash
+    bond: Balance
+
+
+@event
+class DeviceUnregistered:
+    """A device left the market; its bond came back."""
+
+    device: DeviceId
+    owner: AccountId
+
+
+@event
+class DeviceBonded:
+    """A device's bond grew by `amount`."""
+
+    device: DeviceId
+    amount: Balance
+
+
+@event
+class DeviceAssigned:
+    """A device works on a unit, and on nothing else."""
+
+    device: DeviceId
+    unit: UnitId
+
+
+@event
+class DevicePaused:
+    """A device gets no work until it resumes; `unit` is the one it failed, if it did."""
+
+    device: DeviceId
+    unit: UnitId | None
+
+
+@event
+class DeviceResumed:
+    """A device takes work again."""
+
+    device: DeviceId
+
+
+class NotProvider(DispatchError):
+    """Only a bonded candidate that registered as provider may do this."""
+
+
+class NotOwner(DispatchError):
+    """The device belongs to another provider."""
+
+
+class UnknownDevice(DispatchError):
+    """There is no such device."""
+
+
+class DeviceKnown(DispatchError):
+    """This hardware is registered already."""
+
+
+class DeviceBusy(DispatchError):
+    """The device works on a unit, or secures one that is not settled."""
+
+
+class TooManyDevices(DispatchError):
+    """The provider has as many devices as it may have."""
+
+
+class BondTooSmall(DispatchError):
+    """The bond is below the minimum of the device's class."""
+
+
+class BadEndpoint(DispatchError):
+    """The endpoint is no http or https address in printable ASCII."""

@@ -1,0 +1,70 @@
+"""The records of Devices: a provider's public data, and a device."""
+
+from enum import IntEnum
+from typing import Annotated
+
+from gpu_tasks.market.units import DeviceId, UnitId
+from runtime.codec import Bounded, named, struct
+from runtime.hashing import blake2_256
+from runtime.pallets.stakers import PublicKey
+from runtime.types import AccountId, Balance, BlockNumber, Hash
+
+ENDPOINT_BYTES_MAX = 128
+DEVICES_PER_PROVIDER_MAX = 64
+
+
+@named("ogpu_market::DeviceClass")
+class DeviceClass(IntEnum):
+    """What kind of hardware a device says it is."""
+
+    CPU = 0
+    CONSUMER = 1
+    DATACENTER = 2
+
+
+@struct
+class ClassBonds:
+    """The least bond of a device, by its class."""
+
+    cpu: Balance
+    consumer: Balance
+    datacenter: Balance
+
+    def of(self, kind: DeviceClass) -> int:
+        """The least bond of one class."""
+        return (self.cpu, self.consumer, self.datacenter)[kind]
+
+
+@struct
+class Provider:
+    """How customers and racers reach a provider."""
+
+    seal_key: PublicKey
+    """X25519: inputs are sealed to it."""
+    endpoint: Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
+    """Where its blob store answers: an http or https address in ASCII."""
+    key_since: BlockNumber
+    """The block in which this key was registered."""
+
+
+@struct
+class Device:
+    """One GPU, or one CPU-class device: one slot in the market."""
+
+    owner: AccountId
+    kind: DeviceClass
+    uuid_hash: Hash
+    """Hash of the hardware's own identifier, the same whoever registers it."""
+    bond: Balance
+    registered_at: BlockNumber
+    changed_at: BlockNumber
+    """The last block in which it joined or resumed: it races for no unit recorded before."""
+    secured: Balance = 0
+    """The part of the bond that is collateral of units not settled yet."""
+    assignment: UnitId | None = None
+    is_paused: bool = False
+
+
+def device_id(owner: bytes, uuid_hash: bytes) -> DeviceId:
+    """The identifier of an owner's device."""
+    return blake2_256(b"ogpu/device" + owner + uuid_hash)

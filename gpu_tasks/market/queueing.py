@@ -1,0 +1,104 @@
+"""From the queue into a race, and back.
+
+Always: a unit recorded at block b is drawn with the beacon of b + 2, in the first block whose
+`final_ref` covers b + 2; unmatched, it counts as recorded anew, so nobody can wait for a beacon
+that suits him; its price keeps rising with its age, and it leaves the queue when its time is up.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpu_tasks.market import agenda, money
+from gpu_tasks.market.draws import Candidate, Wanted, draw_racers
+from gpu_tasks.market.ending import refund, release_racers
+from gpu_tasks.market.market_events import UnitMatched, UnitRequeued
+from gpu_tasks.market.rounds import Round
+from gpu_tasks.market.units import DECLINES_TO_REFUND, Duty, Racer, Refund, Unit, UnitState
+
+if TYPE_CHECKING:
+    from gpu_tasks.market.inference import InferenceMarket
+
+BEACON_DELAY = 2
+"""A draw for something recorded at b uses the beacon of b + 2, which nobody knew at b."""
+
+
+def step_queued(market: "InferenceMarket", unit_id: bytes, unit: Unit) -> None:
+    """Draw the unit's racers if its beacon is final; give up if its time is."""
+    height = market.system.number.get()
+    if height >= unit.posted_at + market.queue_blocks:
+        refund(market, unit_id, unit, Refund.EXPIRED)
+        return
+    if market.beacon.final_height() < unit.recorded_at + BEACON_DELAY:
+        return
+    wanted = _wanted(market, unit, height)
+    drawn = _draw(market, unit_id, unit, wanted)
+    if drawn:
+        _start_race(market, unit_id, unit, wanted, drawn)
+    else:
+        _record(market, unit_id, replace(unit, recorded_at=height))
+
+
+def requeue(market: "InferenceMarket", unit_id: bytes, unit: Unit) -> None:
+    """End a race that gave no result; the unit keeps its age. Two owners who declined end the unit."""
+    height = market.system.number.get()
+    if len(unit.declined_by) >= DECLINES_TO_REFUND:
+        refund(market, unit_id, unit, Refund.INPUT_DECLINED)
+        return
+    if height >= unit.posted_at + market.queue_blocks:
+        refund(market, unit_id, unit, Refund.EXPIRED)
+        return
+    release_racers(market, unit_id, unit)
+    again = replace(unit, state=UnitState.QUEUED, recorded_at=height, racers=(), round=None, price=0)
+    _record(market, unit_id, again)
+    market.emit(UnitRequeued(unit_id, height))
+
+
+def enqueue(market: "InferenceMarket", unit_id: bytes, unit: Unit) -> None:
+    """Put a new unit into the queue."""
+    agenda.at_height(market, unit.posted_at + market.queue_blocks, unit_id)
+    _record(market, unit_id, unit)
+
+
+def _record(market: "InferenceMarket", unit_id: bytes, unit: Unit) -> None:
+    market.units[unit_id] = unit
+    agenda.once_final(market, unit.recorded_at + BEACON_DELAY, unit_id)
+
+
+def _wanted(market: "InferenceMarket", unit: Unit, height: int) -> Wanted:
+    terms = market.service(unit.service).terms
+    price = money.ramped_price(terms.price_min, unit.terms.price_max, height - unit.posted_at, terms.ramp)
+    return Wanted(
+        price=price,
+        collateral=money.collateral(price, unit.terms.price_max),
+        sealed_at=unit.terms.sealed_at,
+        recorded_at=unit.recorded_at,
+        excluded=(unit.customer, *unit.declined_by),
+    )
+
+
+def _draw(market: "InferenceMarket", unit_id: bytes, unit: Unit, wanted: Wanted) -> list[Candidate]:
+    seed = market.beacon.value_at(unit.recorded_at + BEACON_DELAY)
+    if seed is None:  # finality stood still for longer than the beacon remembers
+        return []
+    label = unit_id + unit.attempt.to_bytes(4, "little")
+    return draw_racers(market.candidates(unit.service), wanted, unit.terms.racers, seed=seed, label=label)
+
+
+def _start_race(
+    market: "InferenceMarket", unit_id: bytes, unit: Unit, wanted: Wanted, drawn: list[Candidate]
+) -> None:
+    height = market.system.number.get()
+    for candidate in drawn:
+        market.devices.assign(candidate.device, unit_id, wanted.collateral)
+        market.duties[candidate.owner, unit_id] = Duty.RACE
+    racing = replace(
+        unit,
+        state=UnitState.RACING,
+        attempt=unit.attempt + 1,
+        price=wanted.price,
+        round=Round(drawn_at=height),
+        racers=tuple(Racer(one.owner, one.device, wanted.collateral) for one in drawn),
+    )
+    market.units[unit_id] = racing
+    agenda.once_final(market, height, unit_id)
+    market.emit(UnitMatched(unit_id, racing.attempt, racing.price, tuple(one.owner for one in drawn)))

@@ -1,0 +1,419 @@
+"""A chain of the economic pallets alone, driven block by block without an executive: for tests of stake and market.
+
+Every block has a slot, a seeded beacon output, and a reference to the final block `final_lag` below it.
+After each block every grain is counted and every lock is compared with its purpose.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_tasks.market.attestation import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
+from gpu_tasks.market.attestations import Attestations
+from gpu_tasks.market.commitments import InputBad, Recomputed, result_commitment, verdict_commitment
+from gpu_tasks.market.device_records import device_id
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.units import Unit, UnitTerms, is_open, racer_of, unit_id_of
+from runtime.block import GENESIS_PARENT
+from runtime.crypto import Scheme, keypair_from_seed, sign
+from runtime.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
+from runtime.errors import DispatchError
+from runtime.hashing import blake2_256
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.pots import RESERVE
+from runtime.pallets.session import Session
+from runtime.pallets.system import System
+from runtime.pallets.trust_lock import LockReason, TrustLock
+from runtime.pallets.trust_stake import TrustStake
+from runtime.runtime import Bound, Runtime
+from runtime.state import Memory
+from runtime.types import GRAINS_PER_OGPU, RuntimeVersion, Signed, Unsigned
+
+OGPU = GRAINS_PER_OGPU
+PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, InferenceMarket, Attestations)
+VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
+GENESIS_HASH = blake2_256(b"genesis of tests")
+WORKLOAD, MODEL = b"w" * 32, b"m" * 32
+BOND, DEVICE_BOND, ENDOWMENT, STOCK = 1_000 * OGPU, 10 * OGPU, 5_000 * OGPU, 1_000_000 * OGPU
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A stash and the keys that it links."""
+
+    name: str
+
+    def _seed(self, role: str) -> bytes:
+        return blake2_256(f"{self.name}/{role}".encode())
+
+    def public(self, role: str) -> bytes:
+        """The ed25519 public key of a role."""
+        return keypair_from_seed(Scheme.ED25519, self._seed(role))[0]
+
+    def sign(self, role: str, message: bytes) -> bytes:
+        """A signature with the key of a role."""
+        public, secret = keypair_from_seed(Scheme.ED25519, self._seed(role))
+        return sign(Scheme.ED25519, public, secret, message)
+
+    @property
+    def stash(self) -> bytes:
+        """The account that bonds and is paid."""
+        return self.public("stash")
+
+    @property
+    def provider(self) -> bytes:
+        """The account of the daemon."""
+        return self.public("provider")
+
+    @property
+    def uuid_hash(self) -> bytes:
+        """The hardware of its first device."""
+        return self._seed("uuid")
+
+    @property
+    def device(self) -> bytes:
+        """Its first device."""
+        return device_id(self.stash, self.uuid_hash)
+
+
+def named_keys(count: int) -> list[Keys]:
+    """The keys of the first `count` validators."""
+    return [Keys(name) for name in ("alice", "bob", "charlie", "dave", "eve", "ferdie", "grace")[:count]]
+
+
+CUSTOMER = Keys("customer")
+
+
+def hexed(raw: bytes) -> str:
+    """Bytes as a chain specification writes them."""
+    return "0x" + raw.hex()
+
+
+def genesis_config(validators: list[Keys], others: list[Keys]) -> dict[str, dict[str, Any]]:
+    """A chain whose validators have one device each, all serving one service."""
+    rich = [*(one.stash for one in validators), *(one.stash for one in others), CUSTOMER.stash]
+    balances = [[hexed(who), ENDOWMENT] for who in rich] + [[hexed(RESERVE), STOCK]]
+    return {
+        "Balances": {"balances": balances},
+        "Beacon": {"seed": "0x" + "07" * 32},
+        "TrustStake": {
+            "validators": [
+                {
+                    "stash": hexed(one.stash),
+                    "session_key": hexed(one.public("session")),
+                    "vrf_key": hexed(one.public("vrf")),
+                    "provider_key": hexed(one.provider),
+                    "bond": BOND,
+                    "commission_ppm": 100_000,
+                }
+                for one in validators
+            ]
+        },
+        "Devices": {
+            "providers": [
+                {"stash": hexed(one.stash), "seal_key": hexed(one.public("seal")), "endpoint": "http://127.0.0.1:1"}
+                for one in validators
+            ],
+            "devices": [
+                {"owner": hexed(one.stash), "kind": "cpu", "uuid_hash": hexed(one.uuid_hash), "bond": DEVICE_BOND}
+                for one in validators
+            ],
+        },
+        "InferenceMarket": {
+            "services": [
+                {
+                    "owner": hexed(CUSTOMER.stash),
+                    "name": "textgen-int8",
+                    "workload": hexed(WORKLOAD),
+                    "model": hexed(MODEL),
+                    "price_min": OGPU // 100,
+                    "price_max": 10 * OGPU,
+                    "ramp": 10,
+                    "lease": 30,
+                    "tokens_max": 256,
+                }
+            ],
+            "offers": [{"service": 0, "device": hexed(one.device), "ask": OGPU // 100} for one in validators],
+        },
+    }
+
+
+@dataclass
+class MarketChain:
+    """The chain, its newest state, and the events of its newest block."""
+
+    validators: list[Keys]
+    others: list[Keys] = field(default_factory=list)
+    constants: dict[str, Any] = field(default_factory=dict)
+    final_lag: int = 1
+    chance: random.Random = field(default_factory=lambda: random.Random(1))
+    height: int = 0
+    events: list[Any] = field(default_factory=list)
+    all_events: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Make block 0."""
+        self.runtime = Runtime(PALLETS, VERSION, {"Beacon.epoch_blocks": 60, **self.constants})
+        changes = self.runtime.genesis(genesis_config(self.validators, self.others))
+        self.state = Memory({key: value for key, value in changes.items() if value is not None})
+        self.issued = self.runtime.at(self.state)[Balances].total_issuance.get()
+
+    # -------------------------------------------------------------------------------------------------------- blocks
+
+    def block(self, *steps: Callable[[Bound], None], author: Keys | None = None) -> Bound:
+        """One block: hooks, then the steps; returns what it left behind."""
+        self.height += 1
+        bound = self.runtime.at(self.state)
+        parent = GENESIS_HASH if self.height == 1 else _hash_of(self.height - 1)
+        bound[System].initialize(self.height, parent, self._digest(bound, author or self.validators[0]))
+        for pallet in bound.pallets:
+            pallet.on_initialize()
+        for step in steps:
+            step(bound)
+        for pallet in bound.pallets:
+            pallet.on_finalize()
+        self.events = [one for _, one in bound.overlay.events]
+        self.all_events += self.events
+        self.state = self.state.updated(bound.overlay.changes())
+        check_books(bound, self.issued)
+        return bound
+
+    def blocks(self, count: int) -> Bound:
+        """`count` empty blocks."""
+        for _ in range(count - 1):
+            self.block()
+        return self.block()
+
+    def now(self) -> Bound:
+        """The newest state, to read."""
+        return self.runtime.at(self.state)
+
+    def happened(self, kind: type[Any]) -> list[Any]:
+        """All events of a kind since block 1."""
+        return [one for one in self.all_events if isinstance(one, kind)]
+
+    def _digest(self, bound: Bound, author: Keys) -> Any:
+        epoch = (self.height - 1) // 60
+        output = blake2_256(self.chance.randbytes(32))
+        items: list[Any] = [author_item(author.stash), pre_digest_item(PreDigest(self.height, epoch, output, bytes(80)))]
+        final = self.height - self.final_lag
+        if final > bound[Beacon].final_height():
+            items.append(consensus_item(FinalRef(final, _hash_of(final), b"")))
+        return tuple(items)
+
+    # --------------------------------------------------------------------------------------------------------- steps
+
+    def post(self, *terms: UnitTerms) -> list[bytes]:
+        """A block with a post of the customer's; the ids of its units."""
+        posted = self.now()[InferenceMarket].posted[CUSTOMER.stash]
+        self.block(signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=terms)))
+        return [unit_id_of(GENESIS_HASH, CUSTOMER.stash, posted + place) for place in range(len(terms))]
+
+    def unit(self, unit_id: bytes) -> Unit:
+        """A unit as it stands."""
+        unit = self.now()[InferenceMarket].units[unit_id]
+        assert unit is not None
+        return unit
+
+    def keys_of(self, stash: bytes) -> Keys:
+        """Whose stash this is."""
+        return next(one for one in [*self.validators, *self.others] if one.stash == stash)
+
+
+def _hash_of(height: int) -> bytes:
+    return GENESIS_HASH if height == 0 else blake2_256(b"block" + height.to_bytes(4, "little"))
+
+
+def terms(price: int = OGPU, racers: int = 2, sealed_at: int = 0, tokens: int = 64) -> UnitTerms:
+    """What the customer asks."""
+    return UnitTerms(price, racers, b"i" * 32, b"c" * 32, sealed_at, tokens)
+
+
+def signed(account: bytes, call: Any) -> Callable[[Bound], None]:
+    """A step: a call that must succeed."""
+
+    def step(bound: Bound) -> None:
+        with bound.overlay.transaction():
+            bound.dispatch(call, Signed(account))
+
+    return step
+
+
+def refused(account: bytes, call: Any, error: type[DispatchError]) -> Callable[[Bound], None]:
+    """A step: a call that must fail with this error."""
+
+    def step(bound: Bound) -> None:
+        try:
+            with bound.overlay.transaction():
+                bound.dispatch(call, Signed(account))
+        except error:
+            return
+        raise AssertionError(f"{call!r} was not refused")
+
+    return step
+
+
+def attach(*attestations: SignedAttestation) -> Callable[[Bound], None]:
+    """A step: the inherent."""
+
+    def step(bound: Bound) -> None:
+        ordered = sorted(attestations, key=lambda one: (one.statement.unit, one.statement.attempt, one.statement.replica))
+        bound.dispatch(Attestations.attach(attestations=tuple(ordered)), Unsigned())
+
+    return step
+
+
+def salt_of(keys: Keys, unit_id: bytes) -> bytes:
+    """The commit salt that a test provider uses."""
+    return blake2_256(keys.stash + unit_id)
+
+
+def commit(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes) -> Callable[[Bound], None]:
+    """A step: a racer commits."""
+    commitment = result_commitment(
+        GENESIS_HASH, unit_id, unit.attempt, keys.stash, output_root, salt_of(keys, unit_id)
+    )
+    call = InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
+    return signed(keys.provider, call)
+
+
+def attestation(
+    keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, **changed: Any
+) -> SignedAttestation:
+    """A racer's attestation, with some fields changed before it is signed."""
+    racer = racer_of(unit, keys.stash)
+    assert racer is not None
+    assert unit.round is not None
+    fields: dict[str, Any] = {
+        "version": 1,
+        "unit": unit_id,
+        "attempt": unit.attempt,
+        "replica": unit.racers.index(racer),
+        "provider_key": keys.provider,
+        "device": racer.device,
+        "workload": WORKLOAD,
+        "model": MODEL,
+        "input_root": unit.terms.input_root,
+        "output_root": output_root,
+        "output_blob": b"o" * 32,
+        "output_tokens": 10,
+        "salt": salt_of(keys, unit_id),
+        "proof_kind": ProofKind.EXACT_HASH,
+        "proof_hash": output_root,
+        "proof_inline": b"",
+        "usage": Usage(10, 5, 0, 5, 6, 1_000),
+        "started_at": unit.round.drawn_at,
+        "finished_at": unit.round.drawn_at + 1,
+        **changed,
+    }
+    statement = Attestation(**fields)
+    return SignedAttestation(statement, keys.sign("provider", signing_payload(GENESIS_HASH, statement)))
+
+
+def judge_commit(
+    keys: Keys, unit_id: bytes, number: int, verdict: Recomputed | InputBad
+) -> Callable[[Bound], None]:
+    """A step: a judge commits."""
+    commitment = verdict_commitment(GENESIS_HASH, unit_id, number, keys.stash, verdict, salt_of(keys, unit_id))
+    call = InferenceMarket.commit_verdict(unit=unit_id, committee=number, commitment=commitment)
+    return signed(keys.provider, call)
+
+
+def judge_reveal(
+    keys: Keys, unit_id: bytes, number: int, verdict: Recomputed | InputBad
+) -> Callable[[Bound], None]:
+    """A step: a judge reveals."""
+    call = InferenceMarket.reveal_verdict(
+        unit=unit_id, committee=number, verdict=verdict, salt=salt_of(keys, unit_id)
+    )
+    return signed(keys.provider, call)
+
+
+# ------------------------------------------------------------------------------------------------------------- the books
+
+
+def check_books(bound: Bound, issued: int) -> None:
+    """Every grain has an owner, every reserved grain a reason, and every open unit its money and its place."""
+    accounts = dict(bound[System].account.items())
+    total = sum(one.data.free + one.data.reserved for one in accounts.values())
+    assert total == bound[Balances].total_issuance.get()
+    assert total + bound[Balances].burned.get() == issued
+    reserved = {who: one.data.reserved for who, one in accounts.items() if one.data.reserved}
+    assert reserved == _reasons(bound)
+    _check_stakes(bound[TrustStake])
+    _check_market(bound)
+
+
+def _reasons(bound: Bound) -> dict[bytes, int]:
+    """What each account should have reserved: stakes, unlocking chunks and locks."""
+    sums: dict[bytes, int] = {}
+    for who, amount in _holdings(bound):
+        sums[who] = sums.get(who, 0) + amount
+    return sums
+
+
+def _holdings(bound: Bound) -> Iterator[tuple[bytes, int]]:
+    for (_, staker), value in bound[TrustStake].stakes.items():
+        yield staker, value
+    for staker, chunks in bound[TrustStake].unlocking.items():
+        yield from ((staker, one.value) for one in chunks)
+    for who, locks in bound[TrustLock].locks.items():
+        yield from ((who, one.amount) for one in locks)
+
+
+def _check_stakes(stake: TrustStake) -> None:
+    sums: dict[bytes, int] = {}
+    delegators: dict[bytes, int] = {}
+    for (validator, staker), value in stake.stakes.items():
+        assert value > 0
+        sums[validator] = sums.get(validator, 0) + value
+        delegators[validator] = delegators.get(validator, 0) + (staker != validator)
+    assert {validator: value for validator, value in stake.backing.items() if value} == sums
+    assert all(stake.delegator_count[validator] == count for validator, count in delegators.items())
+    assert stake.candidate_count.get() == len(list(stake.candidates.keys()))
+
+
+def _check_market(bound: Bound) -> None:
+    market, devices, lock = bound[InferenceMarket], bound[Devices], bound[TrustLock]
+    open_units = {unit_id: unit for unit_id, unit in market.units.items() if unit and is_open(unit)}
+    assert market.open_units.get() == len(open_units)
+    wanted: dict[bytes, int] = {}
+    secured: dict[bytes, int] = {}
+    working: dict[bytes, bytes] = {}
+    for unit_id, unit in open_units.items():
+        wanted[unit.customer] = wanted.get(unit.customer, 0) + unit.escrow + unit.bond
+        assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
+        for racer in unit.racers:
+            secured[racer.device] = secured.get(racer.device, 0) + racer.collateral
+    bonds: dict[bytes, int] = {}
+    for device, one in devices.devices.items():
+        assert one is not None
+        bonds[one.owner] = bonds.get(one.owner, 0) + one.bond
+        assert one.secured == secured.get(device, 0)
+        if one.assignment is not None:
+            assert one.assignment in open_units
+            working[device] = one.assignment
+    for who, locks in lock.locks.items():
+        amounts = {one.reason: one.amount for one in locks}
+        assert amounts.get(LockReason.UNIT, 0) == wanted.pop(who, 0)
+        assert amounts.get(LockReason.DEVICE_BOND, 0) == bonds.pop(who, 0)
+    assert not any(wanted.values())
+    assert not any(bonds.values())
+    _check_agenda(bound, set(open_units))
+
+
+def _check_agenda(bound: Bound, open_units: set[bytes]) -> None:
+    """Every open unit will be called again without anybody's help."""
+    market = bound[InferenceMarket]
+    height, cursor = bound[System].number.get(), market.final_cursor.get()
+    called: set[bytes] = set()
+    for at, units in market.agenda.items():
+        assert at > height or not units
+        called.update(units)
+    for at, units in market.final_agenda.items():
+        assert at > cursor
+        called.update(units)
+    assert open_units <= called
