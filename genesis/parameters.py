@@ -1,0 +1,35 @@
+"""The two sets of parameters that a chain may run by, each value in one place.
+
+What always holds: what consensus and the runtime both need (slot, epoch) comes from the same number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consensus.parameters import DEVNET, MAINNET, Parameters
+from runtime.types import GRAINS_PER_OGPU
+
+CONSENSUS: dict[str, Parameters] = {"devnet": DEVNET, "mainnet": MAINNET}
+
+MS_PER_DAY = 86_400_000
+
+
+def constants(name: str) -> dict[str, Any]:
+    """The runtime's constants that differ from the pallets' defaults: `{"Pallet.constant": value}`."""
+    consensus = CONSENSUS[name]
+    shared = {
+        "Timestamp.minimum_period": consensus.slot_ms // 2,
+        "Beacon.epoch_blocks": consensus.epoch_blocks,
+    }
+    return shared | ({} if name == "devnet" else _mainnet(consensus))
+
+
+def _mainnet(consensus: Parameters) -> dict[str, Any]:
+    epoch_ms = consensus.epoch_blocks * consensus.slot_ms
+    return {
+        "TrustStake.era_epochs": MS_PER_DAY // epoch_ms,
+        "TrustStake.unbonding_epochs": 21 * MS_PER_DAY // epoch_ms,
+        "TrustStake.evidence_epochs": 18 * MS_PER_DAY // epoch_ms,
+        "TrustStake.validator_bond_min": 1_000 * GRAINS_PER_OGPU,
+    }
