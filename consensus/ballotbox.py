@@ -52,11 +52,7 @@ class BallotBox:
 
     def own(self, round_: int, voter: bytes) -> list[SignedBallot]:
         """What a voter cast in a round."""
-        return [
-            vote
-            for kind in Kind
-            if (vote := self._first.get((round_, kind), {}).get(voter)) is not None
-        ]
+        return [vote for kind in Kind if (vote := self._first.get((round_, kind), {}).get(voter)) is not None]
 
     def prune(self, below: int) -> None:
         """Forget rounds below one."""

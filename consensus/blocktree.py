@@ -7,16 +7,18 @@ proposer has only so many headers in a slot.
 
 from consensus.events import BlockFacts
 
+PAST_MAX = 4096
+
 
 class BlockTree:
-    """Facts by block id, children by parent, and the newest final reference on each ancestry."""
+    """Facts by block id, and children by parent."""
 
     def __init__(self, final: BlockFacts) -> None:
         """Start from a final block alone."""
         self.final = final
         self.blocks: dict[bytes, BlockFacts] = {final.id: final}
         self.children: dict[bytes, list[bytes]] = {final.id: []}
-        self._referenced: dict[bytes, int] = {final.id: 0 if final.final_ref is None else final.final_ref.height}
+        self._past: dict[bytes, None] = {}
 
     def __contains__(self, block: bytes) -> bool:
         """Whether the block is known and descends from the final one."""
@@ -33,14 +35,11 @@ class BlockTree:
         self.blocks[facts.id] = facts
         self.children[facts.id] = []
         self.children[facts.parent].append(facts.id)
-        inherited = self._referenced[facts.parent]
-        own = 0 if facts.final_ref is None else facts.final_ref.height
-        self._referenced[facts.id] = max(inherited, own)
         return True
 
-    def referenced_height(self, block: bytes) -> int:
-        """Height of the newest final reference on the block's ancestry, itself included."""
-        return self._referenced[block]
+    def is_past(self, block: bytes) -> bool:
+        """Whether a block was here once and is now below the final one, or dead; recent ones only."""
+        return block in self._past
 
     def ancestor_at(self, block: bytes, height: int) -> bytes:
         """The ancestor of a block at a height from `final`'s to its own."""
@@ -73,8 +72,11 @@ class BlockTree:
         keep = [block]
         for one in keep:
             keep.extend(self.children[one])
-        self.blocks = {one: self.blocks[one] for one in keep}
+        kept = {one: self.blocks[one] for one in keep}
+        self._past.update((one, None) for one in self.blocks if one not in kept)
+        for one in list(self._past)[: max(0, len(self._past) - PAST_MAX)]:
+            del self._past[one]
+        self.blocks = kept
         self.children = {one: self.children[one] for one in keep}
-        self._referenced = {one: self._referenced[one] for one in keep}
         self.final = self.blocks[block]
         return path

@@ -28,9 +28,7 @@ class Certificate:
 CERTIFICATE: Codec[Certificate] = codec(Certificate)
 
 
-def make_certificate(
-    ballot: Ballot, members: ValidatorSet, signatures: Mapping[bytes, bytes]
-) -> Certificate:
+def make_certificate(ballot: Ballot, members: ValidatorSet, signatures: Mapping[bytes, bytes]) -> Certificate:
     """Assemble the certificate of a ballot from signatures by session key."""
     indices = sorted(members.index[key] for key in signatures)
     bitmap = bytearray(-(-len(members.members) // 8))
@@ -51,9 +49,7 @@ def signers_of(certificate: Certificate, members: ValidatorSet) -> tuple[bytes, 
     return tuple(one.session for place, one in enumerate(members.members) if bits >> place & 1)
 
 
-def verify_certificate(
-    certificate: Certificate, members: ValidatorSet, genesis: bytes, verify: Verify
-) -> bool:
+def verify_certificate(certificate: Certificate, members: ValidatorSet, genesis: bytes, verify: Verify) -> bool:
     """Whether more than two thirds of the set signed. Weight is checked before any signature."""
     if certificate.version != VERSION_ED25519 or certificate.ballot.epoch != members.epoch:
         return False
@@ -63,7 +59,4 @@ def verify_certificate(
     if not members.is_quorum(sum(members.weight_of(key) for key in keys)):
         return False
     payload = ballot_payload(genesis, certificate.ballot)
-    return all(
-        verify(key, payload, signature)
-        for key, signature in zip(keys, certificate.signatures, strict=True)
-    )
+    return all(verify(key, payload, signature) for key, signature in zip(keys, certificate.signatures, strict=True))

@@ -2,8 +2,8 @@
 
 The node and the simulator run the same `machine.Machine`:
 
-    machine = Machine(parameters, genesis, genesis_block, epochs, verify, session_key, random)
-    effects = machine.restore(final, certificate, blocks, sign_state, preference)   # once
+    machine = Machine(parameters, genesis_hash, epochs, verify, session_key, random)
+    effects = machine.restore(final, certificate, blocks, sign_state, preference, now_ms)  # once
     effects = machine.step(event, now_ms)          # for each event; execute effects in order
     machine.deadline_ms                            # call step(Tick(), now) at this time
 
@@ -31,8 +31,11 @@ class FinalRef:
 
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
-    """What consensus knows of a block. `author` is the session key; `final_ref` is the one in
-    its digest, None if there is none. Epoch and boundary follow from the height.
+    """What consensus knows of a block; epoch and boundary follow from the height.
+
+    `author` is the session key. `referenced_height` is that of the newest final block named on the
+    ancestry, this block included (the runtime's `final_height` after it); `final_ref` is the one in
+    its own digest, None if there is none.
     """
 
     id: bytes
@@ -40,6 +43,7 @@ class BlockFacts:
     height: int
     slot: int
     author: bytes
+    referenced_height: int
     final_ref: FinalRef | None = None
 
 
@@ -98,8 +102,9 @@ class BlockWanted:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The answer to `Build`: own block, recorded in the sign-state file as `HeaderRecord`
-    (fsynced), then sealed, stored and executed.
+    """The answer to `Build`: own block, recorded as `HeaderRecord`, sealed, stored and executed.
+
+    The record is checked with `signstate.after` and fsynced before the seal is made.
     """
 
     facts: BlockFacts
@@ -146,8 +151,10 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Build a block for `slot` on `parent`. `final_ref`, if given, goes into its digest.
-    Without `heartbeat` an empty block may be left out; then nothing is answered.
+    """Build a block for `slot` on `parent`; `final_ref`, if given, goes into its digest.
+
+    Without `heartbeat` an empty block may be left out; then nothing is answered, or `Built` comes
+    later in the slot, when there is something to put in.
     """
 
     slot: int
@@ -160,9 +167,10 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class PersistThenSign:
-    """Check the record with `signstate.after`, write and fsync the sign-state, sign
-    `record_payload(genesis, record)`, answer `Signed`. For a notarise ballot, the bytes of the
-    block are synced first. If the sign-state refuses: alarm, and answer nothing.
+    """Check the record with `signstate.after`, write and fsync the new state, sign, answer `Signed`.
+
+    The signed bytes are `signstate.record_payload(genesis, record)`. For a notarise ballot, the
+    bytes of the block are synced first. If the sign-state refuses: alarm, and answer nothing.
     """
 
     record: Record
@@ -177,8 +185,9 @@ class PersistPreference:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Ask `peer` for `block` and those of its ancestors above height `above` (oldest first, a
-    bounded number); import what comes. The machine asks again, elsewhere, if nothing comes.
+    """Ask `peer` for `block` and its ancestors above height `above`, oldest first, a bounded number.
+
+    Import what comes. The machine asks again, elsewhere, if nothing comes.
     """
 
     block: bytes
@@ -211,8 +220,10 @@ class PreferenceChanged:
 
 @dataclass(frozen=True, slots=True)
 class Finalise:
-    """These blocks, oldest first, are final; the certificate is for the last of them. Blocks
-    that do not descend from it are dead and may be dropped.
+    """These blocks, oldest first, are final; the certificate is for the last of them.
+
+    Blocks that do not descend from it are dead and may be dropped. Keep the certificate with the
+    block, and raise the floor of the sign-state file to its (epoch, round).
     """
 
     blocks: tuple[bytes, ...]

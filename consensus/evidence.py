@@ -75,9 +75,7 @@ def double_ballot(first: SignedBallot, second: SignedBallot) -> DoubleBallot:
     return DoubleBallot(first.voter, one.ballot, one.signature, two.ballot, two.signature)
 
 
-def verify_votes(
-    evidence: DoubleProposal | DoubleBallot, genesis: bytes, verify: Verify, leader: bytes = b""
-) -> bool:
+def verify_votes(evidence: DoubleProposal | DoubleBallot, genesis: bytes, verify: Verify, leader: bytes = b"") -> bool:
     """Whether E2, E3 or E4 proves its accused at fault; E2 needs the round's `leader`."""
     match evidence:
         case DoubleProposal(accused, first, first_signature, second, second_signature):

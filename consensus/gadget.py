@@ -12,10 +12,9 @@ third of the stake is Byzantine, whatever the network does.
 from collections.abc import Callable
 from itertools import islice
 
-from consensus import signstate
+from consensus import signstate, voting
 from consensus.ballotbox import BallotBox
 from consensus.certificates import Certificate, signers_of, verify_certificate
-from consensus.evidence import DoubleProposal
 from consensus.events import (
     AcceptedReverted,
     Broadcast,
@@ -24,6 +23,7 @@ from consensus.events import (
     PersistThenSign,
     ReportEvidence,
 )
+from consensus.evidence import DoubleProposal
 from consensus.parameters import Parameters
 from consensus.rounds import Rounds
 from consensus.topological import Topological
@@ -137,7 +137,8 @@ class Gadget:
 
     def signed(self, record: signstate.Record, signature: bytes) -> None:
         """The shell persisted and signed what we asked for: count it and send it."""
-        assert self._session is not None  # noqa: S101 - observers ask for no signature
+        self._resend_at_ms += self._parameters.resend_ms
+        assert self._session is not None  # observers ask for no signature
         match record:
             case Proposal():
                 signed = SignedProposal(record, signature)
@@ -149,6 +150,8 @@ class Gadget:
                 if record.epoch == self.members.epoch and record.round > self.rounds.floor:
                     self._count(vote)
                 self._emit(Broadcast(self._vote_message(vote)))
+            case signstate.HeaderRecord():
+                pass  # the shell seals headers itself
 
     def answer(self, need: NeedCerts) -> tuple[Certificate, ...]:
         """Certificates that a node in `need`'s round of this epoch lacks, oldest first."""
@@ -172,11 +175,9 @@ class Gadget:
         """When `advance` has something to do next without an event."""
         if self._work_since_ms is None:
             return None
-        times = [self._resend_at_ms]
-        for wait in (self._parameters.soft_wait_ms, self._timeout_ms()):
-            if self._work_since_ms + wait > now_ms:
-                times.append(self._work_since_ms + wait)
-        return min(times)
+        waits = (self._parameters.soft_wait_ms, self._timeout_ms())
+        ends = [self._work_since_ms + wait for wait in waits]
+        return min([self._resend_at_ms, *(end for end in ends if end > now_ms)])
 
     def missing(self) -> tuple[bytes, ...]:
         """Blocks that the gadget waits for."""
@@ -224,12 +225,8 @@ class Gadget:
         if overruled is not None:
             self._emit(AcceptedReverted(overruled, certificate.ballot.block))
         self._box.prune(certificate.ballot.round)
-        self._proposals = {
-            one: held for one, held in self._proposals.items() if one >= self.rounds.current
-        }
-        self.sign_state = signstate.raise_floor(
-            self.sign_state, certificate.ballot.epoch, certificate.ballot.round
-        )
+        self._proposals = {one: held for one, held in self._proposals.items() if one >= self.rounds.current}
+        self.sign_state = signstate.raise_floor(self.sign_state, certificate.ballot.epoch, certificate.ballot.round)
         self._emit(Finalise(path, certificate))
 
     # --- rounds and their timer
@@ -255,7 +252,7 @@ class Gadget:
             self._restart_timer()
         elif self._work_since_ms is None:
             self._work_since_ms = now_ms
-            self._resend_at_ms = now_ms + self._parameters.resend_ms
+            self._resend_at_ms = now_ms + 2 * self._parameters.resend_ms
 
     def _has_work(self) -> bool:
         parent = self.rounds.parent_round()
@@ -286,64 +283,32 @@ class Gadget:
         if self._leaders.leader(round_) != self._session:
             return
         parent = self.rounds.parent_round()
-        block = None if parent is None else self._choose(parent, now_ms)
-        if parent is None or block is None:
+        if parent is None:
+            return
+        has_waited = self._skips() > 0 or self._has_waited(now_ms, self._parameters.soft_wait_ms)
+        block = voting.choose_checkpoint(
+            self._chain,
+            self.rounds.checkpoint(parent),
+            self._boundary(),
+            has_waited=has_waited,
+        )
+        if block is None:
             return
         height = self._chain.tree[block].height
         self._sign(Proposal(self.members.epoch, round_, parent, height, block))
-
-    def _choose(self, parent: int, now_ms: int) -> bytes | None:
-        """What to propose: the accepted block; after a wait the preferred one; else the parent's
-        own checkpoint again while that is not final, because nothing above it may be proposed.
-        """
-        tree = self._chain.tree
-        parent_height, checkpoint = self.rounds.checkpoint(parent)
-        if checkpoint not in tree:
-            return None
-        has_waited = self._skips() > 0 or self._has_waited(now_ms, self._parameters.soft_wait_ms)
-        for tip in (self._chain.accepted, self._chain.preference if has_waited else None):
-            if tip is None:
-                continue
-            block = tree.ancestor_at(tip, self._boundary())
-            if tree.descends(block, checkpoint) and tree[block].height > parent_height:
-                return block
-        return checkpoint if has_waited and parent_height > tree.final.height else None
 
     def _notarise(self, now_ms: int) -> None:
         signed = self._proposals.get(self.rounds.current)
         if signed is None or self.rounds.current in self._equivocated:
             return
         proposal = signed.proposal
-        if proposal.block not in self._chain.tree or not self._is_linked(proposal):
+        if not voting.is_linked(self._chain.tree, self.rounds, proposal):
             return
-        if self._chain.tree[proposal.block].height != proposal.height:
-            return
-        if self._is_supported(proposal.block, now_ms):
-            self._sign(Ballot(
-                Kind.NOTARISE, proposal.epoch, proposal.round, proposal.height, proposal.block
-            ))  # fmt: skip
-
-    def _is_linked(self, proposal: Proposal) -> bool:
-        """The lock: parent checkpoint notarised, every round between skipped, block on top of it."""
-        if not self.rounds.links(proposal.parent_round, proposal.round):
-            return False
-        _, checkpoint = self.rounds.checkpoint(proposal.parent_round)
-        tree = self._chain.tree
-        return checkpoint in tree and tree.descends(proposal.block, checkpoint)
-
-    def _is_supported(self, block: bytes, now_ms: int) -> bool:
-        """Whether Snowflake, or after enough skipped rounds the need to go on, speaks for a block."""
-        tree, skips = self._chain.tree, self._skips()
-        if skips >= self._parameters.override_skips or self._is_on(block, self._chain.accepted):
-            return True
-        if skips > 0:
-            return tree.is_related(block, self._chain.accepted)
         has_waited = self._has_waited(now_ms, self._parameters.soft_wait_ms)
-        return has_waited and self._is_on(block, self._chain.preference)
-
-    def _is_on(self, block: bytes, tip: bytes) -> bool:
-        tree = self._chain.tree
-        return tree[block].height <= tree[tip].height and tree.descends(tip, block)
+        is_overdue = self._skips() >= self._parameters.override_skips
+        if is_overdue or voting.is_supported(self._chain, proposal.block, self._skips(), has_waited=has_waited):
+            content = (proposal.epoch, proposal.round, proposal.height, proposal.block)
+            self._sign(Ballot(Kind.NOTARISE, *content))
 
     def _skip(self, now_ms: int) -> None:
         ballot = skip_ballot(self.members.epoch, self.rounds.current)
@@ -377,9 +342,8 @@ class Gadget:
         if self._session in self.members.index and self._session is not None:
             if self._leaders.leader(current) == self._session and current in self._proposals:
                 self._emit(Broadcast(Propose(self._proposals[current])))
-            for round_ in (current,) if not parent else (parent, current):
-                for vote in self._box.own(round_, self._session):
-                    self._emit(Broadcast(self._vote_message(vote)))
+            for vote in (*self._box.own(parent or 0, self._session), *self._box.own(current, self._session)):
+                self._emit(Broadcast(self._vote_message(vote)))
         self._emit(Broadcast(self.need()))
 
     def need(self) -> NeedCerts:

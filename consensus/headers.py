@@ -1,91 +1,170 @@
 """Header rules: which blocks may enter the tree at all, before they are executed.
 
-Always: a header that passes has one valid proposer, a slot after its parent's and not in the
-future, and a final reference that is an ancestor with a certificate that verifies. `check_facts`
-is the part that the simulator shares; `check_header` adds seal, VRF and digest.
+Always: a header that passes has the slot's one proposer, a slot after its parent's and not in the
+future, a final reference that is an ancestor with a certificate that verifies, the proof of its
+randomness, and its author's seal. `check_facts` is the part that the simulator shares.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from consensus.certificates import verify_certificate
+from consensus.certificates import CERTIFICATE, verify_certificate
 from consensus.events import BlockFacts, FinalRef
 from consensus.parameters import Parameters
 from consensus.proposer import proposer
-from consensus.validators import Epoch, Epochs
+from consensus.validators import Epoch, Epochs, Validator
 from consensus.votes import Kind, Verify
+from runtime import digest, vrf
+from runtime.block import Header, block_id, seal_payload
+from runtime.codec import DecodeError
+from runtime.errors import InvalidBlock
+from runtime.signing import domain
 
-# Id of the ancestor of the checked block at a height, None if the height is not above genesis
-# or below the parent's: final blocks included.
+# Id of the checked block's ancestor at a height below its own, final blocks included; None if
+# there is no such height.
 AncestorAt = Callable[[int], bytes | None]
 
 
-class InvalidHeaderError(Exception):
-    """The header breaks a rule; the block is invalid for everybody, for ever."""
+class InvalidHeaderError(InvalidBlock):
+    """The header breaks a rule: the block is invalid for everybody, for ever."""
 
 
 class NotYetError(Exception):
     """The header cannot be judged yet: its slot is in the future, or its epoch undetermined here."""
 
 
-def check_facts(
-    facts: BlockFacts,
-    parent: BlockFacts,
-    referenced_height: int,
-    ancestor_at: AncestorAt,
-    parameters: Parameters,
-    epochs: Epochs,
-    genesis: bytes,
-    verify: Verify,
-    now_ms: int,
-) -> Epoch:
-    """Check what consensus reads of a block against its parent, whose ancestry names
-    `referenced_height` as final. Returns the block's epoch; InvalidHeaderError, NotYetError.
-    """
-    _require(facts.parent == parent.id and facts.height == parent.height + 1, "wrong parent or height")
-    _require(facts.slot > parent.slot, "the slot is not after the parent's")
-    if facts.slot * parameters.slot_ms > now_ms + parameters.skew_ms:
-        raise NotYetError("the slot is in the future")
-    if facts.final_ref is not None:
-        referenced_height = _check_final_ref(
-            facts.final_ref, referenced_height, ancestor_at, parameters, epochs, genesis, verify
+@dataclass(frozen=True, slots=True)
+class HeaderParts:
+    """A header's digest, taken apart."""
+
+    author: bytes  # the stash
+    pre_digest: digest.PreDigest
+    final_ref: FinalRef | None
+    next_validators: bytes | None
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderRules:
+    """The rules of one chain. Each check takes the parent's facts and this node's clock."""
+
+    parameters: Parameters
+    epochs: Epochs
+    genesis: bytes
+    verify: Verify
+
+    def check_header(self, header: Header, parent: BlockFacts, ancestor_at: AncestorAt, now_ms: int) -> BlockFacts:
+        """Everything about a header but its execution; its facts. InvalidHeaderError, NotYetError."""
+        parts = read_header(header)
+        number = self.parameters.epoch_of(header.number)
+        _require(parts.pre_digest.epoch == number, "the epoch is not that of the height")
+        epoch = self._epoch(number)
+        member = next((one for one in epoch.validators.members if one.stash == parts.author), None)
+        if member is None:
+            raise InvalidHeaderError("the author is no validator of the epoch")
+        reference = parts.final_ref
+        referenced = parent.referenced_height if reference is None else reference.height
+        facts = BlockFacts(
+            block_id(header),
+            header.parent_hash,
+            header.number,
+            parts.pre_digest.slot,
+            member.session,
+            referenced,
+            reference,
         )
-    number = parameters.epoch_of(facts.height)
-    _require(facts.height - referenced_height <= parameters.final_lag_max, "too far ahead of finality")
-    _require(referenced_height >= parameters.settled_height(number), "the epoch's seed is not final")
-    epoch = epochs(number)
-    if epoch is None:
-        raise NotYetError("the epoch is not determined here")
-    _require(proposer(epoch, facts.slot) == facts.author, "not the slot's proposer")
-    return epoch
+        self.check_facts(facts, parent, ancestor_at, now_ms)
+        self._check_secrets(header, parts, member, epoch.seed)
+        return facts
+
+    def check_facts(self, facts: BlockFacts, parent: BlockFacts, ancestor_at: AncestorAt, now_ms: int) -> None:
+        """What consensus reads of a block. InvalidHeaderError, NotYetError."""
+        parameters = self.parameters
+        _require(facts.parent == parent.id and facts.height == parent.height + 1, "wrong parent or height")
+        _require(facts.slot > parent.slot, "the slot is not after the parent's")
+        if facts.slot * parameters.slot_ms > now_ms + parameters.skew_ms:
+            raise NotYetError("the slot is in the future")
+        self._check_final_ref(facts, parent, ancestor_at)
+        number = parameters.epoch_of(facts.height)
+        lag = facts.height - facts.referenced_height
+        _require(lag <= parameters.final_lag_max, "too far ahead of finality")
+        _require(facts.referenced_height >= parameters.settled_height(number), "the epoch's seed is not final")
+        _require(proposer(self._epoch(number), facts.slot) == facts.author, "not the slot's proposer")
+
+    def _check_final_ref(self, facts: BlockFacts, parent: BlockFacts, ancestor_at: AncestorAt) -> None:
+        """A final reference advances, names an ancestor, and is certified."""
+        reference = facts.final_ref
+        if reference is None:
+            _require(facts.referenced_height == parent.referenced_height, "wrong referenced height")
+            return
+        ballot = reference.certificate.ballot
+        _require(facts.referenced_height == reference.height, "wrong referenced height")
+        _require(parent.referenced_height < reference.height < facts.height, "the final reference does not advance")
+        _require(ancestor_at(reference.height) == reference.block, "the final reference is no ancestor")
+        named = (ballot.kind, ballot.height, ballot.block)
+        _require(named == (Kind.FINALISE, reference.height, reference.block), "a certificate for something else")
+        members = self._epoch(self.parameters.epoch_of(reference.height)).validators
+        is_certified = verify_certificate(reference.certificate, members, self.genesis, self.verify)
+        _require(is_certified, "the certificate does not verify")
+
+    def _check_secrets(self, header: Header, parts: HeaderParts, member: Validator, seed: bytes) -> None:
+        """The two things that only the author can make: the seal and the slot's randomness."""
+        payload = seal_payload(self.genesis, header)
+        _require(self.verify(member.session, payload, parts.signature), "the seal does not verify")
+        output = vrf.verify(
+            member.vrf, vrf_input(self.genesis, seed, parts.pre_digest.slot), parts.pre_digest.vrf_proof
+        )
+        _require(output == parts.pre_digest.vrf_output, "the proof of randomness does not verify")
+
+    def _epoch(self, number: int) -> Epoch:
+        epoch = self.epochs(number)
+        if epoch is None:
+            raise NotYetError("the epoch is not determined here")
+        return epoch
 
 
-def _check_final_ref(
-    reference: FinalRef,
-    referenced_height: int,
-    ancestor_at: AncestorAt,
-    parameters: Parameters,
-    epochs: Epochs,
-    genesis: bytes,
-    verify: Verify,
-) -> int:
-    """Height of a final reference that advances, is an ancestor, and is certified."""
-    ballot = reference.certificate.ballot
-    _require(reference.height > referenced_height, "the final reference does not advance")
-    _require(ancestor_at(reference.height) == reference.block, "the final reference is no ancestor")
-    _require(
-        (ballot.kind, ballot.height, ballot.block) == (Kind.FINALISE, reference.height, reference.block),
-        "the certificate is for something else",
+def vrf_input(genesis: bytes, seed: bytes, slot: int) -> bytes:
+    """What a proposer's random function is applied to in a slot."""
+    return domain(b"vrf", genesis, seed + slot.to_bytes(8, "little"))
+
+
+def read_header(header: Header) -> HeaderParts:
+    """Take the digest apart; InvalidHeaderError unless it holds exactly our items, in order."""
+    try:
+        unsealed, signature = digest.split_seal(header.digest)
+        pre_digest = digest.find_pre_digest(unsealed)
+        logs = digest.consensus_logs(unsealed[2:])
+    except DecodeError as error:
+        raise InvalidHeaderError(str(error)) from error
+    author = digest.find_author(unsealed)
+    if author is None or pre_digest is None or len(logs) != len(unsealed) - 2:
+        raise InvalidHeaderError("the digest holds something else than author, slot and our items")
+    kinds = [type(log) for log in logs]
+    in_order = [kind for kind in (digest.FinalRef, digest.NextValidators) if kind in kinds]
+    _require(kinds == in_order, "consensus items twice or out of order")
+    references = [log for log in logs if isinstance(log, digest.FinalRef)]
+    following = [log.hash for log in logs if isinstance(log, digest.NextValidators)]
+    return HeaderParts(
+        author,
+        pre_digest,
+        _read_final_ref(references[0]) if references else None,
+        following[0] if following else None,
+        signature,
     )
-    epoch = epochs(parameters.epoch_of(reference.height))
-    if epoch is None:
-        raise NotYetError("the certificate's epoch is not determined here")
-    _require(
-        verify_certificate(reference.certificate, epoch.validators, genesis, verify),
-        "the certificate does not verify",
-    )
-    return reference.height
 
 
-def _require(holds: bool, reason: str) -> None:  # noqa: FBT001 - reads as an assertion
+def _read_final_ref(log: digest.FinalRef) -> FinalRef:
+    try:
+        return FinalRef(log.height, log.hash, CERTIFICATE.decode(log.certificate))
+    except DecodeError as error:
+        raise InvalidHeaderError(f"the certificate is malformed: {error}") from error
+
+
+def final_ref_log(reference: FinalRef) -> digest.FinalRef:
+    """The digest item that names a final block."""
+    return digest.FinalRef(reference.height, reference.block, CERTIFICATE.encode(reference.certificate))
+
+
+def _require(holds: bool, reason: str) -> None:
     if not holds:
         raise InvalidHeaderError(reason)

@@ -12,37 +12,15 @@ seed replays one run; nothing is signed that `signstate` does not allow.
 from collections.abc import Iterable
 from random import Random
 
-from consensus import proposer, sampling, signstate
+from consensus import authoring, proposer, sampling, signstate
+from consensus import events as ev
 from consensus.blocktree import BlockTree
 from consensus.certificates import Certificate
-from consensus.events import (
-    Accepted,
-    Announce,
-    BlockFacts,
-    BlockImported,
-    BlockRejected,
-    BlockWanted,
-    Build,
-    Built,
-    Effect,
-    Event,
-    FinalRef,
-    MessageReceived,
-    Penalise,
-    PeerConnected,
-    PeerLost,
-    PersistPreference,
-    PersistThenSign,
-    PreferenceChanged,
-    ReportDoubleHeader,
-    SendTo,
-    Signed,
-    Tick,
-)
+from consensus.events import BlockFacts, Effect, Event, FinalRef
 from consensus.fetches import Fetches
 from consensus.gadget import Gadget, InvalidVoteError
 from consensus.parameters import Parameters
-from consensus.polls import Poll, Polls
+from consensus.poller import Poller
 from consensus.topological import Topological
 from consensus.validators import Epochs
 from consensus.votes import NO_BLOCK, Verify
@@ -69,7 +47,6 @@ class Machine:
         self._session = session
         self._random = random
         self._effects: list[Effect] = []
-        self._polls = Polls(parameters)
         self._fetches = Fetches(parameters)
         self._peers: dict[bytes, bytes | None] = {}
         self._voters: dict[bytes, bytes] = {}
@@ -79,8 +56,10 @@ class Machine:
         self._final_certificate: Certificate | None = None
         self._queries: dict[bytes, int] = {}
         self._queries_second = 0
-        self._need_certs_at_ms: dict[bytes, int] = {}
+        self._need_certs_at_ms = 0
         self._built_slot = 0
+        self._is_gadget_due = True
+        self._gadget_deadline_ms: int | None = None
         self._now_ms = 0
         self.deadline_ms = 0
 
@@ -101,6 +80,14 @@ class Machine:
         """The preferred tip, on which the next block would be built."""
         return self._tree[self._chain.preference]
 
+    def facts_of(self, block: bytes) -> BlockFacts | None:
+        """Facts of a block from the final one upwards, None if it is not there."""
+        return self._tree.blocks.get(block)
+
+    def ancestor_at(self, block: bytes, height: int) -> bytes | None:
+        """The ancestor of such a block, None if it is below the final one."""
+        return self._tree.ancestor_at(block, height) if height >= self.final.height else None
+
     @property
     def gadget_round(self) -> tuple[int, int]:
         """(epoch, round) of the finality gadget, for metrics."""
@@ -116,9 +103,11 @@ class Machine:
         now_ms: int,
         boundaries: Iterable[Certificate] = (),
     ) -> list[Effect]:
-        """Start from what the shell kept: newest final block (the genesis block when new) with its
-        certificate, blocks above it (parents first), sign-state, preferred tip, and certificates of
-        past epoch boundaries for peers that are behind.
+        """Start from what the shell kept.
+
+        That is the newest final block (the genesis block when new) with its certificate, the blocks
+        above it (parents first), the sign-state, the preferred tip, and certificates of past epoch
+        boundaries for peers that are behind.
         """
         self._now_ms = now_ms
         self._tree = BlockTree(final)
@@ -127,9 +116,8 @@ class Machine:
         epoch = self._epochs(self._parameters.epoch_of(final.height + 1))
         if epoch is None:
             raise ValueError("the epoch after the final block is not determined")
-        self._chain = Topological(
-            self._tree, sampling.compute_thresholds(self._parameters, epoch.validators)
-        )
+        self._chain = Topological(self._tree, sampling.compute_thresholds(self._parameters, epoch.validators))
+        self._poller = Poller(self._parameters, self._chain, self._session, self._random)
         self._gadget = Gadget(
             self._parameters, self._genesis, self._chain, self._verify, self._session, self._effects.append
         )
@@ -146,35 +134,47 @@ class Machine:
             self._chain.prefer(preference)
         self._persisted = self._reported = self._chain.preference
         self._accepted = self._chain.accepted
-        self._effects.extend(
-            PersistThenSign(record) for record in (*sign_state.proposals, *sign_state.ballots)
-        )
+        self._effects.extend(ev.PersistThenSign(record) for record in sign_state.proposals)
+        self._effects.extend(ev.PersistThenSign(record) for record in sign_state.ballots)
         return self._settle(now_ms)
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
         """Take in one event; what to do about it, in order."""
         self._now_ms = now_ms
         match event:
-            case Tick():
+            case ev.Tick():
                 pass
-            case MessageReceived(peer, message):
-                self._receive(peer, message)
-            case BlockImported(facts):
-                self._insert(facts)
-            case Built(facts):
-                self._insert(facts)
-                self._effects.append(Announce(facts.id))
-            case Signed(record, signature):
-                self._gadget.signed(record, signature)
-            case BlockRejected(block):
-                self._fetches.reject(block)
-            case BlockWanted(block, peer):
-                self._want(block, peer)
-            case PeerConnected(peer, validator):
-                self._connect(peer, validator)
-            case PeerLost(peer):
-                self._disconnect(peer)
+            case ev.MessageReceived(peer, PullQuery() as query):
+                self._answer_query(peer, query)
+            case ev.MessageReceived(peer, Chits() as chits):
+                self._take_chits(peer, chits)
+            case _:
+                # All else may mean something to the gadget; queries and chits are most of the traffic.
+                self._is_gadget_due = True
+                self._take(event)
         return self._settle(now_ms)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case ev.MessageReceived(peer, message):
+                self._receive(peer, message)
+            case ev.BlockImported(facts):
+                self._insert(facts)
+            case ev.Built(facts):
+                self._insert(facts)
+                self._effects.append(ev.Announce(facts.id))
+            case ev.Signed(record, signature):
+                self._gadget.signed(record, signature)
+            case ev.BlockRejected(block):
+                self._fetches.reject(block)
+            case ev.BlockWanted(block, peer):
+                self._want(block, peer)
+            case ev.PeerConnected(peer, validator):
+                self._connect(peer, validator)
+            case ev.PeerLost(peer):
+                self._disconnect(peer)
+            case ev.Tick():
+                pass
 
     # --- peers and messages
 
@@ -182,24 +182,17 @@ class Machine:
         self._peers[peer] = validator
         if validator is not None and validator != self._session:
             self._voters[validator] = peer
-            self._polls.forgive(validator)
-        self._effects.append(SendTo(peer, self._gadget.need()))
+            self._poller.polls.forgive(validator)
+        self._effects.append(ev.SendTo(peer, self._gadget.need()))
 
     def _disconnect(self, peer: bytes) -> None:
         validator = self._peers.pop(peer, None)
         if validator is not None and self._voters.get(validator) == peer:
             del self._voters[validator]
-        self._need_certs_at_ms.pop(peer, None)
 
     def _receive(self, peer: bytes, message: Message) -> None:
-        if peer not in self._peers:
-            return
         try:
             match message:
-                case PullQuery():
-                    self._answer_query(peer, message)
-                case Chits():
-                    self._take_chits(peer, message)
                 case Propose(proposal):
                     self._note_position(peer, proposal.proposal.epoch, proposal.proposal.round)
                     self._gadget.receive_proposal(proposal)
@@ -213,8 +206,10 @@ class Machine:
                         self._gadget.receive_certificate(certificate)
                 case NeedCerts():
                     self._answer_need(peer, message)
+                case PullQuery() | Chits():
+                    pass
         except InvalidVoteError as error:
-            self._effects.append(Penalise(peer, str(error)))
+            self._effects.append(ev.Penalise(peer, str(error)))
 
     def _answer_query(self, peer: bytes, query: PullQuery) -> None:
         second = self._now_ms // 1_000
@@ -228,7 +223,7 @@ class Machine:
         tip = self._chain.preference
         if tip != self._persisted:
             self._persisted = tip
-            self._effects.append(PersistPreference(tip))
+            self._effects.append(ev.PersistPreference(tip))
         answer = Chits(
             query.request,
             tip,
@@ -237,14 +232,14 @@ class Machine:
             self.best.height,
             self.final.height,
         )
-        self._effects.append(SendTo(peer, answer))
+        self._effects.append(ev.SendTo(peer, answer))
 
     def _take_chits(self, peer: bytes, chits: Chits) -> None:
-        validator = self._peers[peer]
+        validator = self._peers.get(peer)
         if validator is None:
             return
         vote = (chits.tip, chits.at_height)
-        if not self._polls.answer(chits.request, validator, vote, self._now_ms):
+        if not self._poller.answer(chits.request, validator, vote, self._now_ms):
             return
         if chits.final_height >= self.final.height:
             self._want(chits.tip, peer)
@@ -253,15 +248,16 @@ class Machine:
 
     def _note_position(self, peer: bytes, epoch: int, round_: int) -> None:
         """A peer speaks of a round: if it is ahead, ask; if it is an epoch behind, help."""
-        if (epoch, round_) > self.gadget_round:
+        own_epoch, own_round = self.gadget_round
+        if epoch > own_epoch or (epoch == own_epoch and round_ > own_round + 1):
             self._ask_certificates(peer)
         elif epoch < self._gadget.members.epoch:
             self._send_certificates(peer, self._boundaries_from(epoch))
 
     def _ask_certificates(self, peer: bytes) -> None:
-        if self._now_ms >= self._need_certs_at_ms.get(peer, 0):
-            self._need_certs_at_ms[peer] = self._now_ms + self._parameters.need_certs_ms
-            self._effects.append(SendTo(peer, self._gadget.need()))
+        if self._now_ms >= self._need_certs_at_ms:
+            self._need_certs_at_ms = self._now_ms + self._parameters.need_certs_ms
+            self._effects.append(ev.SendTo(peer, self._gadget.need()))
 
     def _answer_need(self, peer: bytes, need: NeedCerts) -> None:
         if need.epoch == self._gadget.members.epoch:
@@ -278,7 +274,7 @@ class Machine:
 
     def _send_certificates(self, peer: bytes, certificates: tuple[Certificate, ...]) -> None:
         if certificates:
-            self._effects.append(SendTo(peer, Certified(certificates)))
+            self._effects.append(ev.SendTo(peer, Certified(certificates)))
 
     # --- blocks and certificates
 
@@ -288,27 +284,24 @@ class Machine:
             return
         earlier = self._headers.setdefault((facts.author, facts.slot), facts.id)
         if earlier != facts.id:
-            self._effects.append(ReportDoubleHeader(facts.author, facts.slot, earlier, facts.id))
+            self._effects.append(ev.ReportDoubleHeader(facts.author, facts.slot, earlier, facts.id))
         reference = facts.final_ref
         if reference is not None and reference.height > self.final.height:
             self._gadget.receive_certificate(reference.certificate)
 
     def _want(self, block: bytes, peer: bytes) -> None:
-        if block not in self._tree:
+        if block not in self._tree and not self._tree.is_past(block):
             self._fetches.want(block, peer, self._now_ms)
 
     # --- everything that may be due, after each event
 
     def _settle(self, now_ms: int) -> list[Effect]:
-        self._gadget.advance(now_ms)
-        while self._change_epoch():
-            self._gadget.advance(now_ms)
-        self._finish_polls(now_ms)
-        self._gadget.advance(now_ms)
-        self._forget()
-        self._report()
+        if self._poller.finish(now_ms):
+            self._is_gadget_due = True
+        if self._is_gadget_due or (self._gadget_deadline_ms or now_ms + 1) <= now_ms:
+            self._advance_gadget(now_ms)
         self._build(now_ms)
-        self._start_poll(now_ms)
+        self._effects.extend(self._poller.start(self._gadget.members, self._voters, now_ms))
         peers = list(self._voters.values())
         if peers:
             for block in self._gadget.missing():
@@ -318,6 +311,15 @@ class Machine:
         effects = self._effects[:]
         self._effects.clear()
         return effects
+
+    def _advance_gadget(self, now_ms: int) -> None:
+        self._is_gadget_due = False
+        self._gadget.advance(now_ms)
+        while self._change_epoch():
+            self._gadget.advance(now_ms)
+        self._gadget_deadline_ms = self._gadget.deadline_ms(now_ms)
+        self._forget()
+        self._report()
 
     def _change_epoch(self) -> bool:
         """When the boundary block is final, the next epoch's validators take over."""
@@ -332,10 +334,8 @@ class Machine:
         self._boundaries[number] = self._final_certificate = ended
         self._boundaries.pop(number - self._parameters.boundaries_kept, None)
         self._gadget.begin(following, (final.height, final.id))
-        self._polls.abandon()
-        self._chain.restart_confidence(
-            sampling.compute_thresholds(self._parameters, following.validators)
-        )
+        self._poller.polls.abandon()
+        self._chain.restart_confidence(sampling.compute_thresholds(self._parameters, following.validators))
         return True
 
     def _forget(self) -> None:
@@ -351,94 +351,46 @@ class Machine:
                 path = self._tree.path(self._accepted, self._chain.accepted)
             else:
                 path = self._tree.path(self.final.id, self._chain.accepted)
-            self._effects.extend(Accepted(one, self._tree[one].height) for one in path)
+            self._effects.extend(ev.Accepted(one, self._tree[one].height) for one in path)
             self._accepted = self._chain.accepted
         if self._reported != self._chain.preference:
             self._reported = self._chain.preference
-            self._effects.append(PreferenceChanged(self._reported))
-
-    # --- polls
-
-    def _start_poll(self, now_ms: int) -> None:
-        if not self._chain.is_processing or not self._polls.may_start(now_ms):
-            return
-        weights = sampling.draw(self._parameters, self._gadget.members, self._random)
-        poll = self._polls.start(weights, self._voters, now_ms)
-        tip, height = self._chain.preference, self._tree[self._chain.root].height + 1
-        if self._session in weights and self._session is not None:
-            self._polls.answer(poll.request, self._session, (tip, tip), now_ms)
-        query = PullQuery(poll.request, tip, height)
-        self._effects.extend(
-            SendTo(self._voters[voter], query) for voter in weights if voter in self._voters
-        )
-
-    def _finish_polls(self, now_ms: int) -> None:
-        for poll in self._polls.due(now_ms):
-            votes = self._resolve(poll)
-            if self._polls.is_over(poll, self._chain.support(votes), self._chain.thresholds, now_ms):
-                self._polls.close(poll)
-                self._polls.learn(successful=self._chain.record(votes))
-
-    def _resolve(self, poll: Poll) -> list[tuple[bytes, int]]:
-        """Each vote as one for a known block: the tip, else the block at the height asked for."""
-        votes = []
-        for voter, blocks in poll.votes.items():
-            known = next((block for block in blocks if block in self._tree), None)
-            if known is not None:
-                votes.append((known, poll.weights[voter]))
-        return votes
+            self._effects.append(ev.PreferenceChanged(self._reported))
 
     # --- building
 
     def _build(self, now_ms: int) -> None:
         """In an own slot, once, ask for a block on the preferred tip."""
-        slot = proposer.slot_at(now_ms, self._parameters.slot_ms)
-        tip = self.tip
-        if self._session is None or slot <= self._built_slot or slot <= tip.slot:
+        if self._session is None:
             return
-        height = tip.height + 1
-        number = self._parameters.epoch_of(height)
-        if not self._may_extend(tip, number):
-            return
-        epoch = self._epochs(number)
-        if epoch is None or proposer.proposer(epoch, slot) != self._session:
-            return
-        self._built_slot = slot
-        is_heartbeat = slot - tip.slot >= self._parameters.heartbeat_slots
-        self._effects.append(
-            Build(slot, tip.id, height, number, self._new_final_ref(tip), is_heartbeat)
+        request = authoring.plan_block(
+            self._parameters,
+            self._epochs,
+            self._session,
+            proposer.slot_at(now_ms, self._parameters.slot_ms),
+            self._built_slot,
+            self.tip,
+            self._chain.count_processing(),
+            self._final_reference(),
         )
+        if request is not None:
+            self._built_slot = request.slot
+            self._effects.append(request)
 
-    def _may_extend(self, tip: BlockFacts, number: int) -> bool:
-        """Whether a child of the tip may be valid: pipeline, lag of finality, epoch settled."""
-        if self._chain.count_processing() >= self._parameters.processing_max:
-            return False
-        referenced = max(self._tree.referenced_height(tip.id), self.final.height)
-        return tip.height + 1 - referenced <= self._parameters.final_lag_max and (
-            referenced >= self._parameters.settled_height(number)
-        )
-
-    def _new_final_ref(self, tip: BlockFacts) -> FinalRef | None:
-        """The newest final block, unless the tip's ancestry names it already."""
-        certificate = self._final_certificate_now()
-        if certificate is None or certificate.ballot.height <= self._tree.referenced_height(tip.id):
-            return None
-        return FinalRef(certificate.ballot.height, certificate.ballot.block, certificate)
-
-    def _final_certificate_now(self) -> Certificate | None:
+    def _final_reference(self) -> FinalRef | None:
         certificate = self._gadget.rounds.final
         if certificate is not None and certificate.ballot.block == self.final.id:
             self._final_certificate = certificate
-        return self._final_certificate
+        if self._final_certificate is None:
+            return None
+        return FinalRef(self.final.height, self.final.id, self._final_certificate)
 
     def _next_deadline(self, now_ms: int) -> int:
         slot_ms = self._parameters.slot_ms
-        times = [(now_ms // slot_ms + 1) * slot_ms] if self._session is not None else [now_ms + slot_ms]
-        for due in (
-            self._polls.deadline_ms(wanted=self._chain.is_processing),
-            self._gadget.deadline_ms(now_ms),
+        due = (
+            (now_ms // slot_ms + 1) * slot_ms,
+            self._poller.deadline_ms(),
+            self._gadget_deadline_ms,
             self._fetches.deadline_ms() if self._voters else None,
-        ):
-            if due is not None:
-                times.append(due)
-        return max(min(times), now_ms + 1)
+        )
+        return max(min(one for one in due if one is not None), now_ms + 1)

@@ -107,7 +107,7 @@ class Parameters:
         """Each rule that does not hold, as a sentence."""
         rules = (
             (self.skew_ms < self.slot_ms, "a clock may differ by less than a slot"),
-            (1 <= self.heartbeat_slots, "a heartbeat comes at the earliest each slot"),
+            (self.heartbeat_slots >= 1, "a heartbeat comes at the earliest each slot"),
             (self.epoch_blocks >= 3, "an epoch has thirds: two make the seed, one settles it"),
             (
                 self.processing_max < self.final_lag_max,
@@ -131,9 +131,7 @@ class Parameters:
             (1 <= self.sample_units <= 256, "a sample has 1 to 256 units"),
         )
         yield from (sentence for holds, sentence in rules if not holds)
-        yield from (
-            f"{field.name} is not negative" for field in fields(self) if getattr(self, field.name) < 0
-        )
+        yield from (f"{field.name} is not negative" for field in fields(self) if getattr(self, field.name) < 0)
 
     def epoch_of(self, height: int) -> int:
         """The epoch of a block: blocks 1 to `epoch_blocks` are epoch 0, and so on."""
@@ -148,8 +146,9 @@ class Parameters:
         return height > 0 and height % self.epoch_blocks == 0
 
     def settled_height(self, epoch: int) -> int:
-        """What must be final before an epoch's first block: two thirds of the epoch before it,
-        because its seed is made of them. 0 for the first epoch.
+        """What must be final before an epoch's first block: two thirds of the epoch before it.
+
+        The seed is made of them. 0 for the first epoch.
         """
         if epoch == 0:
             return 0

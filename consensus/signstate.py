@@ -57,22 +57,30 @@ def after(state: SignState, record: Record) -> SignState:
             if slot < state.header.slot or (slot == state.header.slot and record != state.header):
                 raise SigningRefusedError("a header of this or a later slot is signed")
             return replace(state, header=record)
-        case Proposal(epoch, round_):
-            _require_above_floor(state, epoch, round_)
-            for one in state.proposals:
-                if (one.epoch, one.round) == (epoch, round_) and one != record:
-                    raise SigningRefusedError("another proposal of this round is signed")
-            if record in state.proposals:
-                return state
-            return replace(state, proposals=(*state.proposals, record))
-        case Ballot(kind, epoch, round_):
-            _require_above_floor(state, epoch, round_)
-            if record in state.ballots:
-                return state
-            for ballot in state.ballots:
-                if (ballot.epoch, ballot.round) == (epoch, round_):
-                    _require_compatible(kind, ballot.kind)
-            return replace(state, ballots=(*state.ballots, record))
+        case Proposal():
+            return _after_proposal(state, record)
+        case Ballot():
+            return _after_ballot(state, record)
+
+
+def _after_proposal(state: SignState, record: Proposal) -> SignState:
+    _require_above_floor(state, record.epoch, record.round)
+    for one in state.proposals:
+        if (one.epoch, one.round) == (record.epoch, record.round):
+            if one != record:
+                raise SigningRefusedError("another proposal of this round is signed")
+            return state
+    return replace(state, proposals=(*state.proposals, record))
+
+
+def _after_ballot(state: SignState, record: Ballot) -> SignState:
+    _require_above_floor(state, record.epoch, record.round)
+    if record in state.ballots:
+        return state
+    for one in state.ballots:
+        if (one.epoch, one.round) == (record.epoch, record.round):
+            _require_compatible(record.kind, one.kind)
+    return replace(state, ballots=(*state.ballots, record))
 
 
 def raise_floor(state: SignState, epoch: int, round_: int) -> SignState:
@@ -89,7 +97,7 @@ def raise_floor(state: SignState, epoch: int, round_: int) -> SignState:
 
 
 def record_payload(genesis: bytes, record: Proposal | Ballot) -> bytes:
-    """The bytes to sign for a vote. (A header's are its seal payload, which the shell builds.)"""
+    """The bytes to sign for a vote; a header's are its seal payload, which the shell builds."""
     match record:
         case Proposal():
             return proposal_payload(genesis, record)
@@ -103,7 +111,7 @@ def _require_above_floor(state: SignState, epoch: int, round_: int) -> None:
 
 
 def _require_compatible(kind: Kind, signed: Kind) -> None:
-    """Another ballot of the same round is signed: which kinds may still follow it?
+    """Refuse a kind that may not follow the one that is signed in the same round.
 
     A notarise ballot may be followed by one finalise or one skip, and by nothing else; a skip is
     followed by nothing, so a node that gave up on a round takes no further part in it.

@@ -94,7 +94,7 @@ class Snowflake:
             if place < run.end:
                 break
             fork = run.fork
-            assert fork is not None  # noqa: S101 - choices differ, so they part at a fork or in a run
+            assert fork is not None  # choices differ, so they part in a run or at a fork
             side = bit_of(number, run.end)
             if fork.confidence.decided and side != fork.preference:
                 return False
@@ -140,9 +140,7 @@ class Snowflake:
 
     def record(self, votes: Mapping[bytes, int]) -> bool:
         """Apply one poll: votes by choice. Returns whether it raised confidence in some bit."""
-        counted = {
-            number: votes[choice] for number, choice in self._ids.items() if choice in votes
-        }
+        counted = {number: votes[choice] for number, choice in self._ids.items() if choice in votes}
         run = self._root
         successful = False
         while True:

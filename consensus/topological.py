@@ -59,7 +59,7 @@ class Topological:
         """Apply a poll: (voted block, weight) pairs. Returns whether it raised confidence."""
         weights = self._transitive(votes)
         successful = False
-        parent, faltering = self.root, False
+        parent = self.root
         while True:
             instance = self._instances.get(parent)
             if instance is None:
@@ -95,8 +95,9 @@ class Topological:
         self._settle()
 
     def finalise(self, block: bytes) -> tuple[tuple[bytes, ...], bytes | None]:
-        """Make a known block final. Returns the new final blocks, oldest first, and the accepted
-        block if that is thereby overruled.
+        """Make a known block final.
+
+        Returns the new final blocks, oldest first, and the accepted block if it is thereby overruled.
         """
         overruled = None
         if not self.tree.is_related(self.accepted, block):

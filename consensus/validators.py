@@ -70,8 +70,10 @@ Epochs = Callable[[int], Epoch | None]
 
 
 class Leaders:
-    """Who leads each round of an epoch: smooth weighted round-robin, so that no run of rounds
-    gives anyone more than its share (independent draws would, and each costs a timeout).
+    """Who leads each round of an epoch: smooth weighted round-robin.
+
+    No run of rounds gives anyone much more than its share; independent draws would, and each round
+    of a silent leader costs a timeout.
     """
 
     def __init__(self, members: Sequence[Validator]) -> None:

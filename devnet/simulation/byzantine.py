@@ -48,7 +48,7 @@ class Equivocator(Node):
 
     def sign(self, record: signstate.Record) -> None:
         """Sign whatever is asked for and something that contradicts it, each to some peers."""
-        assert not isinstance(record, signstate.HeaderRecord)  # noqa: S101 - headers are sealed by build
+        assert not isinstance(record, signstate.HeaderRecord)  # headers are sealed by build
         chance = self.world.random
         for other in self.world.nodes:
             if other.number == self.number:

@@ -14,7 +14,7 @@ from consensus import events as ev
 from consensus import signstate
 from consensus.certificates import Certificate
 from consensus.events import BlockFacts
-from consensus.headers import InvalidHeaderError, NotYetError, check_facts
+from consensus.headers import InvalidHeaderError, NotYetError
 from consensus.machine import Machine
 from consensus.wire import Message
 from devnet.simulation.keys import Signer
@@ -89,9 +89,7 @@ class Node:
         self._orphans.clear()
         self._inbox.clear()
         random = Random(f"{world.seed}/{self.number}/{self.starts}")
-        self.machine = Machine(
-            world.parameters, world.genesis_hash, world.epochs, world.verify, self.session(), random
-        )
+        self.machine = Machine(world.parameters, world.genesis_hash, world.epochs, world.verify, self.session(), random)
         above = sorted(
             (one for one in disk.blocks.values() if one.height > disk.final.height),
             key=lambda one: one.height,
@@ -185,12 +183,8 @@ class Node:
             waiting.extend(children)
 
     def _check(self, facts: BlockFacts) -> None:
-        world, disk = self.world, self.disk
-        parent = disk.blocks[facts.parent]
-        check_facts(
-            facts, parent, world.referenced[parent.id], lambda height: self._ancestor(parent, height),
-            world.parameters, world.epochs, world.genesis_hash, world.verify, self.now_ms(),
-        )  # fmt: skip
+        parent = self.disk.blocks[facts.parent]
+        self.world.rules.check_facts(facts, parent, lambda height: self._ancestor(parent, height), self.now_ms())
 
     def _ancestor(self, parent: BlockFacts, height: int) -> bytes | None:
         while parent.height > height:
@@ -257,14 +251,17 @@ class Node:
         reference = b"" if request.final_ref is None else request.final_ref.block
         parts = (request.parent, request.slot.to_bytes(8, "big"), self.signer.public, reference, bytes([nonce]))
         identity = blake2b(b"".join(parts), digest_size=32).digest()
+        referenced = self.disk.blocks[request.parent].referenced_height
+        if request.final_ref is not None:
+            referenced = request.final_ref.height
         return BlockFacts(
-            identity, request.parent, request.height, request.slot, self.signer.public, request.final_ref
+            identity, request.parent, request.height, request.slot, self.signer.public, referenced, request.final_ref
         )
 
     def sign(self, record: signstate.Record) -> None:
         """Persist, then sign."""
         self.disk.sign_state = signstate.after(self.disk.sign_state, record)
-        assert not isinstance(record, signstate.HeaderRecord)  # noqa: S101 - headers are sealed by build
+        assert not isinstance(record, signstate.HeaderRecord)  # headers are sealed by build
         signature = self.signer.sign(signstate.record_payload(self.world.genesis_hash, record))
         self.world.note_signed(self, record)
         self._inbox.append(ev.Signed(record, signature))

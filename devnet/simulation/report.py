@@ -52,7 +52,7 @@ def _percentiles(ordered: Sequence[int]) -> tuple[int, int] | None:
 def summary_line(report: dict[str, object]) -> str:
     """The figures that decide, on one line."""
     failures = report["failures"]
-    assert isinstance(failures, list)  # noqa: S101 - made above
+    assert isinstance(failures, list)  # made above
     return (
         f"simulate: {report['runs']} runs, {report['simulated_hours']} simulated hours, "
         f"{len(failures)} failures, {report['soft_reverts']} soft reverts, "

@@ -15,6 +15,7 @@ from typing import Any
 
 from consensus.events import BlockFacts, Effect, Tick
 from consensus.evidence import DoubleBallot, DoubleProposal, verify_votes
+from consensus.headers import HeaderRules
 from consensus.parameters import Parameters
 from consensus.signstate import Record
 from consensus.validators import Epochs, Leaders
@@ -56,8 +57,8 @@ class World:
         self.now_ms = start_ms
         self.random = Random(seed)
         self.genesis_hash = blake2b(seed.encode(), digest_size=32).digest()
-        self.genesis_block = BlockFacts(self.genesis_hash, bytes(32), 0, 0, bytes(32))
-        self.referenced: dict[bytes, int] = {self.genesis_hash: 0}
+        self.genesis_block = BlockFacts(self.genesis_hash, bytes(32), 0, 0, bytes(32), 0)
+        self.rules = HeaderRules(parameters, epochs, self.genesis_hash, verify)
         self.nodes: Sequence[Node] = ()
         self.findings = Findings()
         self.final_at: dict[int, bytes] = {0: self.genesis_hash}
@@ -111,10 +112,7 @@ class World:
 
     def note_block(self, facts: BlockFacts) -> None:
         """A block exists."""
-        if facts.id not in self.referenced:
-            own = 0 if facts.final_ref is None else facts.final_ref.height
-            self.referenced[facts.id] = max(self.referenced[facts.parent], own)
-            self._built_ms[facts.id] = self.now_ms
+        self._built_ms.setdefault(facts.id, self.now_ms)
 
     def note_final(self, node: Node, blocks: tuple[bytes, ...]) -> None:
         """A node finalised blocks: no two honest nodes may differ at a height."""
@@ -179,5 +177,3 @@ class World:
         trace.update(b"%d" % self.random.getstate()[1][0])
         trace.update(repr(sorted(self.findings.messages.items())).encode())
         return trace.hexdigest()
-
-

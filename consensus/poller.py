@@ -1,0 +1,67 @@
+"""Polling: whom to ask when, and what the answers do to the chain.
+
+Always: polls run only while some block is undecided; a vote for an unknown block counts for the
+block that its voter prefers at the asked height, or not at all.
+"""
+
+from collections.abc import Mapping
+from random import Random
+
+from consensus import sampling
+from consensus.events import SendTo
+from consensus.parameters import Parameters
+from consensus.polls import Poll, Polls
+from consensus.topological import Topological
+from consensus.validators import ValidatorSet
+from consensus.wire import PullQuery
+
+
+class Poller:
+    """Drives `Polls` over one chain. `session` is the own key, whose vote is always at hand."""
+
+    def __init__(self, parameters: Parameters, chain: Topological, session: bytes | None, random: Random) -> None:
+        """No polls yet."""
+        self._parameters = parameters
+        self._chain = chain
+        self._session = session
+        self._random = random
+        self.polls = Polls(parameters)
+
+    def start(self, members: ValidatorSet, voters: Mapping[bytes, bytes], now_ms: int) -> list[SendTo]:
+        """Open a poll if one is due: the queries to send. `voters` gives peers by session key."""
+        chain = self._chain
+        if not chain.is_processing or not self.polls.may_start(now_ms):
+            return []
+        weights = sampling.draw(self._parameters, members, self._random)
+        poll = self.polls.start(weights, voters, now_ms)
+        if self._session is not None and self._session in weights:
+            self.polls.answer(poll.request, self._session, (chain.preference, chain.preference), now_ms)
+        query = PullQuery(poll.request, chain.preference, chain.tree[chain.root].height + 1)
+        return [SendTo(voters[voter], query) for voter in weights if voter in voters]
+
+    def answer(self, request: int, voter: bytes, vote: tuple[bytes, bytes], now_ms: int) -> bool:
+        """Take in chits: (tip, block at the asked height); False if nobody asked for them."""
+        return self.polls.answer(request, voter, vote, now_ms)
+
+    def finish(self, now_ms: int) -> bool:
+        """Close the polls that have heard enough and apply them; whether there were any."""
+        chain, finished = self._chain, False
+        for poll in self.polls.due(now_ms):
+            votes = self._resolve(poll)
+            if self.polls.is_over(poll, chain.support(votes), chain.thresholds, now_ms):
+                self.polls.close(poll)
+                self.polls.learn(successful=chain.record(votes))
+                finished = True
+        return finished
+
+    def deadline_ms(self) -> int | None:
+        """When something is due next."""
+        return self.polls.deadline_ms(wanted=self._chain.is_processing)
+
+    def _resolve(self, poll: Poll) -> list[tuple[bytes, int]]:
+        votes = []
+        for voter, blocks in poll.votes.items():
+            known = next((block for block in blocks if block in self._chain.tree), None)
+            if known is not None:
+                votes.append((known, poll.weights[voter]))
+        return votes
