@@ -43,12 +43,13 @@ VERSION = RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 1)
 
 
 def runtime_of(spec: ChainSpec) -> Runtime:
-    """The state transition of this chain; made once for each kind of chain, because compiling the pallets takes a while."""
-    return _runtime(spec.parameters, spec.chain_type != "Live")
+    """The state transition of this chain."""
+    return runtime_for(spec.parameters, is_development=spec.chain_type != "Live")
 
 
 @cache
-def _runtime(parameters: str, is_development: bool) -> Runtime:
+def runtime_for(parameters: str, *, is_development: bool) -> Runtime:
+    """The state transition for a set of parameters; made once, because compiling the pallets takes a while."""
     pallets = PALLETS + DEVELOPMENT_PALLETS * is_development
     return Runtime(pallets, VERSION, constants(parameters))
 

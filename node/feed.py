@@ -44,6 +44,7 @@ class Hello:
     chain_name: str
     chain_id: str
     chain_type: str  # Development | Local | Live
+    parameters: str  # which set of genesis.parameters the chain runs by
     genesis_hash: bytes
     properties: str  # JSON object: ss58Format, tokenDecimals, tokenSymbol
     spec_version: int

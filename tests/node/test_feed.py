@@ -18,7 +18,7 @@ from node.feed_client import FeedClient, RequestRefusedError
 from node.feed_server import FeedServer
 from node.pool import PoolRefusalError
 
-HELLO = feed.Hello("Development", "dev", "Development", b"g" * 32, "{}", 1, "Alice", "0.1", True, "", [])
+HELLO = feed.Hello("Development", "dev", "Development", "devnet", b"g" * 32, "{}", 1, "Alice", "0.1", True, "", [])
 STATUS = feed.Status(b"a" * 32, 2, b"f" * 32, 1, 2, False, 3, 4, 5)
 
 
