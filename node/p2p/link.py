@@ -6,7 +6,7 @@ ends as `LinkEnded` with what it costs the peer, and no exception of ours is cau
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -112,10 +112,10 @@ async def run_link(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], N
     """Serve `link` until it ends; how it ended. Raises nothing that a peer can cause."""
     ended = LinkEnded("closed")
 
-    async def until_end(serve: Callable[[], object]) -> None:
+    async def until_end(serve: Awaitable[None]) -> None:
         nonlocal ended
         try:
-            await serve()  # type: ignore[misc]
+            await serve
         except LinkEnded as error:
             ended = error
         except (ChannelClosed, trio.TooSlowError) as error:
@@ -126,8 +126,8 @@ async def run_link(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], N
 
     with link.scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(until_end, lambda: _read(link, inbox, on_peers))
-            nursery.start_soon(until_end, lambda: _write(link))
+            nursery.start_soon(until_end, _read(link, inbox, on_peers))
+            nursery.start_soon(until_end, _write(link))
     return link.closing or ended
 
 
