@@ -281,7 +281,7 @@ def commit(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes) -> Callab
 
 
 def attestation(
-    keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, **changed: Any
+    keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, /, **changed: Any
 ) -> SignedAttestation:
     """A racer's attestation, with some fields changed before it is signed."""
     racer = racer_of(unit, keys.stash)
@@ -383,7 +383,7 @@ def _check_market(bound: Bound) -> None:
     wanted: dict[bytes, int] = {}
     secured: dict[bytes, int] = {}
     working: dict[bytes, bytes] = {}
-    for unit_id, unit in open_units.items():
+    for unit in open_units.values():
         wanted[unit.customer] = wanted.get(unit.customer, 0) + unit.escrow + unit.bond
         assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
         for racer in unit.racers:

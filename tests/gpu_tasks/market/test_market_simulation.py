@@ -1,0 +1,70 @@
+"""A whole market, seeded: honest, slow, lying and declining providers; every grain counted after every block."""
+
+import random
+from collections import Counter
+
+import pytest
+from market_agents import Agent, Habit, right_root, tolerant
+from market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms
+
+from gpu_tasks.market import market_events as ev
+from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.units import UnitState, is_open
+
+HABITS = (Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.SLOW, Habit.LIAR, Habit.DECLINER)
+BLOCKS = 150
+DRAIN_BLOCKS = 600 + 30 + 10 + 12 + 20
+
+
+def simulate(seed: int, habits: tuple[Habit, ...], blocks: int = BLOCKS) -> tuple[MarketChain, list[Agent]]:
+    """A market under load for a while."""
+    chance = random.Random(seed)
+    chain = MarketChain(named_keys(len(habits)), final_lag=chance.randint(1, 4), chance=chance)
+    agents = [Agent(keys, habit, chance) for keys, habit in zip(chain.validators, habits, strict=True)]
+    chain.blocks(6)
+    for _ in range(blocks):
+        steps = [tolerant(step) for agent in agents for step in agent.steps(chain)]
+        chance.shuffle(steps)
+        if chance.random() < 0.4:
+            one = terms(chance.randint(OGPU // 10, OGPU), chance.randint(1, 3), max(0, chain.height - 10))
+            steps.append(tolerant(signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(one,)))))
+        chain.block(*steps, author=chance.choice(chain.validators))
+    return chain, agents
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_right_are_paid_and_the_honest_never_slashed(seed: int) -> None:
+    chain, agents = simulate(seed, HABITS)
+    by_stash = {agent.keys.stash: agent.habit for agent in agents}
+    assert chain.happened(ev.UnitSettled)
+    for slashed in chain.happened(ev.ProviderSlashed):
+        assert by_stash[slashed.provider] is Habit.LIAR
+    for missed in chain.happened(ev.RaceMissed):
+        assert by_stash[missed.provider] is Habit.SLOW
+    paid = Counter(settled.unit for settled in chain.happened(ev.UnitSettled))
+    assert all(count == 1 for count in paid.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_two_racers_and_honest_judges_no_wrong_result_is_paid(seed: int) -> None:
+    chain, _ = simulate(seed, HABITS)
+    units = chain.now()[InferenceMarket].units
+    for settled in chain.happened(ev.UnitSettled):
+        unit = units[settled.unit]
+        assert unit is not None
+        assert unit.terms.racers == 1 or settled.output_root == right_root(settled.unit)
+
+
+def test_everything_ends_when_everybody_stops() -> None:
+    chain, _ = simulate(9, HABITS, blocks=60)
+    assert any(is_open(unit) for _, unit in chain.now()[InferenceMarket].units.items() if unit)
+    chain.blocks(DRAIN_BLOCKS)
+    market = chain.now()[InferenceMarket]
+    assert market.open_units.get() == 0
+    assert all(unit.state in (UnitState.SETTLED, UnitState.REFUNDED) for _, unit in market.units.items() if unit)
+    assert not list(market.committees.keys())
+    assert not list(market.duties.items())
+
+
+def test_one_seed_gives_one_state() -> None:
+    assert simulate(3, HABITS, blocks=40)[0].state.values == simulate(3, HABITS, blocks=40)[0].state.values

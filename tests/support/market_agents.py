@@ -1,0 +1,105 @@
+"""Providers that act by themselves on a `MarketChain`: honest, lazy, lying, and one that declines too often."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from gpu_tasks.market import rounds
+from gpu_tasks.market.commitments import Recomputed
+from gpu_tasks.market.committees import member_of
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.units import Duty, Unit, racer_of
+from market_chain import Keys, MarketChain, attach, attestation, commit, judge_commit, judge_reveal, signed
+from runtime.errors import DispatchError, InvalidBlock
+from runtime.hashing import blake2_256
+from runtime.runtime import Bound
+
+Step = Callable[[Bound], None]
+
+
+class Habit(Enum):
+    """How a provider behaves."""
+
+    HONEST = "does its duties at once"
+    SLOW = "does its duties sometimes, forgets some"
+    LIAR = "commits to wrong results, and judges rightly"
+    DECLINER = "gives half of its races back"
+
+
+def right_root(unit_id: bytes) -> bytes:
+    """What execution of a unit gives."""
+    return blake2_256(b"right" + unit_id)
+
+
+@dataclass
+class Agent:
+    """One provider, which reads the state of the last block and acts in the next."""
+
+    keys: Keys
+    habit: Habit
+    chance: random.Random
+
+    def steps(self, chain: MarketChain) -> Iterator[Step]:
+        """What it does in the next block."""
+        bound = chain.now()
+        yield from self._resume(bound)
+        for unit_id, duty in bound[InferenceMarket].duties.under(self.keys.stash):
+            if self.habit is Habit.SLOW and self.chance.random() < 0.8:
+                continue
+            unit = bound[InferenceMarket].units[unit_id]
+            assert unit is not None
+            if duty is Duty.RACE:
+                yield from self._race(bound, unit_id, unit, chain.height + 1)
+            else:
+                yield from self._judge(bound, unit_id, chain.height + 1)
+
+    def _resume(self, bound: Bound) -> Iterator[Step]:
+        device = bound[Devices].devices[self.keys.device]
+        can = device is not None and device.is_paused and device.bond >= bound[Devices].bond_min.of(device.kind)
+        if can and self.chance.random() < 0.3:
+            yield signed(self.keys.provider, Devices.resume(device=self.keys.device))
+
+    def _race(self, bound: Bound, unit_id: bytes, unit: Unit, height: int) -> Iterator[Step]:
+        racer = racer_of(unit, self.keys.stash)
+        assert racer is not None
+        assert unit.round is not None
+        market = bound[InferenceMarket]
+        root = right_root(unit_id) if self.habit is not Habit.LIAR else blake2_256(b"wrong" + unit_id)
+        now = rounds.advanced(unit.round, market.race_windows(unit), height, height - 1)
+        if racer.commitment is None and rounds.can_commit(now, market.race_windows(unit), height):
+            if racer.has_declined:
+                return
+            if self.habit is Habit.DECLINER and self.chance.random() < 0.5:
+                yield signed(self.keys.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))
+            else:
+                yield commit(self.keys, unit_id, unit, root)
+        elif racer.commitment and racer.reveal is None and rounds.can_reveal(now, market.race_windows(unit), height):
+            yield attach(attestation(self.keys, unit_id, unit, root))
+
+    def _judge(self, bound: Bound, unit_id: bytes, height: int) -> Iterator[Step]:
+        market = bound[InferenceMarket]
+        committee = market.committees[unit_id]
+        if committee is None or committee.round is None:
+            return
+        member = member_of(committee, self.keys.stash)
+        assert member is not None
+        verdict = Recomputed(right_root(unit_id))
+        now = rounds.advanced(committee.round, market.judging_windows, height, height - 1)
+        if member.commitment is None and rounds.can_commit(now, market.judging_windows, height):
+            yield judge_commit(self.keys, unit_id, committee.number, verdict)
+        elif member.commitment and member.verdict is None and rounds.can_reveal(now, market.judging_windows, height):
+            yield judge_reveal(self.keys, unit_id, committee.number, verdict)
+
+
+def tolerant(step: Step) -> Step:
+    """The step, or nothing where another one of the same block made it void."""
+    def attempt(bound: Bound) -> None:
+        try:
+            with bound.overlay.transaction():
+                step(bound)
+        except (DispatchError, InvalidBlock):
+            return
+
+    return attempt
