@@ -2,7 +2,7 @@
 
 The node and the simulator run the same `machine.Machine`:
 
-    machine = Machine(parameters, genesis_hash, epochs, verify, session_key, random)
+    machine = Machine(parameters, genesis_hash, epochs, verify, session_key, randbelow)
     effects = machine.restore(final, certificate, blocks, sign_state, preference, now_ms)  # once
     effects = machine.step(event, now_ms)          # for each event; execute effects in order
     machine.deadline_ms                            # call step(Tick(), now) at this time

@@ -5,12 +5,11 @@ blocks (`topological`, `polls`), the finality gadget, the building of blocks in 
 fetching of missing blocks. `events` says what a shell feeds in and carries out, and `restore`
 what it hands over at start. Docstrings there are the contract.
 
-Always: every effect follows from the events alone (and from the injected `random`), so that one
+Always: every effect follows from the events alone (and from the injected `randbelow`), so that one
 seed replays one run; nothing is signed that `signstate` does not allow.
 """
 
 from collections.abc import Iterable
-from random import Random
 
 from consensus import authoring, proposer, sampling, signstate
 from consensus import events as ev
@@ -37,7 +36,7 @@ class Machine:
         epochs: Epochs,
         verify: Verify,
         session: bytes | None,
-        random: Random,
+        randbelow: sampling.RandBelow,
     ) -> None:
         """Call `restore` next."""
         self._parameters = parameters
@@ -45,7 +44,7 @@ class Machine:
         self._epochs = epochs
         self._verify = verify
         self._session = session
-        self._random = random
+        self._randbelow = randbelow
         self._effects: list[Effect] = []
         self._fetches = Fetches(parameters)
         self._peers: dict[bytes, bytes | None] = {}
@@ -117,7 +116,7 @@ class Machine:
         if epoch is None:
             raise ValueError("the epoch after the final block is not determined")
         self._chain = Topological(self._tree, sampling.compute_thresholds(self._parameters, epoch.validators))
-        self._poller = Poller(self._parameters, self._chain, self._session, self._random)
+        self._poller = Poller(self._parameters, self._chain, self._session, self._randbelow)
         self._gadget = Gadget(
             self._parameters, self._genesis, self._chain, self._verify, self._session, self._effects.append
         )

@@ -5,7 +5,6 @@ block that its voter prefers at the asked height, or not at all.
 """
 
 from collections.abc import Mapping
-from random import Random
 
 from consensus import sampling
 from consensus.events import SendTo
@@ -19,12 +18,14 @@ from consensus.wire import PullQuery
 class Poller:
     """Drives `Polls` over one chain. `session` is the own key, whose vote is always at hand."""
 
-    def __init__(self, parameters: Parameters, chain: Topological, session: bytes | None, random: Random) -> None:
+    def __init__(
+        self, parameters: Parameters, chain: Topological, session: bytes | None, randbelow: sampling.RandBelow
+    ) -> None:
         """No polls yet."""
         self._parameters = parameters
         self._chain = chain
         self._session = session
-        self._random = random
+        self._randbelow = randbelow
         self.polls = Polls(parameters)
 
     def start(self, members: ValidatorSet, voters: Mapping[bytes, bytes], now_ms: int) -> list[SendTo]:
@@ -32,7 +33,7 @@ class Poller:
         chain = self._chain
         if not chain.is_processing or not self.polls.may_start(now_ms):
             return []
-        weights = sampling.draw(self._parameters, members, self._random)
+        weights = sampling.draw(self._parameters, members, self._randbelow)
         poll = self.polls.start(weights, voters, now_ms)
         if self._session is not None and self._session in weights:
             self.polls.answer(poll.request, self._session, (chain.preference, chain.preference), now_ms)

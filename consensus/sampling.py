@@ -1,9 +1,8 @@
 """Whom a poll asks: everybody in a small set, else units of stake drawn without replacement."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate
-from random import Random
 
 from consensus.parameters import (
     FULL_POLL_VALIDATORS_MAX,
@@ -13,6 +12,9 @@ from consensus.parameters import (
     sampled_thresholds,
 )
 from consensus.validators import ValidatorSet
+
+# A uniform integer from 0 up to, not including, the argument: `secrets.randbelow` in a node.
+RandBelow = Callable[[int], int]
 
 
 def is_full_poll(parameters: Parameters, members: ValidatorSet) -> bool:
@@ -32,10 +34,10 @@ def sample_size(parameters: Parameters, members: ValidatorSet) -> int:
     return min(parameters.sample_units, members.total)
 
 
-def draw(parameters: Parameters, members: ValidatorSet, random: Random) -> Mapping[bytes, int]:
+def draw(parameters: Parameters, members: ValidatorSet, randbelow: RandBelow) -> Mapping[bytes, int]:
     """Votes by session key for one poll: the stake of each, or how many sampled units it holds.
 
-    `random` is the node's own and need not be agreed on; the node seeds it from the system.
+    Whom a node polls need not be equal between nodes, so its chance is its own.
     """
     if is_full_poll(parameters, members):
         return {one.session: one.weight for one in members.members}
@@ -43,7 +45,7 @@ def draw(parameters: Parameters, members: ValidatorSet, random: Random) -> Mappi
     units: set[int] = set()
     votes: dict[bytes, int] = {}
     while len(units) < sample_size(parameters, members):
-        unit = random.randrange(members.total)
+        unit = randbelow(members.total)
         if unit not in units:
             units.add(unit)
             session = members.members[bisect_right(cumulative, unit)].session

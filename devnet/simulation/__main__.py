@@ -22,9 +22,8 @@ from devnet.simulation.scenario import LAN, WAN, Outcome, Scenario, run
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; 0 if every bar holds."""
     options = parse(arguments)
-    scenarios = list(plan(options))
-    jobs = [(one, seed) for one in scenarios for seed in range(options.first, options.first + options.seeds)]
-    repeats = [(one, options.first) for one in scenarios]
+    jobs = [job for size in options.validators.split(",") for job in deal(list(plan(options, int(size))), options)]
+    repeats = list({scenario.name: (scenario, seed) for scenario, seed in reversed(jobs)}.values())
     started = time.monotonic()
     outcomes = list(simulate(jobs + repeats, options.jobs))
     failures = check_repeats(outcomes[: len(jobs)], outcomes[len(jobs) :])
@@ -42,10 +41,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser("devnet.simulation", description="Simulate the consensus of a network.")
     add = parser.add_argument
-    add("--seeds", type=int, default=20, help="seeds of each scenario")
+    add("--seeds", type=int, default=20, help="networks of each size, dealt out to its scenarios")
+    add("--every", action="store_true", help="each seed in every scenario")
     add("--first", type=int, default=0, help="first seed")
     add("--validators", default="4,5,7", help="sizes of the network, comma-separated")
-    add("--scenarios", default="", help="only scenarios whose name contains one of these, comma-separated")
+    add("--scenarios", default="", help="only these, comma-separated: n4-twins, or twins for every size")
     add("--sample", type=int, default=0, metavar="K", help="poll K sampled units of stake instead of everybody")
     add("--rotate", action="store_true", help="only scenarios with another validator set in each epoch")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
@@ -53,21 +53,28 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def plan(options: argparse.Namespace) -> Iterator[Scenario]:
-    """The scenarios that the options select."""
-    sizes = [int(size) for size in options.validators.split(",")]
+def plan(options: argparse.Namespace, size: int) -> Iterator[Scenario]:
+    """The scenarios of one size that the options select."""
     wanted = [part for part in options.scenarios.split(",") if part]
-    for size in sizes:
-        for scenario in catalogue(size):
-            if options.rotate and not scenario.rotate:
-                continue
-            if wanted and not any(part in scenario.name for part in wanted):
-                continue
-            if options.sample:
-                parameters = replace(scenario.parameters, sample_units=options.sample, force_sampling=True)
-                yield replace(scenario, name=f"{scenario.name}-k{options.sample}", parameters=parameters)
-            else:
-                yield scenario
+    for scenario in catalogue(size):
+        if options.rotate and not scenario.rotate:
+            continue
+        if wanted and not {scenario.name, scenario.name.split("-", 1)[1]} & {*wanted}:
+            continue
+        if options.sample:
+            parameters = replace(scenario.parameters, sample_units=options.sample, force_sampling=True)
+            yield replace(scenario, name=f"{scenario.name}-k{options.sample}", parameters=parameters)
+        else:
+            yield scenario
+
+
+def deal(scenarios: Sequence[Scenario], options: argparse.Namespace) -> Iterator[tuple[Scenario, int]]:
+    """Which scenario each seed runs: one after another, or every one."""
+    for seed in range(options.first, options.first + options.seeds):
+        if options.every:
+            yield from ((one, seed) for one in scenarios)
+        elif scenarios:
+            yield scenarios[seed % len(scenarios)], seed
 
 
 def catalogue(size: int) -> Iterator[Scenario]:

@@ -88,8 +88,10 @@ class Node:
         self.starts += 1
         self._orphans.clear()
         self._inbox.clear()
-        random = Random(f"{world.seed}/{self.number}/{self.starts}")
-        self.machine = Machine(world.parameters, world.genesis_hash, world.epochs, world.verify, self.session(), random)
+        below = Random(f"{world.seed}/{self.number}/{self.starts}").randrange
+        self.machine = Machine(
+            world.parameters, world.genesis_hash, world.epochs, world.verify, self.session(), randbelow
+        )
         above = sorted(
             (one for one in disk.blocks.values() if one.height > disk.final.height),
             key=lambda one: one.height,

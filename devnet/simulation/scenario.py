@@ -83,6 +83,7 @@ def make_world(scenario: Scenario, seed: int) -> World:
         f"{scenario.name}/{seed}", scenario.parameters, make_epochs(scenario, signers), verify,
         Weather(*scenario.delay_ms), START_MS,
     )  # fmt: skip
+    world.encodes = scenario.real_signatures
     bad = scenario.silent + scenario.equivocators + scenario.twins
     nodes: list[Node] = []
     for number, signer in enumerate(signers):
@@ -140,15 +141,19 @@ def plan_storm(world: World, scenario: Scenario, heal_ms: int) -> None:
     while now < heal_ms - 1_000:
         length_ms = chance.randint(1_000, 12_000)
         end = min(now + length_ms, heal_ms - 1)
-        match chance.randrange(4):
-            case 0:
+        match chance.randrange(9):
+            case 0 | 1:
                 victim = chance.choice(world.nodes)
                 world.at(now, _crash, victim)
                 world.at(end, _restart, victim)
-            case 1:
+            case 2:
+                for node in world.nodes:
+                    world.at(now + chance.randrange(50), _crash, node)
+                    world.at(now + chance.randint(100, 2_000), _restart, node)
+            case 3 | 4:
                 side = tuple(chance.randrange(2) for _ in world.nodes)
                 world.at(now, _set_weather, world, Weather(*scenario.delay_ms, side=side))
-            case 2:
+            case 5 | 6:
                 world.at(now, _set_weather, world, Weather(*scenario.delay_ms, chance.randint(1, 40)))
             case _:
                 slow = chance.randint(100, 1_500)

@@ -20,8 +20,9 @@ from consensus.parameters import Parameters
 from consensus.signstate import Record
 from consensus.validators import Epochs, Leaders
 from consensus.votes import Verify
+from consensus.wire import MESSAGE
 from devnet.simulation.network import Weather
-from devnet.simulation.node import Node, Packet
+from devnet.simulation.node import Blocks, GetBlocks, Node, Packet
 
 
 @dataclass
@@ -53,6 +54,7 @@ class World:
         self.parameters = parameters
         self.epochs = epochs
         self.verify = verify
+        self.encodes = False
         self.weather = weather
         self.now_ms = start_ms
         self.random = Random(seed)
@@ -99,7 +101,9 @@ class World:
     # --- links
 
     def send(self, sender: Node, receiver: Node, packet: Packet) -> None:
-        """Send a packet through the weather."""
+        """Send a packet through the weather, and through its encoding if the run is that exact."""
+        if self.encodes and not isinstance(packet, GetBlocks | Blocks):
+            packet = MESSAGE.decode(MESSAGE.encode(packet))
         self.findings.messages[type(packet).__name__] += 1
         travel_ms = self.weather.travel_ms(sender.number, receiver.number, self.random)
         if travel_ms is not None:
