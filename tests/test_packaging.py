@@ -61,6 +61,8 @@ def test_wallet_lock_agrees_with_the_full_lock_and_is_light() -> None:
         return set(re.findall(r"^([a-z0-9._-]+==[^ \\;]+)", (ROOT / "locks" / name).read_text(), re.MULTILINE))
 
     wallet = pins("wallet.lock")
+    declared = {normal(re.split(r"[<>=!~ ;\[]", name)[0]) for name in PROJECT["project"]["dependencies"]}
+    assert declared <= {pin.split("==")[0] for pin in wallet}
     assert wallet <= pins("all.lock")
     assert {pin.split("==")[0] for pin in wallet}.isdisjoint(NOT_IN_THE_WALLET)
 
