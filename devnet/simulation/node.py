@@ -89,9 +89,7 @@ class Node:
         self._orphans.clear()
         self._inbox.clear()
         below = Random(f"{world.seed}/{self.number}/{self.starts}").randrange
-        self.machine = Machine(
-            world.parameters, world.genesis_hash, world.epochs, world.verify, self.session(), randbelow
-        )
+        self.machine = Machine(world.parameters, world.genesis_hash, world.epochs, world.verify, self.session(), below)
         above = sorted(
             (one for one in disk.blocks.values() if one.height > disk.final.height),
             key=lambda one: one.height,
