@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.api import Apis, with_apis
 from runtime.authoring import Authoring, Built
 from runtime.block import Block, Header, block_id, genesis_header
 from runtime.call import Call
@@ -22,11 +23,12 @@ from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionPayment
 from runtime.pallets.utility import Utility
 from runtime.runtime import Bound, Runtime
+from runtime.standard_apis import STANDARD_APIS
 from runtime.state import Memory
 from runtime.trie import Trie
 from runtime.types import GRAINS_PER_OGPU, RuntimeVersion
 
-VERSION = RuntimeVersion("small", "test", 1, 1, 1, (), 1, 2)
+VERSION = with_apis(RuntimeVersion("small", "test", 1, 1, 1, (), 1, 2), STANDARD_APIS)
 PALLETS = (System, Timestamp, Balances, TransactionPayment, Utility, Session, Beacon, Sudo)
 SLOT_MS = 1_000
 FIRST_SLOT = 1_700_000_000
@@ -64,6 +66,7 @@ def runtime_of(*more: Any, **constants: Any) -> Runtime:
 
 
 RUNTIME = runtime_of()
+APIS = Apis(RUNTIME, STANDARD_APIS)
 
 
 class SmallChain:
