@@ -23,9 +23,9 @@ from node.p2p.hardening import NoiseUpgrade
 from node.p2p.hello import GENESIS_BYTES, Hello, Reason, Role
 from node.p2p.identity import NodeIdentity, PeerId
 from node.p2p.inbox import Inbox
-from node.p2p.link import PING_SECONDS, Link, LinkEnded, RateLimits, run_link, say_goodbye
+from node.p2p.link import PING_SECONDS, Link, LinkEnded, run_link, say_goodbye
 from node.p2p.listening import listen, serve
-from node.p2p.meter import TokenBucket
+from node.p2p.meter import RateLimits, TokenBucket
 from node.p2p.outbox import Outbox
 from node.p2p.peer_table import PeerTable
 from node.p2p.transport import PeerDown, PeerEvent, PeerInfo, PeerUp, TransportError
@@ -275,8 +275,7 @@ class Libp2pTransport:
         """Put a new link into the table; from now on messages are queued for it."""
         now = trio.current_time()
         rates = self._config.rates
-        outbox = Outbox(rates.bulk_bytes_per_second, rates.bulk_burst_bytes, now)
-        link = Link(connection, hello, hello.role, host, outbox, rates, now, pinged_at=now)
+        link = Link(connection, hello, hello.role, host, Outbox(rates, now), rates, now, pinged_at=now)
         link.replaces = self._table.put(link)
         if link.replaces is None:
             self._tell(PeerUp(link.peer_id, link.role))

@@ -18,7 +18,7 @@ from node.p2p.frames import TRANSPORT_KINDS, Frame, FrameError, Kind, decode_fra
 from node.p2p.hello import Hello, Reason, Role, decode_reason
 from node.p2p.identity import PeerId
 from node.p2p.inbox import Inbox, Message
-from node.p2p.meter import TokenBucket
+from node.p2p.meter import RateLimits, RateMeter, TokenBucket
 from node.p2p.outbox import Outbox
 from node.p2p.yamux import YamuxError
 
@@ -32,18 +32,6 @@ GARBAGE_BAN_SECONDS: Final = 10.0
 UNKNOWN_KIND_BAN_SECONDS: Final = 300.0
 UNKNOWN_KINDS_PER_MINUTE: Final = 10
 _NONCE_BYTES: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class RateLimits:
-    """What one peer may send us, and the lower rate at which we send it gossip and sync."""
-
-    bytes_per_second: float = 8 * 1024 * 1024
-    burst_bytes: float = 16 * 1024 * 1024
-    messages_per_10_seconds: int = 20_480
-    burst_messages: int = 20_480
-    bulk_bytes_per_second: float = 6 * 1024 * 1024
-    bulk_burst_bytes: float = 4 * 1024 * 1024
 
 
 class LinkEnded(Exception):
@@ -133,9 +121,7 @@ async def run_link(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], N
 
 async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
     now = trio.current_time()
-    rates = link.rates
-    byte_rate = TokenBucket(rates.bytes_per_second, rates.burst_bytes, now)
-    message_rate = TokenBucket(rates.messages_per_10_seconds / 10, rates.burst_messages, now)
+    meter = RateMeter(link.rates, now)
     unknown_kinds = TokenBucket(UNKNOWN_KINDS_PER_MINUTE / 60, UNKNOWN_KINDS_PER_MINUTE, now)
     while True:
         with trio.fail_after(SILENCE_SECONDS):
@@ -147,7 +133,7 @@ async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None
                 raise LinkEnded("too many messages of unknown kinds", UNKNOWN_KIND_BAN_SECONDS, Reason.MISBEHAVIOUR)
             await _deliver(link, frame, inbox, on_peers)
             count = len(frame.messages) + frame.unknown_kinds
-            wait = max(byte_rate.spend(len(body), now), message_rate.spend(count, now))
+            wait = meter.spend(len(body), count, now)
             if wait > 0:
                 await trio.sleep(wait)
 

@@ -1,7 +1,23 @@
-"""A token bucket: the one way in which this package limits rates.
+"""A token bucket, the one way in which this package limits rates, and the rates between two peers.
 
 Pure: the time is an argument, in seconds of any monotonic clock.
 """
+
+from dataclasses import dataclass
+from typing import Final
+
+BULK_SHARE: Final = 0.5
+"""Of what a peer may send, the share that we use for gossip and sync; the rest is always free for consensus."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """What one peer may send us before it is not read for a while; what we send stays below."""
+
+    bytes_per_second: float = 16 * 1024 * 1024
+    burst_bytes: float = 32 * 1024 * 1024
+    messages_per_second: float = 20_000
+    burst_messages: float = 100_000
 
 
 class TokenBucket:
@@ -29,3 +45,19 @@ class TokenBucket:
         """Take `amount` tokens and return the seconds to wait until the bucket is out of debt (0 when it is)."""
         self._tokens = self.available(now) - amount
         return max(0.0, -self._tokens / self._rate)
+
+
+class RateMeter:
+    """Bytes and messages against `share` of the limits."""
+
+    def __init__(self, limits: RateLimits, now: float, share: float = 1.0) -> None:
+        self._bytes = TokenBucket(limits.bytes_per_second * share, limits.burst_bytes * share, now)
+        self._messages = TokenBucket(limits.messages_per_second * share, limits.burst_messages * share, now)
+
+    def is_in_debt(self, now: float) -> bool:
+        """Whether nothing more should pass for now."""
+        return self._bytes.available(now) <= 0 or self._messages.available(now) <= 0
+
+    def spend(self, size: int, messages: int, now: float) -> float:
+        """Count what passes; the seconds until nothing is owed."""
+        return max(self._bytes.spend(size, now), self._messages.spend(messages, now))

@@ -20,7 +20,7 @@ from node.p2p.frames import (
     class_of,
     max_payload_bytes,
 )
-from node.p2p.meter import TokenBucket
+from node.p2p.meter import BULK_SHARE, RateLimits, RateMeter
 
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 """All that may wait for one peer, in bytes of payload."""
@@ -45,10 +45,10 @@ class _Queue:
 class Outbox:
     """`push` from anywhere, `take` one frame's worth from the writer."""
 
-    def __init__(self, bulk_bytes_per_second: float, bulk_burst_bytes: float, now: float) -> None:
-        """Gossip and sync together are paced to `bulk_bytes_per_second`, under what an honest peer takes."""
+    def __init__(self, rates: RateLimits, now: float) -> None:
+        """Gossip and sync together are paced to `BULK_SHARE` of `rates`, so that the peer never stops reading."""
         self._queues = {message_class: _Queue() for message_class in MessageClass}
-        self._bulk = TokenBucket(bulk_bytes_per_second, bulk_burst_bytes, now)
+        self._bulk = RateMeter(rates, now, BULK_SHARE)
         self.dropped = dict.fromkeys(MessageClass, 0)
 
     def __len__(self) -> int:
@@ -104,7 +104,7 @@ class Outbox:
     def _may_spend(self, message_class: MessageClass, size: int, now: float) -> bool:
         if message_class not in _METERED:
             return True
-        if self._bulk.available(now) <= 0:
+        if self._bulk.is_in_debt(now):
             return False
-        self._bulk.spend(size, now)
+        self._bulk.spend(size, 1, now)
         return True

@@ -24,7 +24,7 @@ from node.p2p.frames import MAX_FRAME_BYTES, Kind, MessageClass, encode_frame
 from node.p2p.hardening import NOISE
 from node.p2p.hello import Hello, Role, encode_hello
 from node.p2p.libp2p_transport import Libp2pTransport
-from node.p2p.link import RateLimits
+from node.p2p.meter import RateLimits
 from node.p2p.multistream import Initiator, encode_line
 from p2p_hosts import CONFIG, GENESIS, handshaker, muxed_channel, peer_ids, running, socket_to, transport, until
 
@@ -268,11 +268,11 @@ async def test_unknown_kinds_are_ignored_but_not_without_end() -> None:
 
 
 async def test_a_flood_within_the_protocol_is_not_read_and_others_are_served() -> None:
-    rates = RateLimits(bytes_per_second=1.0, burst_bytes=1_000_000, bulk_bytes_per_second=10**9, bulk_burst_bytes=10**9)
+    rates = RateLimits(bytes_per_second=1.0, burst_bytes=1_000_000)
     async with running() as nursery:
         node = transport(1, config=replace(CONFIG, rates=rates))
         await node.start(nursery)
-        flooder = transport(2, node, config=replace(CONFIG, rates=rates))
+        flooder = transport(2, node, config=replace(CONFIG, rates=RateLimits(1e12, 1e12)))
         await flooder.start(nursery)
         await until(lambda: bool(flooder.peers()))
         accepted = sum(flooder.send(node.peer_id, Kind.TX, bytes(60_000)) for _ in range(60))

@@ -5,13 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.p2p.frames import Kind, MessageClass, class_of, encode_frame
+from node.p2p.meter import BULK_SHARE, RateLimits
 from node.p2p.outbox import CLASS_QUEUE_BYTES, FRAME_TARGET_BYTES, MAX_QUEUED_BYTES, MAX_QUEUED_MESSAGES, Outbox
 
 PLENTY = 1e12
 
 
-def outbox(rate: float = PLENTY, burst: float = PLENTY) -> Outbox:
-    return Outbox(rate, burst, now=0.0)
+def outbox(rate: float = PLENTY, messages: float = PLENTY) -> Outbox:
+    """`rate` bytes and `messages` of gossip and sync a second, and at once."""
+    limits = (rate / BULK_SHARE, rate / BULK_SHARE, messages / BULK_SHARE, messages / BULK_SHARE)
+    return Outbox(RateLimits(*limits), now=0.0)
 
 
 def test_best_class_first_and_in_order_within_a_class() -> None:
@@ -71,7 +74,7 @@ def test_count_is_bounded_even_for_empty_messages() -> None:
 
 
 def test_bulk_is_paced_and_consensus_is_not() -> None:
-    box = outbox(rate=1000.0, burst=1000.0)
+    box = outbox(rate=1000.0)
     for _ in range(4):
         box.push(Kind.TX, bytes(988))
         box.push(Kind.VOTE, bytes(60_000))
@@ -79,6 +82,16 @@ def test_bulk_is_paced_and_consensus_is_not() -> None:
     assert box.take(0.5) == [(Kind.TX, bytes(988))]
     assert box.take(0.9) == []
     assert box.take(1.6) == [(Kind.TX, bytes(988))]
+
+
+def test_bulk_is_paced_by_count_too() -> None:
+    box = outbox(messages=2.0)
+    for _ in range(5):
+        box.push(Kind.TX, b"")
+        box.push(Kind.VOTE, b"")
+    assert [kind for kind, _ in box.take(0.0)] == [Kind.VOTE] * 5 + [Kind.TX] * 2
+    assert box.take(0.0) == []
+    assert len(box.take(1.0)) == 2
 
 
 def test_too_long_a_payload_is_our_bug() -> None:
