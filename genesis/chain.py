@@ -1,6 +1,7 @@
 """What the chain is made of: the one list of pallets, and block 0 of a chain specification.
 
-What always holds: adding a pallet touches its own module and this list, nothing else; equal specifications give equal genesis hashes.
+What always holds: adding a pallet touches its own module and this list, nothing else; equal specifications give equal
+genesis hashes.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from functools import cache
 
 from genesis.parameters import constants
 from genesis.spec import ChainSpec, Json, SpecError
+from runtime.api import Apis, RuntimeApi, with_apis
 from runtime.block import Header, genesis_header
-from runtime.errors import DecodeError
 from runtime.pallet import Pallet
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
@@ -23,6 +24,8 @@ from runtime.pallets.trust_lock import TrustLock
 from runtime.pallets.trust_stake import TrustStake
 from runtime.pallets.utility import Utility
 from runtime.runtime import Runtime
+from runtime.scale import DecodeError
+from runtime.standard_apis import STANDARD_APIS
 from runtime.trie import Trie
 from runtime.types import CAP_GRAINS, RuntimeVersion
 
@@ -39,7 +42,9 @@ PALLETS: tuple[type[Pallet], ...] = (
 )
 DEVELOPMENT_PALLETS: tuple[type[Pallet], ...] = (Sudo,)
 
-VERSION = RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 1)
+APIS: tuple[type[RuntimeApi], ...] = STANDARD_APIS
+
+VERSION = with_apis(RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 1), APIS)
 
 
 def runtime_of(spec: ChainSpec) -> Runtime:
@@ -52,6 +57,12 @@ def runtime_for(parameters: str, *, is_development: bool) -> Runtime:
     """The state transition for a set of parameters; made once, because compiling the pallets takes a while."""
     pallets = PALLETS + DEVELOPMENT_PALLETS * is_development
     return Runtime(pallets, VERSION, constants(parameters))
+
+
+@cache
+def apis_for(parameters: str, *, is_development: bool) -> Apis:
+    """The questions that one may ask a state of such a chain."""
+    return Apis(runtime_for(parameters, is_development=is_development), APIS)
 
 
 def genesis_state(spec: ChainSpec) -> dict[bytes, bytes]:

@@ -1,0 +1,104 @@
+"""`python -m node.rpc`: the RPC process, started by the node; it ends when the node's feed does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from genesis.chain import apis_for
+from node import feed
+from node.feed_client import FeedClient
+from node.rpc.methods.author import Author
+from node.rpc.methods.blocks import Blocks
+from node.rpc.methods.chain import Chain
+from node.rpc.methods.ogpu import Ogpu
+from node.rpc.methods.payment import Payment
+from node.rpc.methods.rpc import Rpc
+from node.rpc.methods.state import State
+from node.rpc.methods.system import System
+from node.rpc.registry import Registry
+from node.rpc.replica import Replica
+from node.rpc.runtime_calls import RuntimeCalls
+from node.rpc.server import Options, Server
+
+log = logging.getLogger("rpc")
+
+
+@click.command()
+@click.option("--feed", "socket", type=click.Path(path_type=Path), required=True, help="The node's feed socket.")
+@click.option("--rpc-port", type=click.IntRange(0, 65535), default=9944, show_default=True)
+@click.option("--rpc-external", is_flag=True, help="Serve other machines too.")
+@click.option("--rpc-cors", default="", help="Origins allowed to connect, with commas; or `all`.")
+@click.option("--rpc-methods", type=click.Choice(["auto", "safe", "unsafe"]), default="auto", show_default=True)
+@click.option("--rpc-max-connections", type=click.IntRange(1, 10_000), default=100, show_default=True)
+def main(
+    socket: Path, rpc_port: int, rpc_external: bool, rpc_cors: str, rpc_methods: str, rpc_max_connections: int
+) -> None:
+    """Answer JSON-RPC for the node behind a feed socket."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s rpc: %(message)s")
+    options = Options(
+        host="0.0.0.0" if rpc_external else "127.0.0.1",  # noqa: S104 - asked for by name
+        port=rpc_port,
+        max_connections=rpc_max_connections,
+        cors=("*",) if rpc_cors == "all" else tuple(filter(None, rpc_cors.split(","))),
+        unsafe_allowed=rpc_methods == "unsafe" or (rpc_methods == "auto" and not rpc_external),
+    )
+    sys.exit(asyncio.run(serve(socket, options)))
+
+
+async def serve(socket: Path, options: Options) -> int:
+    """Follow the feed and answer until it ends; the exit status."""
+    try:
+        client = await FeedClient.connect(socket)
+    except OSError as error:
+        log.info("no node feed at %s: %s", socket, error)
+        return 1
+    replica = Replica()
+    frames = client.frames()
+    try:
+        while not replica.is_ready:
+            replica.apply(await anext(frames))
+        async with Server(registry_for(replica, client), options).listening() as port:
+            print(f"rpc listening on {options.host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the node reads it
+            async for frame in frames:
+                replica.apply(frame)
+    except ConnectionError:
+        log.info("the node ended; so does its RPC process")
+        return 0
+    except (OSError, feed.FeedError) as error:
+        log.info("%s", error)
+        return 1
+    finally:
+        await client.close()
+    return 0
+
+
+def registry_for(replica: Replica, client: FeedClient) -> Registry:
+    """Every method, over this replica, which has heard the node's Hello."""
+    hello = replica.hello
+    if hello is None:
+        raise feed.FeedError("the node did not begin with Hello")
+    runtime = RuntimeCalls(apis_for(hello.parameters, is_development=hello.chain_type != "Live"))
+    blocks = Blocks(replica, client)
+    listing = Rpc()
+    registry = Registry(
+        [
+            System(blocks, runtime),
+            Chain(blocks),
+            State(blocks, runtime),
+            Author(blocks),
+            Payment(blocks, runtime),
+            Ogpu(blocks),
+            listing,
+        ]
+    )
+    listing.registry = registry
+    return registry
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""One writer, many readers: an item that is published reaches everyone who listens at that moment.
+
+A listener has a bounded queue. One that does not keep up ends with `LaggedError`; nobody else is held back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+QUEUE_ITEMS = 1024
+
+
+class LaggedError(Exception):
+    """A listener fell more than `QUEUE_ITEMS` items behind."""
+
+
+class Broadcast(Generic[T]):
+    """The listeners of one kind of item."""
+
+    def __init__(self) -> None:
+        """Nobody listens yet."""
+        self._queues: set[asyncio.Queue[T | None]] = set()
+
+    def publish(self, item: T) -> None:
+        """Hand `item` to every listener."""
+        for queue in self._queues:
+            if queue.qsize() < QUEUE_ITEMS:
+                queue.put_nowait(item)
+            elif queue.qsize() == QUEUE_ITEMS:
+                queue.put_nowait(None)
+
+    def listen(self) -> AsyncIterator[T]:
+        """Everything published from this call on (not from the first `anext`)."""
+        queue: asyncio.Queue[T | None] = asyncio.Queue()
+        self._queues.add(queue)
+        return self._items(queue)
+
+    async def _items(self, queue: asyncio.Queue[T | None]) -> AsyncIterator[T]:
+        try:
+            while (item := await queue.get()) is not None:
+                yield item
+            raise LaggedError(f"more than {QUEUE_ITEMS} items behind")
+        finally:
+            self._queues.discard(queue)

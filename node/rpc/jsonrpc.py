@@ -1,0 +1,147 @@
+"""JSON-RPC 2.0 as values: bytes in, requests out; no socket and no method of ours is known here.
+
+Invariant: whatever bytes arrive, `parse` gives requests or raises `RpcError`; nothing else escapes. Nesting is
+counted on the bytes before `json.loads` sees them, because its own limit differs between Python versions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+Json = Any
+
+MAX_REQUEST_BYTES = 1024 * 1024
+MAX_RESPONSE_BYTES = 10 * 1024 * 1024
+MAX_BATCH = 500
+MAX_DEPTH = 32
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+# The codes by which Substrate's clients recognise a failure.
+INVALID_TRANSACTION = 1010
+UNKNOWN_VALIDITY = 1011
+TEMPORARILY_BANNED = 1012
+ALREADY_IMPORTED = 1013
+TOO_LOW_PRIORITY = 1014
+POOL_FULL = 1016
+CLIENT_ERROR = 4003
+TOO_BUSY = -32005
+
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+
+
+class RpcError(Exception):
+    """A request that cannot be answered: `code` and `message` go to the client, `data` explains."""
+
+    def __init__(self, code: int, message: str, data: Json = None) -> None:
+        """Keep the three parts that JSON-RPC sends."""
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def to_json(self) -> Json:
+        """The `error` member of a response."""
+        body: dict[str, Json] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            body["data"] = self.data
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call: `id` is None for a notification, which gets no answer."""
+
+    method: str
+    params: list[Json] | dict[str, Json]
+    id: str | int | None
+    is_notification: bool = False
+
+
+def parse(body: bytes) -> Request | list[Request | RpcError]:
+    """Decode a request or a batch; a malformed member of a batch becomes an `RpcError` in its place."""
+    if len(body) > MAX_REQUEST_BYTES:
+        raise RpcError(INVALID_REQUEST, f"Request larger than {MAX_REQUEST_BYTES} bytes")
+    _refuse_deep(body)
+    try:
+        value = json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise RpcError(PARSE_ERROR, "Parse error", str(error)[:200]) from None
+    if not isinstance(value, list):
+        return _request(value)
+    if not value:
+        raise RpcError(INVALID_REQUEST, "Invalid request", "an empty batch")
+    if len(value) > MAX_BATCH:
+        raise RpcError(INVALID_REQUEST, "Batch too large", f"at most {MAX_BATCH} requests in one batch")
+    return [_request_or_error(item) for item in value]
+
+
+def result(request_id: str | int | None, value: Json) -> Json:
+    """A successful response."""
+    return {"jsonrpc": "2.0", "result": value, "id": request_id}
+
+
+def failure(request_id: str | int | None, error: RpcError) -> Json:
+    """A failed response."""
+    return {"jsonrpc": "2.0", "error": error.to_json(), "id": request_id}
+
+
+def notification(method: str, subscription: str, value: Json) -> Json:
+    """One item of a subscription."""
+    return {"jsonrpc": "2.0", "method": method, "params": {"subscription": subscription, "result": value}}
+
+
+def dumps(value: Json) -> str:
+    """The text of a response; one that is too large becomes an error instead."""
+    text = json.dumps(value, separators=(",", ":"))
+    if len(text) <= MAX_RESPONSE_BYTES:
+        return text
+    request_id = value.get("id") if isinstance(value, dict) else None
+    return json.dumps(failure(request_id, RpcError(INTERNAL_ERROR, f"Response larger than {MAX_RESPONSE_BYTES} bytes")))
+
+
+def _request_or_error(value: Json) -> Request | RpcError:
+    try:
+        return _request(value)
+    except RpcError as error:
+        return error
+
+
+def _request(value: Json) -> Request:
+    if not isinstance(value, dict):
+        raise RpcError(INVALID_REQUEST, "Invalid request", "not an object")
+    method = value.get("method")
+    params = value.get("params", [])
+    request_id = value.get("id")
+    if not isinstance(method, str):
+        raise RpcError(INVALID_REQUEST, "Invalid request", "`method` is not a string")
+    if params is None:
+        params = []
+    if not isinstance(params, list | dict):
+        raise RpcError(INVALID_PARAMS, "Invalid params", "`params` is neither a list nor an object")
+    if isinstance(request_id, bool) or not isinstance(request_id, str | int | None):
+        raise RpcError(INVALID_REQUEST, "Invalid request", "`id` is neither a string, a number nor null")
+    return Request(method, params, request_id, is_notification="id" not in value)
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _refuse_deep(body: bytes) -> None:
+    """Raise if brackets nest deeper than `MAX_DEPTH` outside of strings."""
+    depth = 0
+    for token in _STRING_OR_BRACKET.finditer(body):
+        first = body[token.start()]
+        if first in b"[{":
+            depth += 1
+        elif first in b"]}":
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise RpcError(PARSE_ERROR, "Parse error", f"nested deeper than {MAX_DEPTH}")

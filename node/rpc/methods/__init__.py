@@ -1,0 +1,1 @@
+"""The RPC methods, one file a namespace."""

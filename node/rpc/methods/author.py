@@ -1,0 +1,68 @@
+"""`author_*`: handing in extrinsics, and following what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from node import feed
+from node.feed_client import RequestRefusedError
+from node.rpc.jsonrpc import INVALID_PARAMS, Json, RpcError
+from node.rpc.methods.blocks import Blocks, to_hex
+from node.rpc.registry import Hex, method, subscription
+from runtime.hashing import blake2_256
+
+MAX_EXTRINSIC_BYTES = 512 * 1024
+FINISHED = frozenset({"finalized", "usurped", "dropped", "invalid"})
+# As Substrate spells them; the node's own words are snake case.
+_SPELLING = {"in_block": "inBlock"}
+
+
+class Author:
+    """Submissions; the node's pool decides."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        """Submits to the node behind `blocks`."""
+        self.blocks = blocks
+
+    @method("author_submitExtrinsic")
+    async def submit(self, extrinsic: Hex) -> Json:
+        """Hand an extrinsic in; gives its hash."""
+        return to_hex(await self._submit(extrinsic))
+
+    @method("author_pendingExtrinsics")
+    async def pending(self) -> Json:
+        """What waits in the pool."""
+        return [to_hex(item) for item in await self.blocks.node.pending()]
+
+    @subscription(
+        "author_submitAndWatchExtrinsic",
+        notification="author_extrinsicUpdate",
+        unsubscribe=("author_unwatchExtrinsic",),
+    )
+    async def submit_and_watch(self, extrinsic: Hex) -> AsyncIterator[Json]:
+        """Hand an extrinsic in; gives each status up to `finalized`, `usurped`, `dropped` or `invalid`."""
+        wanted = blake2_256(extrinsic)
+        news = self.blocks.replica.extrinsic_statuses.listen()
+        await self._submit(extrinsic)
+        async for item in news:
+            if item.extrinsic_hash == wanted:
+                yield _status_json(item)
+                if item.status in FINISHED:
+                    return
+
+    async def _submit(self, extrinsic: bytes) -> bytes:
+        if len(extrinsic) > MAX_EXTRINSIC_BYTES:
+            raise RpcError(INVALID_PARAMS, "Invalid params", f"an extrinsic has at most {MAX_EXTRINSIC_BYTES} bytes")
+        try:
+            return await self.blocks.node.submit(extrinsic)
+        except RequestRefusedError as error:
+            raise RpcError(error.code, error.text, error.data or None) from None
+
+
+def _status_json(item: feed.ExtrinsicStatus) -> Json:
+    name = _SPELLING.get(item.status, item.status)
+    if item.status == "broadcast":
+        return {"broadcast": []}
+    if item.block_id is not None:
+        return {name: to_hex(item.block_id)}
+    return name

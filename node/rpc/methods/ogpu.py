@@ -1,0 +1,72 @@
+"""`ogpu_*`: what no Substrate node has: two statuses of finality, polls, certificates, attestations."""
+
+from __future__ import annotations
+
+from node.feed_client import RequestRefusedError
+from node.rpc.jsonrpc import INVALID_PARAMS, Json, RpcError
+from node.rpc.methods.blocks import Blocks, to_hex
+from node.rpc.registry import Hex, method
+
+TOPICS = ("consensus", "polls", "pool", "network")
+MAX_ATTESTATION_BYTES = 4096
+
+
+class Ogpu:
+    """Consensus and work."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        """Reads from the replica and asks the node."""
+        self.blocks = blocks
+
+    @method("ogpu_parameters")
+    def parameters(self) -> Json:
+        """By which set of parameters the chain runs; with this a client builds the same runtime."""
+        hello = self.blocks.replica.hello
+        if hello is None:
+            return None
+        return {"parameters": hello.parameters, "isDevelopment": hello.chain_type != "Live"}
+
+    @method("ogpu_status")
+    def status(self) -> Json:
+        """Accepted (soft) and final (certified) block."""
+        best, final = self.blocks.best, self.blocks.final
+        return {
+            "accepted": {"hash": to_hex(best.id), "number": best.header.number},
+            "final": {"hash": to_hex(final.id), "number": final.header.number},
+        }
+
+    @method("ogpu_certificate")
+    async def certificate(self, height: int) -> Json:
+        """The finality certificate of the lowest certified block at or above a height."""
+        found = await self.blocks.node.certificate_at(height)
+        return None if found is None else {"hash": to_hex(found[0]), "certificate": to_hex(found[1])}
+
+    @method("ogpu_inspect")
+    async def inspect(self, topic: str) -> Json:
+        """What the node says about itself: consensus, polls, pool or network."""
+        if topic not in TOPICS:
+            raise RpcError(INVALID_PARAMS, "Invalid params", f"topic: one of {', '.join(TOPICS)}")
+        return _json(await self.blocks.node.inspect(topic))
+
+    @method("ogpu_submitAttestation")
+    async def submit_attestation(self, attestation: Hex) -> Json:
+        """Hand a signed execution attestation to the node, which gossips it and puts it into its next block."""
+        if len(attestation) > MAX_ATTESTATION_BYTES:
+            raise RpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_ATTESTATION_BYTES} bytes")
+        try:
+            return to_hex(await self.blocks.node.submit_attestation(attestation))
+        except RequestRefusedError as error:
+            raise RpcError(error.code, error.text, error.data or None) from None
+
+
+def _json(value: Json) -> Json:
+    """A value of the feed as JSON: bytes become hexadecimal."""
+    match value:
+        case bytes():
+            return to_hex(value)
+        case list():
+            return [_json(item) for item in value]
+        case dict():
+            return {name: _json(item) for name, item in value.items()}
+        case _:
+            return value

@@ -1,0 +1,35 @@
+"""`payment_*`: what an extrinsic would cost."""
+
+from __future__ import annotations
+
+from node.rpc.jsonrpc import Json
+from node.rpc.methods.blocks import Blocks
+from node.rpc.registry import Hash, Hex, method
+from node.rpc.runtime_calls import RuntimeCalls
+
+
+class Payment:
+    """Fees, by the runtime's own reckoning."""
+
+    def __init__(self, blocks: Blocks, runtime: RuntimeCalls) -> None:
+        """Executes with the chain's own runtime."""
+        self.blocks = blocks
+        self.runtime = runtime
+
+    @method("payment_queryInfo")
+    def query_info(self, extrinsic: Hex, at: Hash | None) -> Json:
+        """Weight, class and fee of an extrinsic."""
+        info = self.runtime.fee_info(self.blocks.reader(at), extrinsic)
+        weight = {"refTime": info.weight.ref_time, "proofSize": info.weight.proof_size}
+        names = ("normal", "operational", "mandatory")
+        return {"weight": weight, "class": names[info.class_], "partialFee": str(info.partial_fee)}
+
+    @method("payment_queryFeeDetails")
+    def query_fee_details(self, extrinsic: Hex, at: Hash | None) -> Json:
+        """The parts of the fee."""
+        details = self.runtime.fee_details(self.blocks.reader(at), extrinsic)
+        fee = details.inclusion_fee
+        if fee is None:
+            return {"inclusionFee": None}
+        parts = {"baseFee": fee.base_fee, "lenFee": fee.len_fee, "adjustedWeightFee": fee.adjusted_weight_fee}
+        return {"inclusionFee": {name: hex(amount) for name, amount in parts.items()}}

@@ -1,0 +1,105 @@
+"""`system_*`: which chain and which node this is, and how it does."""
+
+from __future__ import annotations
+
+import json
+
+from node import feed
+from node.rpc.jsonrpc import CLIENT_ERROR, INVALID_PARAMS, Json, RpcError
+from node.rpc.methods.blocks import Blocks, to_hex
+from node.rpc.registry import method
+from node.rpc.runtime_calls import RuntimeCalls
+from runtime import ss58
+
+
+class System:
+    """Reads about the node."""
+
+    def __init__(self, blocks: Blocks, runtime: RuntimeCalls) -> None:
+        """Reads from the replica and asks the node for its peers."""
+        self.blocks = blocks
+        self.runtime = runtime
+
+    @property
+    def _hello(self) -> feed.Hello:
+        hello = self.blocks.replica.hello
+        if hello is None:
+            raise RpcError(CLIENT_ERROR, "Client error: the node is still starting")
+        return hello
+
+    @method("system_chain")
+    def chain(self) -> Json:
+        """The chain's name."""
+        return self._hello.chain_name
+
+    @method("system_chainType")
+    def chain_type(self) -> Json:
+        """Development, Local or Live."""
+        return self._hello.chain_type
+
+    @method("system_name")
+    def name(self) -> Json:
+        """The implementation's name."""
+        return "ogpu-node"
+
+    @method("system_version")
+    def version(self) -> Json:
+        """The implementation's version."""
+        return self._hello.node_version
+
+    @method("system_properties")
+    def properties(self) -> Json:
+        """Address prefix, decimals and symbol of the token."""
+        return json.loads(self._hello.properties)
+
+    @method("system_health")
+    def health(self) -> Json:
+        """Peers, and whether the node is catching up."""
+        status = self.blocks.replica.status
+        return {
+            "peers": status.peers if status else 0,
+            "isSyncing": status.is_syncing if status else True,
+            "shouldHavePeers": self._hello.chain_type != "Development",
+        }
+
+    @method("system_syncState")
+    def sync_state(self) -> Json:
+        """Heights: started at, best, and the highest heard of."""
+        status = self.blocks.replica.status
+        best = self.blocks.best.header.number
+        highest = status.highest_height if status else 0
+        return {"startingBlock": 0, "currentBlock": best, "highestBlock": max(best, highest)}
+
+    @method("system_peers")
+    async def peers(self) -> Json:
+        """Every connected peer."""
+        return [{**peer, "bestHash": _hex_or_none(peer.get("bestHash"))} for peer in await self.blocks.node.peers()]
+
+    @method("system_localPeerId")
+    def local_peer_id(self) -> Json:
+        """The node's identity in the network."""
+        return self._hello.peer_id
+
+    @method("system_localListenAddresses")
+    def listen_addresses(self) -> Json:
+        """Where peers can reach the node."""
+        return self._hello.listen_addresses
+
+    @method("system_nodeRoles")
+    def roles(self) -> Json:
+        """Authority or full node."""
+        return ["Authority" if self._hello.is_validator else "Full"]
+
+    @method("system_accountNextIndex", "account_nextIndex")
+    async def account_next_index(self, account: str) -> Json:
+        """The nonce for the account's next extrinsic, those waiting in the pool counted."""
+        try:
+            account_id = ss58.decode(account)
+        except ValueError as error:
+            raise RpcError(INVALID_PARAMS, "Invalid params", str(error)) from None
+        nonce = self.runtime.nonce(self.blocks.reader(None), account_id)
+        return self.runtime.nonce_after(account_id, nonce, await self.blocks.node.pending())
+
+
+def _hex_or_none(value: feed.Value) -> Json:
+    return to_hex(value) if isinstance(value, bytes) else None

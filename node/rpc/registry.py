@@ -1,0 +1,203 @@
+"""Which methods exist: declared once, beside their code, by `@method` and `@subscription`.
+
+A handler's annotations are its parameters: `Hash`, `Hex`, `int`, `str`, lists of these, and `| None` for what may be
+left out. They are converted here, so that a handler never sees a malformed value and a client always hears which
+parameter was wrong.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NewType, TypeVar
+
+from node.rpc.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Json, RpcError
+
+Hash = NewType("Hash", bytes)
+"""32 bytes, written 0x…"""
+Hex = NewType("Hex", bytes)
+"""Bytes, written 0x…"""
+
+F = TypeVar("F", bound=Callable[..., Any])
+Converter = Callable[[Json], Any]
+
+
+class Safety(Enum):
+    """Who may call a method: everybody, or only the operator on this machine."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a decorator leaves on a handler."""
+
+    names: tuple[str, ...]
+    safety: Safety
+    notification: str | None = None
+    unsubscribe: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method ready to be called; `notification` names the items when it is a subscription."""
+
+    name: str
+    handler: Callable[..., Any]
+    parameters: tuple[tuple[str, Converter, bool], ...]
+    safety: Safety
+    notification: str | None
+
+    def arguments(self, params: list[Json] | dict[str, Json]) -> list[Any]:
+        """Convert JSON params, positional or by name, to the handler's arguments."""
+        if isinstance(params, dict):
+            unknown = sorted(set(params) - {name for name, _, _ in self.parameters})
+            if unknown:
+                raise RpcError(INVALID_PARAMS, "Invalid params", f"{self.name} has no parameter {unknown[0]!r}")
+            params = [params.get(name) for name, _, _ in self.parameters]
+        if len(params) > len(self.parameters):
+            raise RpcError(INVALID_PARAMS, "Invalid params", f"{self.name} takes {len(self.parameters)} parameters")
+        padded = [*params, *[None] * (len(self.parameters) - len(params))]
+        return [self._convert(value, *parameter) for value, parameter in zip(padded, self.parameters, strict=True)]
+
+    def _convert(self, value: Json, name: str, converter: Converter, optional: bool) -> Any:
+        if value is None and optional:
+            return None
+        try:
+            return converter(value)
+        except (ValueError, TypeError) as error:
+            raise RpcError(INVALID_PARAMS, "Invalid params", f"{self.name}: {name}: {error}") from None
+
+
+class Registry:
+    """The methods by name, and which names end a subscription."""
+
+    def __init__(self, handlers: Iterable[object]) -> None:
+        """Collect every declared method of `handlers`; a name declared twice is a bug."""
+        self.methods: dict[str, Method] = {}
+        self.unsubscribers: set[str] = set()
+        for owner in handlers:
+            for _, handler in inspect.getmembers(owner, callable):
+                declaration = getattr(handler, "rpc", None)
+                if isinstance(declaration, Declaration):
+                    self._add(handler, declaration)
+
+    def find(self, name: str, *, unsafe_allowed: bool) -> Method:
+        """The method of this name; an unsafe one is hidden from whom it is not for."""
+        method = self.methods.get(name)
+        if method is None or (method.safety is Safety.UNSAFE and not unsafe_allowed):
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", name[:128])
+        return method
+
+    def names(self) -> list[str]:
+        """Every name that a client may call, in order."""
+        return sorted([*self.methods, *self.unsubscribers])
+
+    def _add(self, handler: Callable[..., Any], declaration: Declaration) -> None:
+        parameters = _parameters(handler)
+        for name in declaration.names:
+            if name in self.methods:
+                raise ValueError(f"RPC method {name} is declared twice")
+            self.methods[name] = Method(name, handler, parameters, declaration.safety, declaration.notification)
+        self.unsubscribers.update(declaration.unsubscribe)
+
+
+def method(*names: str, safety: Safety = Safety.SAFE) -> Callable[[F], F]:
+    """Declare a request under one name and its aliases."""
+
+    def mark(handler: F) -> F:
+        handler.rpc = Declaration(names, safety)  # type: ignore[attr-defined]  # a mark, read by Registry
+        return handler
+
+    return mark
+
+
+def subscription(*names: str, notification: str, unsubscribe: tuple[str, ...]) -> Callable[[F], F]:
+    """Declare a subscription; its handler is an async generator of the items."""
+
+    def mark(handler: F) -> F:
+        handler.rpc = Declaration(names, Safety.SAFE, notification, unsubscribe)  # type: ignore[attr-defined]  # a mark
+        return handler
+
+    return mark
+
+
+Handler = Callable[..., Json | Awaitable[Json] | AsyncIterator[Json]]
+
+
+def _parameters(handler: Callable[..., Any]) -> tuple[tuple[str, Converter, bool], ...]:
+    hints = typing.get_type_hints(handler)
+    return tuple((name, *_converter(hints[name])) for name in inspect.signature(handler).parameters)
+
+
+def _converter(hint: Any) -> tuple[Converter, bool]:
+    """The converter for an annotation, and whether the parameter may be left out."""
+    if typing.get_origin(hint) in {types.UnionType, typing.Union}:
+        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+        converters = [_converter(kind)[0] for kind in kinds]
+        return _first_that_fits(converters), len(kinds) < len(typing.get_args(hint))
+    if typing.get_origin(hint) is list:
+        return _list_of(_converter(typing.get_args(hint)[0])[0]), False
+    return _CONVERTERS[hint], False
+
+
+def _first_that_fits(converters: list[Converter]) -> Converter:
+    def convert(value: Json) -> Any:
+        for converter in converters[:-1]:
+            try:
+                return converter(value)
+            except (ValueError, TypeError):
+                continue
+        return converters[-1](value)
+
+    return convert
+
+
+def _list_of(converter: Converter) -> Converter:
+    def convert(value: Json) -> list[Any]:
+        if not isinstance(value, list):
+            raise TypeError("not a list")
+        return [converter(item) for item in value]
+
+    return convert
+
+
+def _to_hex(value: Json) -> bytes:
+    if not isinstance(value, str) or not value.startswith("0x"):
+        raise TypeError("not a hexadecimal string that starts with 0x")
+    return bytes.fromhex(value[2:])
+
+
+def _to_hash(value: Json) -> bytes:
+    raw = _to_hex(value)
+    if len(raw) != 32:
+        raise ValueError("not 32 bytes")
+    return raw
+
+
+def _to_int(value: Json) -> int:
+    if isinstance(value, str) and value.startswith("0x") and len(value) <= 18:
+        return int(value, 16)
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise TypeError("not a number from 0 to 2^64-1")
+    return value
+
+
+def _to_str(value: Json) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a string")
+    return value
+
+
+def _to_bool(value: Json) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("not true or false")
+    return value
+
+
+_CONVERTERS: dict[Any, Converter] = {Hash: _to_hash, Hex: _to_hex, int: _to_int, str: _to_str, bool: _to_bool}

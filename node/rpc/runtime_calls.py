@@ -1,0 +1,107 @@
+"""The chain's runtime, asked from the RPC process: the same code that the node executes, over the replica's states.
+
+What a client asks can raise only `RpcError`; anything else is a mistake of ours and becomes an internal error.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from node.rpc.jsonrpc import CLIENT_ERROR, INVALID_PARAMS, INVALID_TRANSACTION, Json, RpcError
+from node.rpc.methods.blocks import to_hex
+from runtime.api import Apis, UnknownApi
+from runtime.codec import U32, codec
+from runtime.extrinsic import decode_extrinsic
+from runtime.pallets.system import System
+from runtime.scale import DecodeError
+from runtime.standard_apis import FeeDetails, RuntimeDispatchInfo
+from runtime.state import Memory, Reader
+
+MAX_NONCE_WALK = 4096
+_LENGTH = codec(U32)
+
+
+class RuntimeCalls:
+    """Runtime APIs and metadata of one chain."""
+
+    def __init__(self, apis: Apis) -> None:
+        """`apis` are those of the chain."""
+        self.apis = apis
+        self.runtime = apis.runtime
+        self._account = self.runtime.item(System.account)
+
+    def call(self, reader: Reader, function: str, arguments: bytes) -> bytes:
+        """The encoded answer of a runtime API."""
+        try:
+            return self.apis.call(reader, bytes(32), function, arguments)
+        except UnknownApi:
+            # The wording is what public clients look for when they fall back to older methods.
+            text = f"Client error: Execution failed: Other: Exported method {function} is not found"
+            raise RpcError(CLIENT_ERROR, text) from None
+        except DecodeError as error:
+            raise RpcError(INVALID_PARAMS, f"{function}: the arguments do not decode: {error}") from None
+
+    @cached_property
+    def metadata_v14(self) -> bytes:
+        """What `state_getMetadata` gives."""
+        method = self.apis.methods["Metadata_metadata"]
+        raw: bytes = method.output.decode(self.apis.call(Memory(), bytes(32), "Metadata_metadata", b""))
+        return raw
+
+    @cached_property
+    def version_json(self) -> Json:
+        """What `state_getRuntimeVersion` gives."""
+        version = self.runtime.version
+        return {
+            "specName": version.spec_name,
+            "implName": version.impl_name,
+            "authoringVersion": version.authoring_version,
+            "specVersion": version.spec_version,
+            "implVersion": version.impl_version,
+            "apis": [[to_hex(identifier), number] for identifier, number in version.apis],
+            "transactionVersion": version.transaction_version,
+            "stateVersion": version.system_version,
+            "systemVersion": version.system_version,
+        }
+
+    def nonce(self, reader: Reader, account: bytes) -> int:
+        """The account's nonce in a state."""
+        raw = reader.get(self._account.key(account))
+        nonce: int = 0 if raw is None else self._account.decode(raw).nonce
+        return nonce
+
+    def nonce_after(self, account: bytes, nonce: int, pending: list[bytes]) -> int:
+        """The first nonce from `nonce` on that no pending extrinsic of the account uses."""
+        used = {self._nonce_of(account, raw) for raw in pending}
+        for candidate in range(nonce, nonce + MAX_NONCE_WALK):
+            if candidate not in used:
+                return candidate
+        return nonce + MAX_NONCE_WALK
+
+    def fee_info(self, reader: Reader, extrinsic: bytes) -> RuntimeDispatchInfo:
+        """Weight, class and fee of an extrinsic."""
+        info: RuntimeDispatchInfo = self._payment(reader, "TransactionPaymentApi_query_info", extrinsic)
+        return info
+
+    def fee_details(self, reader: Reader, extrinsic: bytes) -> FeeDetails:
+        """The parts of its fee."""
+        details: FeeDetails = self._payment(reader, "TransactionPaymentApi_query_fee_details", extrinsic)
+        return details
+
+    def _payment(self, reader: Reader, function: str, extrinsic: bytes) -> Any:
+        try:
+            decode_extrinsic(self.runtime, extrinsic)
+        except DecodeError as error:
+            raise RpcError(
+                INVALID_TRANSACTION, "Invalid Transaction", f"the extrinsic does not decode: {error}"
+            ) from None
+        answer = self.call(reader, function, extrinsic + _LENGTH.encode(len(extrinsic)))
+        return self.apis.methods[function].output.decode(answer)
+
+    def _nonce_of(self, account: bytes, raw: bytes) -> int | None:
+        try:
+            who = decode_extrinsic(self.runtime, raw).authorization
+        except DecodeError:
+            return None
+        return who.extra.nonce if who is not None and who.signer == account else None
