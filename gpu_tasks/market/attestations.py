@@ -5,6 +5,8 @@ attestations break a rule of form is invalid; whether the work is right is never
 `admissible` decides for authors, for importers and for the signed fallback.
 """
 
+from itertools import pairwise
+
 from gpu_tasks.market import racing
 from gpu_tasks.market.attestation import (
     ATTESTATION_BYTES_PER_BLOCK_MAX,
@@ -26,7 +28,18 @@ from gpu_tasks.market.units import Racer, Reveal, Unit, UnitId
 from runtime.codec import U32
 from runtime.crypto import verify_ed25519
 from runtime.errors import InvalidBlock
-from runtime.pallet import FREE, DispatchError, Pallet, PostDispatch, Signed, StorageValue, Unsigned, call, ensure, event
+from runtime.pallet import (
+    FREE,
+    DispatchError,
+    Pallet,
+    PostDispatch,
+    Signed,
+    StorageValue,
+    Unsigned,
+    call,
+    ensure,
+    event,
+)
 from runtime.pallets.system import System
 from runtime.pallets.trust_stake import TrustStake
 from runtime.types import AccountId, Hash, Weight
@@ -74,7 +87,7 @@ class Attestations(Pallet, index=11):
         if sum(size(one) for one in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
             raise InvalidBlock("attestations take too many bytes")
         keys = [order_key(one) for one in attestations]
-        if any(low >= high for low, high in zip(keys, keys[1:], strict=False)):
+        if any(low >= high for low, high in pairwise(keys)):
             raise InvalidBlock("attestations are out of order, or one is there twice")
         for one in attestations:
             problem = self.problem(one)
@@ -83,7 +96,7 @@ class Attestations(Pallet, index=11):
             self._reveal(one)
 
     @call(index=1, weight=ATTESTATION_WEIGHT)
-    def reveal(self, origin: Signed, attestation: SignedAttestation) -> PostDispatch:  # noqa: ARG002 - it is signed itself
+    def reveal(self, origin: Signed, attestation: SignedAttestation) -> PostDispatch:
         """Attach one attestation by transaction, where authors leave it out. Free when it succeeds."""
         ensure(not self.problem(attestation), NotAdmissible)
         self._reveal(attestation)
@@ -126,9 +139,7 @@ class Attestations(Pallet, index=11):
         statement = signed.statement
         unit = self.market.unit(statement.unit)
         racer = unit.racers[statement.replica]
-        opened = Reveal(
-            statement.output_root, statement.output_blob, statement.output_tokens, self.system.number.get()
-        )
+        opened = Reveal(statement.output_root, statement.output_blob, statement.output_tokens, self.system.number.get())
         self.attested.set(self.attested.get() + 1)
         self.emit(
             Attested(statement.unit, racer.owner, statement.device, statement.output_root, attestation_hash(signed))

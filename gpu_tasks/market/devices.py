@@ -5,7 +5,6 @@ owner commits, declines or misses; `secured` is the collateral of its units that
 its bond is locked under `DEVICE_BOND` on its owner's account. One physical device registers once.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -124,7 +123,7 @@ class Devices(Pallet, index=9):
         self.emit(DeviceResumed(device))
 
     def genesis(self, config: dict[str, Any]) -> None:
-        """The first providers and devices, of validators that TrustStake seated:
+        """The first providers and devices, of validators that TrustStake seated.
 
         `{"providers": [{"stash", "seal_key", "endpoint"}], "devices": [{"owner", "kind", "uuid_hash", "bond"}]}`.
         """
@@ -160,10 +159,6 @@ class Devices(Pallet, index=9):
             and device.owner in self.providers
             and self.stake.is_candidate(device.owner)
         )
-
-    def readers(self) -> Iterator[tuple[bytes, Provider]]:
-        """All providers that can open sealed inputs now, by stash."""
-        return self.providers.items()
 
     def assign(self, device: bytes, unit: UnitId, collateral: int) -> None:
         """Give a free device its one assignment, secured by a part of its bond."""

@@ -43,13 +43,12 @@ def refund(
     market: "InferenceMarket", unit_id: bytes, unit: Unit, reason: Refund, judges: tuple[bytes, ...] = ()
 ) -> None:
     """Give the price back; what happens to the bond depends on the reason."""
-    match reason:
-        case Refund.CANCELLED:
-            shares = money.cancellation(unit)
-        case Refund.INPUT_DECLINED | Refund.INPUT_BAD:
-            shares = money.bad_input(unit, judges)
-        case Refund.EXPIRED | Refund.INCONCLUSIVE:
-            shares = money.whole_refund(unit)
+    if reason is Refund.CANCELLED:
+        shares = money.cancellation(unit)
+    elif reason in (Refund.INPUT_DECLINED, Refund.INPUT_BAD):
+        shares = money.bad_input(unit, judges)
+    else:
+        shares = money.whole_refund(unit)
     _end(market, unit_id, unit, shares, UnitState.REFUNDED)
     burned = sum(share.amount for share in shares if share.payee is None)
     market.emit(UnitRefunded(unit_id, reason, burned))
@@ -68,9 +67,7 @@ def miss(market: "InferenceMarket", unit_id: bytes, unit: Unit, racer: Racer) ->
     market.emit(RaceMissed(unit_id, racer.owner, taken))
 
 
-def slash_liar(
-    market: "InferenceMarket", unit_id: bytes, unit: Unit, liar: Racer, judges: tuple[bytes, ...]
-) -> None:
+def slash_liar(market: "InferenceMarket", unit_id: bytes, unit: Unit, liar: Racer, judges: tuple[bytes, ...]) -> None:
     """A racer revealed a wrong result: the unit's collateral, 10 % of its bond, and a pause."""
     collateral = market.devices.slash(liar.device, liar.collateral, victim=unit.customer, rewarded=judges)
     bond = market.lock.slash_wrong_result(liar.owner, victim=unit.customer, rewarded=judges)
@@ -78,9 +75,7 @@ def slash_liar(
     market.emit(ProviderSlashed(unit_id, liar.owner, liar.device, collateral, bond))
 
 
-def _end(
-    market: "InferenceMarket", unit_id: bytes, unit: Unit, shares: tuple[Share, ...], state: UnitState
-) -> None:
+def _end(market: "InferenceMarket", unit_id: bytes, unit: Unit, shares: tuple[Share, ...], state: UnitState) -> None:
     height = market.system.number.get()
     market.lock.pay_out(unit.customer, LockReason.UNIT, shares)
     release_racers(market, unit_id, unit)

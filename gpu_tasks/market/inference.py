@@ -20,7 +20,15 @@ from gpu_tasks.market.devices import Devices
 from gpu_tasks.market.draws import Candidate
 from gpu_tasks.market.ending import refund
 from gpu_tasks.market.rounds import Windows
-from gpu_tasks.market.services import OFFERS_PER_SERVICE_MAX, SERVICES_MAX, Offer, Service, ServiceTerms, is_sound
+from gpu_tasks.market.services import (
+    OFFERS_PER_SERVICE_MAX,
+    SERVICES_MAX,
+    Offer,
+    Service,
+    ServiceTerms,
+    is_sound,
+    terms_from_json,
+)
 from gpu_tasks.market.units import (
     RACERS_MAX,
     DeviceId,
@@ -91,7 +99,8 @@ class InferenceMarket(Pallet, index=10):
     next_service: StorageValue[ServiceId] = StorageValue(default=0)
     services: StorageMap[ServiceId, Service | None] = StorageMap(hasher=Hasher.TWOX_64_CONCAT, doc="What is sold.")
     offers: StorageDoubleMap[ServiceId, DeviceId, Offer | None] = StorageDoubleMap(
-        hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT), doc="Which devices work for a service, from which price on."
+        hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
+        doc="Which devices work for a service, from which price on.",
     )
     offer_count: StorageMap[ServiceId, U32] = StorageMap(default=0, hasher=Hasher.TWOX_64_CONCAT)
     posted: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Units that a customer has posted, ever.")
@@ -179,7 +188,7 @@ class InferenceMarket(Pallet, index=10):
         ensure(one.state is UnitState.QUEUED, ev.NotQueued)
         refund(self, unit, one, Refund.CANCELLED)
 
-    # ------------------------------------------------------- duty calls: signed by the provider key, free when they succeed
+    # ------------------------------------------------- duty calls: signed by the provider key, free when they succeed
 
     @call(index=6, weight=DUTY_WEIGHT)
     def commit_result(self, origin: Signed, unit: UnitId, attempt: U32, commitment: Hash) -> PostDispatch:
@@ -202,9 +211,7 @@ class InferenceMarket(Pallet, index=10):
         return FREE
 
     @call(index=9, weight=DUTY_WEIGHT)
-    def reveal_verdict(
-        self, origin: Signed, unit: UnitId, committee: U8, verdict: Verdict, salt: Hash
-    ) -> PostDispatch:
+    def reveal_verdict(self, origin: Signed, unit: UnitId, committee: U8, verdict: Verdict, salt: Hash) -> PostDispatch:
         """Open a verdict."""
         account = self.devices.operator(origin.account)
         judging.reveal_verdict(self, unit, self.unit(unit), account, committee, verdict, salt)
@@ -228,14 +235,12 @@ class InferenceMarket(Pallet, index=10):
                 del self.units[unit]
 
     def genesis(self, config: dict[str, Any]) -> None:
-        """The first services and offers:
+        """The first services and offers.
 
         `{"services": [{"owner", "name", "workload", "model", ...}], "offers": [{"service", "device", "ask"}]}`.
         """
         for one in config.get("services", []):
-            numbers = (int(one[name]) for name in ("price_min", "price_max", "ramp", "lease", "tokens_max"))
-            hashes = (account_from_text(one[name]) for name in ("workload", "model"))
-            self._add_service(account_from_text(one["owner"]), ServiceTerms(str(one["name"]).encode(), *hashes, *numbers))
+            self._add_service(account_from_text(one["owner"]), terms_from_json(one))
         for one in config.get("offers", []):
             service, device = int(one["service"]), account_from_text(one["device"])
             if self.devices.devices[device] is None or self.services[service] is None:
@@ -321,6 +326,4 @@ class InferenceMarket(Pallet, index=10):
         self.posted[customer] = number + 1
         self.open_units.set(self.open_units.get() + 1)
         queueing.enqueue(self, unit_id, unit)
-        self.emit(
-            ev.UnitPosted(unit_id, service, customer, terms.input_root, terms.price_max, terms.racers)
-        )
+        self.emit(ev.UnitPosted(unit_id, service, customer, terms.input_root, terms.price_max, terms.racers))

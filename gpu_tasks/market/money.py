@@ -47,9 +47,7 @@ def duty_calls(racers: int) -> int:
 
 def collateral(price: int, price_max: int) -> int:
     """The provider's side of the trust lock: 25 % of the price, at least 10 % of the maximum."""
-    return max(
-        -(-price * COLLATERAL_PPM // PPM), -(-price_max * COLLATERAL_OF_MAXIMUM_PPM // PPM)
-    )
+    return max(-(-price * COLLATERAL_PPM // PPM), -(-price_max * COLLATERAL_OF_MAXIMUM_PPM // PPM))
 
 
 def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:
@@ -59,9 +57,7 @@ def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:
     return floor + (price_max - floor) * min(age, ramp) // ramp
 
 
-def settlement(
-    unit: Unit, *, winner: bytes, witnesses: tuple[bytes, ...], treasury: bytes
-) -> tuple[Share, ...]:
+def settlement(unit: Unit, *, winner: bytes, witnesses: tuple[bytes, ...], treasury: bytes) -> tuple[Share, ...]:
     """A result was right: winner, witness (or the committee in its place), fees, change, bond."""
     paid = [*_earned(unit.price, (winner,), treasury)]
     if witnesses and len(unit.racers) > 1:

@@ -84,9 +84,7 @@ def _draw(market: "InferenceMarket", unit_id: bytes, unit: Unit, wanted: Wanted)
     return draw_racers(market.candidates(unit.service), wanted, unit.terms.racers, seed=seed, label=label)
 
 
-def _start_race(
-    market: "InferenceMarket", unit_id: bytes, unit: Unit, wanted: Wanted, drawn: list[Candidate]
-) -> None:
+def _start_race(market: "InferenceMarket", unit_id: bytes, unit: Unit, wanted: Wanted, drawn: list[Candidate]) -> None:
     height = market.system.number.get()
     for candidate in drawn:
         market.devices.assign(candidate.device, unit_id, wanted.collateral)

@@ -1,8 +1,9 @@
 """Services: what may be bought as units, and at which prices slots offer it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from runtime.codec import U32, Bounded, struct
+from runtime.ss58 import account_from_text
 from runtime.types import AccountId, Balance, BlockNumber, Hash
 
 SERVICE_NAME_BYTES_MAX = 32
@@ -62,4 +63,18 @@ def is_sound(terms: ServiceTerms) -> bool:
         and terms.ramp <= RAMP_BLOCKS_MAX
         and 0 < terms.lease <= LEASE_BLOCKS_MAX
         and terms.tokens_max > 0
+    )
+
+
+def terms_from_json(given: dict[str, Any]) -> ServiceTerms:
+    """The terms of a service in a chain specification: names as in `ServiceTerms`, hashes as 0x and hex digits."""
+    return ServiceTerms(
+        name=str(given["name"]).encode(),
+        workload=account_from_text(given["workload"]),
+        model=account_from_text(given["model"]),
+        price_min=int(given["price_min"]),
+        price_max=int(given["price_max"]),
+        ramp=int(given["ramp"]),
+        lease=int(given["lease"]),
+        tokens_max=int(given["tokens_max"]),
     )

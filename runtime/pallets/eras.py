@@ -63,13 +63,9 @@ def enter(pallet: "TrustStake") -> None:
 def pay_out(pallet: "TrustStake", validator: bytes, era: int) -> tuple[Share, ...]:
     """Pay everyone behind a validator for an ended era; the shares paid, none if there is nothing to pay."""
     reward = pallet.eras_reward[era]
-    exposed = pallet.eras_exposure[era, validator]
+    amount, exposed = pallet.era_reward(era, validator)
     if reward is None or exposed is None or pallet.claimed[era, validator]:
         return ()
-    points = pallet.eras_points[era]
-    total = sum(one.points for one in points)
-    mine = sum(one.points for one in points if one.stash == validator)
-    amount = reward.total * mine // total if total else 0
     shares = reward_shares(amount, validator, exposed)
     pallet.claimed[era, validator] = True
     pallet.eras_reward[era] = EraReward(reward.total, reward.unclaimed - amount)
@@ -138,7 +134,7 @@ def _forget(pallet: "TrustStake", era: int) -> None:
 
 def _elect(pallet: "TrustStake", era: int) -> None:
     """Elect among the candidates, and freeze the stake behind each of the elected."""
-    standing = [(stash, pallet.backing[stash]) for stash in pallet.candidates.keys() if pallet.is_candidate(stash)]
+    standing = [(stash, pallet.backing[stash]) for stash, _ in pallet.candidates.items() if pallet.is_candidate(stash)]
     elected = elect(standing, pallet.validator_seats)
     for stash, _ in elected:
         candidate = pallet.candidates[stash]

@@ -19,10 +19,26 @@ from runtime.pallets import eras
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.exposures import DELEGATORS_PER_VALIDATOR_MAX, Backing, Exposure, slash_parts
+from runtime.pallets.session import Session
+from runtime.pallets.stakers import (
+    CANDIDATES_MAX,
+    COMMISSION_MAX_PPM,
+    UNLOCKING_MAX,
+    Candidate,
+    EraIndex,
+    EraPoints,
+    EraReward,
+    PublicKey,
+    Seat,
+    Seats,
+    Standings,
+    Unlocking,
+    Unlockings,
+)
 from runtime.pallets.staking_events import (
     AlreadyBonded,
-    BondTooSmall,
     Bonded,
+    BondTooSmall,
     CandidateSet,
     Chilled,
     CommissionTooHigh,
@@ -46,22 +62,6 @@ from runtime.pallets.staking_events import (
     Unbonded,
     UnsafeKey,
     Withdrawn,
-)
-from runtime.pallets.session import Session
-from runtime.pallets.stakers import (
-    CANDIDATES_MAX,
-    COMMISSION_MAX_PPM,
-    UNLOCKING_MAX,
-    Candidate,
-    EraIndex,
-    EraPoints,
-    EraReward,
-    PublicKey,
-    Seat,
-    Seats,
-    Standings,
-    Unlocking,
-    Unlockings,
 )
 from runtime.pallets.system import System
 from runtime.types import GRAINS_PER_OGPU, AccountId, CompactBalance
@@ -202,7 +202,7 @@ class TrustStake(Pallet, index=7):
         self._unlock_later(delegator, validator, value)
 
     @call(index=8)
-    def payout_stakers(self, origin: Signed, validator: AccountId, era: EraIndex) -> None:  # noqa: ARG002 - anybody may
+    def payout_stakers(self, origin: Signed, validator: AccountId, era: EraIndex) -> None:
         """Pay a validator and its delegators for an ended era; anybody may ask for it, once."""
         paid = eras.pay_out(self, validator, era)
         ensure(bool(paid), NothingToClaim)
@@ -223,7 +223,7 @@ class TrustStake(Pallet, index=7):
 
     # ------------------------------------------------------------------------------- what other pallets and nodes ask
 
-    def validators(self, epoch: int) -> tuple[Seat, ...]:  # noqa: ARG002 - one set holds office in this release
+    def validators(self, epoch: int) -> tuple[Seat, ...]:
         """Who may propose and vote in an epoch, by ascending stash."""
         return self.seats.get()
 
@@ -249,6 +249,14 @@ class TrustStake(Pallet, index=7):
         stash = self.key_owner[provider_key]
         candidate = self.candidates[stash] if stash else None
         return stash if candidate and candidate.provider_key == provider_key else None
+
+    def era_reward(self, era: int, validator: bytes) -> tuple[int, Exposure | None]:
+        """What a validator and its delegators earned in an ended era, and the stake that shares it."""
+        reward, points = self.eras_reward[era], self.eras_points[era]
+        total = sum(one.points for one in points)
+        mine = sum(one.points for one in points if one.stash == validator)
+        amount = reward.total * mine // total if reward and total else 0
+        return amount, self.eras_exposure[era, validator]
 
     def offence_exposure(self, stash: bytes, era: int) -> tuple[Exposure, int]:
         """The stake behind an offender in an era and all stake elected; its own bond if it was not elected."""
@@ -294,7 +302,11 @@ class TrustStake(Pallet, index=7):
             self.stakes[validator, staker] = after
         else:
             del self.stakes[validator, staker]
-        self.backing[validator] += delta
+        backing = self.backing[validator] + delta
+        if backing:
+            self.backing[validator] = backing
+        else:
+            del self.backing[validator]
         if staker != validator:
             self.delegator_count[validator] += (after > 0) - (before > 0)
 

@@ -95,6 +95,7 @@ class Agent:
 
 def tolerant(step: Step) -> Step:
     """The step, or nothing where another one of the same block made it void."""
+
     def attempt(bound: Bound) -> None:
         try:
             with bound.overlay.transaction():

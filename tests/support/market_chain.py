@@ -16,7 +16,6 @@ from gpu_tasks.market.device_records import device_id
 from gpu_tasks.market.devices import Devices
 from gpu_tasks.market.inference import InferenceMarket
 from gpu_tasks.market.units import Unit, UnitTerms, is_open, racer_of, unit_id_of
-from runtime.block import GENESIS_PARENT
 from runtime.crypto import Scheme, keypair_from_seed, sign
 from runtime.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.errors import DispatchError
@@ -198,7 +197,10 @@ class MarketChain:
     def _digest(self, bound: Bound, author: Keys) -> Any:
         epoch = (self.height - 1) // 60
         output = blake2_256(self.chance.randbytes(32))
-        items: list[Any] = [author_item(author.stash), pre_digest_item(PreDigest(self.height, epoch, output, bytes(80)))]
+        items: list[Any] = [
+            author_item(author.stash),
+            pre_digest_item(PreDigest(self.height, epoch, output, bytes(80))),
+        ]
         final = self.height - self.final_lag
         if final > bound[Beacon].final_height():
             items.append(consensus_item(FinalRef(final, _hash_of(final), b"")))
@@ -260,7 +262,9 @@ def attach(*attestations: SignedAttestation) -> Callable[[Bound], None]:
     """A step: the inherent."""
 
     def step(bound: Bound) -> None:
-        ordered = sorted(attestations, key=lambda one: (one.statement.unit, one.statement.attempt, one.statement.replica))
+        ordered = sorted(
+            attestations, key=lambda one: (one.statement.unit, one.statement.attempt, one.statement.replica)
+        )
         bound.dispatch(Attestations.attach(attestations=tuple(ordered)), Unsigned())
 
     return step
@@ -273,16 +277,12 @@ def salt_of(keys: Keys, unit_id: bytes) -> bytes:
 
 def commit(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes) -> Callable[[Bound], None]:
     """A step: a racer commits."""
-    commitment = result_commitment(
-        GENESIS_HASH, unit_id, unit.attempt, keys.stash, output_root, salt_of(keys, unit_id)
-    )
+    commitment = result_commitment(GENESIS_HASH, unit_id, unit.attempt, keys.stash, output_root, salt_of(keys, unit_id))
     call = InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
     return signed(keys.provider, call)
 
 
-def attestation(
-    keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, /, **changed: Any
-) -> SignedAttestation:
+def attestation(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, /, **changed: Any) -> SignedAttestation:
     """A racer's attestation, with some fields changed before it is signed."""
     racer = racer_of(unit, keys.stash)
     assert racer is not None
@@ -313,26 +313,20 @@ def attestation(
     return SignedAttestation(statement, keys.sign("provider", signing_payload(GENESIS_HASH, statement)))
 
 
-def judge_commit(
-    keys: Keys, unit_id: bytes, number: int, verdict: Recomputed | InputBad
-) -> Callable[[Bound], None]:
+def judge_commit(keys: Keys, unit_id: bytes, number: int, verdict: Recomputed | InputBad) -> Callable[[Bound], None]:
     """A step: a judge commits."""
     commitment = verdict_commitment(GENESIS_HASH, unit_id, number, keys.stash, verdict, salt_of(keys, unit_id))
     call = InferenceMarket.commit_verdict(unit=unit_id, committee=number, commitment=commitment)
     return signed(keys.provider, call)
 
 
-def judge_reveal(
-    keys: Keys, unit_id: bytes, number: int, verdict: Recomputed | InputBad
-) -> Callable[[Bound], None]:
+def judge_reveal(keys: Keys, unit_id: bytes, number: int, verdict: Recomputed | InputBad) -> Callable[[Bound], None]:
     """A step: a judge reveals."""
-    call = InferenceMarket.reveal_verdict(
-        unit=unit_id, committee=number, verdict=verdict, salt=salt_of(keys, unit_id)
-    )
+    call = InferenceMarket.reveal_verdict(unit=unit_id, committee=number, verdict=verdict, salt=salt_of(keys, unit_id))
     return signed(keys.provider, call)
 
 
-# ------------------------------------------------------------------------------------------------------------- the books
+# ----------------------------------------------------------------------------------------------------------- the books
 
 
 def check_books(bound: Bound, issued: int) -> None:

@@ -11,7 +11,7 @@ from gpu_tasks.market.commitments import InputBad, Recomputed
 from gpu_tasks.market.committees import Committee, Member
 
 A, B, BAD = Recomputed(b"a" * 32), Recomputed(b"b" * 32), InputBad()
-LETTERS = {"a": A, "b": B, "i": BAD, "-": None}
+LETTERS: dict[str, Recomputed | InputBad | None] = {"a": A, "b": B, "i": BAD, "-": None}
 
 
 def committee(verdicts: str, number: int = 0, *, size: int = 3, leading: str = "-") -> Committee:

@@ -24,11 +24,16 @@ def slot(number: int, owner: int, bond: int = 100) -> Candidate:
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"ask": 101}, {"free_bond": 24}, {"key_since": 51}, {"changed_at": 61}],
+    "bad",
+    [
+        replace(slot(2, 2), ask=101),
+        replace(slot(2, 2), free_bond=24),
+        replace(slot(2, 2), key_since=51),
+        replace(slot(2, 2), changed_at=61),
+    ],
 )
-def test_who_may_not_race(changes: dict[str, int]) -> None:
-    good, bad = slot(1, 1), replace(slot(2, 2), **changes)
+def test_who_may_not_race(bad: Candidate) -> None:
+    good = slot(1, 1)
     assert draw_racers([good, bad], WANTED, 1, seed=b"s", label=b"u") == [good]
     assert draw_racers([good, bad], WANTED, 2, seed=b"s", label=b"u") == []
 

@@ -1,6 +1,14 @@
 """Disputes: committees, liars, judges, and every row of the money table on a chain of the real pallets."""
 
 import pytest
+
+from gpu_tasks.market import market_events as ev
+from gpu_tasks.market.attestations import Attestations
+from gpu_tasks.market.commitments import InputBad, Recomputed
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.money import collateral
+from gpu_tasks.market.units import Refund, Unit, UnitState
 from market_chain import (
     BOND,
     CUSTOMER,
@@ -19,14 +27,6 @@ from market_chain import (
     signed,
     terms,
 )
-
-from gpu_tasks.market import market_events as ev
-from gpu_tasks.market.attestations import Attestations
-from gpu_tasks.market.commitments import InputBad, Recomputed
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.money import collateral
-from gpu_tasks.market.units import Refund, Unit, UnitState
 from runtime.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.trust_stake import TrustStake
@@ -51,9 +51,7 @@ def raced(chain: MarketChain, roots: dict[int, bytes | None], racers: int = 2) -
     return unit_id, unit, keys
 
 
-def judged(
-    chain: MarketChain, unit_id: bytes, verdicts: list[Recomputed | InputBad | None]
-) -> list[Keys]:
+def judged(chain: MarketChain, unit_id: bytes, verdicts: list[Recomputed | InputBad | None]) -> list[Keys]:
     """The committee that is drawn next gives these verdicts, in the order of its seats; None: stays silent."""
     committee = None
     while committee is None or committee.round is None:
@@ -201,7 +199,7 @@ def test_a_verdict_copied_from_another_judge_opens_nothing() -> None:
     chain.block(from_one, refused(two.provider, copied, ev.WrongOpening))
 
 
-BAD_FORMS = {
+BAD_FORMS: dict[str, dict[str, object]] = {
     "another racer's key": {"provider_key": b"k" * 32},
     "another device": {"device": b"d" * 32},
     "another attempt": {"attempt": 2},

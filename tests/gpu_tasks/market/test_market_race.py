@@ -4,6 +4,12 @@ import random
 from dataclasses import replace
 
 import pytest
+
+from gpu_tasks.market import market_events as ev
+from gpu_tasks.market.attestations import Attestations, NotAdmissible
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.units import Refund, Unit, UnitState
 from market_chain import (
     CUSTOMER,
     DEVICE_BOND,
@@ -18,12 +24,6 @@ from market_chain import (
     signed,
     terms,
 )
-
-from gpu_tasks.market import market_events as ev
-from gpu_tasks.market.attestations import Attestations, NotAdmissible
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import Refund, Unit, UnitState
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import TREASURY
 

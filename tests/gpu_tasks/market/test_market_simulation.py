@@ -4,12 +4,12 @@ import random
 from collections import Counter
 
 import pytest
-from market_agents import Agent, Habit, right_root, tolerant
-from market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms
 
 from gpu_tasks.market import market_events as ev
 from gpu_tasks.market.inference import InferenceMarket
 from gpu_tasks.market.units import UnitState, is_open
+from market_agents import Agent, Habit, right_root, tolerant
+from market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms
 
 HABITS = (Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.SLOW, Habit.LIAR, Habit.DECLINER)
 BLOCKS = 150

@@ -104,9 +104,7 @@ def test_every_outcome_pays_out_exactly_what_is_locked(
 
 @given(st.integers(0, 21 * 10**14), st.lists(st.binary(min_size=32, max_size=32), max_size=7), st.booleans())
 def test_a_slash_is_split_exactly(amount: int, rewarded: list[bytes], has_victim: bool) -> None:
-    shares = slash_shares(
-        amount, treasury=TREASURY, victim=CUSTOMER if has_victim else None, rewarded=tuple(rewarded)
-    )
+    shares = slash_shares(amount, treasury=TREASURY, victim=CUSTOMER if has_victim else None, rewarded=tuple(rewarded))
     assert sum(share.amount for share in shares) == amount
     assert by_payee(shares).get(None, 0) >= amount // 2
     assert by_payee(shares).get(CUSTOMER, 0) == (amount * 4 // 10 if has_victim else 0)

@@ -38,4 +38,6 @@ def test_a_slash_takes_no_more_than_there_is(own: int, others: dict[bytes, int],
     exposed = exposure(own, list(others.items()))
     parts = slash_parts(VALIDATOR, exposed, ppm)
     assert sum(one.value for one in parts) <= exposed.total * ppm // 10**6
-    assert all(one.value <= stake for one, stake in zip(parts, [own, *(one.value for one in exposed.others)], strict=True))
+    assert all(
+        one.value <= stake for one, stake in zip(parts, [own, *(one.value for one in exposed.others)], strict=True)
+    )

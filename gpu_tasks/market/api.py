@@ -1,0 +1,174 @@
+"""`GpuTasksApi`: what providers, customers and explorers ask about devices, services, units and duties."""
+
+from typing import Annotated
+
+from gpu_tasks.market import money, rounds
+from gpu_tasks.market.agenda import UNITS_OPEN_MAX
+from gpu_tasks.market.committees import Committee
+from gpu_tasks.market.device_records import Device, Provider
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.rounds import Round, Windows
+from gpu_tasks.market.services import SERVICES_MAX, Offer, Service
+from gpu_tasks.market.units import DeviceId, Duty, ServiceId, Unit, UnitId, UnitState
+from runtime.api import RuntimeApi, query
+from runtime.codec import U8, Bounded, struct
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.stakers import PublicKey
+from runtime.pallets.system import System
+from runtime.pallets.trust_stake import TrustStake
+from runtime.types import AccountId, Balance, BlockNumber
+
+READERS_MAX = 128
+DEVICES_MAX = 4_096
+
+
+@struct
+class UnitStatus:
+    """A unit, and what its clocks say now. Heights are 0 where a clock does not run."""
+
+    unit: Unit
+    committee: Committee | None
+    commits_until: BlockNumber
+    reveals_from: BlockNumber
+    reveals_until: BlockNumber
+
+
+@struct
+class DutyStatus:
+    """Something that a provider has to do, with the unit that it is about."""
+
+    id: UnitId
+    duty: Duty
+    status: UnitStatus
+
+
+@struct
+class DeviceStatus:
+    """A device and what it works for."""
+
+    id: DeviceId
+    device: Device
+    offers: Annotated[tuple[tuple[ServiceId, Offer], ...], Bounded(SERVICES_MAX)]
+
+
+@struct
+class Reader:
+    """Somebody who may race or judge, and the key to seal the input's content key to."""
+
+    stash: AccountId
+    seal_key: PublicKey
+    key_since: BlockNumber
+
+
+@struct
+class Quote:
+    """What a unit would cost: what is locked now, and what can be spent of it at most."""
+
+    locked: Balance
+    prepaid: Balance
+    price_now: Balance
+    cost_max: Balance
+
+
+class GpuTasksApi(RuntimeApi, version=1):
+    """Devices, services, units and duties."""
+
+    @query
+    def unit(self, unit: UnitId) -> UnitStatus | None:
+        """A unit, open or ended not long ago."""
+        one = self.bound[InferenceMarket].units[unit]
+        return None if one is None else self._status(unit, one)
+
+    @query
+    def duties(self, stash: AccountId) -> Annotated[tuple[DutyStatus, ...], Bounded(UNITS_OPEN_MAX)]:
+        """What a provider has to do: races it was drawn for, committees it sits on; by ascending unit."""
+        market = self.bound[InferenceMarket]
+        found = []
+        for unit_id, duty in sorted(market.duties.under(stash)):
+            unit = market.units[unit_id]
+            if unit is not None and duty is not None:
+                found.append(DutyStatus(unit_id, duty, self._status(unit_id, unit)))
+        return tuple(found[:UNITS_OPEN_MAX])
+
+    @query
+    def services(self) -> Annotated[tuple[tuple[ServiceId, Service], ...], Bounded(SERVICES_MAX)]:
+        """Every service, by number."""
+        return tuple((number, one) for number, one in sorted(self.bound[InferenceMarket].services.items()) if one)
+
+    @query
+    def devices(self) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_MAX)]:
+        """The device table, by ascending owner and device."""
+        market = self.bound[InferenceMarket]
+        offers: dict[bytes, list[tuple[int, Offer]]] = {}
+        for (service, device), offer in market.offers.items():
+            if offer is not None:
+                offers.setdefault(device, []).append((service, offer))
+        table = [(one.owner, device, one) for device, one in self.bound[Devices].devices.items() if one]
+        return tuple(
+            DeviceStatus(device, one, tuple(sorted(offers.get(device, []), key=lambda pair: pair[0])))
+            for _, device, one in sorted(table, key=lambda row: row[:2])[:DEVICES_MAX]
+        )
+
+    @query
+    def provider(self, stash: AccountId) -> Provider | None:
+        """How to reach a provider."""
+        return self.bound[Devices].providers[stash]
+
+    @query
+    def provider_stash(self, provider_key: AccountId) -> AccountId | None:
+        """The stash that a provider key works for."""
+        return self.bound[TrustStake].stash_of(provider_key)
+
+    @query
+    def readers(self, service: ServiceId) -> Annotated[tuple[Reader, ...], Bounded(READERS_MAX)]:
+        """Whom to seal an input to: those in office, who may judge, then who offers the service; at most 128."""
+        market, devices, stake = self.bound[InferenceMarket], self.bound[Devices], self.bound[TrustStake]
+        judges = [seat.stash for seat in stake.validators(self.bound[Beacon].epoch())]
+        offering = (devices.devices[device] for device, _ in market.offers.under(service))
+        racers = sorted(one.owner for one in offering if one is not None)
+        found = []
+        for stash in dict.fromkeys((*judges, *racers)):
+            provider = devices.providers[stash]
+            if provider is not None and stake.is_candidate(stash):
+                found.append(Reader(stash, provider.seal_key, provider.key_since))
+        return tuple(found[:READERS_MAX])
+
+    @query
+    def quote(self, service: ServiceId, price_max: Balance, racers: U8) -> Quote | None:
+        """What one unit at these terms locks and costs."""
+        market = self.bound[InferenceMarket]
+        one = market.services[service]
+        if one is None:
+            return None
+        prepaid = market.duty_fee * money.duty_calls(racers)
+        escrow = money.escrow(price_max, racers)
+        return Quote(
+            locked=escrow + money.customer_bond(price_max),
+            prepaid=prepaid,
+            price_now=money.ramped_price(one.terms.price_min, price_max, 0, one.terms.ramp),
+            cost_max=escrow + prepaid,
+        )
+
+    def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:
+        market = self.bound[InferenceMarket]
+        committee = market.committees[unit_id]
+        current: Round | None = unit.round if unit.state is UnitState.RACING else None
+        windows = market.race_windows(unit)
+        if committee is not None:
+            current, windows = committee.round, market.judging_windows
+        if current is None:
+            return UnitStatus(unit, committee, 0, 0, 0)
+        return self._clocks(unit, committee, current, windows)
+
+    def _clocks(self, unit: Unit, committee: Committee | None, current: Round, windows: Windows) -> UnitStatus:
+        """As the next block will see them, if it refers to no newer final block."""
+        height, final = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
+        now = rounds.advanced(current, windows, height, final)
+        return UnitStatus(
+            unit,
+            committee,
+            commits_until=rounds.commit_deadline(now, windows) or 0,
+            reveals_from=now.reveals_from,
+            reveals_until=rounds.reveal_deadline(now, windows) or 0,
+        )
