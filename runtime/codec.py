@@ -37,14 +37,20 @@ from runtime.scale import DecodeError, EncodeError, Wire
 from runtime.type_info import TypeInfo, rust_path, sentences
 
 __all__ = [
+    "U8",
+    "U16",
+    "U32",
+    "U64",
+    "U128",
+    "U256",
     "Annotated",
     "Bounded",
     "Codec",
     "Codecs",
     "Compact",
-    "CompactU128",
     "CompactU32",
     "CompactU64",
+    "CompactU128",
     "DecodeError",
     "EncodeError",
     "Fixed",
@@ -52,12 +58,6 @@ __all__ = [
     "Sorted",
     "Tagged",
     "TypeName",
-    "U128",
-    "U16",
-    "U256",
-    "U32",
-    "U64",
-    "U8",
     "UInt",
     "codec",
     "named",
@@ -168,20 +168,30 @@ class Codec(Generic[T]):
 @overload
 def struct(cls: type[T], /) -> type[T]: ...
 @overload
-def struct(*, path: str = "", unnamed: bool = False) -> Callable[[type[T]], type[T]]: ...
+def struct(
+    *, path: str = "", params: Mapping[str, Any] | None = None, unnamed: bool = False
+) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True)
-def struct(cls: type[T] | None = None, /, *, path: str = "", unnamed: bool = False) -> Any:
+def struct(
+    cls: type[T] | None = None,
+    /,
+    *,
+    path: str = "",
+    params: Mapping[str, Any] | None = None,
+    unnamed: bool = False,
+) -> Any:
     """Make a class a frozen dataclass with an encoding: its fields in order.
 
-    `path` is the Rust path that metadata shows (else module and name), `unnamed` hides the
-    names of the fields from metadata, as in a Rust tuple struct.
+    `path` is the Rust path that metadata shows (else module and name), `params` its generic parameters (two types of one
+    path must differ in them), `unnamed` hides the names of the fields from metadata, as in a Rust tuple struct.
     """
 
     def wrap(plain: type[T]) -> type[T]:
-        made = dataclass(frozen=True, slots=True)(plain)
-        rust = path or f"{plain.__module__}.{plain.__name__}".replace(".", "::")
-        made.__rust_path__, made.__unnamed__ = rust, unnamed  # type: ignore[attr-defined]
-        return made
+        made: Any = dataclass(frozen=True, slots=True)(plain)
+        made.__rust_path__ = path or f"{plain.__module__}.{plain.__name__}".replace(".", "::")
+        made.__rust_params__ = tuple((params or {}).items())
+        made.__unnamed__ = unnamed
+        return made  # type: ignore[no-any-return]
 
     return wrap if cls is None else wrap(cls)
 
@@ -331,7 +341,8 @@ class Codecs:
     def _struct(self, cls: type[Any], prefix: bytes = b"") -> Codec[Any]:
         parts, members = self._members(cls)
         path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
-        shape = TypeInfo(info.Composite(members), path, (), sentences(cls.__doc__))
+        params = tuple((name, self.of(of).info) for name, of in getattr(cls, "__rust_params__", ()))
+        shape = TypeInfo(info.Composite(members), path, params, sentences(cls.__doc__))
         return Codec(*scale.product(parts, cls, prefix), shape, cls.__name__)
 
     def _members(self, cls: type[Any]) -> tuple[list[tuple[str, Wire]], tuple[info.Field, ...]]:

@@ -57,7 +57,7 @@ class WeightsPerClass:
     reserved: Weight | None
 
 
-@struct(path="frame_support::dispatch::PerDispatchClass")
+@struct(path="frame_support::dispatch::PerDispatchClass", params={"T": WeightsPerClass})
 class WeightsOfClasses:
     """Limits of every class of calls."""
 
@@ -75,7 +75,7 @@ class BlockWeights:
     per_class: WeightsOfClasses
 
 
-@struct(path="frame_support::dispatch::PerDispatchClass")
+@struct(path="frame_support::dispatch::PerDispatchClass", params={"T": U32})
 class LengthsOfClasses:
     """Bytes that a block may hold when one of each class is added."""
 

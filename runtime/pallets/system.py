@@ -16,7 +16,6 @@ from runtime.types import (
     AccountId,
     Balance,
     BlockNumber,
-    DispatchClass,
     DispatchInfo,
     Hash,
     Nonce,
@@ -38,7 +37,7 @@ NO_HASH = bytes(32)
 Remark = Annotated[bytes, Bounded(REMARK_BYTES_MAX)]
 
 
-@struct(path="pallet_balances::types::AccountData")
+@struct(path="pallet_balances::types::AccountData", params={"Balance": Balance})
 class AccountData:
     """What Balances keeps of an account: `free` and `reserved` are what it owns; `frozen` may not be spent."""
 
@@ -48,7 +47,7 @@ class AccountData:
     flags: Annotated[int, UInt(16), Named("pallet_balances::types::ExtraFlags")] = NEW_ACCOUNT_FLAGS
 
 
-@struct(path="frame_system::AccountInfo")
+@struct(path="frame_system::AccountInfo", params={"Nonce": U32, "AccountData": AccountData})
 class AccountInfo:
     """An account: its next nonce, the counts that clients expect, and its balance."""
 
@@ -59,7 +58,7 @@ class AccountInfo:
     data: AccountData = AccountData()
 
 
-@struct(path="frame_system::EventRecord")
+@struct(path="frame_system::EventRecord", params={"E": RuntimeEvent, "T": Hash})
 class EventRecord:
     """An event, and when in the block it happened."""
 
@@ -79,7 +78,7 @@ class LastRuntimeUpgradeInfo:
     spec_name: Annotated[str, Bounded(64)]
 
 
-@struct(path="frame_support::dispatch::PerDispatchClass")
+@struct(path="frame_support::dispatch::PerDispatchClass", params={"T": Weight})
 class ConsumedWeight:
     """What the block's extrinsics weigh so far, by class."""
 
