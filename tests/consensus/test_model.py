@@ -1,0 +1,151 @@
+"""Every run of a small gadget: four validators, one of them Byzantine, two conflicting blocks, two rounds.
+
+The network is the adversary's: an honest node may cast, at any time and in any round, every ballot
+that the production rules (`signstate`, `rounds`, `voting`) allow, and the Byzantine one stands behind
+all of them at once. More than any real run can do; and no two blocks become final. Planted bugs do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from consensus_parts import GENESIS_BLOCK, block, members
+
+from consensus import rounds, signstate, voting
+from consensus.blocktree import BlockTree
+from consensus.certificates import VERSION_ED25519, Certificate
+from consensus.rounds import Rounds
+from consensus.validators import ValidatorSet
+from consensus.votes import Ballot, Kind, Proposal, skip_ballot
+
+ROUNDS = (1, 2)
+HONEST = 3
+LEFT, RIGHT = block(GENESIS_BLOCK, 1), block(GENESIS_BLOCK, 2)
+Votes = frozenset[Ballot]  # of one honest node
+State = tuple[Votes, ...]  # of all, in one order, because they are interchangeable
+
+
+def all_ballots() -> list[Ballot]:
+    found = [skip_ballot(0, round_) for round_ in ROUNDS]
+    for kind in (Kind.NOTARISE, Kind.FINALISE):
+        found += [Ballot(kind, 0, round_, 1, one.id) for round_ in ROUNDS for one in (LEFT, RIGHT)]
+    return found
+
+
+class Model:
+    """States reached from the first, breadth first."""
+
+    def __init__(self) -> None:
+        self.members = members(4)
+        self.tree = BlockTree(GENESIS_BLOCK)
+        self.tree.add(LEFT)
+        self.tree.add(RIGHT)
+        self.ballots = all_ballots()
+        self.may_cast = cache(self._may_cast)
+        self.may_notarise = cache(self._may_notarise)
+
+    def certified(self, state: State) -> frozenset[Ballot]:
+        """Ballots that enough honest nodes cast, the Byzantine one helping."""
+        return frozenset(
+            one for one in self.ballots if self.members.is_quorum(1 + sum(one in votes for votes in state))
+        )
+
+    def _may_cast(self, votes: Votes, ballot: Ballot) -> bool:
+        ordered = sorted(votes, key=lambda one: (one.round, one.kind, one.block))
+        state = replace(signstate.EMPTY, ballots=tuple(ordered))
+        try:
+            return signstate.after(state, ballot) is not state
+        except signstate.SigningRefusedError:
+            return False
+
+    def _may_notarise(self, certified: frozenset[Ballot], ballot: Ballot) -> bool:
+        held = Rounds(0, (0, GENESIS_BLOCK.id))
+        for one in sorted(certified, key=lambda one: (one.round, one.kind, one.block)):
+            held.add(Certificate(VERSION_ED25519, one, b"", ()))
+        parents = range(ballot.round)
+        return any(
+            voting.is_linked(self.tree, held, Proposal(0, ballot.round, parent, 1, ballot.block)) for parent in parents
+        )
+
+    def following(self, state: State) -> Iterator[State]:
+        certified = self.certified(state)
+        for place, votes in enumerate(state):
+            if place and state[place - 1] == votes:
+                continue
+            for ballot in self.ballots:
+                if ballot in votes or not self.may_cast(votes, ballot):
+                    continue
+                notarised = Ballot(Kind.NOTARISE, 0, ballot.round, ballot.height, ballot.block)
+                if ballot.kind == Kind.FINALISE and notarised not in certified:
+                    continue
+                if ballot.kind == Kind.NOTARISE and not self.may_notarise(
+                    frozenset(one for one in certified if one.kind != Kind.FINALISE), ballot
+                ):
+                    continue
+                after = [*state[:place], votes | {ballot}, *state[place + 1 :]]
+                yield tuple(sorted(after, key=lambda one: sorted((b.round, b.kind, b.block) for b in one)))
+
+    def search(self) -> tuple[int, State | None]:
+        """How many states there are, and one with two final blocks if there is any."""
+        start: State = (frozenset(),) * HONEST
+        seen, queue = {start}, [start]
+        for state in queue:
+            final = {one.block for one in self.certified(state) if one.kind == Kind.FINALISE}
+            if len(final) > 1:
+                return len(seen), state
+            for one in self.following(state):
+                if one not in seen:
+                    seen.add(one)
+                    queue.append(one)
+        return len(seen), None
+
+
+def test_no_run_makes_two_blocks_final() -> None:
+    states, conflict = Model().search()
+    assert conflict is None
+    assert states > 10_000  # a search that explores nothing proves nothing
+
+
+def plant_half_quorum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ValidatorSet, "is_quorum", lambda self, weight: 2 * weight >= self.total)
+
+
+def plant_finalise_after_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = signstate._require_compatible
+
+    def lax(kind: Kind, signed: Kind) -> None:
+        if {kind, signed} != {Kind.FINALISE, Kind.SKIP}:
+            sound(kind, signed)
+
+    monkeypatch.setattr(signstate, "_require_compatible", lax)
+
+
+def plant_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(voting, "is_linked", lambda tree, held, proposal: proposal.block in tree)
+
+
+def plant_no_skip_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        rounds.Rounds, "links", lambda self, parent, round_: parent < round_ and (parent == 0 or parent in self.notarised)
+    )
+
+
+def plant_double_notarise(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = signstate._require_compatible
+
+    def lax(kind: Kind, signed: Kind) -> None:
+        if not kind == signed == Kind.NOTARISE:
+            sound(kind, signed)
+
+    monkeypatch.setattr(signstate, "_require_compatible", lax)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [plant_half_quorum, plant_finalise_after_skip, plant_no_lock, plant_no_skip_certificates, plant_double_notarise],
+)
+def test_planted_bug_is_found(plant, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN001 - a function above
+    plant(monkeypatch)
+    _, conflict = Model().search()
+    assert conflict is not None

@@ -1,0 +1,51 @@
+"""Small validators, blocks and votes for consensus tests. Signatures are the simulator's fake ones."""
+
+from hashlib import blake2b
+
+from consensus.certificates import Certificate, make_certificate
+from consensus.events import BlockFacts, FinalRef
+from consensus.validators import Epoch, Validator, ValidatorSet
+from consensus.votes import Ballot, Kind, SignedBallot, ballot_payload
+from devnet.simulation.keys import Signer, fake_signer
+
+GENESIS = blake2b(b"test chain", digest_size=32).digest()
+GENESIS_BLOCK = BlockFacts(GENESIS, bytes(32), 0, 0, bytes(32), 0)
+
+
+def signers(count: int) -> list[Signer]:
+    return [fake_signer(number) for number in range(count)]
+
+
+def members(count: int, epoch: int = 0, weights: tuple[int, ...] = ()) -> ValidatorSet:
+    return ValidatorSet(
+        epoch,
+        tuple(
+            Validator(number.to_bytes(32, "big"), signer.public, signer.public, weights[number] if weights else 1)
+            for number, signer in enumerate(signers(count))
+        ),
+    )
+
+
+def epochs_of(count: int):  # noqa: ANN201 - an Epochs
+    return lambda number: Epoch(members(count, number), number.to_bytes(32, "big"))
+
+
+def block(parent: BlockFacts, slot: int, author: bytes = b"a" * 32, final_ref: FinalRef | None = None) -> BlockFacts:
+    name = blake2b(parent.id + slot.to_bytes(8, "big") + author, digest_size=32).digest()
+    referenced = parent.referenced_height if final_ref is None else final_ref.height
+    return BlockFacts(name, parent.id, parent.height + 1, slot, author, referenced, final_ref)
+
+
+def ballot(kind: Kind, round_: int, on: BlockFacts, epoch: int = 0) -> Ballot:
+    return Ballot(kind, epoch, round_, on.height, on.id)
+
+
+def cast(signer: Signer, content: Ballot) -> SignedBallot:
+    return SignedBallot(content, signer.public, signer.sign(ballot_payload(GENESIS, content)))
+
+
+def certificate(content: Ballot, count: int, voters: range) -> Certificate:
+    payload = ballot_payload(GENESIS, content)
+    keys = signers(count)
+    signatures = {keys[number].public: keys[number].sign(payload) for number in voters}
+    return make_certificate(content, members(count, content.epoch), signatures)
