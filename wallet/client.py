@@ -1,9 +1,8 @@
 """A chain as a wallet sees it: typed reads, signed calls, and what became of them.
 
-Everything is derived from the pallets' declarations: a call is built by its pallet
-(`Balances.transfer_keep_alive(...)`), a storage item is read by its declaration (`System.account`). Invariant: nothing is
-signed before the node's genesis hash and versions have been read from it, and only for rules (`spec_version`) that this
-program knows.
+Everything is derived from the pallets' declarations: a call is built by its pallet, a storage item is read by its
+declaration (`System.account`). Invariant: nothing is signed before the node's genesis hash and versions have been read
+from it, and only for rules (`spec_version`) that this program knows.
 """
 
 from __future__ import annotations

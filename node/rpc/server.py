@@ -186,6 +186,7 @@ class Connection:
         self.socket = socket
         self.outbox: asyncio.Queue[str] = asyncio.Queue(OUTBOX_ITEMS)
         self.subscriptions: dict[str, asyncio.Task[None]] = {}
+        self._answered = asyncio.Event()  # set when the answers to the last message are queued
         self.allowance = Allowance(server.options.calls_per_minute, float(server.options.calls_per_minute))
 
     async def run(self) -> None:
@@ -195,9 +196,11 @@ class Connection:
             async for message in self.socket:
                 if message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
                     data = message.data.encode() if isinstance(message.data, str) else message.data
+                    self._answered = asyncio.Event()
                     answer = await self.server._answer(data, self, self.allowance)  # noqa: SLF001 - one idea, two classes
                     if answer is not None:
                         self._send(jsonrpc.dumps(answer))
+                    self._answered.set()
         finally:
             tasks = [writer, *self.subscriptions.values()]
             for task in tasks:
@@ -210,7 +213,7 @@ class Connection:
             raise RpcError(TOO_BUSY, "Too many subscriptions on this connection", f"at most {MAX_SUBSCRIPTIONS}")
         items = method.handler(*arguments)
         key = secrets.token_urlsafe(12)
-        self.subscriptions[key] = asyncio.create_task(self._feed(key, str(method.notification), items))
+        self.subscriptions[key] = asyncio.create_task(self._feed(key, str(method.notification), items, self._answered))
         return key
 
     def unsubscribe(self, params: list[Json] | dict[str, Json]) -> bool:
@@ -221,9 +224,9 @@ class Connection:
             task.cancel()
         return task is not None
 
-    async def _feed(self, key: str, notification: str, items: AsyncIterator[Json]) -> None:
+    async def _feed(self, key: str, notification: str, items: AsyncIterator[Json], answered: asyncio.Event) -> None:
         try:
-            await asyncio.sleep(0)
+            await answered.wait()
             async for item in items:
                 self._send(jsonrpc.dumps(jsonrpc.notification(notification, key, item)))
         except RpcError as error:

@@ -1,0 +1,150 @@
+"""A node's side of the RPC feed, played from one process: a real chain in memory, real frames, no consensus."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from genesis.chain import genesis_state, runtime_of
+from genesis.presets import load_spec
+from node import feed
+from node.feed_client import FeedClient
+from node.rpc.__main__ import registry_for
+from node.rpc.replica import Replica
+from node.rpc.server import Options, Server
+from runtime.block import HEADER, Block, block_id, genesis_header
+from runtime.hashing import blake2_256
+from runtime.state import Memory
+from runtime.trie import Trie
+from small_chain import SmallChain
+
+SPEC = load_spec("dev")
+PROPERTIES = '{"ss58Format":42,"tokenDecimals":8,"tokenSymbol":"oGPU"}'
+
+
+class DevChain(SmallChain):
+    """The development chain, grown by hand; keeps what each block changed."""
+
+    def __init__(self) -> None:
+        self.runtime = runtime_of(SPEC)
+        self.state = Memory(genesis_state(SPEC))
+        self.trie = Trie(self.state.values)
+        self.head = genesis_header(self.trie.root)
+        self.genesis_hash = block_id(self.head)
+        self.events = ()
+
+
+class PlayedNode:
+    """Sends what a node would send; extrinsics that are submitted wait in `pool`."""
+
+    def __init__(self) -> None:
+        self.chain = DevChain()
+        self.pool: list[bytes] = []
+        self.blocks: dict[bytes, Block] = {}
+        self.ids: list[bytes] = [self.chain.genesis_hash]
+        self.final = 0
+        self._writer: asyncio.StreamWriter
+
+    async def on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        pairs: list[list[bytes]] = [[key, value] for key, value in sorted(self.chain.state.values.items())]
+        hello = feed.Hello(
+            SPEC.name, SPEC.id, SPEC.chain_type, SPEC.parameters, self.chain.genesis_hash,
+            PROPERTIES, 1, "Alice", "0.1", True, "", [],
+        )  # fmt: skip
+        self._send(hello)
+        half = len(pairs) // 2
+        self._send(feed.Snapshot(HEADER.encode(self.chain.head), pairs[:half], False))
+        self._send(feed.Snapshot(HEADER.encode(self.chain.head), pairs[half:], True))
+        self._send_status()
+        decoder = feed.Decoder()
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                for frame in decoder.feed(data):
+                    self._answer(frame)
+        writer.close()
+
+    def author(self, *, finalise: bool = True) -> bytes:
+        """A block of everything in the pool; its id."""
+        before = self.chain.state
+        taken, self.pool = self.pool, []
+        block = self.chain.author(*taken)
+        one = block_id(block.header)
+        keys = sorted({*before.values, *self.chain.state.values})
+        changed = [[k, self.chain.state.get(k)] for k in keys if before.get(k) != self.chain.state.get(k)]
+        self.blocks[one] = block
+        self.ids.append(one)
+        self._send(feed.Block(one, HEADER.encode(block.header), list(block.extrinsics), changed))
+        for raw in taken:
+            self._send(feed.ExtrinsicStatus(blake2_256(raw), "in_block", one))
+        if finalise:
+            self.final = len(self.ids) - 1
+            for raw in taken:
+                self._send(feed.ExtrinsicStatus(blake2_256(raw), "finalized", one))
+        self._send_status()
+        return one
+
+    def _answer(self, request: feed.Frame) -> None:
+        match request:
+            case feed.Submit():
+                if request.extrinsic in self.pool:
+                    self._send(feed.Refused(request.request_id, 1013, "Transaction is already imported", ""))
+                    return
+                self.pool.append(request.extrinsic)
+                self._send(feed.ExtrinsicStatus(blake2_256(request.extrinsic), "ready", None))
+                self._send(feed.Result(request.request_id, blake2_256(request.extrinsic)))
+            case feed.Pending():
+                self._send(feed.Result(request.request_id, list(self.pool)))
+            case feed.Peers():
+                self._send(feed.Result(request.request_id, []))
+            case feed.IdAt():
+                known = request.height < len(self.ids)
+                self._send(feed.Result(request.request_id, self.ids[request.height] if known else None))
+            case feed.BlockAt():
+                block = self.blocks.get(request.block_id)
+                value: Any = None if block is None else [HEADER.encode(block.header), list(block.extrinsics)]
+                self._send(feed.Result(request.request_id, value))
+            case feed.Prove():
+                self._send(feed.Result(request.request_id, list(self.chain.trie.prove(request.keys))))
+            case feed.Inspect():
+                self._send(feed.Result(request.request_id, {"topic": request.topic, "id": b"\1\2"}))
+            case _:
+                raise AssertionError(request)
+
+    def _send_status(self) -> None:
+        head = len(self.ids) - 1
+        self._send(
+            feed.Status(self.ids[head], head, self.ids[self.final], self.final, head, False, 0, len(self.pool), 0)
+        )
+
+    def _send(self, frame: feed.Frame) -> None:
+        self._writer.write(feed.pack(frame))
+
+
+@contextlib.asynccontextmanager
+async def served(folder: Path, options: Options | None = None) -> AsyncIterator[tuple[PlayedNode, int]]:
+    """A played node and a real RPC server in front of it; gives the node and the server's port."""
+    node = PlayedNode()
+    server = await asyncio.start_unix_server(node.on_connect, folder / "feed")
+    client = await FeedClient.connect(folder / "feed")
+    replica = Replica()
+    frames = client.frames()
+    while not replica.is_ready:
+        replica.apply(await anext(frames))
+
+    async def follow() -> None:
+        async for frame in frames:
+            replica.apply(frame)
+
+    task = asyncio.create_task(follow())
+    try:
+        async with Server(registry_for(replica, client), options or Options(port=0)).listening() as port:
+            yield node, port
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await client.close()
+        server.close()
