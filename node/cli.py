@@ -17,8 +17,9 @@ from typing import Any
 import click
 
 from genesis.dev_accounts import DEV_NAMES
-from genesis.presets import PRESETS, load_spec, raw_spec
-from genesis.spec import SPEC_BYTES_MAX, ChainSpec, SpecError, to_json
+from genesis.presets import PRESETS, raw_spec
+from genesis.spec import to_json
+from node.chain_choice import chosen_spec
 from node.config import (
     DEFAULT_PORT,
     DEFAULT_PROMETHEUS_PORT,
@@ -38,7 +39,9 @@ def _chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Which chain, and where its files are: the options of every subcommand that needs to know."""
     for option in (
         click.option("--base-path", "-d", type=click.Path(path_type=Path), help="Folder for this node's files."),
-        click.option("--dev", is_flag=True, help="The development chain; a node runs alone, as Alice, in a temporary folder."),
+        click.option(
+            "--dev", is_flag=True, help="The development chain; a node runs alone, as Alice, in a temporary folder."
+        ),
         click.option("--chain", metavar="CHAIN", help=f"{', '.join(PRESETS)}, or the path of a chain spec file."),
     ):
         function = option(function)
@@ -61,7 +64,9 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--node-key", metavar="HEX", help="The 32-byte secret that names this node on the network.")
 @click.option("--listen-host", default="0.0.0.0", show_default=True, help="Address for peers to connect to.")  # noqa: S104
 @click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True, help="Port for peers; 0: any free one.")
-@click.option("--rpc-port", type=PORT, default=DEFAULT_RPC_PORT, show_default=True, help="JSON-RPC, HTTP and WebSocket.")
+@click.option(
+    "--rpc-port", type=PORT, default=DEFAULT_RPC_PORT, show_default=True, help="JSON-RPC, HTTP and WebSocket."
+)
 @click.option("--no-rpc", is_flag=True, help="Do not start the RPC process.")
 @click.option("--rpc-external", is_flag=True, help="Serve RPC to other machines.")
 @click.option("--rpc-methods", type=click.Choice(["auto", "safe", "unsafe"]), default="auto", show_default=True)
@@ -70,11 +75,18 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--prometheus-port", type=PORT, default=DEFAULT_PROMETHEUS_PORT, show_default=True)
 @click.option("--prometheus-external", is_flag=True, help="Serve metrics to other machines.")
 @click.option("--no-prometheus", is_flag=True, help="Do not serve metrics.")
-@click.option("--sample", type=click.IntRange(1, 256), metavar="K", help="Poll K units of stake instead of every validator.")
+@click.option(
+    "--sample", type=click.IntRange(1, 256), metavar="K", help="Poll K units of stake instead of every validator."
+)
+@click.option(
+    "--init-sign-state",
+    is_flag=True,
+    help="Begin a sign-state on a chain that has begun: only for a key that never signed.",
+)
 @click.option("-l", "--log", default="info", metavar="LEVELS", help="A level, or target=level pairs, with commas.")
 @click.version_option(package_name="ogpu")
 @click.pass_context
-def ogpu_node(context: click.Context, **flags: Any) -> None:
+def ogpu_node(context: click.Context, /, **flags: Any) -> None:
     """A node of an ogpu chain.  Without a subcommand: run it."""
     if context.invoked_subcommand is None:
         _run(**flags)
@@ -83,7 +95,7 @@ def ogpu_node(context: click.Context, **flags: Any) -> None:
 def _run(**flags: Any) -> None:
     from node import service  # noqa: PLC0415  # the network stack takes a second to import; other commands need none of it
 
-    spec = _spec(flags["chain"], dev=flags["dev"])
+    spec = chosen_spec(flags["chain"], dev=flags["dev"])
     temporary = tempfile.mkdtemp(prefix="ogpu-dev-") if flags["dev"] and flags["base_path"] is None else None
     try:
         service.run(_config(flags, Path(temporary) if temporary else None), spec)
@@ -115,6 +127,7 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
         prometheus_port=None if flags["no_prometheus"] else flags["prometheus_port"],
         prometheus_external=flags["prometheus_external"],
         sample_units=flags["sample"],
+        init_sign_state=flags["init_sign_state"],
         log=flags["log"],
     )
 
@@ -125,7 +138,7 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
 def build_spec(chain: str | None, dev: bool, base_path: Path | None, raw: bool) -> None:
     """Print the chain specification."""
     del base_path
-    spec = _spec(chain, dev=dev)
+    spec = chosen_spec(chain, dev=dev)
     click.echo(to_json(raw_spec(spec) if raw else spec), nl=False)
 
 
@@ -135,7 +148,7 @@ def build_spec(chain: str | None, dev: bool, base_path: Path | None, raw: bool) 
 @click.option("--with-sign-state", is_flag=True, help="Remove the sign-state too: only for a chain that starts over.")
 def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool, with_sign_state: bool) -> None:
     """Remove the chain's database; keys and sign-state stay."""
-    paths = Paths(base_path or default_base_path(), _spec(chain, dev=dev).id)
+    paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
     if not paths.database.exists():
         click.echo(f"{paths.database} does not exist: nothing to do")
         return
@@ -157,9 +170,11 @@ def chain_info(chain: str | None, dev: bool, base_path: Path | None) -> None:
     """Print the last final block in the database, as JSON."""
     from node.storage import Storage  # noqa: PLC0415  # LevelDB is not needed by the other commands
 
-    paths = Paths(base_path or default_base_path(), _spec(chain, dev=dev).id)
+    paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
     if not paths.database.exists():
-        raise BadInputError(f"{paths.database} does not exist: give the --base-path and --chain that the node runs with")
+        raise BadInputError(
+            f"{paths.database} does not exist: give the --base-path and --chain that the node runs with"
+        )
     storage = Storage(paths.database, free_bytes_floor=0)
     try:
         info = {"finalized_number": storage.head_height, "finalized_hash": "0x" + storage.head_id.hex()}
@@ -169,24 +184,6 @@ def chain_info(chain: str | None, dev: bool, base_path: Path | None) -> None:
 
 
 ogpu_node.add_command(key)
-
-
-def _spec(chain: str | None, *, dev: bool) -> ChainSpec:
-    """The specification that --chain or --dev means."""
-    if dev and chain not in {None, "dev"}:
-        raise BadInputError(f"--dev is --chain dev: leave out --chain {chain}, or leave out --dev")
-    name = chain or "dev" if dev else chain or "local"
-    if name in PRESETS:
-        return load_spec(name)
-    path = Path(name)
-    if not path.is_file():
-        raise BadInputError(f"--chain {name} is neither {', '.join(PRESETS)} nor a file: check the path")
-    if path.stat().st_size > SPEC_BYTES_MAX:
-        raise BadInputError(f"{path} is larger than {SPEC_BYTES_MAX:,} bytes: it is no chain spec")
-    try:
-        return load_spec(path.read_bytes())
-    except SpecError as error:
-        raise BadInputError(f"{path} is not a usable chain spec: {error}") from error
 
 
 def _hex_key(text: str | None) -> bytes | None:

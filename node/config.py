@@ -86,6 +86,7 @@ class Config:
     prometheus_port: int | None = DEFAULT_PROMETHEUS_PORT
     prometheus_external: bool = False
     sample_units: int | None = None
+    init_sign_state: bool = False
     log: str = "info"
 
     def __post_init__(self) -> None:

@@ -29,15 +29,26 @@ def write_durably(path: Path, data: bytes) -> None:
         os.close(folder)
 
 
+def write_quickly(path: Path, data: bytes) -> None:
+    """Replace a file that may be lost in a power cut, but is never half of one."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.write_bytes(data)
+    draft.replace(path)
+
+
 def read_private(path: Path, limit_bytes: int) -> bytes:
     """The bytes of a file that nobody else may read.  Raises `BadInputError` for anything else, `FileNotFoundError` for none."""
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
         raise BadInputError(f"{path} is not a plain file: put the file itself there, not a link or a folder")
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise BadInputError(f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):o}): run `chmod 600 {path}`")
+        raise BadInputError(
+            f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):o}): run `chmod 600 {path}`"
+        )
     if found.st_uid != os.geteuid():
         raise BadInputError(f"{path} belongs to another user: run the node as that user, or make the file again")
     if found.st_size > limit_bytes:
-        raise BadInputError(f"{path} has {found.st_size:,} bytes, at most {limit_bytes:,} make sense: it is another kind of file")
+        raise BadInputError(
+            f"{path} has {found.st_size:,} bytes, at most {limit_bytes:,} make sense: it is another kind of file"
+        )
     return path.read_bytes()

@@ -102,7 +102,11 @@ class FeedServer:
                     await in_flight.acquire()
                     nursery.start_soon(self._respond, reader, frame, in_flight)
                 else:
-                    reader.queue(feed.pack(feed.Refused(frame.request_id, OVER_QUOTA, "Too many requests", "try again in a second")))
+                    reader.queue(
+                        feed.pack(
+                            feed.Refused(frame.request_id, OVER_QUOTA, "Too many requests", "try again in a second")
+                        )
+                    )
         nursery.cancel_scope.cancel()
 
     async def _respond(self, reader: _Reader, request: feed.Request, in_flight: trio.Semaphore) -> None:

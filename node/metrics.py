@@ -42,7 +42,9 @@ class Metrics:
         self.future = gauge("ogpu_future_transactions_number", "Extrinsics that wait for a lower nonce").labels(**chain)
         self.peers = gauge("substrate_sub_libp2p_peers_count", "Connected peers").labels(**chain)
         gauge("substrate_build_info", "Version", "name", "version").labels(name=name, version=version, **chain).set(1)
-        gauge("substrate_node_roles", "1 full node, 4 authority").labels(**chain).set(AUTHORITY if is_validator else FULL_NODE)
+        gauge("substrate_node_roles", "1 full node, 4 authority").labels(**chain).set(
+            AUTHORITY if is_validator else FULL_NODE
+        )
         gauge("substrate_process_start_time_seconds", "Unix time").labels(**chain).set(int(time.time()))
         self.accepted_seconds = seconds("ogpu_accepted_seconds", "From the start of a block's slot to its acceptance")
         self.final_seconds = seconds("ogpu_final_seconds", "From the start of a block's slot to its finality")
@@ -68,7 +70,9 @@ class MetricsServer:
         self._thread: Thread
         try:
             self._server, self._thread = start_http_server(
-                port, "0.0.0.0" if external else "127.0.0.1", metrics.registry  # noqa: S104  # asked for by a flag
+                port,
+                "0.0.0.0" if external else "127.0.0.1",
+                metrics.registry,  # asked for by a flag
             )
         except OSError as error:
             raise BadInputError(

@@ -85,7 +85,9 @@ class Pool:
     def __init__(self) -> None:
         self._senders: dict[bytes, _Sender] = {}
         self._by_hash: dict[bytes, Candidate] = {}
-        self._cheapest: list[tuple[int, int, bytes]] = []  # a heap of (priority, -arrival, hash); may hold some that left
+        self._cheapest: list[
+            tuple[int, int, bytes]
+        ] = []  # a heap of (priority, -arrival, hash); may hold some that left
         self._arrivals = 0
         self._banned: OrderedDict[bytes, float] = OrderedDict()
         self._bytes = 0
@@ -130,7 +132,9 @@ class Pool:
         if extrinsic_hash in self._by_hash:
             raise PoolRefusalError(1013, "Transaction is already in the pool", "0x" + extrinsic_hash.hex())
         if self._banned.get(extrinsic_hash, now) > now:
-            raise PoolRefusalError(1012, "Transaction is temporarily banned", f"it was invalid in the last {BAN_SECONDS:.0f} s")
+            raise PoolRefusalError(
+                1012, "Transaction is temporarily banned", f"it was invalid in the last {BAN_SECONDS:.0f} s"
+            )
 
     def ban(self, extrinsic_hash: bytes, now: float) -> None:
         """Remember an invalid extrinsic for a while."""
@@ -142,7 +146,9 @@ class Pool:
     def add(self, candidate: Candidate, account_nonce: int) -> Admitted:
         """Take a valid extrinsic whose account is at `account_nonce`, or raise `PoolRefusalError` and change nothing."""
         if candidate.nonce < account_nonce:
-            raise PoolRefusalError(1010, "Invalid Transaction", f"nonce {candidate.nonce} is used, the account is at {account_nonce}")
+            raise PoolRefusalError(
+                1010, "Invalid Transaction", f"nonce {candidate.nonce} is used, the account is at {account_nonce}"
+            )
         sender = self._senders.get(candidate.sender) or _Sender(account_nonce, account_nonce)
         usurped = sender.by_nonce.get(candidate.nonce)
         if usurped is None:
@@ -283,7 +289,9 @@ class Pool:
 def _refuse_cheap_replacement(candidate: Candidate, old: Candidate) -> None:
     needed = (old.priority * (100 + REPLACEMENT_PERCENT) + 99) // 100
     if candidate.priority < max(needed, old.priority + 1):
-        raise PoolRefusalError(1014, "Priority is too low", f"({candidate.priority} vs {needed} needed to replace nonce {old.nonce})")
+        raise PoolRefusalError(
+            1014, "Priority is too low", f"({candidate.priority} vs {needed} needed to replace nonce {old.nonce})"
+        )
 
 
 def _full(why: str) -> PoolRefusalError:

@@ -63,9 +63,13 @@ class SignStateFile:
             return None
         content = _checked(path, data)
         if content.genesis != genesis:
-            raise BadInputError(f"{path} is the sign-state of another chain (genesis 0x{content.genesis.hex()}): give this chain its own --base-path")
+            raise BadInputError(
+                f"{path} is the sign-state of another chain (genesis 0x{content.genesis.hex()}): give this chain its own --base-path"
+            )
         if content.session != session:
-            raise BadInputError(f"{path} belongs to the session key 0x{content.session.hex()}: insert that key, or use another --base-path")
+            raise BadInputError(
+                f"{path} belongs to the session key 0x{content.session.hex()}: insert that key, or use another --base-path"
+            )
         try:
             state = SIGN_STATE.decode(content.state)
         except DecodeError as error:
@@ -85,7 +89,9 @@ class SignStateFile:
         self._write()
 
     def _write(self) -> None:
-        content = _CONTENT.encode(_Content(self._genesis, self._session, self.final_height, SIGN_STATE.encode(self.state)))
+        content = _CONTENT.encode(
+            _Content(self._genesis, self._session, self.final_height, SIGN_STATE.encode(self.state))
+        )
         body = MAGIC + content
         write_durably(self.path, body + blake2_256(body))
 

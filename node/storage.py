@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import plyvel
 
@@ -155,6 +155,10 @@ class Storage:
         for key, value in self._range(STATE + prefix):
             yield key[1:], value
 
+    def pages(self, page_bytes: int) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The whole final state as it is now, in key order, cut into pages; later commits do not change what comes."""
+        return self._pages(self._db.snapshot(), page_bytes)
+
     def id_at(self, height: int) -> bytes | None:
         """The id of the final block at `height`."""
         return self._get(BY_HEIGHT + _HEIGHT.pack(height)) if height >= 0 else None
@@ -197,6 +201,23 @@ class Storage:
             )
 
     # --- inside
+
+    def _pages(self, snapshot: Any, page_bytes: int) -> Iterator[list[tuple[bytes, bytes]]]:
+        page: list[tuple[bytes, bytes]] = []
+        size = 0
+        try:
+            with snapshot.iterator(start=STATE, stop=_after(STATE), verify_checksums=True) as found:
+                for key, value in found:
+                    page.append((key[1:], value))
+                    size += len(key) + len(value)
+                    if size >= page_bytes:
+                        yield page
+                        page, size = [], 0
+        except plyvel.Error as error:
+            raise _read_error(self.path, error) from error
+        finally:
+            snapshot.close()
+        yield page
 
     def _read_head(self) -> None:
         schema, head = self._get(_SCHEMA_KEY), self._get(_HEAD_KEY)
@@ -253,12 +274,16 @@ class _SyncedBatch:
         try:
             self._batch.write()
         except plyvel.Error as error:
-            raise DatabaseError(f"a write to {self._path} failed ({error}): check the disk, then start the node again") from error
+            raise DatabaseError(
+                f"a write to {self._path} failed ({error}): check the disk, then start the node again"
+            ) from error
 
 
 def _open_error(path: Path, error: Exception) -> Exception:
     if "lock" in str(error).lower():
-        return BadInputError(f"{path} is in use by another process: give each node its own --base-path, or stop the other one")
+        return BadInputError(
+            f"{path} is in use by another process: give each node its own --base-path, or stop the other one"
+        )
     return DatabaseError(
         f"the database {path} cannot be opened ({error}): its files are damaged. "
         "Keep the sign-state file, remove the database with `ogpu-node purge-chain`, and let the node sync again"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgpack
 import trio
@@ -29,8 +29,7 @@ RESTART_SECONDS = 0.1
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """`signature` by `signer` over `payload`."""
 
     scheme: Scheme
@@ -52,12 +51,13 @@ class Verifier:
         self._valid: OrderedDict[bytes, None] = OrderedDict()
         self._send, self._receive = trio.open_memory_channel[_Job](WAITING_MAX)
 
-    def verify(self, claim: Claim) -> bool:
-        """Whether the claim holds; checked here and now when it is not remembered."""
+    def verify(self, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
+        """`runtime.checks.Verify`: checked here and now when it is not remembered."""
+        claim = Claim(scheme, signer, payload, signature)
         key = claim.key
         if key in self._valid:
             return True
-        valid = crypto.verify(claim.scheme, claim.signer, claim.payload, claim.signature)
+        valid = crypto.verify(scheme, signer, payload, signature)
         if valid:
             self._remember(key)
         return valid
@@ -114,7 +114,7 @@ class Verifier:
             answer = await _ask(process, jobs)
         except (trio.BrokenResourceError, EOFError):
             for job in jobs:
-                job.finish(valid=self.verify(job.claim))
+                job.finish(valid=self.verify(*job.claim))
             raise
         for job, verdict in zip(jobs, answer, strict=True):
             if verdict:

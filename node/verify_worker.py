@@ -21,7 +21,9 @@ BATCH_BYTES_MAX = 32 * 1024 * 1024
 
 def verdicts(batch: bytes) -> bytes:
     """The answer to one batch."""
-    return bytes(verify(Scheme(scheme), key, message, signature) for scheme, key, message, signature in msgpack.unpackb(batch))
+    return bytes(
+        verify(Scheme(scheme), key, message, signature) for scheme, key, message, signature in msgpack.unpackb(batch)
+    )
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:

@@ -1,0 +1,122 @@
+"""Building a block in an own slot.
+
+What always holds: a block is built from ready extrinsics in the pool's order, within the bytes that a network message holds and a third
+of a slot; an extrinsic that is refused leaves the pool, and one that breaks our own code is quarantined and never stops the building.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from consensus import events as ev
+from consensus.headers import final_ref_log, vrf_input
+from node.chain import Chain, Executed
+from node.clock import Clock
+from node.sync_wire import BLOCK_BYTES_MAX
+from node.txpool import TransactionPool
+from node.validator import Validator
+from runtime.authoring import Authoring, Built
+from runtime.block import HEADER_BYTES_MAX
+from runtime.call import Call
+from runtime.checks import Verify
+from runtime.codec import DecodeError
+from runtime.digest import Digest, PreDigest, author_item, consensus_item, pre_digest_item
+from runtime.errors import InvalidBlock, InvalidTransaction, Reason
+from runtime.pallets.timestamp import Timestamp
+
+SLOT_SHARE = 3  # building takes at most one part in so many of a slot
+REFUSALS_FOR_SPACE_MAX = 16  # extrinsics that do not fit, until the block counts as full
+_LOG = logging.getLogger(__name__)
+
+Inherents = Callable[[Executed, ev.Build], Iterable[Call]]
+"""What an author attaches besides the time, given the parent: execution attestations."""
+
+
+class Author:
+    """Builds and seals the blocks of one validator."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        validator: Validator,
+        pool: TransactionPool,
+        verify: Verify,
+        clock: Clock,
+        inherents: Inherents,
+    ) -> None:
+        self._chain, self._validator, self._pool = chain, validator, pool
+        self._verify, self._clock, self._inherents = verify, clock, inherents
+
+    def build(self, request: ev.Build) -> ev.BlockFacts | None:
+        """A block as consensus asks for, sealed and in the tree; None for an empty one that nobody needs.
+
+        Raises `SigningRefusedError` when another block was sealed for this slot.
+        """
+        parent = self._chain[request.parent]
+        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, self._digest(request))
+        authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
+        attached = self._attach(authoring, parent, request)
+        taken = self._fill(authoring)
+        if not (attached or taken or request.heartbeat):
+            return None
+        built = authoring.finish()
+        return self._seal(built, request)
+
+    def _digest(self, request: ev.Build) -> Digest:
+        epoch = self._chain.epochs(request.epoch)
+        if epoch is None:
+            raise RuntimeError(f"asked to build in epoch {request.epoch}, which is not determined")
+        output, proof = self._validator.prove_vrf(vrf_input(self._chain.genesis, epoch.seed, request.slot))
+        pre_digest = PreDigest(request.slot, request.epoch, output, proof)
+        digest: Digest = (author_item(self._validator.stash), pre_digest_item(pre_digest))
+        if request.final_ref is None:
+            return digest
+        return (*digest, consensus_item(final_ref_log(request.final_ref)))
+
+    def _attach(self, authoring: Authoring, parent: Executed, request: ev.Build) -> int:
+        """Add the inherents that are valid; one that is not is our mistake, and costs nothing but itself."""
+        count = 0
+        for call in self._inherents(parent, request):
+            try:
+                authoring.inherent(call)
+                count += 1
+            except InvalidBlock as error:
+                _LOG.warning("an inherent of ours is invalid and left out: %s", error)
+        return count
+
+    def _fill(self, authoring: Authoring) -> int:
+        """Offer ready extrinsics until the block is full or time is up; how many were taken."""
+        slot_ms = self._chain.parameters.slot_ms
+        deadline_ms = self._clock.now_ms() + slot_ms // SLOT_SHARE
+        room = BLOCK_BYTES_MAX - HEADER_BYTES_MAX
+        taken = refusals = 0
+        invalid: list[tuple[bytes, str]] = []
+        for candidate in self._pool.ready():
+            if refusals >= REFUSALS_FOR_SPACE_MAX or self._clock.now_ms() >= deadline_ms:
+                break
+            if len(candidate.raw) + 4 > room:
+                refusals += 1
+                continue
+            try:
+                authoring.offer(self._pool.decoded(candidate.extrinsic_hash), self._verify)
+            except InvalidTransaction as error:
+                if error.reason is Reason.EXHAUSTS_RESOURCES:
+                    refusals += 1
+                elif error.reason is not Reason.FUTURE:
+                    invalid.append((candidate.extrinsic_hash, str(error)))
+            except DecodeError as error:
+                invalid.append((candidate.extrinsic_hash, str(error)))
+            except Exception:
+                _LOG.exception("extrinsic 0x%s breaks this node: quarantined", candidate.extrinsic_hash.hex())
+                invalid.append((candidate.extrinsic_hash, "quarantined"))
+            else:
+                taken += 1
+                room -= len(candidate.raw) + 4
+        for extrinsic_hash, reason in invalid:
+            self._pool.drop_invalid(extrinsic_hash, reason)
+        return taken
+
+    def _seal(self, built: Built, request: ev.Build) -> ev.BlockFacts:
+        header = self._validator.seal(request.slot, built.header)
+        return self._chain.add_own(header, built, request.final_ref, request.slot, self._validator.session)

@@ -1,0 +1,119 @@
+"""`ogpu-node key`: make, look at and store keys, with Substrate's subcommand names."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any
+
+import click
+
+from node.config import Paths, default_base_path
+from node.durable import write_durably
+from node.errors import BadInputError
+from node.keystore import KEY_TYPES, Keystore
+from runtime.crypto import SEED_BYTES, Scheme
+from wallet import mnemonic
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+from wallet.suri import keypair_from_suri
+
+SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}
+SCHEME = click.option("--scheme", type=click.Choice(list(SCHEMES)), default="sr25519", show_default=True)
+OUTPUT = click.option("--output-type", type=click.Choice(["text", "json"]), default="text", show_default=True)
+
+
+@click.group()
+def key() -> None:
+    """Make, look at and store keys."""
+
+
+@key.command()
+@SCHEME
+@OUTPUT
+@click.option("--words", type=click.Choice(["12", "15", "18", "21", "24"]), default="12", show_default=True)
+def generate(scheme: str, output_type: str, words: str) -> None:
+    """Make a new secret phrase and show its account."""
+    phrase = mnemonic.generate(int(words))
+    _show(_describe(phrase, SCHEMES[scheme]) | {"secretPhrase": phrase}, output_type)
+
+
+@key.command()
+@SCHEME
+@OUTPUT
+@click.argument("uri")
+def inspect(uri: str, scheme: str, output_type: str) -> None:
+    """Show the account of a secret URI: a phrase or 0x seed, and a path."""
+    _show(_describe(uri, SCHEMES[scheme]), output_type)
+
+
+@key.command("generate-node-key")
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Write it there instead of printing it.")
+def generate_node_key(path: Path | None) -> None:
+    """Make the key that names a node on the network; its peer id goes to stderr."""
+    seed = secrets.token_bytes(SEED_BYTES)
+    click.echo(_peer_id(seed), err=True)
+    if path is None:
+        click.echo(seed.hex())
+    elif path.exists():
+        raise BadInputError(f"{path} exists already: a key file is never overwritten")
+    else:
+        write_durably(path, seed.hex().encode() + b"\n")
+
+
+@key.command("inspect-node-key")
+@click.option("--file", "path", type=click.File("r"), default="-", help="The key file; default: stdin.")
+def inspect_node_key(path: Any) -> None:
+    """Show the peer id of a node key."""
+    try:
+        seed = bytes.fromhex(path.read(2 * SEED_BYTES + 3).strip().removeprefix("0x"))
+    except ValueError as error:
+        raise BadInputError("that is not a node key: 64 hex digits are expected") from error
+    if len(seed) != SEED_BYTES:
+        raise BadInputError(f"a node key has {SEED_BYTES} bytes, this has {len(seed)}")
+    click.echo(_peer_id(seed))
+
+
+@key.command()
+@click.option("--base-path", "-d", type=click.Path(path_type=Path), help="Folder for this node's files.")
+@click.option("--chain", metavar="CHAIN", default="local", show_default=True, help="A preset, or a chain spec file.")
+@click.option("--key-type", type=click.Choice(list(KEY_TYPES)), required=True, help="ogpu: session key; ogvr: VRF key.")
+@click.option("--suri", required=True, help="The secret: a phrase or 0x seed, and a path.")
+def insert(base_path: Path | None, chain: str, key_type: str, suri: str) -> None:
+    """Put an ed25519 key into the keystore of a chain."""
+    from node.chain_choice import chosen_spec  # noqa: PLC0415  # the presets take a moment to import
+
+    paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=False).id)
+    public = Keystore(paths.keystore).insert(KEY_TYPES[key_type], _keypair(suri, Scheme.ED25519).secret_key[:SEED_BYTES])
+    click.echo("0x" + public.hex())
+
+
+def _describe(uri: str, scheme: Scheme) -> dict[str, str]:
+    pair = _keypair(uri, scheme)
+    return {
+        "publicKey": "0x" + pair.public_key.hex(),
+        "accountId": "0x" + pair.public_key.hex(),
+        "ss58Address": pair.address,
+    }
+
+
+def _keypair(uri: str, scheme: Scheme) -> Keypair:
+    try:
+        return keypair_from_suri(uri, scheme)
+    except WalletError as error:
+        raise BadInputError(f"that is no usable secret: {error}") from error
+
+
+def _show(fields: dict[str, str], output_type: str) -> None:
+    if output_type == "json":
+        click.echo(json.dumps(fields))
+        return
+    for name, value in fields.items():
+        click.echo(f"{name + ':':<15}{value}")
+
+
+def _peer_id(seed: bytes) -> str:
+    from node.p2p.identity import identity_from_seed  # noqa: PLC0415  # the network stack takes a second to import
+
+    return identity_from_seed(seed).peer_id

@@ -1,0 +1,278 @@
+"""The one place where consensus meets the world: events go into the machine, its effects are carried out.
+
+What always holds:
+* one event is carried out whole, its effects in order, before the next one begins; nothing in between waits for anything but the disk;
+* whatever this node signs is in its sign-state file first, and a block's bytes are synced before this node votes for it;
+* consensus messages are served before blocks that are being synced, and those before everything else;
+* when a block becomes final that this node could not execute by a fault of its own, it stops.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import assert_never
+
+import trio
+
+from consensus import events as ev
+from consensus.certificates import Certificate, verify_certificate
+from consensus.machine import Machine
+from consensus.signstate import Record, SigningRefusedError
+from consensus.votes import Ballot, Kind, Proposal, SignedBallot, ballot_payload
+from consensus.wire import MESSAGE, Certified, Message, Vote
+from node.author import Author
+from node.chain import Chain
+from node.clock import Clock
+from node.durable import write_quickly
+from node.errors import NodeError
+from node.listener import Listener
+from node.network import Network
+from node.p2p.frames import Kind as WireKind
+from node.p2p.inbox import Message as Arrived
+from node.sync import Sync
+from node.sync_wire import GET_BLOCKS, STATUS, Status
+from node.validator import Validator
+from runtime import crypto
+from runtime.codec import DecodeError
+
+MESSAGES_PER_TURN = 64
+CONSENSUS = frozenset({WireKind.POLL_QUERY, WireKind.CHITS, WireKind.VOTE, WireKind.CERT, WireKind.GET_CERTS})
+_LOG = logging.getLogger(__name__)
+
+
+class Loop:
+    """Owns the machine and everything that it moves."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        chain: Chain,
+        sync: Sync,
+        network: Network,
+        clock: Clock,
+        validator: Validator | None,
+        author: Author | None,
+        preference: Path,
+        listeners: Iterable[Listener],
+    ) -> None:
+        """`preference` is the file that remembers the preferred tip."""
+        self.machine, self.chain, self.sync = machine, chain, sync
+        self._network, self._clock, self._validator, self._author = network, clock, validator, author
+        self._preference, self._listeners = preference, tuple(listeners)
+        self._events: deque[ev.Event] = deque()
+        self._busy = False
+        self._waiting = trio.CancelScope()
+
+    # --- running
+
+    def restore(self, effects: list[ev.Effect]) -> None:
+        """Carry out what the machine says to at its own start."""
+        self._busy = True
+        for effect in effects:
+            self._carry_out(effect)
+        self._busy = False
+        self._drain()
+
+    async def run(self) -> None:
+        """Serve until cancelled, or until a `NodeError`."""
+        inbox = self._network.transport.inbound
+        while True:
+            if self._clock.now_ms() >= self.machine.deadline_ms:
+                self.sync.retry_early()
+                self.feed(ev.Tick())
+            served = 0
+            while served < MESSAGES_PER_TURN and (arrived := inbox.receive_nowait()) is not None:
+                self._take(arrived)
+                served += 1
+            if self.sync.has_work:
+                self._import_next()
+            elif not served:
+                with trio.CancelScope(deadline=self._clock.to_trio(self.machine.deadline_ms)) as self._waiting:
+                    self._take(await inbox.receive())
+            await trio.lowlevel.checkpoint()
+
+    def feed(self, *events: ev.Event) -> None:
+        """Give events to the machine and carry out all that follows."""
+        self._events.extend(events)
+        if not self._busy:
+            self._drain()
+
+    def peer_up(self, peer: str, session: bytes | None) -> None:
+        """A peer is connected; `session` is the session key that it proved."""
+        self.feed(ev.PeerConnected(peer.encode(), session))
+        self._network.say_status(self.status(), peer.encode())
+
+    def peer_down(self, peer: str) -> None:
+        """A peer is gone."""
+        self.sync.forget_peer(peer.encode())
+        self.feed(ev.PeerLost(peer.encode()))
+
+    def status(self) -> Status:
+        """Where this node stands."""
+        tip, final = self.machine.tip, self.machine.final
+        return Status(tip.id, tip.height, final.id, final.height)
+
+    def _drain(self) -> None:
+        self._busy = True
+        try:
+            while self._events:
+                for effect in self.machine.step(self._events.popleft(), self._clock.now_ms()):
+                    self._carry_out(effect)
+        finally:
+            self._busy = False
+            self._waiting.deadline = min(self._waiting.deadline, self._clock.to_trio(self.machine.deadline_ms))
+
+    # --- what comes in
+
+    def _take(self, arrived: Arrived) -> None:
+        peer = arrived.peer.encode()
+        try:
+            match arrived.kind:
+                case kind if kind in CONSENSUS:
+                    message = MESSAGE.decode(arrived.payload)
+                    self._look_out(message)
+                    self.feed(ev.MessageReceived(peer, message))
+                case WireKind.BLOCK:
+                    self.sync.on_block(arrived.payload, peer)
+                case WireKind.BLOCKS:
+                    self.sync.on_answer(arrived.payload, peer)
+                case WireKind.GET_BLOCKS:
+                    answer = self.sync.on_request(GET_BLOCKS.decode(arrived.payload))
+                    if answer is not None:
+                        self._network.transport.send(arrived.peer, WireKind.BLOCKS, answer)
+                case WireKind.STATUS:
+                    self.feed(*self.sync.on_status(STATUS.decode(arrived.payload), peer))
+                case _:
+                    for listener in self._listeners:
+                        listener.on_gossip(arrived.kind, arrived.payload, arrived.peer)
+        except DecodeError as error:
+            self._network.penalise(peer, f"malformed {arrived.kind.name}: {error}", self._clock.now_ms())
+
+    def _import_next(self) -> None:
+        events = self.sync.import_next()
+        for event in events:
+            if isinstance(event, ev.BlockImported):
+                self._tell_imported(event.facts.id)
+        self.feed(*events)
+
+    def _look_out(self, message: Message) -> None:
+        """Own votes by another machine; a final block that this node could not execute."""
+        if isinstance(message, Certified):
+            for certificate in message.certificates:
+                self._stop_if_faulty(certificate)
+        if self._validator is None or not isinstance(message, Vote):
+            return
+        vote = message.vote
+        if vote.voter == self._validator.session and not self._validator.is_copied and self._is_genuine(vote):
+            self._validator.notice(vote.ballot)
+
+    # --- what the machine wants
+
+    def _carry_out(self, effect: ev.Effect) -> None:  # noqa: C901, PLR0912  # one case for each effect
+        match effect:
+            case ev.SendTo(peer, message):
+                self._network.send(peer, message)
+            case ev.Broadcast(message):
+                self._network.broadcast(message)
+            case ev.Announce(block):
+                self._announce(block)
+            case ev.Build():
+                self._build(effect)
+            case ev.PersistThenSign(record):
+                self._sign(record)
+            case ev.PersistPreference(tip):
+                write_quickly(self._preference, tip)
+            case ev.Fetch(block, peer, above):
+                self.sync.fetch(block, peer, above)
+            case ev.Accepted(block, _):
+                self._tell_accepted(block, reverted=False)
+            case ev.AcceptedReverted(_, new):
+                self._tell_accepted(new, reverted=True)
+            case ev.PreferenceChanged(tip):
+                for listener in self._listeners:
+                    listener.on_tip(tip)
+            case ev.Finalise(blocks, certificate):
+                self._finalise(blocks, certificate)
+            case ev.ReportDoubleHeader(author, slot, first, second):
+                self._report(author, slot, first, second)
+            case ev.ReportEvidence(evidence):
+                _LOG.warning("a validator voted twice: %s", evidence)
+            case ev.Penalise(peer, reason):
+                self._network.penalise(peer, reason, self._clock.now_ms())
+            case _:
+                assert_never(effect)
+
+    def _announce(self, block: bytes) -> None:
+        stored = self.chain[block].stored
+        self._network.announce(stored.header + stored.body)
+
+    def _build(self, request: ev.Build) -> None:
+        if self._author is None:
+            return
+        try:
+            facts = self._author.build(request)
+        except SigningRefusedError as error:
+            _LOG.error("no block in slot %d: %s", request.slot, error)
+            return
+        if facts is not None:
+            self._tell_imported(facts.id)
+            self._events.append(ev.Built(facts))
+
+    def _sign(self, record: Record) -> None:
+        if self._validator is None or not isinstance(record, Proposal | Ballot):
+            return
+        try:
+            if isinstance(record, Ballot) and record.kind is Kind.NOTARISE:
+                self.chain.keep(record.block)
+            signature = self._validator.sign_vote(record)
+        except SigningRefusedError as error:
+            _LOG.error("not signed (epoch %d, round %d): %s", record.epoch, record.round, error)
+            return
+        self._events.append(ev.Signed(record, signature))
+
+    def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
+        final = self.chain.finalise(blocks, certificate)
+        if self._validator is not None:
+            ballot = certificate.ballot
+            self._validator.note_final(ballot.epoch, ballot.round, final[-1].facts.height)
+        self.sync.retry_early()
+        for listener in self._listeners:
+            listener.on_final(final)
+
+    def _report(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
+        headers = [stored.header for block in (first, second) if (stored := self.chain.stored(block)) is not None]
+        if len(headers) == 2:
+            for listener in self._listeners:
+                listener.on_offence(author, slot, headers[0], headers[1])
+
+    # --- inside
+
+    def _tell_imported(self, block: bytes) -> None:
+        for listener in self._listeners:
+            listener.on_imported(self.chain[block])
+
+    def _tell_accepted(self, block: bytes, *, reverted: bool) -> None:
+        for listener in self._listeners:
+            listener.on_accepted(block, reverted=reverted)
+
+    def _is_genuine(self, vote: SignedBallot) -> bool:
+        """Whether a vote bears the signature of the key that it names."""
+        return crypto.verify_ed25519(vote.voter, ballot_payload(self.chain.genesis, vote.ballot), vote.signature)
+
+    def _stop_if_faulty(self, certificate: Certificate) -> None:
+        """A block that is final for everybody and that this node abstained from: its state can be trusted no longer."""
+        ballot = certificate.ballot
+        if ballot.kind is not Kind.FINALISE or ballot.block not in self.sync.faulty:
+            return
+        epoch = self.chain.epochs(ballot.epoch)
+        if epoch is None or not verify_certificate(
+            certificate, epoch.validators, self.chain.genesis, crypto.verify_ed25519
+        ):
+            return
+        raise NodeError(
+            f"block {ballot.height} 0x{ballot.block.hex()} is final, but this node fails to execute it (see above): "
+            "it stops. Report the traceback, and upgrade or use another machine"
+        )

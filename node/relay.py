@@ -1,0 +1,49 @@
+"""Extrinsics on their way between peers and the pool, and this node's standing on its way to peers.
+
+What always holds: an extrinsic is passed on only after it entered the pool, never back to whom it came from, and each one once; ids are
+looked up before anything else is done with a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from node.listener import Listener
+from node.network import Network
+from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, Kind
+from node.p2p.gossip import Gossip
+from node.sync_wire import Status
+from node.txpool import TransactionPool
+from runtime.hashing import blake2_256
+
+
+class Relay(Listener):
+    """Between the network and the pool."""
+
+    def __init__(self, network: Network, gossip: Gossip, standing: Callable[[], Status]) -> None:
+        self._network, self._gossip, self._standing = network, gossip, standing
+        self.pool: TransactionPool
+
+    def on_gossip(self, kind: Kind, payload: bytes, peer: str) -> None:
+        """Hand a new extrinsic to the pool."""
+        if kind is Kind.TX:
+            extrinsic_hash = blake2_256(payload)
+            if extrinsic_hash not in self._gossip.seen:
+                self.pool.offer(payload, peer, extrinsic_hash)
+
+    def on_admitted(self, extrinsic_hash: bytes, raw: bytes, peer: str | None) -> None:
+        """It is in the pool: tell the others."""
+        peers = [one.peer for one in self._network.transport.peers()]
+        if len(raw) > MAX_SMALL_PAYLOAD_BYTES:
+            return
+        if peer is None:
+            targets: tuple[str, ...] | None = self._gossip.on_own(extrinsic_hash, peers)
+        else:
+            targets = self._gossip.on_message(extrinsic_hash, peer, peers)
+        for target in targets or ():
+            self._network.transport.send(target, Kind.TX, raw)
+
+    def on_tip(self, block: bytes) -> None:
+        """Peers that are behind learn that there is something to fetch."""
+        del block
+        self._network.say_status(self._standing())
