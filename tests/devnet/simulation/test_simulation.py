@@ -1,0 +1,147 @@
+"""The simulator: sound runs pass, equal seeds repeat, planted bugs are seen."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from consensus import signstate
+from consensus.parameters import DEVNET
+from consensus.validators import ValidatorSet
+from consensus.votes import Kind
+from devnet.simulation import scenario as scenarios
+from devnet.simulation.__main__ import catalogue, main
+from devnet.simulation.node import Node
+from devnet.simulation.scenario import Scenario, run
+
+SHORT = {"storm_s": 25, "quiet_s": 20}
+SEEDS_UNTIL_CAUGHT = 15
+
+
+@pytest.mark.parametrize("scenario", list(catalogue(4)), ids=lambda one: one.name)
+def test_four_validators_agree(scenario: Scenario) -> None:
+    outcome = run(replace(scenario, **SHORT) if scenario.storm_s else scenario, seed=1)
+    assert outcome.failures == ()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_other_sizes_agree(size: int) -> None:
+    assert run(Scenario(f"n{size}", size, **SHORT), seed=2).failures == ()
+
+
+def test_unequal_stakes_agree() -> None:
+    scenario = Scenario("stakes", 5, stakes=(10, 20, 40, 20, 10), equivocators=1, **SHORT)
+    assert run(scenario, seed=3).failures == ()
+
+
+def test_sampling_can_be_forced_on_a_small_network() -> None:
+    parameters = replace(DEVNET, force_sampling=True, sample_units=20)
+    outcome = run(Scenario("sampled", 4, storm_s=0, quiet_s=20, parameters=parameters), seed=4)
+    assert outcome.failures == ()
+    assert outcome.accept_ms
+
+
+def test_two_of_seven_silent_stop_snowflake_but_not_finality() -> None:
+    outcome = run(Scenario("silent", 7, silent=2, storm_s=0, quiet_s=30), seed=5)
+    assert outcome.failures == ()
+    assert outcome.accept_ms == ()
+
+
+def test_a_half_is_no_quorum() -> None:
+    # With two of four silent nothing may become final, and nothing conflict.
+    outcome = run(Scenario("halt", 4, silent=2, storm_s=0, quiet_s=30), seed=6)
+    assert outcome.finals == 0
+    assert outcome.failures == ("only 0 new final blocks after healing",)
+
+
+def test_seed_repeats_bit_for_bit_whatever_the_hash_seed() -> None:
+    code = (
+        "from devnet.simulation.scenario import Scenario, run;"
+        "print(run(Scenario('repeat', 4, equivocators=1, storm_s=15, quiet_s=10), 7).trace)"
+    )
+    traces = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2", "77")
+    }
+    assert len(traces) == 1
+    other = run(Scenario("repeat", 4, equivocators=1, storm_s=15, quiet_s=10), 8)
+    assert other.trace + "\n" not in traces
+
+
+def failures_until_caught(scenario: Scenario) -> str:
+    for seed in range(SEEDS_UNTIL_CAUGHT):
+        failures = run(scenario, seed).failures
+        if any("liveness" not in one and "only" not in one for one in failures):
+            return " ".join(failures)
+    return ""
+
+
+def test_half_quorum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ValidatorSet, "is_quorum", lambda self, weight: 2 * weight >= self.total)
+    assert "conflicting finals" in failures_until_caught(Scenario("mutant", 4, equivocators=1))
+
+
+def test_finalise_after_skip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = signstate._require_compatible
+
+    def lax(kind: Kind, signed: Kind) -> None:
+        if {kind, signed} != {Kind.FINALISE, Kind.SKIP}:
+            sound(kind, signed)
+
+    monkeypatch.setattr(signstate, "_require_compatible", lax)
+    assert "framed" in failures_until_caught(Scenario("mutant", 4))
+
+
+def test_forgotten_votes_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Node.start
+
+    def forgetful(node: Node) -> None:
+        node.disk.sign_state = replace(signstate.EMPTY, header=node.disk.sign_state.header)
+        start(node)
+
+    monkeypatch.setattr(Node, "start", forgetful)
+    assert "framed" in failures_until_caught(Scenario("mutant", 4))
+
+
+def test_command_line_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "simulate.json"
+    arguments = ["--seeds", "1", "--validators", "4", "--scenarios", "calm", "--jobs", "1", "--report", str(report)]
+    assert main(arguments) == 0
+    assert "1 runs" in capsys.readouterr().out
+    figures = json.loads(report.read_text())
+    assert figures["failures"] == []
+    assert figures["scenarios"]["n4-calm"]["failed"] == 0
+
+
+def test_command_line_fails_when_a_bar_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scenarios, "FINALS_AFTER_HEALING_MIN", 1_000)
+    monkeypatch.setattr("devnet.simulation.__main__.ProcessPoolExecutor", InlinePool)
+    arguments = ["--seeds", "1", "--scenarios", "n4-calm", "--validators", "4", "--report", str(tmp_path / "out.json")]
+    assert main(arguments) == 1
+    assert "FAILED n4-calm seed 0" in capsys.readouterr().out
+
+
+class InlinePool:
+    """Runs jobs in this process, where the monkeypatch is."""
+
+    def __init__(self, processes: int) -> None: ...
+
+    def __enter__(self) -> "InlinePool":
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def map(self, function, jobs, chunksize):  # noqa: ANN001, ANN201 - as in concurrent.futures
+        return map(function, jobs)
