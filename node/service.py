@@ -98,8 +98,7 @@ class Node:
         async with AsyncExitStack() as stack:
             stack.callback(self.storage.close)
             async with trio.open_nursery() as nursery:
-                stack.push_async_callback(self._say_goodbye)
-                nursery.start_soon(_stop_on_signal, nursery.cancel_scope)
+                nursery.start_soon(self._stop_on_signal, nursery.cancel_scope)
                 stack.callback(self._serve_metrics())
                 await self._start_network(nursery)
                 await self.feed_server.listen()
@@ -192,11 +191,14 @@ class Node:
         _LOG.info("%s %s on chain %s (%s)", role, self.config.name, self.spec.name, VERSION)
         _LOG.info("peers reach this node at %s", self.transport.address)
 
-    async def _say_goodbye(self) -> None:
+    async def _stop_on_signal(self, scope: trio.CancelScope) -> None:
         """Tell the peers, but do not wait long for them."""
-        with trio.move_on_after(GOODBYE_SECONDS) as scope:
-            scope.shield = True
-            await self.transport.stop()
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for number in signals:
+                _LOG.info("%s: stopping", signal.Signals(number).name)
+                with trio.move_on_after(GOODBYE_SECONDS):
+                    await self.transport.stop()
+                scope.cancel()
 
     def _serve_metrics(self) -> Callable[[], None]:
         if self.config.prometheus_port is None:
@@ -210,10 +212,8 @@ class Node:
     async def _watch_peers(self) -> None:
         async for event in self.transport.events:
             if isinstance(event, PeerUp):
-                _LOG.info("peer %s is up", event.peer)
                 self.loop.peer_up(event.peer, self.proofs.sessions.get(event.peer))
             else:
-                _LOG.info("peer %s is gone: %s", event.peer, event.reason)
                 self.loop.peer_down(event.peer)
 
     async def _keep_figures(self) -> None:
@@ -248,13 +248,6 @@ class _PoolListener(Listener):
 def _identity(config: Config, paths: Paths) -> NodeIdentity:
     with _as_bad_input():
         return identity_from_seed(config.node_key) if config.node_key is not None else load_or_create(paths.node_key)
-
-
-async def _stop_on_signal(scope: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for number in signals:
-            _LOG.info("%s: stopping", signal.Signals(number).name)
-            scope.cancel()
 
 
 def _set_up_process(config: Config) -> None:
