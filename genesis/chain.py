@@ -10,6 +10,10 @@ from functools import cache
 
 from genesis.parameters import constants
 from genesis.spec import ChainSpec, Json, SpecError
+from gpu_tasks.market.api import GpuTasksApi
+from gpu_tasks.market.attestations import Attestations
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
 from runtime.api import Apis, RuntimeApi, with_apis
 from runtime.block import Header, genesis_header
 from runtime.pallet import Pallet
@@ -25,6 +29,7 @@ from runtime.pallets.trust_stake import TrustStake
 from runtime.pallets.utility import Utility
 from runtime.runtime import Runtime
 from runtime.scale import DecodeError
+from runtime.staking_api import OgpuApi
 from runtime.standard_apis import STANDARD_APIS
 from runtime.trie import Trie
 from runtime.types import CAP_GRAINS, RuntimeVersion
@@ -39,10 +44,13 @@ PALLETS: tuple[type[Pallet], ...] = (
     Beacon,
     TrustStake,
     TrustLock,
+    Devices,
+    InferenceMarket,
+    Attestations,
 )
 DEVELOPMENT_PALLETS: tuple[type[Pallet], ...] = (Sudo,)
 
-APIS: tuple[type[RuntimeApi], ...] = STANDARD_APIS
+APIS: tuple[type[RuntimeApi], ...] = (*STANDARD_APIS, OgpuApi, GpuTasksApi)
 
 VERSION = with_apis(RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 1), APIS)
 

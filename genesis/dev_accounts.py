@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from runtime.codec import Annotated, Bounded, codec
-from runtime.crypto import Scheme, derive_sr25519, keypair_from_seed
+from runtime.crypto import Scheme, derive_sr25519, keypair_from_seed, seal_keypair_from_seed
 from runtime.hashing import blake2_256
 
 DEV_PHRASE = "bottom drive obey lake curtain smoke basket hold race lonely fit walk"
@@ -39,6 +39,11 @@ def key_seed(name: str, purpose: str) -> bytes:
 def key(name: str, purpose: str) -> bytes:
     """The ed25519 public key `//name//purpose`."""
     return keypair_from_seed(Scheme.ED25519, key_seed(name, purpose))[0]
+
+
+def seal_key(name: str) -> bytes:
+    """The X25519 public key by which inputs are sealed to the account's provider."""
+    return seal_keypair_from_seed(key_seed(name, PROVIDER))[0]
 
 
 def _chain_code(junction: str) -> bytes:

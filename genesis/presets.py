@@ -12,6 +12,7 @@ from genesis import dev_accounts
 from genesis.chain import genesis_state
 from genesis.dev_accounts import DEV_NAMES
 from genesis.spec import ChainSpec, Patch, from_json
+from gpu_tasks.market.device_records import device_id
 from runtime.hashing import blake2_256
 from runtime.pallets.pots import RESERVE
 from runtime.ss58 import encode as ss58
@@ -22,6 +23,16 @@ ENDOWMENT = 1_000_000 * GRAINS_PER_OGPU
 PROVIDER_ENDOWMENT = 10 * GRAINS_PER_OGPU
 GENESIS_BOND = 10_000 * GRAINS_PER_OGPU
 VALIDATORS_MAX = 16
+
+DEVICE_BOND = 100 * GRAINS_PER_OGPU
+BLOB_PORT_FIRST = 9750
+
+ASK = GRAINS_PER_OGPU // 100
+"""What a provider of a preset asks for a unit: 0.01 oGPU."""
+UNIT_PRICE_MAX = GRAINS_PER_OGPU
+TEXTGEN_WORKLOAD = bytes.fromhex("a99b44f323e5803fea6e9d0f333b929ad346f5ac77fc9552ccbe9e663c07fc9e")
+TEXTGEN_MODEL = bytes.fromhex("3979d4b9650bfc9a79d5cb3773c0df2beb2197ed7d559401b92b0d8aa33d975d")
+"""The workload textgen-int8 and its published model; a test compares them with the package's."""
 
 PRESETS = ("dev", "local")
 
@@ -41,7 +52,7 @@ def validator_names(count: int) -> tuple[str, ...]:
     """Alice to Ferdie, then Node7 and so on."""
     if not 1 <= count <= VALIDATORS_MAX:
         raise ValueError(f"a preset has 1 to {VALIDATORS_MAX} validators")
-    return (DEV_NAMES + tuple(f"Node{n}" for n in range(len(DEV_NAMES) + 1, VALIDATORS_MAX + 1)))[:count]
+    return all_names()[:count]
 
 
 def preset(name: str, chain_id: str, chain_type: str, validators: tuple[str, ...]) -> ChainSpec:
@@ -62,6 +73,16 @@ def raw_spec(spec: ChainSpec) -> ChainSpec:
     return replace(spec, patch=None, raw=genesis_state(spec))
 
 
+def blob_endpoint(name: str) -> str:
+    """Where the provider of a development account serves blobs."""
+    return f"http://127.0.0.1:{BLOB_PORT_FIRST + all_names().index(name)}"
+
+
+def all_names() -> tuple[str, ...]:
+    """Every account that a preset may seat, in order."""
+    return DEV_NAMES + tuple(f"Node{n}" for n in range(len(DEV_NAMES) + 1, VALIDATORS_MAX + 1))
+
+
 def _patch(chain_id: str, validators: tuple[str, ...]) -> Patch:
     names = tuple(dict.fromkeys((*validators, *DEV_NAMES)))
     balances = [[ss58(dev_accounts.stash(name)), ENDOWMENT] for name in names]
@@ -72,6 +93,14 @@ def _patch(chain_id: str, validators: tuple[str, ...]) -> Patch:
         "balances": {"balances": balances},
         "beacon": {"seed": "0x" + blake2_256(b"ogpu preset " + chain_id.encode()).hex()},
         "trustStake": {"validators": [_validator(name) for name in validators]},
+        "devices": {
+            "providers": [_provider(name) for name in validators],
+            "devices": [_device(name) for name in validators],
+        },
+        "inferenceMarket": {
+            "services": [_text_generation()],
+            "offers": [{"service": 0, "device": "0x" + _device_id(name).hex(), "ask": ASK} for name in validators],
+        },
         "sudo": {"key": ss58(dev_accounts.stash("Alice"))},
     }
 
@@ -83,4 +112,39 @@ def _validator(name: str) -> dict[str, Any]:
         "vrf_key": "0x" + dev_accounts.key(name, dev_accounts.VRF).hex(),
         "provider_key": "0x" + dev_accounts.key(name, dev_accounts.PROVIDER).hex(),
         "bond": GENESIS_BOND,
+    }
+
+
+def _provider(name: str) -> dict[str, Any]:
+    return {
+        "stash": ss58(dev_accounts.stash(name)),
+        "seal_key": "0x" + dev_accounts.seal_key(name).hex(),
+        "endpoint": blob_endpoint(name),
+    }
+
+
+def _device(name: str) -> dict[str, Any]:
+    owner, uuid_hash = dev_accounts.stash(name), _uuid_hash(name)
+    return {"owner": ss58(owner), "kind": "cpu", "uuid_hash": "0x" + uuid_hash.hex(), "bond": DEVICE_BOND}
+
+
+def _device_id(name: str) -> bytes:
+    return device_id(dev_accounts.stash(name), _uuid_hash(name))
+
+
+def _uuid_hash(name: str) -> bytes:
+    return blake2_256(b"ogpu preset device " + name.encode())
+
+
+def _text_generation() -> dict[str, Any]:
+    return {
+        "owner": ss58(dev_accounts.stash("Alice")),
+        "name": "textgen-int8",
+        "workload": "0x" + TEXTGEN_WORKLOAD.hex(),
+        "model": "0x" + TEXTGEN_MODEL.hex(),
+        "price_min": ASK,
+        "price_max": UNIT_PRICE_MAX,
+        "ramp": 10,
+        "lease": 30,
+        "tokens_max": 256,
     }

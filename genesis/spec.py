@@ -44,7 +44,11 @@ class ChainSpec:
 
     def __post_init__(self) -> None:
         """Check each field."""
-        _require(bool(self.id) and set(self.id) <= _ID_CHARACTERS, "id", "lower-case letters, digits, _ and - (it names a folder)")
+        _require(
+            bool(self.id) and set(self.id) <= _ID_CHARACTERS,
+            "id",
+            "lower-case letters, digits, _ and - (it names a folder)",
+        )
         _require(self.chain_type in CHAIN_TYPES, "chainType", "one of " + ", ".join(CHAIN_TYPES))
         _require(self.parameters in PARAMETER_SETS, "parameters", "one of " + ", ".join(PARAMETER_SETS))
         _require((self.patch is None) != (self.raw is None), "genesis", "either runtimeGenesis.patch or raw")
@@ -104,7 +108,9 @@ def _parsed(data: bytes) -> Json:
     if len(data) > SPEC_BYTES_MAX:
         raise SpecError(f"a chain spec has at most {SPEC_BYTES_MAX:,} bytes, this has {len(data):,}")
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_float=_no_float, parse_constant=_no_float)
+        return json.loads(
+            data.decode("utf-8"), object_pairs_hook=_unique, parse_float=_no_float, parse_constant=_no_float
+        )
     except UnicodeDecodeError as error:
         raise SpecError(f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:

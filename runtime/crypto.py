@@ -13,11 +13,14 @@ import ed25519_zebra
 import sr25519
 from nacl.bindings import (
     crypto_core_ed25519_is_valid_point,
+    crypto_scalarmult_base,
     crypto_sign,
     crypto_sign_open,
     crypto_sign_seed_keypair,
 )
 from nacl.exceptions import BadSignatureError
+
+from runtime.hashing import blake2_256
 
 PUBLIC_KEY_BYTES = 32
 SEED_BYTES = 32
@@ -106,6 +109,15 @@ def derive_sr25519(public_key: bytes, secret_key: bytes, chain_code: bytes, *, h
     derive = sr25519.hard_derive_keypair if hard else sr25519.derive_keypair
     _, child_public, child_secret = derive((chain_code, public_key, secret_key), b"")
     return bytes(child_public), bytes(child_secret)
+
+
+def seal_keypair_from_seed(seed: bytes) -> tuple[bytes, bytes]:
+    """The X25519 key pair (public, secret) that opens what is sealed to the owner of a signing seed.
+
+    A hash under a domain of its own keeps the two uses of the seed apart.
+    """
+    secret = blake2_256(b"ogpu/seal-key/1" + seed)
+    return crypto_scalarmult_base(secret), secret
 
 
 def secret_key_to_expanded(scheme: Scheme, secret_key: bytes) -> bytes:

@@ -25,8 +25,9 @@ from nacl.bindings import (
 from nacl.exceptions import CryptoError
 
 from runtime.codec import U8, Bounded, DecodeError, Fixed, codec, struct
+from runtime.crypto import seal_keypair_from_seed
 from runtime.hashing import blake2_256
-from runtime.signing import domain
+from wallet.keypair import Keypair
 
 VERSION = 1
 CONTENT_BYTES_MAX = 1024 * 1024
@@ -66,8 +67,13 @@ class SealKey:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> SealKey:
-        """The key that belongs to a signing seed; the hash keeps the two uses of the seed apart."""
-        return cls(blake2_256(domain(b"sealkey", bytes(32), seed)))
+        """The key that belongs to a signing seed."""
+        return cls(seal_keypair_from_seed(seed)[1])
+
+    @classmethod
+    def of(cls, key: Keypair) -> SealKey:
+        """The key that a provider or customer opens blobs with; its signing key is all that has to be kept."""
+        return cls.from_seed(key.secret_key[:32])
 
     def __repr__(self) -> str:
         """Only the public half."""
