@@ -57,6 +57,11 @@ async def measure(address: str) -> None:
         )
         for in_flight in (1, 10, 50, 200):
             await pairs(node, in_flight, rounds=max(20, 2000 // in_flight))
+        async with trio.open_nursery() as beside:
+            beside.start_soon(trickle, node)
+            print("beside 10,000 TX a second: ", end="")
+            await pairs(node, 1, rounds=200)
+            beside.cancel_scope.cancel()
         await flood(node, Kind.TX, MESSAGE_BYTES, 40_000)
         await flood(node, Kind.BLOCK, 1_900_000, 60)
         nursery.cancel_scope.cancel()
@@ -81,6 +86,15 @@ async def pairs(node: Libp2pTransport, in_flight: int, rounds: int) -> None:
         f"{MESSAGE_BYTES} B pairs, {in_flight:4} at once   p50 {statistics.median(latencies) * 1e3:6.2f} ms   "
         f"CPU per pair {spent:6.1f} us here, {remote:6.1f} us there"
     )
+
+
+async def trickle(node: Libp2pTransport) -> None:
+    """Gossip of 10,000 small messages a second."""
+    peer, payload = node.peers()[0].peer, bytes(MESSAGE_BYTES)
+    while True:
+        for _ in range(50):
+            node.send(peer, Kind.TX, payload)
+        await trio.sleep(0.005)
 
 
 async def flood(node: Libp2pTransport, kind: Kind, size: int, count: int) -> None:

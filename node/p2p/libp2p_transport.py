@@ -16,7 +16,7 @@ import trio
 from node.p2p.addresses import WRONG_CHAIN_BACKOFF_SECONDS, Address, AddressBook, parse_address
 from node.p2p.admission import Admission, AdmissionLimits, Ticket
 from node.p2p.connection import Connection
-from node.p2p.discovery import PEERS_BURST, PEERS_PER_SECOND, decode_peers, encode_peers
+from node.p2p.discovery import MAX_PEERS_PER_MESSAGE, PEERS_BURST, PEERS_PER_SECOND, decode_peers, encode_peers
 from node.p2p.frames import TRANSPORT_KINDS, Kind
 from node.p2p.handshake import HANDSHAKE_SECONDS, HandshakeFailed, Handshaker, OnHello
 from node.p2p.hardening import NoiseUpgrade
@@ -67,6 +67,7 @@ class Libp2pTransport:
         self._config = config
         self._identity = identity
         self._on_hello = on_hello
+        self._rng = rng
         self._noise = NoiseUpgrade(identity)
         self._book = AddressBook(identity.peer_id, rng, allow_private=config.devnet)
         default = AdmissionLimits.devnet() if config.devnet else AdmissionLimits()
@@ -325,7 +326,8 @@ class Libp2pTransport:
         """Name the newcomer to the others and the others to it."""
         others = [link for link in self._table if link is not newcomer and link.hello.listen_port]
         if others:
-            newcomer.push(Kind.PEERS, encode_peers([_listen_address(link) for link in others]))
+            some = self._rng.sample(others, min(len(others), MAX_PEERS_PER_MESSAGE))
+            newcomer.push(Kind.PEERS, encode_peers([_listen_address(link) for link in some]))
         if newcomer.hello.listen_port:
             named = encode_peers([_listen_address(newcomer)])
             for link in self._table:

@@ -1,0 +1,100 @@
+"""A connection against anything that an authenticated peer may write: it ends in one of three known ways or goes on."""
+
+import struct
+
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.p2p.channel import ChannelClosed
+from node.p2p.connection import Connection, ProtocolRefused
+from node.p2p.frames import MAX_FRAME_BYTES, FrameError, Kind, encode_frame
+from node.p2p.hello import Hello, Role, encode_hello
+from node.p2p.multistream import encode_line
+from node.p2p.yamux import MAX_STREAMS, YamuxError
+from p2p_hosts import GENESIS
+
+PROTOCOL = "/ogpu/00010203/1"
+GREETING = encode_line("/multistream/1.0.0")
+HELLO = encode_frame([(Kind.HELLO, encode_hello(Hello(GENESIS, Role.FULL, 0, b"")))])
+
+payloads = st.sampled_from(
+    [
+        GREETING,
+        encode_line(PROTOCOL),
+        GREETING + encode_line(PROTOCOL),
+        GREETING + encode_line(PROTOCOL) + HELLO,
+        encode_line("na"),
+        encode_line("ls"),
+        HELLO,
+        HELLO[:7],
+        b"\x02\xff\xff",
+        b"",
+    ]
+) | st.binary(max_size=30)
+
+
+@st.composite
+def yamux_frames(draw: st.DrawFn) -> bytes:
+    kind = draw(st.sampled_from([0, 0, 0, 1, 1, 2, 3]))
+    flags = draw(st.sampled_from([0, 0, 0, 1, 1, 2, 4, 8, 3, 5, 9]))
+    stream = draw(st.sampled_from([0, 1, 1, 1, 2, 3, 5]))
+    body = draw(payloads) if kind == 0 else b""
+    length = len(body) if kind == 0 else draw(st.sampled_from([0, 1, 100, 2**32 - 1]))
+    return struct.pack(">BBHII", 0, kind, flags, stream, length) + body
+
+
+class Script:
+    """Stands in for the encrypted channel: plays what the peer writes, then the peer is gone."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+        self.written = 0
+
+    async def some(self) -> bytes:
+        await trio.lowlevel.checkpoint()
+        if not self._pieces:
+            raise ChannelClosed("end of script")
+        return self._pieces.pop(0)
+
+    async def write(self, data: bytes) -> None:
+        self.written += len(data)
+
+    async def close(self) -> None:
+        self._pieces.clear()
+
+
+async def play(pieces: list[bytes], *, initiator: bool) -> Connection:
+    script = Script([piece for piece in pieces if piece])
+    connection = Connection(script, "12D3KooWpeer", PROTOCOL, initiator=initiator)  # type: ignore[arg-type]
+    try:
+        await connection.establish()
+        while True:
+            await connection.receive()
+            await connection.send(HELLO)
+    except (ChannelClosed, FrameError, YamuxError):
+        return connection
+    except ProtocolRefused:
+        assert initiator
+        return connection
+
+
+@given(st.lists(yamux_frames() | st.binary(max_size=20), max_size=25), st.booleans())
+def test_any_script_ends_in_a_known_way(pieces: list[bytes], initiator: bool) -> None:
+    connection = trio.run(lambda: play(list(pieces), initiator=initiator))
+    assert len(connection._negotiations) <= MAX_STREAMS
+    assert connection._frames.buffered_bytes <= MAX_FRAME_BYTES
+
+
+def test_an_honest_script_is_understood() -> None:
+    """The property above would also hold for a connection that refuses everything."""
+
+    async def listen() -> list[bytes]:
+        opening = struct.pack(">BBHII", 0, 1, 1, 1, 0)
+        said = GREETING + encode_line(PROTOCOL) + HELLO
+        script = Script([opening + struct.pack(">BBHII", 0, 0, 0, 1, len(said)) + said])
+        connection = Connection(script, "12D3KooWpeer", PROTOCOL, initiator=False)  # type: ignore[arg-type]
+        await connection.establish()
+        return await connection.receive()
+
+    assert trio.run(listen) == [HELLO[4:]]
