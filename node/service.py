@@ -42,7 +42,7 @@ from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.transport import PeerUp, TransportError
 from node.peer_proof import PeerProofs, prove
 from node.relay import Relay
-from node.rpc_process import supervise
+from node.rpc_process import require_free_port, supervise
 from node.seat import take_seat
 from node.storage import Storage
 from node.sync import Sync
@@ -104,6 +104,7 @@ class Node:
                 await self.feed_server.listen()
                 nursery.start_soon(self.feed_server.run)
                 if self.config.rpc is not None:
+                    require_free_port(self.config.rpc)
                     nursery.start_soon(supervise, self.config.rpc, self.paths.rpc_socket)
                 for _ in range(VERIFY_WORKERS):
                     nursery.start_soon(self.verifier.run_worker)
