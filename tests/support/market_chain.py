@@ -149,6 +149,7 @@ class MarketChain:
     others: list[Keys] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
     final_lag: int = 1
+    epoch_blocks: int = 60
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     height: int = 0
     events: list[Any] = field(default_factory=list)
@@ -156,7 +157,7 @@ class MarketChain:
 
     def __post_init__(self) -> None:
         """Make block 0."""
-        self.runtime = Runtime(PALLETS, VERSION, {"Beacon.epoch_blocks": 60, **self.constants})
+        self.runtime = Runtime(PALLETS, VERSION, {"Beacon.epoch_blocks": self.epoch_blocks, **self.constants})
         changes = self.runtime.genesis(genesis_config(self.validators, self.others))
         self.state = Memory({key: value for key, value in changes.items() if value is not None})
         self.issued = self.runtime.at(self.state)[Balances].total_issuance.get()
@@ -196,7 +197,7 @@ class MarketChain:
         return [one for one in self.all_events if isinstance(one, kind)]
 
     def _digest(self, bound: Bound, author: Keys) -> Any:
-        epoch = (self.height - 1) // 60
+        epoch = (self.height - 1) // self.epoch_blocks
         output = blake2_256(self.chance.randbytes(32))
         items: list[Any] = [
             author_item(author.stash),
