@@ -107,7 +107,7 @@ class SealKey:
 def seal(content: bytes, readers: Iterable[bytes]) -> bytes:
     """A blob of `content` that exactly `readers` (X25519 public keys) can open.
 
-    ValueError for too much content, or for no readers or too many of them.
+    ValueError for too much content, for no readers or too many of them, or for a key that is none (`is_usable`).
     """
     keys = sorted({bytes(reader) for reader in readers})
     if len(content) > CONTENT_BYTES_MAX:
@@ -115,9 +115,21 @@ def seal(content: bytes, readers: Iterable[bytes]) -> bytes:
     if not 1 <= len(keys) <= READERS_MAX:
         raise ValueError(f"a blob has 1 to {READERS_MAX} readers, not {len(keys)}")
     key, nonce = os.urandom(KEY_BYTES), os.urandom(NONCE_BYTES)
-    boxes = tuple(crypto_box_seal(key, reader) for reader in keys)
+    try:
+        boxes = tuple(crypto_box_seal(key, reader) for reader in keys)
+    except CryptoError:
+        raise ValueError("a reader's key is no X25519 key") from None
     ciphertext = crypto_aead_xchacha20poly1305_ietf_encrypt(content, _BOXES.encode(boxes), nonce, key)
     return _BLOB.encode(_Blob(VERSION, boxes, nonce, ciphertext))
+
+
+def is_usable(reader: bytes) -> bool:
+    """Whether blobs can be sealed to this key: libsodium refuses points of small order, which anybody may register."""
+    try:
+        crypto_box_seal(bytes(KEY_BYTES), reader)
+    except (CryptoError, ValueError, TypeError):
+        return False
+    return True
 
 
 def address_of(blob: bytes) -> bytes:

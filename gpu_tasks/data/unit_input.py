@@ -1,7 +1,8 @@
 """What a customer seals for the racers of a unit, and how a result is named on chain.
 
 The salt is random and never leaves the sealed input. It keeps the two hashes that do go on chain, of the input and of
-the output, from being guessed for short texts.
+the output, from being guessed for short texts. The reply key is the customer's X25519 key: the output is sealed to it,
+and it stands here so that the chain never links it to an account.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class UnitInput:
 
     version: U8
     salt: Annotated[bytes, Fixed(32)]
+    reply_key: Annotated[bytes, Fixed(32)]
     request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
 
 
@@ -37,9 +39,9 @@ _INPUT = codec(UnitInput)
 _OUTPUT = codec(_Output)
 
 
-def encode_input(salt: bytes, request: bytes) -> bytes:
+def encode_input(salt: bytes, reply_key: bytes, request: bytes) -> bytes:
     """The content of an input blob."""
-    return _INPUT.encode(UnitInput(VERSION, salt, request))
+    return _INPUT.encode(UnitInput(VERSION, salt, reply_key, request))
 
 
 def decode_input(content: bytes) -> UnitInput:

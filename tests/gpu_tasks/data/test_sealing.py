@@ -9,6 +9,7 @@ from gpu_tasks.data.sealing import (
     SealError,
     SealKey,
     address_of,
+    is_usable,
     seal,
 )
 
@@ -53,3 +54,12 @@ def test_limits() -> None:
 def test_the_secret_is_not_shown() -> None:
     assert ALICE.public.hex() in repr(ALICE)
     assert ALICE._secret.hex() not in repr(ALICE)
+
+
+def test_a_key_of_small_order_is_no_reader() -> None:
+    """A provider that registers one must not stop customers from sealing to the others."""
+    for key in (bytes(32), b"\x01" + bytes(31), b"short"):
+        assert not is_usable(key)
+        with pytest.raises(ValueError, match="no X25519 key|expected"):
+            seal(b"", [ALICE.public, key])
+    assert is_usable(ALICE.public)
