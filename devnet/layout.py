@@ -1,0 +1,198 @@
+"""Which members a devnet has, where their files lie and which ports they use.
+
+What always holds: a `Devnet` is described by one file, `devnet.json`, in its folder, and everything that it ever writes
+lies in that folder; each member has a folder, a log and a node key of its own; no two members share a port.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from devnet.errors import DevnetError
+from genesis import dev_accounts
+from genesis.dev_accounts import DEV_NAMES
+from genesis.presets import VALIDATORS_MAX, preset, validator_names
+from genesis.spec import to_json
+from node.config import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT, Paths
+from node.keystore import SESSION, VRF, Keystore
+from node.p2p.identity import load_or_create
+
+CHAIN_ID = "devnet"
+DEFAULT_FOLDER = Path("out") / "devnet"
+FOLDER_VARIABLE = "OGPU_DEVNET"
+FIRST_BLOB_PORT = 8440
+PORT_TRIES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where one member listens, all on loopback."""
+
+    peers: int
+    rpc: int
+    metrics: int
+    blobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One node, and the provider beside it if there is one."""
+
+    name: str
+    is_validator: bool
+    ports: Ports
+    address: str  # where peers reach it: /ip4/../tcp/../p2p/..
+
+    @property
+    def rpc_url(self) -> str:
+        """Its JSON-RPC."""
+        return f"ws://127.0.0.1:{self.ports.rpc}"
+
+
+@dataclass(frozen=True, slots=True)
+class Devnet:
+    """The members of one devnet, in the order they were made."""
+
+    folder: Path
+    members: tuple[Member, ...]
+
+    @property
+    def chain_spec(self) -> Path:
+        """The file that says which chain it is."""
+        return self.folder / "chain.json"
+
+    def member(self, name: str) -> Member:
+        """The member of that name, whatever the case of its letters.  Raises `DevnetError`."""
+        for one in self.members:
+            if one.name.lower() == name.lower():
+                return one
+        known = ", ".join(one.name for one in self.members)
+        raise DevnetError(f"no node is called {name!r} in {self.folder}: there are {known}")
+
+    def home(self, member: Member) -> Path:
+        """The folder of a member; its node's base path."""
+        return self.folder / member.name.lower()
+
+    def paths(self, member: Member) -> Paths:
+        """The files of a member's node."""
+        return Paths(self.home(member), CHAIN_ID)
+
+    def node_command(self, member: Member) -> list[str]:
+        """Arguments of `ogpu-node` for a member."""
+        words = ["--chain", str(self.chain_spec), "--base-path", str(self.home(member)), "--listen-host", "127.0.0.1"]
+        words += ["--port", str(member.ports.peers), "--rpc-port", str(member.ports.rpc)]
+        words += ["--prometheus-port", str(member.ports.metrics)]
+        if member.is_validator and member.name in DEV_NAMES:
+            words.append(f"--{member.name.lower()}")
+        else:
+            words += ["--name", member.name] + ["--validator"] * member.is_validator
+        for other in self.members:
+            words += ["--bootnodes", other.address] if other != member else []
+        return words
+
+
+def chosen_folder(given: Path | None) -> Path:
+    """The devnet's folder: what was asked for, else what the environment names, else out/devnet."""
+    return given or Path(os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER)
+
+
+def create(folder: Path, validators: int, *, any_ports: bool = False) -> Devnet:
+    """A devnet of that many validators in an empty folder.  Raises `DevnetError` where there is one already.
+
+    With `any_ports` only free ports that the system picks are used, else the well-known ones where they are free.
+    """
+    if (folder / "devnet.json").exists():
+        raise DevnetError(f"{folder} holds a devnet already: `ogpu-devnet up` continues it, `ogpu-devnet down --purge` removes it")
+    if not 1 <= validators <= VALIDATORS_MAX:
+        raise DevnetError(f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}: use `ogpu-devnet up -n 4`")
+    names = validator_names(validators)
+    folder.mkdir(parents=True, exist_ok=True)
+    net = Devnet(folder.resolve(), ())
+    net.chain_spec.write_text(to_json(preset("Devnet", CHAIN_ID, "Local", names)), encoding="utf-8")
+    ports = _ports(any_ports=any_ports)
+    for name in names:
+        net = _with(net, name, next(ports), is_validator=True)
+    save(net)
+    return net
+
+
+def add_full_node(net: Devnet, name: str, *, any_ports: bool = False) -> tuple[Devnet, Member]:
+    """The devnet with one more node, that follows the chain and does not vote."""
+    if not name.isidentifier() or any(one.name.lower() == name.lower() for one in net.members):
+        raise DevnetError(f"{name!r} is no free name for a node: use letters and digits, and a name that is not taken")
+    taken = {port for one in net.members for port in asdict(one.ports).values()}
+    ports = next(
+        one for one in _ports(any_ports=any_ports) if taken.isdisjoint((one.peers, one.rpc, one.metrics, one.blobs))
+    )
+    net = _with(net, name, ports, is_validator=False)
+    save(net)
+    return net, net.members[-1]
+
+
+def save(net: Devnet) -> None:
+    """Write the description."""
+    content = {"members": [asdict(one) for one in net.members]}
+    (net.folder / "devnet.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> Devnet:
+    """The devnet in a folder.  Raises `DevnetError` when there is none."""
+    path = folder / "devnet.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        members = tuple(Member(**{**one, "ports": Ports(**one["ports"])}) for one in content["members"])
+    except FileNotFoundError as error:
+        raise DevnetError(f"there is no devnet in {folder}: `ogpu-devnet up` makes one, --folder names another place") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DevnetError(f"{path} is damaged ({error}): remove {folder} and run `ogpu-devnet up`") from error
+    return Devnet(folder.resolve(), members)
+
+
+def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet:
+    member = Member(name, is_validator, ports, address="")
+    paths = net.paths(member)
+    paths.node_key.parent.mkdir(parents=True, exist_ok=True)
+    identity = load_or_create(paths.node_key)
+    if is_validator and name not in DEV_NAMES:
+        keystore = Keystore(paths.keystore)
+        keystore.insert(SESSION, dev_accounts.key_seed(name, dev_accounts.SESSION))
+        keystore.insert(VRF, dev_accounts.key_seed(name, dev_accounts.VRF))
+    member = replace(member, address=f"/ip4/127.0.0.1/tcp/{ports.peers}/p2p/{identity.peer_id}")
+    return replace(net, members=(*net.members, member))
+
+
+def _ports(*, any_ports: bool) -> Iterator[Ports]:
+    """Sets of ports that are free now; each port is given once."""
+    firsts = (DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT, FIRST_BLOB_PORT)
+    choices = [_free_ports(() if any_ports else range(first, first + PORT_TRIES)) for first in firsts]
+    while True:
+        yield Ports(*(next(choice) for choice in choices))
+
+
+def _free_ports(preferred: Iterable[int]) -> Iterator[int]:
+    for port in preferred:
+        if _is_free(port):
+            yield port
+    given: set[int] = set()
+    while True:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+        if port not in given:
+            given.add(port)
+            yield port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,110 @@
+"""A devnet as a whole: which processes it has, bring them up, wait until they work, take them down.
+
+What always holds: `up` returns only when every node answers and the chain makes final blocks; whatever goes wrong before
+that ends all processes again and shows the last lines of the log that says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from devnet import processes
+from devnet.errors import DevnetError
+from devnet.layout import Devnet, Member
+from devnet.processes import Process
+from devnet.status import NodeStatus, ask_all
+
+READY_SECONDS = 60.0
+READY_FINAL_BLOCKS = 1
+ASK_SECONDS = 0.25
+LOG_LINES = 15
+
+
+def node_process(net: Devnet, member: Member) -> Process:
+    """A member's node."""
+    return Process(member.name, processes.NODE, tuple(net.node_command(member)), net.home(member))
+
+
+def all_processes(net: Devnet) -> tuple[Process, ...]:
+    """Every process that the devnet may have, running or not."""
+    return tuple(node_process(net, member) for member in net.members)
+
+
+def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[NodeStatus]:
+    """Start what does not run, and wait until the chain works; gives where the nodes stand."""
+    started = []
+    try:
+        for member in net.members:
+            process = node_process(net, member)
+            if processes.running(process) is None:
+                processes.start(process, detach=detach)
+                started.append(process)
+        return asyncio.run(ready(net, seconds))
+    except BaseException:
+        processes.stop(*started)
+        raise
+
+
+def down(net: Devnet) -> list[str]:
+    """End every process; gives the names of those that did not end by themselves."""
+    return processes.stop(*all_processes(net))
+
+
+async def ready(net: Devnet, seconds: float = READY_SECONDS) -> list[NodeStatus]:
+    """Wait until every node answers and has seen a final block.  Raises `DevnetError`."""
+    end = time.monotonic() + seconds
+    while True:
+        standing = await ask_all(net)
+        if all(one.is_up and one.final >= READY_FINAL_BLOCKS and one.is_rpc_up for one in standing):
+            return standing
+        for member in net.members:
+            process = node_process(net, member)
+            if processes.running(process) is None:
+                raise DevnetError(f"the node {member.name} ended; the last lines of {process.log}:\n{tail(process.log)}")
+        if time.monotonic() > end:
+            late = next(one for one in standing if not one.is_up or one.final < READY_FINAL_BLOCKS or not one.is_rpc_up)
+            log = node_process(net, net.member(late.name)).log
+            raise DevnetError(f"{late.name} is not ready after {seconds:.0f} s; the last lines of {log}:\n{tail(log)}")
+        await asyncio.sleep(ASK_SECONDS)
+
+
+def tail(path: Path, lines: int = LOG_LINES) -> str:
+    """The last lines of a log, for people."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as log:
+            return "".join(deque(log, lines)).rstrip()
+    except FileNotFoundError:
+        return "(no log yet)"
+
+
+@contextmanager
+def running(net: Devnet) -> Iterator[Devnet]:
+    """A devnet that is up inside of the `with` and gone after it, however it ends."""
+    with ending_on_signals():
+        try:
+            up(net)
+            yield net
+        finally:
+            down(net)
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """SIGTERM ends the program as Ctrl-C does, so that what has to be taken down is taken down."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
