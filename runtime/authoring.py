@@ -16,9 +16,9 @@ from runtime.checks import Verify
 from runtime.digest import Digest
 from runtime.executive import BlockExecution, Executed
 from runtime.extrinsic import Extrinsic, decode_extrinsic, encode_bare
+from runtime.pallets.system import System
 from runtime.runtime import Runtime
 from runtime.state import Reader
-from runtime.pallets.system import System
 from runtime.trie import Trie
 
 

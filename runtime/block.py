@@ -3,6 +3,7 @@
 A block's id is the hash of its sealed header; the author's seal covers everything else in the header.
 """
 
+from contextlib import suppress
 from typing import Annotated
 
 from runtime.codec import Bounded, Codec, CompactU32, DecodeError, EncodeError, codec, struct
@@ -77,10 +78,8 @@ def without_seal(header: Header) -> Header:
 
 def seal_payload(genesis_hash: bytes, header: Header) -> bytes:
     """What the author signs: the header without its seal, if it bears one already."""
-    try:
+    with suppress(DecodeError):
         header = without_seal(header)
-    except DecodeError:
-        pass
     return domain(b"header", genesis_hash, HEADER.encode(header))
 
 

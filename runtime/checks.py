@@ -1,8 +1,8 @@
 """Whether a signed extrinsic may be applied now: the transaction extensions, cheapest first, then the signature.
 
 CheckNonZeroSender, CheckSpecVersion, CheckTxVersion, CheckGenesis, CheckMortality, CheckNonce, CheckWeight,
-ChargeTransactionPayment, CheckMetadataHash. Versions, genesis and birth block are checked by being part of the signed message.
-The pool asks for a nonce that may lie ahead; a block asks for the next one exactly.
+ChargeTransactionPayment, CheckMetadataHash. Versions, genesis and birth block are part of the signed message, which
+is how they are checked. The pool asks for a nonce that may lie ahead; a block asks for the next one exactly.
 """
 
 from collections.abc import Callable

@@ -13,10 +13,10 @@ type that contains itself cannot either (the outer call type is given by the run
 codec for each level of nesting), and input left over after a value is an error.
 """
 
+import struct as struct_module
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
-from struct import error as StructError
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -161,7 +161,7 @@ class Codec(Generic[T]):
         """The value at the start of `data` and its length; DecodeError if there is none."""
         try:
             return self.decode_from(data, 0)
-        except (IndexError, StructError):
+        except (IndexError, struct_module.error):
             raise DecodeError("end of input", len(data)) from None
 
 
@@ -182,8 +182,8 @@ def struct(
 ) -> Any:
     """Make a class a frozen dataclass with an encoding: its fields in order.
 
-    `path` is the Rust path that metadata shows (else module and name), `params` its generic parameters (two types of one
-    path must differ in them), `unnamed` hides the names of the fields from metadata, as in a Rust tuple struct.
+    `path` is the Rust path that metadata shows (else module and name), `params` its generic parameters (two types of
+    one path must differ in them), `unnamed` hides the fields' names from metadata, as in a Rust tuple struct.
     """
 
     def wrap(plain: type[T]) -> type[T]:

@@ -1,7 +1,7 @@
 """What consensus writes into headers: digest items, and the contents of ours.
 
-Order in a header: `PreRuntime("nmbs", author)`, `PreRuntime("ogpu", PreDigest)`, then `Consensus("ogpu", ...)` items, and
-`Seal("ogpu", signature)` last. Explorers show the 32 bytes under the engine "nmbs" as the block's author.
+Order in a header: `PreRuntime("nmbs", author)`, `PreRuntime("ogpu", PreDigest)`, then `Consensus("ogpu", ...)` items,
+and `Seal("ogpu", signature)` last. Explorers show the 32 bytes under the engine "nmbs" as the block's author.
 """
 
 from typing import Annotated

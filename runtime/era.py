@@ -1,8 +1,8 @@
 """How long a transaction may wait: for ever, or for a number of blocks after a birth block.
 
 Encoding of `sp_runtime::generic::Era`: one zero byte, or two bytes that hold a period (a power of two)
-and the phase of the birth block within it. The hash of the birth block is part of what is signed, so a mortal transaction also
-belongs to one branch of the chain.
+and the phase of the birth block within it. The hash of the birth block is part of what is signed, so a mortal
+transaction also belongs to one branch of the chain.
 """
 
 from dataclasses import dataclass

@@ -34,8 +34,10 @@ _KINDS = {
 _DETAILS = {
     7: (
         "TokenError",
-        "FundsUnavailable OnlyProvider BelowMinimum CannotCreate UnknownAsset Frozen Unsupported "
-        "CannotCreateHold NotExpendable Blocked",
+        (
+            "FundsUnavailable OnlyProvider BelowMinimum CannotCreate UnknownAsset Frozen Unsupported "
+            "CannotCreateHold NotExpendable Blocked"
+        ),
     ),
     8: ("ArithmeticError", "Underflow Overflow DivisionByZero"),
     9: ("TransactionalError", "LimitReached NoLayer"),

@@ -1,7 +1,8 @@
 """Extrinsics: what a block is made of, in the forms that public wallets make.
 
-Signed (version 4): `0x84 ++ address ++ signature ++ era ++ nonce ++ tip ++ mode ++ call`. Bare (`0x04` or `0x05`): the call alone, for inherents.
-What is signed is `call ++ extra ++ additional`, where `additional` is what both sides know: versions, genesis, birth block.
+Signed (version 4): `0x84 ++ address ++ signature ++ era ++ nonce ++ tip ++ mode ++ call`. Bare (`0x04` or `0x05`):
+the call alone, for inherents. What is signed is `call ++ extra ++ additional`, where `additional` is what both sides
+know: versions, genesis, birth block.
 The transaction extensions are exactly those that clients know without reading metadata, because some ignore it.
 """
 

@@ -1,7 +1,7 @@
 """What an extrinsic costs, in grains: base + length + multiplier x weight, and a tip on top.
 
-The multiplier is a fixed-point number of 18 decimals. It moves by at most an eighth from block to block, up when a block
-is fuller than half of what it may hold, down to one otherwise (the rule of EIP-1559, on weight and length).
+The multiplier is a fixed-point number of 18 decimals. It moves by at most an eighth from block to block: up when a
+block is fuller than half of what it may hold, down to one otherwise (the rule of EIP-1559, on weight and length).
 """
 
 from runtime.codec import struct

@@ -1,4 +1,4 @@
-"""The shape of Substrate metadata, versions 14 and 15 (crates frame-metadata and scale-info), as structs of our codec."""
+"""The shape of Substrate metadata, versions 14 and 15, as structs (crates frame-metadata and scale-info)."""
 
 from enum import IntEnum
 from typing import Annotated

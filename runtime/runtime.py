@@ -46,7 +46,7 @@ class Runtime:
         self.items = {pallet: self._compile_items(pallet) for pallet in self.pallets}
         given = {"System.version": version, **(constants or {})}
         self.constants = {pallet: self._chain_constants(pallet, given) for pallet in self.pallets}
-        self._links = {pallet: self._linked(pallet) for pallet in self.pallets}
+        self.links = {pallet: self._linked(pallet) for pallet in self.pallets}
         self._refuse_unknown(dict(constants or {}))
 
     def at(self, reader: Reader) -> "Bound":
@@ -153,7 +153,7 @@ class Bound:
         self._pallets: dict[type[Pallet], Pallet] = {}
         for pallet in runtime.pallets:
             made = pallet(self, runtime.items[pallet], runtime.constants[pallet])
-            for name, other in runtime._links[pallet].items():
+            for name, other in runtime.links[pallet].items():
                 setattr(made, name, self._pallets[other])
             self._pallets[pallet] = made
 

@@ -76,13 +76,13 @@ class StorageItem:
         if pallet is None:
             return self
         bound = copy(pallet.compiled_items[self.attribute])
-        bound._overlay = pallet.overlay
-        bound.prepare()
+        bound.prepare(pallet.overlay)
         pallet.__dict__[self.attribute] = bound
         return bound  # type: ignore[no-any-return]
 
-    def prepare(self) -> None:
-        """Set up what lives as long as a binding."""
+    def prepare(self, overlay: Overlay) -> None:
+        """Read and write through `overlay` from now on."""
+        self._overlay = overlay
 
     def compiled(self, annotation: Any, codecs: Codecs) -> Self:
         """This declaration with the codecs of its annotation, such as `StorageMap[K, V]`."""
@@ -165,8 +165,9 @@ class StorageMap(StorageItem, Generic[K, V]):
         self.hashers = (hasher,)
         self._keys: dict[K, bytes]
 
-    def prepare(self) -> None:
-        """An own cache of hashed keys for each binding."""
+    def prepare(self, overlay: Overlay) -> None:
+        """Every binding has a cache of hashed keys of its own."""
+        super().prepare(overlay)
         self._keys = {}
 
     def key(self, key: K) -> bytes:

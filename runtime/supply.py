@@ -1,4 +1,4 @@
-"""The supply rule, checked apart from the code that moves money: what accounts gained is what was issued, less what was burned.
+"""The supply rule, checked apart from the code that moves money: what accounts lost is what was burned.
 
 Every block checks the accounts that it touched; every thousandth counts all. A breach is a mistake of ours, never of a
 block's author, so it is no InvalidBlock.

@@ -70,7 +70,7 @@ class Sudo(Pallet, index=12):
         self.key.set(new)
         return FREE
 
-    @call(index=3, weight=lambda who, call: call.weight + OVERHEAD)
+    @call(index=3, weight=lambda _who, call: call.weight + OVERHEAD)
     def sudo_as(self, origin: Signed, who: MultiAddress, call: Call) -> PostDispatch:
         """Make a call as another account."""
         self._require(origin)
