@@ -1,0 +1,108 @@
+"""Real nodes over real libp2p on loopback: a late one, killed ones, damaged ones."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from node_process import NodeProcess, agree, wait_for
+
+from node.p2p.identity import identity_from_seed
+
+pytestmark = pytest.mark.e2e
+BOOT_SEED = bytes(31) + b"\1"
+NAMES = ("alice", "bob", "charlie", "dave")
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[list[NodeProcess]]:
+    """Four validators of the local chain, not started."""
+    nodes = [NodeProcess(tmp_path, name, "--chain", "local", f"--{name}", "--no-rpc") for name in NAMES]
+    address = f"/ip4/127.0.0.1/tcp/{nodes[0].port}/p2p/{identity_from_seed(BOOT_SEED).peer_id}"
+    nodes[0]._flags += ("--node-key", BOOT_SEED.hex())
+    for node in nodes[1:]:
+        node._flags += ("--bootnodes", address)
+    yield nodes
+    for node in nodes:
+        node.close()
+
+
+def test_a_development_node_finalises_and_resumes(tmp_path: Path) -> None:
+    node = NodeProcess(tmp_path, "dev", "--dev", "--no-rpc")
+    try:
+        node.start()
+        wait_for(lambda: node.final_height() >= 3, 30)
+        assert node.kill(signal.SIGTERM) == 0
+        before = node.final_height()
+        node.start()
+        wait_for(lambda: node.final_height() >= before + 2, 30)
+        node.kill()
+        node.start()
+        wait_for(lambda: node.final_height() >= before + 4, 30)
+    finally:
+        node.close()
+
+
+def test_killed_validators_come_back_and_a_late_node_reaches_the_same_blocks(
+    network: list[NodeProcess], tmp_path: Path
+) -> None:
+    for node in network:
+        node.start()
+    wait_for(lambda: min(node.final_height() for node in network) >= 4, 60)
+    for victim in network[1:]:
+        victim.kill()
+        before = min(node.final_height() for node in network if node is not victim)
+        wait_for(lambda: network[0].final_height() >= before + 2, 60)
+        victim.start()
+        wait_for(lambda: victim.final_height() >= network[0].final_height() - 1 > before, 60)
+    late = NodeProcess(tmp_path, "late", "--chain", "local", "--no-rpc", *network[1]._flags[-2:])
+    try:
+        late.start()
+        wait_for(lambda: late.final_height() >= network[0].final_height() - 1, 60)
+        wait_for(lambda: late.final_height() >= 20, 60)
+        assert agree([*network, late]) > 20
+    finally:
+        late.close()
+
+
+def test_the_whole_network_killed_at_once_goes_on(network: list[NodeProcess]) -> None:
+    for node in network:
+        node.start()
+    wait_for(lambda: min(node.final_height() for node in network) >= 3, 60)
+    for node in network:
+        node.kill()
+    before = max(node.final_height() for node in network)
+    for node in network:
+        node.start()
+    wait_for(lambda: min(node.final_height() for node in network) >= before + 3, 60)
+    assert agree(network) > 6
+
+
+def test_what_a_person_must_set_right_is_said_with_an_exit_code(tmp_path: Path) -> None:
+    node = NodeProcess(tmp_path, "dev", "--dev", "--no-rpc")
+    second = NodeProcess(tmp_path, "dev", "--dev", "--no-rpc")
+    chain = node.base / "chains" / "dev"
+    try:
+        node.start()
+        wait_for(lambda: node.final_height() >= 2, 30)
+        second.start()
+        assert second.wait(30) == 2
+        assert "in use by another process" in second.log.read_text()
+        node.kill()
+        (chain / "sign-state").rename(chain / "kept")
+        node.start()
+        assert node.wait(30) == 2
+        assert "--init-sign-state" in node.log.read_text()
+        (chain / "kept").write_bytes((chain / "kept").read_bytes()[:-1])
+        (chain / "kept").rename(chain / "sign-state")
+        node.start()
+        assert node.wait(30) == 2
+        assert "is damaged" in node.log.read_text()
+        (chain / "db" / "CURRENT").write_bytes(b"nonsense")
+        node.start()
+        assert node.wait(30) == 3
+    finally:
+        node.close()
+        second.close()
