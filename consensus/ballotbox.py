@@ -19,10 +19,10 @@ class BallotBox:
         self._first: dict[tuple[int, Kind], dict[bytes, SignedBallot]] = {}
         self._accused: set[bytes] = set()
 
-    def known(self, ballot: Ballot, voter: bytes) -> bool:
-        """Whether this very ballot was counted already."""
+    def has_no_use_for(self, ballot: Ballot, voter: bytes) -> bool:
+        """Whether a ballot is counted already, or would only prove again what is proved."""
         first = self._first.get((ballot.round, ballot.kind), {}).get(voter)
-        return first is not None and first.ballot == ballot
+        return first is not None and (first.ballot == ballot or voter in self._accused)
 
     def add(self, vote: SignedBallot) -> DoubleBallot | None:
         """Count a verified ballot. Returns evidence if it contradicts an earlier one of its voter."""

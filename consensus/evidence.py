@@ -19,9 +19,9 @@ from consensus.votes import (
     ballot_payload,
     proposal_payload,
 )
-from runtime.codec import U64, Bounded, Codec, Tagged, codec, variant
-
-HEADER_BYTES_MAX = 64 * 1024
+from runtime.block import HEADER, HEADER_BYTES_MAX, Header, block_id, seal_payload
+from runtime.codec import U64, Bounded, Codec, DecodeError, Tagged, codec, variant
+from runtime.digest import find_pre_digest, split_seal
 
 
 @variant(1)
@@ -91,3 +91,22 @@ def verify_votes(evidence: DoubleProposal | DoubleBallot, genesis: bytes, verify
             return verify(accused, ballot_payload(genesis, one), one_signature) and verify(
                 accused, ballot_payload(genesis, two), two_signature
             )
+
+
+def verify_headers(evidence: DoubleHeader, genesis: bytes, verify: Verify) -> bool:
+    """Whether E1 proves its accused at fault: two sealed headers of its own in the named slot."""
+    try:
+        first, second = HEADER.decode(evidence.first), HEADER.decode(evidence.second)
+        return block_id(first) != block_id(second) and all(
+            _is_sealed(header, evidence, genesis, verify) for header in (first, second)
+        )
+    except DecodeError:
+        return False
+
+
+def _is_sealed(header: Header, evidence: DoubleHeader, genesis: bytes, verify: Verify) -> bool:
+    digest, signature = split_seal(header.digest)
+    pre_digest = find_pre_digest(digest)
+    if pre_digest is None or pre_digest.slot != evidence.slot:
+        return False
+    return verify(evidence.accused, seal_payload(genesis, header), signature)

@@ -1,7 +1,8 @@
 """Blocks that this node lacks: asked from one peer after another until they come.
 
-Always: at most `fetches_max` blocks are wanted, each is asked for at most `fetch_attempts_max`
-times, and an invalid block is not asked for again while it is remembered.
+Always: at most `fetches_max` blocks are wanted, of which one peer's word accounts for at most
+`fetches_per_peer_max`; each is asked for at most `fetch_attempts_max` times, and an invalid block
+is not asked for again while it is remembered.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ REJECTED_MAX = 1024
 
 @dataclass(slots=True)
 class _Wanted:
-    peer: bytes
+    origin: bytes  # whose word it is that the block exists
+    peer: bytes  # who was asked last
     attempts: int
     due_ms: int
 
@@ -29,11 +31,23 @@ class Fetches:
         self._rejected: dict[bytes, None] = {}
 
     def want(self, block: bytes, peer: bytes, now_ms: int) -> None:
-        """Ask `peer` for a block, after a moment in which it may come by itself."""
-        if block in self._wanted or block in self._rejected:
+        """Ask `peer`, which spoke of a block, for it; after a moment in which it may come by itself."""
+        by_peer = sum(one.origin == peer for one in self._wanted.values())
+        if by_peer < self._parameters.fetches_per_peer_max:
+            self._add(block, peer, now_ms)
+
+    def need(self, block: bytes, now_ms: int) -> None:
+        """Ask anybody for a block that more than two thirds of the stake vouch for, or a leader."""
+        self._add(block, b"", now_ms)
+
+    def is_wanted(self, block: bytes) -> bool:
+        """Whether a block is being asked for."""
+        return block in self._wanted
+
+    def _add(self, block: bytes, origin: bytes, now_ms: int) -> None:
+        if block in self._wanted or block in self._rejected or len(self._wanted) >= self._parameters.fetches_max:
             return
-        if len(self._wanted) < self._parameters.fetches_max:
-            self._wanted[block] = _Wanted(peer, 0, now_ms + self._parameters.fetch_grace_ms)
+        self._wanted[block] = _Wanted(origin, origin, 0, now_ms + self._parameters.fetch_grace_ms)
 
     def settle(self, block: bytes) -> None:
         """The block came."""

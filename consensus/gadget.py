@@ -111,7 +111,7 @@ class Gadget:
         ballot = vote.ballot
         if ballot.epoch != self.members.epoch or not self._is_near(ballot.round, self.rounds.floor + 1):
             return
-        if self._box.known(ballot, vote.voter):
+        if self._box.has_no_use_for(ballot, vote.voter):
             return
         if vote.voter not in self.members.index or not self._is_well_formed(ballot):
             raise InvalidVoteError("a ballot of impossible form")

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from consensus import authoring, proposer, sampling, signstate
 from consensus import events as ev
 from consensus.blocktree import BlockTree
+from consensus.catchup import CatchUp
 from consensus.certificates import Certificate
 from consensus.events import BlockFacts, Effect, Event, FinalRef
 from consensus.fetches import Fetches
@@ -49,13 +50,11 @@ class Machine:
         self._fetches = Fetches(parameters)
         self._peers: dict[bytes, bytes | None] = {}
         self._voters: dict[bytes, bytes] = {}
-        self._headers: dict[tuple[bytes, int], bytes] = {}
+        self._headers: dict[tuple[bytes, int], list[bytes]] = {}
         self._headers_final = b""
-        self._boundaries: dict[int, Certificate] = {}
         self._final_certificate: Certificate | None = None
         self._queries: dict[bytes, int] = {}
         self._queries_second = 0
-        self._need_certs_at_ms = 0
         self._built_slot = 0
         self._is_gadget_due = True
         self._gadget_deadline_ms: int | None = None
@@ -87,6 +86,15 @@ class Machine:
         """The ancestor of such a block, None if it is below the final one."""
         return self._tree.ancestor_at(block, height) if height >= self.final.height else None
 
+    def is_welcome(self, facts: BlockFacts) -> bool:
+        """Whether to execute a block whose header is valid.
+
+        A proposer may seal any number of headers in its slot; beyond a few only those count that
+        somebody votes for.
+        """
+        known = self._headers.get((facts.author, facts.slot), ())
+        return len(known) < self._parameters.headers_per_slot_max or self._fetches.is_wanted(facts.id)
+
     @property
     def gadget_round(self) -> tuple[int, int]:
         """(epoch, round) of the finality gadget, for metrics."""
@@ -110,7 +118,6 @@ class Machine:
         """
         self._now_ms = now_ms
         self._tree = BlockTree(final)
-        self._boundaries = {one.ballot.epoch: one for one in boundaries}
         self._final_certificate = certificate
         epoch = self._epochs(self._parameters.epoch_of(final.height + 1))
         if epoch is None:
@@ -120,6 +127,9 @@ class Machine:
         self._gadget = Gadget(
             self._parameters, self._genesis, self._chain, self._verify, self._session, self._effects.append
         )
+        self._catchup = CatchUp(self._parameters, self._gadget, boundaries, self._effects.append)
+        if certificate is not None and self._parameters.is_boundary(final.height):
+            self._catchup.end_epoch(certificate)
         self._gadget.sign_state = sign_state
         self._built_slot = sign_state.header.slot
         start = self._parameters.boundary(epoch.validators.epoch - 1)
@@ -186,6 +196,7 @@ class Machine:
 
     def _disconnect(self, peer: bytes) -> None:
         validator = self._peers.pop(peer, None)
+        self._catchup.forget(peer)
         if validator is not None and self._voters.get(validator) == peer:
             del self._voters[validator]
 
@@ -193,10 +204,10 @@ class Machine:
         try:
             match message:
                 case Propose(proposal):
-                    self._note_position(peer, proposal.proposal.epoch, proposal.proposal.round)
+                    self._catchup.note_position(peer, proposal.proposal.epoch, proposal.proposal.round, self._now_ms)
                     self._gadget.receive_proposal(proposal)
                 case Vote(vote, proposal):
-                    self._note_position(peer, vote.ballot.epoch, vote.ballot.round)
+                    self._catchup.note_position(peer, vote.ballot.epoch, vote.ballot.round, self._now_ms)
                     if proposal is not None:
                         self._gadget.receive_proposal(proposal)
                     self._gadget.receive_vote(vote)
@@ -204,7 +215,7 @@ class Machine:
                     for certificate in certificates:
                         self._gadget.receive_certificate(certificate)
                 case NeedCerts():
-                    self._answer_need(peer, message)
+                    self._catchup.answer(peer, message, self._now_ms)
                 case PullQuery() | Chits():
                     pass
         except InvalidVoteError as error:
@@ -243,37 +254,7 @@ class Machine:
         if chits.final_height >= self.final.height:
             self._want(chits.tip, peer)
         if chits.final_height > self.final.height + 1:
-            self._ask_certificates(peer)
-
-    def _note_position(self, peer: bytes, epoch: int, round_: int) -> None:
-        """A peer speaks of a round: if it is ahead, ask; if it is an epoch behind, help."""
-        own_epoch, own_round = self.gadget_round
-        if epoch > own_epoch or (epoch == own_epoch and round_ > own_round + 1):
-            self._ask_certificates(peer)
-        elif epoch < self._gadget.members.epoch:
-            self._send_certificates(peer, self._boundaries_from(epoch))
-
-    def _ask_certificates(self, peer: bytes) -> None:
-        if self._now_ms >= self._need_certs_at_ms:
-            self._need_certs_at_ms = self._now_ms + self._parameters.need_certs_ms
-            self._effects.append(ev.SendTo(peer, self._gadget.need()))
-
-    def _answer_need(self, peer: bytes, need: NeedCerts) -> None:
-        if need.epoch == self._gadget.members.epoch:
-            self._send_certificates(peer, self._gadget.answer(need))
-        elif need.epoch < self._gadget.members.epoch:
-            self._send_certificates(peer, self._boundaries_from(need.epoch))
-        else:
-            self._ask_certificates(peer)
-
-    def _boundaries_from(self, epoch: int) -> tuple[Certificate, ...]:
-        """The certificate that ended an epoch, if it is still kept."""
-        certificate = self._boundaries.get(epoch)
-        return () if certificate is None else (certificate,)
-
-    def _send_certificates(self, peer: bytes, certificates: tuple[Certificate, ...]) -> None:
-        if certificates:
-            self._effects.append(ev.SendTo(peer, Certified(certificates)))
+            self._catchup.ask(peer, self._now_ms)
 
     # --- blocks and certificates
 
@@ -281,9 +262,10 @@ class Machine:
         self._fetches.settle(facts.id)
         if not self._chain.insert(facts):
             return
-        earlier = self._headers.setdefault((facts.author, facts.slot), facts.id)
-        if earlier != facts.id:
-            self._effects.append(ev.ReportDoubleHeader(facts.author, facts.slot, earlier, facts.id))
+        headers = self._headers.setdefault((facts.author, facts.slot), [])
+        headers.append(facts.id)
+        if len(headers) > 1:
+            self._effects.append(ev.ReportDoubleHeader(facts.author, facts.slot, headers[0], facts.id))
         reference = facts.final_ref
         if reference is not None and reference.height > self.final.height:
             self._gadget.receive_certificate(reference.certificate)
@@ -297,14 +279,15 @@ class Machine:
     def _settle(self, now_ms: int) -> list[Effect]:
         if self._poller.finish(now_ms):
             self._is_gadget_due = True
-        if self._is_gadget_due or (self._gadget_deadline_ms or now_ms + 1) <= now_ms:
+        is_epoch_over = self.final.height == self._parameters.boundary(self._gadget.members.epoch)
+        if self._is_gadget_due or is_epoch_over or (self._gadget_deadline_ms or now_ms + 1) <= now_ms:
             self._advance_gadget(now_ms)
         self._build(now_ms)
         self._effects.extend(self._poller.start(self._gadget.members, self._voters, now_ms))
         peers = list(self._voters.values())
         if peers:
             for block in self._gadget.missing():
-                self._fetches.want(block, peers[0], now_ms)
+                self._fetches.need(block, now_ms)
             self._effects.extend(self._fetches.due(peers, self.final.height, now_ms))
         self.deadline_ms = self._next_deadline(now_ms)
         effects = self._effects[:]
@@ -330,8 +313,8 @@ class Machine:
         ended = self._gadget.rounds.final
         if following is None or ended is None:
             return False
-        self._boundaries[number] = self._final_certificate = ended
-        self._boundaries.pop(number - self._parameters.boundaries_kept, None)
+        self._final_certificate = ended
+        self._catchup.end_epoch(ended)
         self._gadget.begin(following, (final.height, final.id))
         self._poller.polls.abandon()
         self._chain.restart_confidence(sampling.compute_thresholds(self._parameters, following.validators))
@@ -341,7 +324,7 @@ class Machine:
         """Drop what only blocks above the final one need."""
         if self._headers_final != self.final.id:
             self._headers_final = self.final.id
-            self._headers = {key: block for key, block in self._headers.items() if block in self._tree}
+            self._headers = {key: one for key, one in self._headers.items() if key[1] > self.final.slot}
 
     def _report(self) -> None:
         """Say what became accepted and which tip is preferred."""

@@ -93,7 +93,8 @@ class Parameters:
     fetch_grace_ms: int = 40
     fetch_retry_ms: int = 500
     fetches_max: int = 64
-    fetch_attempts_max: int = 20
+    fetches_per_peer_max: int = 8
+    fetch_attempts_max: int = 6
     # Epochs whose boundary certificate a machine keeps to help peers that are behind.
     boundaries_kept: int = 64
 
@@ -128,6 +129,10 @@ class Parameters:
                 "lost votes are repeated before the round gives up",
             ),
             (self.override_skips >= 1, "own acceptance is respected at the first skip at least"),
+            (
+                self.fetches_per_peer_max < self.fetches_max,
+                "one peer cannot fill the list of wanted blocks",
+            ),
             (1 <= self.sample_units <= 256, "a sample has 1 to 256 units"),
         )
         yield from (sentence for holds, sentence in rules if not holds)

@@ -14,8 +14,9 @@ from consensus import events as ev
 from consensus import signstate
 from consensus.certificates import Certificate
 from consensus.events import BlockFacts
-from consensus.headers import InvalidHeaderError, NotYetError
+from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError
 from consensus.machine import Machine
+from consensus.validators import Epoch
 from consensus.wire import Message
 from devnet.simulation.keys import Signer
 
@@ -73,6 +74,7 @@ class Node:
         self.disk = Disk(genesis, blocks={genesis.id: genesis}, ancestors={0: genesis.id})
         self.machine: Machine | None = None
         self.starts = 0
+        self.rules = HeaderRules(world.parameters, self.epochs, world.genesis_hash, world.verify)
         self._orphans: dict[bytes, tuple[BlockFacts, int]] = {}
         self._inbox: deque[ev.Event] = deque()
 
@@ -89,7 +91,7 @@ class Node:
         self._orphans.clear()
         self._inbox.clear()
         below = Random(f"{world.seed}/{self.number}/{self.starts}").randrange
-        self.machine = Machine(world.parameters, world.genesis_hash, world.epochs, world.verify, self.session(), below)
+        self.machine = Machine(world.parameters, world.genesis_hash, self.epochs, world.verify, self.session(), below)
         above = sorted(
             (one for one in disk.blocks.values() if one.height > disk.final.height),
             key=lambda one: one.height,
@@ -103,6 +105,12 @@ class Node:
             if other.number != self.number and other.machine is not None:
                 self.feed(ev.PeerConnected(other.address, other.signer.public))
                 other.feed(ev.PeerConnected(self.address, self.signer.public))
+
+    def epochs(self, number: int) -> Epoch | None:
+        """What this node's final state tells of an epoch: nothing before the epoch is settled."""
+        if self.disk.final.height < self.world.parameters.settled_height(number):
+            return None
+        return self.world.epochs(number)
 
     def session(self) -> bytes | None:
         """The key that the machine votes for."""
@@ -171,9 +179,11 @@ class Node:
             try:
                 self._check(one)
             except NotYetError:
-                continue
+                continue  # somebody will speak of it again
             except InvalidHeaderError:
                 self._inbox.append(ev.BlockRejected(one.id))
+                continue
+            if self.machine is not None and not self.machine.is_welcome(one):
                 continue
             self._store(one)
             self._inbox.append(ev.BlockImported(one))
@@ -184,7 +194,7 @@ class Node:
 
     def _check(self, facts: BlockFacts) -> None:
         parent = self.disk.blocks[facts.parent]
-        self.world.rules.check_facts(facts, parent, lambda height: self._ancestor(parent, height), self.now_ms())
+        self.rules.check_facts(facts, parent, lambda height: self._ancestor(parent, height), self.now_ms())
 
     def _ancestor(self, parent: BlockFacts, height: int) -> bytes | None:
         while parent.height > height:

@@ -1,10 +1,11 @@
 """What a run is made of: who the validators are, which of them misbehave, and the storm they meet."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from random import Random
 
 from consensus.parameters import DEVNET, Parameters
-from consensus.validators import Epoch, Epochs, Validator, ValidatorSet
+from consensus.validators import Epoch, Validator, ValidatorSet
 from devnet.simulation.byzantine import Equivocator, SilentNode, Twin
 from devnet.simulation.keys import Signer, fake_signer, real_signer, verify_fake, verify_real
 from devnet.simulation.network import Weather
@@ -109,7 +110,7 @@ def make_signers(scenario: Scenario) -> list[Signer]:
     return [make(number) for number in range(scenario.validators + scenario.rotate)]
 
 
-def make_epochs(scenario: Scenario, signers: list[Signer]) -> Epochs:
+def make_epochs(scenario: Scenario, signers: list[Signer]) -> Callable[[int], Epoch]:
     """The validators of each epoch: always the same, or `rotate` of them replaced in turn."""
     known: dict[int, Epoch] = {}
 

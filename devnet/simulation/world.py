@@ -15,10 +15,9 @@ from typing import Any
 
 from consensus.events import BlockFacts, Effect, Tick
 from consensus.evidence import DoubleBallot, DoubleProposal, verify_votes
-from consensus.headers import HeaderRules
 from consensus.parameters import Parameters
 from consensus.signstate import Record
-from consensus.validators import Epochs, Leaders
+from consensus.validators import Epoch, Leaders
 from consensus.votes import Verify
 from consensus.wire import MESSAGE
 from devnet.simulation.network import Weather
@@ -47,7 +46,13 @@ class World:
     """Time, links and the shared facts of one run. Add nodes, then `run_until`."""
 
     def __init__(
-        self, seed: str, parameters: Parameters, epochs: Epochs, verify: Verify, weather: Weather, start_ms: int
+        self,
+        seed: str,
+        parameters: Parameters,
+        epochs: Callable[[int], Epoch],
+        verify: Verify,
+        weather: Weather,
+        start_ms: int,
     ) -> None:
         """An empty world whose clocks begin at `start_ms`."""
         self.seed = seed
@@ -60,7 +65,6 @@ class World:
         self.random = Random(seed)
         self.genesis_hash = blake2b(seed.encode(), digest_size=32).digest()
         self.genesis_block = BlockFacts(self.genesis_hash, bytes(32), 0, 0, bytes(32), 0)
-        self.rules = HeaderRules(parameters, epochs, self.genesis_hash, verify)
         self.nodes: Sequence[Node] = ()
         self.findings = Findings()
         self.final_at: dict[int, bytes] = {0: self.genesis_hash}
@@ -151,8 +155,8 @@ class World:
         if node.is_honest:
             leader = b""
             if isinstance(evidence, DoubleProposal):
-                epoch = self.epochs(evidence.first.epoch)
-                leader = b"" if epoch is None else Leaders(epoch.validators.members).leader(evidence.first.round)
+                members = self.epochs(evidence.first.epoch).validators.members
+                leader = Leaders(members).leader(evidence.first.round)
             if not verify_votes(evidence, self.genesis_hash, self.verify, leader):
                 self.findings.false_evidence += 1
             self._accuse(evidence.accused, type(evidence).__name__)

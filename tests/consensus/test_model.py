@@ -5,12 +5,11 @@ that the production rules (`signstate`, `rounds`, `voting`) allow, and the Byzan
 all of them at once. More than any real run can do; and no two blocks become final. Planted bugs do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 
 import pytest
-from consensus_parts import GENESIS_BLOCK, block, members
 
 from consensus import rounds, signstate, voting
 from consensus.blocktree import BlockTree
@@ -18,6 +17,7 @@ from consensus.certificates import VERSION_ED25519, Certificate
 from consensus.rounds import Rounds
 from consensus.validators import ValidatorSet
 from consensus.votes import Ballot, Kind, Proposal, skip_ballot
+from consensus_parts import GENESIS_BLOCK, block, members
 
 ROUNDS = (1, 2)
 HONEST = 3
@@ -122,12 +122,14 @@ def plant_finalise_after_skip(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plant_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(voting, "is_linked", lambda tree, held, proposal: proposal.block in tree)
+    monkeypatch.setattr(voting, "is_linked", lambda tree, _, proposal: proposal.block in tree)
 
 
 def plant_no_skip_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        rounds.Rounds, "links", lambda self, parent, round_: parent < round_ and (parent == 0 or parent in self.notarised)
+        rounds.Rounds,
+        "links",
+        lambda self, parent, round_: parent < round_ and (parent == 0 or parent in self.notarised),
     )
 
 
@@ -145,7 +147,7 @@ def plant_double_notarise(monkeypatch: pytest.MonkeyPatch) -> None:
     "plant",
     [plant_half_quorum, plant_finalise_after_skip, plant_no_lock, plant_no_skip_certificates, plant_double_notarise],
 )
-def test_planted_bug_is_found(plant, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN001 - a function above
+def test_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     _, conflict = Model().search()
     assert conflict is not None

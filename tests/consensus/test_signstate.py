@@ -101,3 +101,5 @@ def test_honest_signatures_are_never_evidence(wishes: list[signstate.Record | tu
                 assert one == other or (one.epoch, one.round) != (other.epoch, other.round)
             case HeaderRecord(), HeaderRecord():
                 assert one == other or one.slot < other.slot
+            case _:
+                pass

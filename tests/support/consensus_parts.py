@@ -1,5 +1,6 @@
 """Small validators, blocks and votes for consensus tests. Signatures are the simulator's fake ones."""
 
+from collections.abc import Callable
 from hashlib import blake2b
 
 from consensus.certificates import Certificate, make_certificate
@@ -26,7 +27,7 @@ def members(count: int, epoch: int = 0, weights: tuple[int, ...] = ()) -> Valida
     )
 
 
-def epochs_of(count: int):  # noqa: ANN201 - an Epochs
+def epochs_of(count: int) -> Callable[[int], Epoch]:
     return lambda number: Epoch(members(count, number), number.to_bytes(32, "big"))
 
 

@@ -4,8 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,24 +21,27 @@ from devnet.simulation.__main__ import catalogue, main
 from devnet.simulation.node import Node
 from devnet.simulation.scenario import Scenario, run
 
-SHORT = {"storm_s": 25, "quiet_s": 20}
 SEEDS_UNTIL_CAUGHT = 15
+
+
+def short(scenario: Scenario) -> Scenario:
+    return replace(scenario, storm_s=25, quiet_s=20)
 
 
 @pytest.mark.parametrize("scenario", list(catalogue(4)), ids=lambda one: one.name)
 def test_four_validators_agree(scenario: Scenario) -> None:
-    outcome = run(replace(scenario, **SHORT) if scenario.storm_s else scenario, seed=1)
+    outcome = run(short(scenario) if scenario.storm_s else scenario, seed=1)
     assert outcome.failures == ()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_other_sizes_agree(size: int) -> None:
-    assert run(Scenario(f"n{size}", size, **SHORT), seed=2).failures == ()
+    assert run(short(Scenario(f"n{size}", size)), seed=2).failures == ()
 
 
 def test_unequal_stakes_agree() -> None:
-    scenario = Scenario("stakes", 5, stakes=(10, 20, 40, 20, 10), equivocators=1, **SHORT)
-    assert run(scenario, seed=3).failures == ()
+    scenario = Scenario("stakes", 5, stakes=(10, 20, 40, 20, 10), equivocators=1)
+    assert run(short(scenario), seed=3).failures == ()
 
 
 def test_sampling_can_be_forced_on_a_small_network() -> None:
@@ -133,15 +139,10 @@ def test_command_line_fails_when_a_bar_fails(
     assert "FAILED n4-calm seed 0" in capsys.readouterr().out
 
 
-class InlinePool:
+class InlinePool(Executor):
     """Runs jobs in this process, where the monkeypatch is."""
 
     def __init__(self, processes: int) -> None: ...
 
-    def __enter__(self) -> "InlinePool":
-        return self
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def map(self, function, jobs, chunksize):  # noqa: ANN001, ANN201 - as in concurrent.futures
-        return map(function, jobs)
+    def map(self, fn: Callable[..., Any], *jobs: Iterable[Any], **options: Any) -> Iterator[Any]:
+        return map(fn, *jobs)

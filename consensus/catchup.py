@@ -1,0 +1,69 @@
+"""Certificates between peers: ask whoever is ahead, help whoever is behind.
+
+Always: questions go out at a bounded rate, and each peer is answered at a bounded rate, because an
+answer is much larger than a question. A peer in an ended epoch gets that epoch's last certificate,
+the one of its final boundary block; it needs nothing else to go on.
+"""
+
+from collections.abc import Iterable
+
+from consensus.certificates import Certificate
+from consensus.events import SendTo
+from consensus.gadget import Emit, Gadget
+from consensus.parameters import Parameters
+from consensus.wire import Certified, NeedCerts
+
+
+class CatchUp:
+    """Who is where in the gadget's rounds, and what they need."""
+
+    def __init__(self, parameters: Parameters, gadget: Gadget, boundaries: Iterable[Certificate], emit: Emit) -> None:
+        """Start with the boundary certificates that the shell kept."""
+        self._parameters = parameters
+        self._gadget = gadget
+        self._emit = emit
+        self._boundaries = {one.ballot.epoch: one for one in boundaries}
+        self._ask_at_ms = 0
+        self._answer_at_ms: dict[bytes, int] = {}
+
+    def end_epoch(self, boundary: Certificate) -> None:
+        """Keep the certificate of a final boundary block; forget one of long ago."""
+        epoch = boundary.ballot.epoch
+        self._boundaries[epoch] = boundary
+        self._boundaries.pop(epoch - self._parameters.boundaries_kept, None)
+
+    def forget(self, peer: bytes) -> None:
+        """A peer left."""
+        self._answer_at_ms.pop(peer, None)
+
+    def note_position(self, peer: bytes, epoch: int, round_: int, now_ms: int) -> None:
+        """A peer speaks of a round: if it is ahead, ask; if it is an epoch behind, help."""
+        own_epoch, own_round = self._gadget.members.epoch, self._gadget.rounds.current
+        # One round ahead is what every healthy round looks like for a moment.
+        if epoch > own_epoch or (epoch == own_epoch and round_ > own_round + 1):
+            self.ask(peer, now_ms)
+        elif epoch < own_epoch:
+            self._help(peer, epoch, now_ms)
+
+    def ask(self, peer: bytes, now_ms: int) -> None:
+        """Ask a peer for what we may lack."""
+        if now_ms >= self._ask_at_ms:
+            self._ask_at_ms = now_ms + self._parameters.need_certs_ms
+            self._emit(SendTo(peer, self._gadget.need()))
+
+    def answer(self, peer: bytes, need: NeedCerts, now_ms: int) -> None:
+        """Send a peer what it lacks."""
+        if need.epoch == self._gadget.members.epoch:
+            self._send(peer, self._gadget.answer(need), now_ms)
+        else:
+            self.note_position(peer, need.epoch, need.round, now_ms)
+
+    def _help(self, peer: bytes, epoch: int, now_ms: int) -> None:
+        certificate = self._boundaries.get(epoch)
+        if certificate is not None:
+            self._send(peer, (certificate,), now_ms)
+
+    def _send(self, peer: bytes, certificates: tuple[Certificate, ...], now_ms: int) -> None:
+        if certificates and now_ms >= self._answer_at_ms.get(peer, 0):
+            self._answer_at_ms[peer] = now_ms + self._parameters.need_certs_ms
+            self._emit(SendTo(peer, Certified(certificates)))
