@@ -10,60 +10,69 @@ from collections.abc import Callable
 from runtime.crypto import Scheme
 from runtime.errors import InvalidTransaction, Reason
 from runtime.extrinsic import Additional, Authorization, Extrinsic
-from runtime.fees import InclusionFee
 from runtime.pallets.balances import Balances
-from runtime.pallets.system import System
+from runtime.pallets.system import AccountInfo, System
 from runtime.pallets.transaction_payment import TransactionPayment
 from runtime.resources import BlockResources
 from runtime.runtime import Bound
-from runtime.types import Weight
 
 Verify = Callable[[Scheme, bytes, bytes, bytes], bool]
 """(scheme, public key, message, signature): `runtime.crypto.verify`, or a cache in front of it."""
 ZERO_SENDER = bytes(32)
+NONCE_MAX = (1 << 32) - 2
+"""The last nonce that may be used: the one after it must still fit its type."""
 
 
-def check_signed(
-    bound: Bound, extrinsic: Extrinsic, who: Authorization, resources: BlockResources, verify: Verify, *, ahead: bool
-) -> InclusionFee:
-    """The fee of a valid extrinsic, tip apart; InvalidTransaction if it is not valid. Nothing is written."""
-    if extrinsic.call.method.is_inherent:
-        raise InvalidTransaction(Reason.CALL, "an inherent is not signed")
-    if who.signer == ZERO_SENDER:
-        raise InvalidTransaction(Reason.BAD_SIGNER)
-    additional = get_additional(bound, who)
-    check_nonce(bound, who, ahead=ahead)
-    weight = extrinsic.call.weight
-    resources.check(extrinsic.call.method.dispatch_class, weight, len(extrinsic.raw))
-    fee = check_payment(bound, who, len(extrinsic.raw), weight)
-    signature = who.signature
-    if not verify(signature.scheme, who.signer, who.payload(additional), signature.signature):
-        raise InvalidTransaction(Reason.BAD_PROOF)
-    return fee
+class Checks:
+    """The checks of one block under execution, which has been initialised. Nothing here writes."""
+
+    def __init__(self, bound: Bound, resources: BlockResources) -> None:
+        """`resources` say how full the block is; empty ones stand for any block."""
+        self._resources = resources
+        self._account = bound[System].account
+        self._block_hash = bound[System].block_hash
+        self._height = bound[System].number.get()
+        self._balances = bound[Balances]
+        self._payment = bound[TransactionPayment]
+        self._version = bound.runtime.version
+        self._additional: dict[int, Additional] = {}
+
+    def check(self, extrinsic: Extrinsic, who: Authorization, verify: Verify, *, ahead: bool = False) -> int:
+        """The fee to withdraw for a valid extrinsic, tip included; InvalidTransaction if it is not valid."""
+        method = extrinsic.call.method
+        if method.is_inherent:
+            raise InvalidTransaction(Reason.CALL, "an inherent is not signed")
+        if who.signer == ZERO_SENDER:
+            raise InvalidTransaction(Reason.BAD_SIGNER)
+        additional = self.additional(who.extra.era.birth(self._height))
+        info = self._account[who.signer]
+        check_nonce(who.extra.nonce, info, ahead=ahead)
+        weight = extrinsic.call.weight
+        self._resources.check(method.dispatch_class, weight, len(extrinsic.raw))
+        fee = self._payment.fee(len(extrinsic.raw), weight).total + who.extra.tip
+        if fee > self._balances.spendable_of(info.data):  # a duty that will be free must be payable too
+            raise InvalidTransaction(Reason.PAYMENT)
+        signature = who.signature
+        if not verify(signature.scheme, who.signer, who.payload(additional), signature.signature):
+            raise InvalidTransaction(Reason.BAD_PROOF)
+        return fee
+
+    def additional(self, birth: int) -> Additional:
+        """What must have been signed besides what travels; InvalidTransaction if the birth block is not known."""
+        known = self._additional.get(birth)
+        if known is None:
+            if birth not in self._block_hash:
+                raise InvalidTransaction(Reason.ANCIENT_BIRTH_BLOCK)
+            hashes = self._block_hash[0], self._block_hash[birth]
+            version = self._version
+            known = Additional(version.spec_version, version.transaction_version, *hashes)
+            self._additional[birth] = known
+        return known
 
 
-def get_additional(bound: Bound, who: Authorization) -> Additional:
-    """What the signer must have signed besides what travels; InvalidTransaction if its birth block is not known."""
-    system = bound[System]
-    birth = who.extra.era.birth(system.number.get())
-    if birth not in system.block_hash:
-        raise InvalidTransaction(Reason.ANCIENT_BIRTH_BLOCK)
-    version = bound.runtime.version
-    return Additional(version.spec_version, version.transaction_version, system.block_hash[0], system.block_hash[birth])
-
-
-def check_nonce(bound: Bound, who: Authorization, *, ahead: bool) -> None:
-    """Whether the nonce is the account's next, or (`ahead`) that or a later one."""
-    expected = bound[System].account[who.signer].nonce
-    if who.extra.nonce < expected:
+def check_nonce(nonce: int, info: AccountInfo, *, ahead: bool) -> None:
+    """InvalidTransaction unless the nonce is the account's next, or (`ahead`) a later one."""
+    if nonce < info.nonce:
         raise InvalidTransaction(Reason.STALE)
-    if who.extra.nonce > expected and not ahead:
+    if (nonce > info.nonce and not ahead) or nonce > NONCE_MAX:
         raise InvalidTransaction(Reason.FUTURE)
-
-
-def check_payment(bound: Bound, who: Authorization, length: int, weight: Weight) -> InclusionFee:
-    """The fee that the signer can pay; a duty that will be free must be payable too."""
-    fee = bound[TransactionPayment].fee(length, weight)
-    if fee.total + who.extra.tip > bound[Balances].spendable_balance(who.signer):
-        raise InvalidTransaction(Reason.PAYMENT)
-    return fee

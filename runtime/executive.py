@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from runtime.block import Block, Header, extrinsics_root, without_seal
 from runtime.call import PostDispatch
-from runtime.checks import Verify, check_signed
+from runtime.checks import Checks, Verify
 from runtime.digest import Digest
 from runtime.errors import DispatchError, InvalidBlock, InvalidTransaction, Reason
 from runtime.extrinsic import Authorization, Extrinsic, decode_extrinsic
@@ -79,6 +79,7 @@ class BlockExecution:
         system.initialize(number, parent_hash, digest)
         for pallet in self.bound.pallets:
             pallet.on_initialize()
+        self._checks = Checks(self.bound, self.resources)
 
     def apply_from_block(self, raw: bytes, verify: Verify) -> None:
         """Apply an extrinsic of a finished block; InvalidBlock if it may not be there."""
@@ -115,10 +116,10 @@ class BlockExecution:
         who = extrinsic.authorization
         if who is None:
             raise InvalidTransaction(Reason.BAD_MANDATORY, "not signed")
-        fee = check_signed(self.bound, extrinsic, who, self.resources, verify, ahead=False)
+        withdrawn = self._checks.check(extrinsic, who, verify)
         self.bound.phase = ApplyExtrinsic(self.resources.count)
         with self.bound.overlay.transaction():
-            info, failure = self._pay_and_dispatch(extrinsic, who, fee.total + who.extra.tip)
+            info, failure = self._pay_and_dispatch(extrinsic, who, withdrawn)
             self.bound.emit(ExtrinsicSuccess(info) if failure is None else ExtrinsicFailed(failure.value, info))
         self._inherents_only = False
         self.resources.add(info.class_, info.weight, len(extrinsic.raw))
@@ -128,16 +129,17 @@ class BlockExecution:
         self, extrinsic: Extrinsic, who: Authorization, withdrawn: int
     ) -> tuple[DispatchInfo, DispatchError | None]:
         """Nonce and fee first, then the call in a layer of its own, then the fee that is really due."""
-        self.bound[System].raise_nonce(who.signer)
-        self.bound[Balances].withdraw(who.signer, withdrawn)
+        self.bound[Balances].begin_transaction(who.signer, withdrawn)
         result, failure = self._dispatch(extrinsic, who)
-        declared = extrinsic.call.weight
-        weight = declared if result.actual_weight is None else result.actual_weight
-        if not weight.fits(declared):
-            weight = declared
+        declared, actual, tip = extrinsic.call.weight, result.actual_weight, who.extra.tip
+        weight = actual if actual is not None and actual.fits(declared) else declared
         payment = self.bound[TransactionPayment]
-        due = payment.fee(len(extrinsic.raw), weight).total if result.pays_fee else 0
-        payment.settle(who.signer, withdrawn, due + who.extra.tip, who.extra.tip)
+        due = withdrawn
+        if not result.pays_fee:
+            due = tip
+        elif weight is not declared:
+            due = payment.fee(len(extrinsic.raw), weight).total + tip
+        payment.settle(who.signer, withdrawn, due, tip)
         pays = Pays.Yes if result.pays_fee else Pays.No
         return DispatchInfo(weight, extrinsic.call.method.dispatch_class, pays), failure
 

@@ -16,14 +16,13 @@ anew for every execution: plain attributes would not survive, so it must not hav
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
 
 from runtime.call import FREE, Call, CallMethod, PostDispatch, call
 from runtime.codec import variant
 from runtime.errors import BadOrigin, DispatchError, ErrorValue, ensure
-from runtime.state import Overlay
+from runtime.state import Layer, Overlay
 from runtime.storage import Hasher, StorageDoubleMap, StorageItem, StorageMap, StorageValue, camel_case
 from runtime.types import Origin, Root, Signed, Unsigned, Weight
 
@@ -117,6 +116,8 @@ class Pallet:
         cls.items = {name: one for name, one in vars(cls).items() if isinstance(one, StorageItem)}
         cls.constants = {name: one for name, one in vars(cls).items() if isinstance(one, Constant)}
         for position, error in enumerate(cls.errors):
+            if "value" in vars(error):
+                raise TypeError(f"{error.__name__} is another pallet's error, or a general one")
             error.value = ErrorValue(MODULE_ERROR_KIND, bytes((index, position, 0, 0, 0)))
         for position, kind in enumerate(cls.events):
             if kind.__variant__ == _BY_POSITION:
@@ -147,7 +148,7 @@ class Pallet:
         """Put an event of this pallet into the block."""
         self.bound.emit(happened)
 
-    def transactional(self) -> AbstractContextManager[None]:
+    def transactional(self) -> Layer:
         """A layer of writes and events that is undone if the body raises."""
         return self.overlay.transaction()
 

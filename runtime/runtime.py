@@ -21,7 +21,6 @@ from runtime.types import ApplyExtrinsic, Finalization, Initialization, Origin, 
 
 P = TypeVar("P", bound=Pallet)
 I = TypeVar("I", bound=StorageItem)  # noqa: E741 - an item
-CODE_KEY = b":code"
 _SUCCESS = PostDispatch()
 RESERVED_INDICES = (0x6F,)
 """Pallet indices that no pallet may have: signing domains begin with this byte (runtime.signing)."""
@@ -41,7 +40,6 @@ class Runtime:
         self.pallets = tuple(pallets)
         self.version = version
         self._check_indices()
-        self._events = {kind: pallet for pallet in self.pallets for kind in pallet.events}
         self.codecs, self.call_codec = self._outer_codecs()
         self.items = {pallet: self._compile_items(pallet) for pallet in self.pallets}
         given = {"System.version": version, **(constants or {})}
@@ -53,15 +51,14 @@ class Runtime:
         """The pallets over this state; nothing is written to `reader`."""
         return Bound(self, reader)
 
-    def genesis(self, config: Mapping[str, dict[str, Any]], code: bytes = b"") -> Changes:
-        """The state of block 0: every pallet's `genesis` in order, and what lies under `:code`."""
+    def genesis(self, config: Mapping[str, dict[str, Any]]) -> Changes:
+        """The state of block 0: every pallet's `genesis`, in order; ValueError for a pallet that there is not."""
         unknown = set(config) - {pallet.__name__ for pallet in self.pallets}
         if unknown:
             raise ValueError(f"no such pallet: {', '.join(sorted(unknown))}")
         bound = self.at(Memory())
         for pallet in self.pallets:
             bound[pallet].genesis(config.get(pallet.__name__, {}))
-        bound.overlay.store(CODE_KEY, code or self.codecs.of(RuntimeVersion).encode(self.version), None)
         return bound.overlay.changes()
 
     def item(self, declaration: I) -> I:
@@ -113,14 +110,19 @@ class Runtime:
         return scale.tagged(pallets, lambda value: value.method.pallet.index)
 
     def _event_wire(self) -> scale.Wire:
+        """Encoding goes by the event's class, so that it takes one look-up; decoding by the two tags."""
         codecs = Codecs()
+        encoders: dict[type[Any], scale.Encode] = {}
         pallets = {}
         for one in self.pallets:
-            kinds = {kind.__variant__: codecs.alternative(kind, bytes((one.index,)))[0] for kind in one.events}
-            if len(kinds) != len(one.events):
-                raise ValueError(f"{one.__name__}: two events have one tag")
-            pallets[one.index] = scale.tagged(kinds, lambda value: value.__variant__)
-        return scale.tagged(pallets, lambda value: self._events[type(value)].index)
+            wires = {kind: codecs.alternative(kind, bytes((one.index,)))[0] for kind in one.events}
+            tags = {kind.__variant__: wire for kind, wire in wires.items()}
+            if len(tags) != len(one.events) or encoders.keys() & wires.keys():
+                raise ValueError(f"{one.__name__}: two events have one tag, or belong to another pallet too")
+            encoders.update({kind: wire[0] for kind, wire in wires.items()})
+            pallets[one.index] = scale.tagged(tags, lambda value: value.__variant__)
+        _, decode = scale.tagged(pallets, lambda _: 0)
+        return (lambda value: encoders[type(value)](value)), decode
 
     def _compile_items(self, pallet: type[Pallet]) -> dict[str, StorageItem]:
         hints = pallet.hints()

@@ -64,6 +64,7 @@ class StorageItem:
         self.value_codec: Codec[Any]
         self.key_codecs: tuple[Codec[Any], ...] = ()
         self.is_optional = False
+        self.encode_late = False
         self._overlay: Overlay
 
     def __set_name__(self, owner: type, attribute: str) -> None:
@@ -109,6 +110,11 @@ class StorageItem:
         except DecodeError as error:
             raise StateCorrupted(f"{self.attribute}: {error}") from error
 
+    def put(self, storage_key: bytes, value: Any) -> None:
+        """Write `value`; encoded now, so that one out of range fails here, unless the item asked otherwise."""
+        encode = self.value_codec.encode
+        self._overlay.store(storage_key, encode if self.encode_late else encode(value), value)
+
     def _hashed(self, keys: tuple[Any, ...]) -> bytes:
         parts = zip(self.hashers, self.key_codecs, keys, strict=False)
         return self.prefix + b"".join([hasher.function(codec.encode(key)) for hasher, codec, key in parts])
@@ -138,7 +144,7 @@ class StorageValue(StorageItem, Generic[T]):
 
     def set(self, value: T) -> None:
         """Store `value`."""
-        self._overlay.store(self.prefix, self.value_codec.encode(value), value)
+        self.put(self.prefix, value)
 
     def remove(self) -> None:
         """Forget the value."""
@@ -159,10 +165,16 @@ class StorageMap(StorageItem, Generic[K, V]):
         hasher: Hasher = Hasher.BLAKE2_128_CONCAT,
         name: str = "",
         doc: str = "",
+        encode_late: bool = False,
     ) -> None:
-        """`hasher` may be TWOX_64_CONCAT where nobody can choose the keys."""
+        """`hasher` may be TWOX_64_CONCAT where nobody can choose the keys.
+
+        `encode_late` encodes each entry once, at the end of the block: for entries that are written by almost every
+        transaction, and only where their writer makes sure that every value fits.
+        """
         super().__init__(default, name, doc)
         self.hashers = (hasher,)
+        self.encode_late = encode_late
         self._keys: dict[K, bytes]
 
     def prepare(self, overlay: Overlay) -> None:
@@ -177,17 +189,18 @@ class StorageMap(StorageItem, Generic[K, V]):
     def _at(self, key: K) -> bytes:
         known = self._keys.get(key)
         if known is None:
-            known = self._keys[key] = self._hashed((key,))
+            encoded = self.key_codecs[0].encode(key)
+            known = self._keys[key] = self.prefix + self.hashers[0].function(encoded)
         return known
 
     def __getitem__(self, key: K) -> V:
         """The value under `key`, or the default."""
-        value = self._overlay.load(self._at(key), self.decode)
+        value = self._overlay.load(self._keys.get(key) or self._at(key), self.decode)
         return self.default if value is None else value  # type: ignore[no-any-return]
 
     def __setitem__(self, key: K, value: V) -> None:
         """Store `value` under `key`."""
-        self._overlay.store(self._at(key), self.value_codec.encode(value), value)
+        self.put(self._at(key), value)
 
     def __delitem__(self, key: K) -> None:
         """Remove the entry of `key`, if there is one."""
@@ -234,7 +247,7 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
 
     def __setitem__(self, keys: tuple[K1, K2], value: V) -> None:
         """Store `value` under both keys."""
-        self._overlay.store(self.key(keys), self.value_codec.encode(value), value)
+        self.put(self.key(keys), value)
 
     def __delitem__(self, keys: tuple[K1, K2]) -> None:
         """Remove the entry under both keys, if there is one."""

@@ -5,7 +5,7 @@ Tags are as in Substrate: a transaction provides (signer, nonce), and requires t
 
 from dataclasses import dataclass
 
-from runtime.checks import Verify, check_signed
+from runtime.checks import Checks, Verify
 from runtime.errors import InvalidTransaction, Reason
 from runtime.extrinsic import Extrinsic, decode_extrinsic
 from runtime.fees import priority
@@ -38,6 +38,7 @@ class Validator:
         system = self._bound[System]
         self._height = system.number.get() + 1
         system.initialize(self._height, block_hash, ())
+        self._checks = Checks(self._bound, BlockResources())
 
     def validate(self, raw: bytes | Extrinsic, verify: Verify) -> Validity:
         """InvalidTransaction or DecodeError if no block may hold it now; a nonce that lies ahead is valid."""
@@ -45,7 +46,7 @@ class Validator:
         who = extrinsic.authorization
         if who is None:
             raise InvalidTransaction(Reason.CALL, "only authors place inherents")
-        check_signed(self._bound, extrinsic, who, BlockResources(), verify, ahead=True)
+        self._checks.check(extrinsic, who, verify, ahead=True)
         nonce, expected = who.extra.nonce, self._bound[System].account[who.signer].nonce
         death = who.extra.era.death(self._height)
         return Validity(

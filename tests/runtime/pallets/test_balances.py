@@ -67,7 +67,7 @@ def test_what_is_left_below_the_minimum_is_burned() -> None:
 
 def test_the_nonce_outlives_the_account() -> None:
     bound = start(alice=100)
-    bound[System].raise_nonce(ALICE)
+    bound[Balances].begin_transaction(ALICE, 0)
     bound.dispatch(Balances.transfer_all(dest=BOB, keep_alive=False), Signed(ALICE))
     assert bound[Balances].free_balance(BOB) == 100
     assert bound[System].account[ALICE].nonce == 1
