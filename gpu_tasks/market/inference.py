@@ -56,7 +56,7 @@ from runtime.pallet import (
     call,
     ensure,
 )
-from runtime.pallets.balances import Balances
+from runtime.pallets.balances import Balances, Withdraw
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
 from runtime.pallets.trust_lock import LockReason, TrustLock
@@ -320,10 +320,15 @@ class InferenceMarket(Pallet, index=10):
             posted_at=height,
             recorded_at=height,
         )
-        self.balances.withdraw(customer, self.duty_fee * money.duty_calls(terms.racers))
-        self.balances.retire(self.duty_fee * money.duty_calls(terms.racers))
+        self._prepay(customer, self.duty_fee * money.duty_calls(terms.racers))
         self.lock.lock(customer, LockReason.UNIT, unit.escrow + unit.bond)
         self.posted[customer] = number + 1
         self.open_units.set(self.open_units.get() + 1)
         queueing.enqueue(self, unit_id, unit)
         self.emit(ev.UnitPosted(unit_id, service, customer, terms.input_root, terms.price_max, terms.racers))
+
+    def _prepay(self, customer: bytes, amount: int) -> None:
+        """Burn what the unit's duty calls would have cost; those who do the duties pay nothing."""
+        self.balances.debit(customer, amount)
+        self.balances.retire(amount)
+        self.emit(Withdraw(customer, amount))

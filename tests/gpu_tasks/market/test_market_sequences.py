@@ -1,0 +1,143 @@
+"""Any sequence of calls of the economic pallets, by anybody, in any order: no grain is made, lost or stuck.
+
+`MarketChain.block` compares all books after every block; here hypothesis chooses what happens.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.market.commitments import InputBad, Recomputed
+from gpu_tasks.market.device_records import DeviceClass
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.services import ServiceTerms
+from gpu_tasks.market.units import racer_of
+from market_chain import (
+    CUSTOMER,
+    OGPU,
+    Keys,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    judge_commit,
+    judge_reveal,
+    terms,
+)
+from runtime.errors import DispatchError, InvalidBlock
+from runtime.pallets.trust_stake import TrustStake
+from runtime.runtime import Bound
+from runtime.types import Signed
+
+NAMES = ("alice", "bob", "charlie", "dave", "eve")
+VALIDATORS, OUTSIDERS = [Keys(name) for name in NAMES[:4]], [Keys(name) for name in NAMES[4:]]
+ACTORS = [*VALIDATORS, *OUTSIDERS, CUSTOMER]
+ROOTS = (b"R" * 32, b"W" * 32)
+
+Action = Callable[[MarketChain, Keys, int], Any]
+
+
+def nth_unit(chain: MarketChain, number: int) -> bytes:
+    """One of the units that there are, or an unknown one."""
+    units = [unit_id for unit_id, _ in chain.now()[InferenceMarket].units.items()]
+    return units[number % len(units)] if units else bytes(32)
+
+
+def device_of(chain: MarketChain, number: int) -> bytes:
+    return ACTORS[number % len(ACTORS)].device
+
+
+def race(chain: MarketChain, who: Keys, number: int) -> Callable[[Bound], None] | None:
+    """Commit or attach in a race, right or wrong."""
+    unit_id = nth_unit(chain, number)
+    unit = chain.now()[InferenceMarket].units[unit_id]
+    racer = racer_of(unit, who.stash) if unit else None
+    if unit is None or racer is None:
+        return None
+    root = ROOTS[number % 2] if racer.commitment is None else ROOTS[0]
+    return attach(attestation(who, unit_id, unit, root)) if racer.commitment else commit(who, unit_id, unit, root)
+
+
+def judge(chain: MarketChain, who: Keys, number: int) -> Callable[[Bound], None] | None:
+    """Commit to or open a verdict."""
+    unit_id = nth_unit(chain, number)
+    committee = chain.now()[InferenceMarket].committees[unit_id]
+    if committee is None:
+        return None
+    verdict = (Recomputed(ROOTS[0]), Recomputed(ROOTS[1]), InputBad())[len(who.name) % 3]
+    is_committed = any(one.account == who.stash and one.commitment for one in committee.members)
+    step = judge_reveal if is_committed else judge_commit
+    return step(who, unit_id, committee.number, verdict)
+
+
+SERVICE = ServiceTerms(b"x", bytes(32), bytes(32), 1, OGPU, 5, 5, 9)
+ACTIONS: tuple[Action, ...] = (
+    race,
+    race,
+    race,
+    judge,
+    judge,
+    lambda chain, _, n: InferenceMarket.post(
+        service=n % 3, units=(terms(OGPU // 50 + n * OGPU // 20, 1 + n % 3, max(0, chain.height - n)),) * (n % 3)
+    ),
+    lambda chain, _, n: InferenceMarket.cancel(unit=nth_unit(chain, n)),
+    lambda chain, _, n: InferenceMarket.decline(unit=nth_unit(chain, n), attempt=1 + n % 2),
+    lambda _, who, n: InferenceMarket.offer(device=who.device, service=n % 3, ask=n * OGPU // 50),
+    lambda _, who, n: InferenceMarket.withdraw_offer(device=who.device, service=n % 3),
+    lambda _chain, _who, _n: InferenceMarket.create_service(terms=SERVICE),
+    lambda _chain, _who, n: InferenceMarket.close_service(service=n % 3),
+    lambda _chain, who, n: Devices.register_device(kind=DeviceClass(n % 3), uuid_hash=who.uuid_hash, bond=n * OGPU),
+    lambda chain, _, n: Devices.unregister_device(device=device_of(chain, n)),
+    lambda chain, _, n: Devices.bond_device_extra(device=device_of(chain, n), value=n),
+    lambda chain, _, n: Devices.pause(device=device_of(chain, n)),
+    lambda chain, _, n: Devices.resume(device=device_of(chain, n)),
+    lambda _chain, who, n: Devices.register_provider(seal_key=who.public("seal"), endpoint=b"http://x" * (n % 2)),
+    lambda _chain, _who, n: TrustStake.bond(value=n * 5 * OGPU),
+    lambda _chain, _who, n: TrustStake.unbond(value=n * OGPU),
+    lambda _chain, who, _n: TrustStake.validate(
+        session_key=who.public("session"), vrf_key=who.public("vrf"), provider_key=who.provider, commission_ppm=0
+    ),
+    lambda _chain, _who, _n: TrustStake.chill(),
+    lambda _chain, _who, n: TrustStake.delegate(validator=ACTORS[n % len(ACTORS)].stash, value=n * OGPU),
+    lambda _chain, _who, n: TrustStake.undelegate(validator=ACTORS[n % len(ACTORS)].stash, value=n * OGPU),
+)
+
+
+def attempted(what: Any, who: Keys) -> Callable[[Bound], None]:
+    """A call by the stash or a ready step; it may fail, and then must leave nothing."""
+
+    def step(bound: Bound) -> None:
+        try:
+            with bound.overlay.transaction():
+                if callable(what):
+                    what(bound)
+                else:
+                    bound.dispatch(what, Signed(who.stash))
+        except (DispatchError, InvalidBlock):
+            return
+
+    return step
+
+
+moments = st.tuples(
+    st.sampled_from(ACTORS),
+    st.integers(0, len(ACTIONS) - 1),
+    st.integers(0, 12),
+    st.sampled_from([0, 0, 0, 1, 2, 5, 13]),
+)
+
+
+@given(st.lists(moments, min_size=5, max_size=40), st.integers(1, 3))
+def test_any_sequence_keeps_the_books(sequence: list[tuple[Keys, int, int, int]], final_lag: int) -> None:
+    chain = MarketChain(VALIDATORS, OUTSIDERS, final_lag=final_lag)
+    chain.blocks(4)
+    chain.post(terms(), terms(OGPU // 2, 3))
+    chain.blocks(2 + final_lag)
+    for who, action, number, pause in sequence:
+        what = ACTIONS[action](chain, who, number)
+        chain.block(*([attempted(what, who)] if what is not None else []))
+        if pause:
+            chain.blocks(pause)
