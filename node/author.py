@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from consensus import events as ev
 from consensus.headers import final_ref_log, vrf_input
-from node.chain import Chain, Executed
+from node.chain import Chain
 from node.clock import Clock
 from node.sync_wire import BLOCK_BYTES_MAX
 from node.txpool import TransactionPool
@@ -24,13 +24,14 @@ from runtime.codec import DecodeError
 from runtime.digest import Digest, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.errors import InvalidBlock, InvalidTransaction, Reason
 from runtime.pallets.timestamp import Timestamp
+from runtime.runtime import Bound
 
 SLOT_SHARE = 3  # building takes at most one part in so many of a slot
 REFUSALS_FOR_SPACE_MAX = 16  # extrinsics that do not fit, until the block counts as full
 _LOG = logging.getLogger(__name__)
 
-Inherents = Callable[[Executed, ev.Build], Iterable[Call]]
-"""What an author attaches besides the time, given the parent: execution attestations."""
+Inherents = Callable[[Bound], Iterable[Call]]
+"""What an author attaches besides the time, given the state that extrinsics of the block will see; it must leave that as it is."""
 
 
 class Author:
@@ -56,7 +57,7 @@ class Author:
         parent = self._chain[request.parent]
         authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, self._digest(request))
         authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
-        attached = self._attach(authoring, parent, request)
+        attached = self._attach(authoring)
         taken = self._fill(authoring)
         if not (attached or taken or request.heartbeat):
             return None
@@ -74,10 +75,10 @@ class Author:
             return digest
         return (*digest, consensus_item(final_ref_log(request.final_ref)))
 
-    def _attach(self, authoring: Authoring, parent: Executed, request: ev.Build) -> int:
+    def _attach(self, authoring: Authoring) -> int:
         """Add the inherents that are valid; one that is not is our mistake, and costs nothing but itself."""
         count = 0
-        for call in self._inherents(parent, request):
+        for call in self._inherents(authoring.bound):
             try:
                 authoring.inherent(call)
                 count += 1

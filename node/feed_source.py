@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from consensus.machine import Machine
 from genesis.spec import ChainSpec
 from node import feed
+from node.attestation_pool import AttestationPool
 from node.chain import Chain, Executed
 from node.config import Config
 from node.listener import Listener
@@ -35,6 +36,7 @@ class FeedSource(Listener):
     chain: Chain
     machine: Machine
     pool: TransactionPool
+    attestations: AttestationPool
     sync: Sync
     transport: Transport
     addresses: Callable[[], list[str]]
@@ -121,8 +123,8 @@ class FeedSource(Listener):
                 return self._prove(block, keys)
             case feed.Inspect(_, topic):
                 return self._inspect(topic)
-            case feed.SubmitAttestation():
-                raise PoolRefusalError(-32601, "Method not found", "this node takes no attestations yet")
+            case feed.SubmitAttestation(_, attestation):
+                return self.attestations.submit(attestation)
 
     # --- inside
 

@@ -22,6 +22,7 @@ from consensus.certificates import CERTIFICATE, Certificate
 from consensus.machine import Machine
 from consensus.signstate import EMPTY
 from genesis.spec import ChainSpec
+from node.attestation_pool import AttestationPool
 from node.author import Author
 from node.chain import Executed, open_chain
 from node.clock import Clock
@@ -84,13 +85,15 @@ class Node:
         self.transport = self._transport()
         self.network = Network(self.transport)
         self.sync = Sync(self.chain, self.network, self.clock.now_ms)
-        self.relay = Relay(self.network, Gossip(random.Random(secrets.randbits(64))), lambda: self.loop.status())
+        self.relay = Relay(self.network, _gossip(), lambda: self.loop.status())
+        self.attestations = AttestationPool(self.chain, self.network, _gossip(), lambda: self.machine.tip.id)
         self.feed_server = FeedServer(self.paths.rpc_socket, lambda: self.feed.opening(), lambda request: self.feed.answer(request))
         self.pool = TransactionPool(self.chain, self.verifier, self.clock, self._on_status, self.relay.on_admitted)
         self.relay.pool = self.pool
         self.feed = FeedSource(
-            config, spec, self.chain, self.machine, self.pool, self.sync, self.transport, self._addresses, self.feed_server.publish
-        )
+            config, spec, self.chain, self.machine, self.pool, self.attestations, self.sync, self.transport, self._addresses,
+            self.feed_server.publish,
+        )  # fmt: skip
         self.loop = self._loop()
 
     async def run(self) -> None:
@@ -145,9 +148,9 @@ class Node:
     def _loop(self) -> Loop:
         author = None
         if self.validator is not None:
-            author = Author(self.chain, self.validator, self.pool, self.verifier.verify, self.clock, lambda *_: ())
+            author = Author(self.chain, self.validator, self.pool, self.verifier.verify, self.clock, self.attestations.inherents)
         figures = Figures(self.chain, self.machine, self.metrics, self.clock)
-        listeners = (_PoolListener(self.pool), self.relay, figures, self.feed)
+        listeners = (_PoolListener(self.pool), self.relay, self.attestations, figures, self.feed)
         return Loop(
             self.machine, self.chain, self.sync, self.network, self.clock, self.validator, author, self.paths.preference, listeners
         )
@@ -244,6 +247,10 @@ class _PoolListener(Listener):
 
     def on_final(self, blocks: list[Executed]) -> None:
         self._pool.on_final(blocks)
+
+
+def _gossip() -> Gossip:
+    return Gossip(random.Random(secrets.randbits(64)))
 
 
 def _identity(config: Config, paths: Paths) -> NodeIdentity:

@@ -17,7 +17,7 @@ from runtime.digest import Digest
 from runtime.executive import BlockExecution, Executed
 from runtime.extrinsic import Extrinsic, decode_extrinsic, encode_bare
 from runtime.pallets.system import System
-from runtime.runtime import Runtime
+from runtime.runtime import Bound, Runtime
 from runtime.state import Reader
 from runtime.trie import Trie
 
@@ -43,6 +43,11 @@ class Authoring:
         self.number = runtime.at(reader)[System].number.get() + 1
         self._execution = BlockExecution(runtime, reader, self.number, parent_hash, digest)
         self._extrinsics: list[bytes] = []
+
+    @property
+    def bound(self) -> Bound:
+        """The state under construction: to look at, so that an author offers only what is valid."""
+        return self._execution.bound
 
     def inherent(self, call: Call) -> None:
         """Add an inherent; InvalidBlock if it fails, which is the author's own mistake."""
