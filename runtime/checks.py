@@ -47,7 +47,7 @@ class Checks:
         additional = self.additional(who.extra.era.birth(self._height))
         info = self._account[who.signer]
         check_nonce(who.extra.nonce, info, ahead=ahead)
-        weight = extrinsic.call.weight
+        weight = extrinsic.weight
         self._resources.check(method.dispatch_class, weight, len(extrinsic.raw))
         fee = self._payment.fee(len(extrinsic.raw), weight).total + who.extra.tip
         if fee > self._balances.spendable_of(info.data):  # a duty that will be free must be payable too

@@ -106,10 +106,10 @@ class BlockExecution:
                 self.bound.dispatch(extrinsic.call, _MANDATORY_ORIGIN)
             except DispatchError as error:
                 raise InvalidBlock(f"inherent {extrinsic.call.name}: {type(error).__name__}") from error
-            info = DispatchInfo(extrinsic.call.weight, DispatchClass.Mandatory, Pays.Yes)
+            info = DispatchInfo(extrinsic.weight, DispatchClass.Mandatory, Pays.Yes)
             self.bound.emit(ExtrinsicSuccess(info))
         self._last_inherent = place
-        self.resources.add(DispatchClass.Mandatory, extrinsic.call.weight, len(extrinsic.raw))
+        self.resources.add(DispatchClass.Mandatory, extrinsic.weight, len(extrinsic.raw))
 
     def apply_signed(self, extrinsic: Extrinsic, verify: Verify) -> bool:
         """Apply a signed call, and say whether it succeeded; InvalidTransaction if it may not be applied."""
@@ -131,7 +131,7 @@ class BlockExecution:
         """Nonce and fee first, then the call in a layer of its own, then the fee that is really due."""
         self.bound[Balances].begin_transaction(who.signer, withdrawn)
         result, failure = self._dispatch(extrinsic, who)
-        declared, actual, tip = extrinsic.call.weight, result.actual_weight, who.extra.tip
+        declared, actual, tip = extrinsic.weight, result.actual_weight, who.extra.tip
         weight = actual if actual is not None and actual.fits(declared) else declared
         payment = self.bound[TransactionPayment]
         due = withdrawn

@@ -18,8 +18,8 @@ from runtime.hashing import blake2_256
 from runtime.runtime import Runtime
 from runtime.scale import decode_compact, encode_compact
 from runtime.type_info import TypeInfo, rust_path
-from runtime.types import Hash, MultiAddress
-from runtime.weights import EXTRINSIC_LENGTH_MAX_BYTES
+from runtime.types import Hash, MultiAddress, Weight
+from runtime.weights import EXTRINSIC_LENGTH_MAX_BYTES, SIGNED_LENGTH_MAX_BYTES
 
 SIGNED_V4 = 0x84
 BARE_VERSIONS = (0x04, 0x05)
@@ -117,9 +117,10 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True)
 class Extrinsic:
-    """A decoded extrinsic: its call, its authorization (None: an inherent), and its bytes."""
+    """A decoded extrinsic: its call and what that weighs, its authorization (None: an inherent), and its bytes."""
 
     call: Call
+    weight: Weight
     authorization: Authorization | None
     raw: bytes
 
@@ -141,19 +142,23 @@ def decode_extrinsic(runtime: Runtime, raw: bytes) -> Extrinsic:
         if version == SIGNED_V4:
             return _decode_signed(runtime, raw, start + 1)
         if version in BARE_VERSIONS:
-            return Extrinsic(runtime.call_codec.decode(raw[start + 1 :]), None, raw)
+            call = runtime.call_codec.decode(raw[start + 1 :])
+            return Extrinsic(call, call.weight, None, raw)
     except IndexError:
         raise DecodeError("end of input", len(raw)) from None
     raise DecodeError("unknown extrinsic version", start)
 
 
 def _decode_signed(runtime: Runtime, raw: bytes, start: int) -> Extrinsic:
+    if len(raw) > SIGNED_LENGTH_MAX_BYTES:
+        raise DecodeError("signed extrinsic too long")
     signer, at = _ADDRESS.decode_from(raw, start)
     signature, extra_start = MULTI_SIGNATURE.decode_from(raw, at)
     extra, call_start = _EXTRA.decode_from(raw, extra_start)
     call_bytes = raw[call_start:]
     head = call_bytes + raw[extra_start:call_start]
-    return Extrinsic(runtime.call_codec.decode(call_bytes), Authorization(signer, signature, extra, head), raw)
+    call = runtime.call_codec.decode(call_bytes)
+    return Extrinsic(call, call.weight, Authorization(signer, signature, extra, head), raw)
 
 
 def signing_payload(payload_head: bytes, additional: Additional) -> bytes:

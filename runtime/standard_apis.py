@@ -92,8 +92,8 @@ class TransactionPaymentApi(RuntimeApi, version=4):
     def query_info(self, uxt: EncodedExtrinsic, len: U32) -> RuntimeDispatchInfo:  # noqa: A002 - the SDK's name
         """Weight, class and fee, tip apart."""
         extrinsic, fee = self._fee(uxt, len)
-        call = extrinsic.call
-        return RuntimeDispatchInfo(call.weight, call.method.dispatch_class, 0 if fee is None else fee.total)
+        kind = extrinsic.call.method.dispatch_class
+        return RuntimeDispatchInfo(extrinsic.weight, kind, 0 if fee is None else fee.total)
 
     @query
     def query_fee_details(self, uxt: EncodedExtrinsic, len: U32) -> FeeDetails:  # noqa: A002 - the SDK's name
@@ -115,7 +115,7 @@ class TransactionPaymentApi(RuntimeApi, version=4):
         extrinsic = decode_extrinsic(self.runtime, raw)
         if extrinsic.authorization is None:
             return extrinsic, None
-        return extrinsic, self.bound[TransactionPayment].fee(length, extrinsic.call.weight)
+        return extrinsic, self.bound[TransactionPayment].fee(length, extrinsic.weight)
 
 
 @named("sp_runtime::transaction_validity::TransactionSource")

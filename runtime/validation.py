@@ -51,7 +51,7 @@ class Validator:
         death = who.extra.era.death(self._height)
         return Validity(
             extrinsic,
-            priority(who.extra.tip, len(extrinsic.raw), extrinsic.call.weight),
+            priority(who.extra.tip, len(extrinsic.raw), extrinsic.weight),
             (nonce_tag(who.signer, nonce - 1),) if nonce > expected else (),
             (nonce_tag(who.signer, nonce),),
             U64_MAX if death is None else death - self._height,

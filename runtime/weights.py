@@ -14,7 +14,10 @@ NORMAL_PERCENT = 75
 BLOCK_BASE = Weight(1_000 * MICROSECOND, 0)
 EXTRINSIC_BASE = Weight(40 * MICROSECOND, 0)
 BLOCK_LENGTH_MAX_BYTES = 5 * 1024 * 1024
-EXTRINSIC_LENGTH_MAX_BYTES = 1024 * 1024
+EXTRINSIC_LENGTH_MAX_BYTES = 512 * 1024
+"""Of an inherent; attestations are the long one."""
+SIGNED_LENGTH_MAX_BYTES = 128 * 1024
+"""Of a signed extrinsic: anybody may send one, and calls inside calls take up to a microsecond for every two bytes."""
 EXTRINSICS_PER_BLOCK_MAX = 50_000
 
 
