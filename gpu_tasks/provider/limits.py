@@ -1,0 +1,67 @@
+"""Limits that the kernel enforces on a worker process. It sets them on itself before it loads anything.
+
+Hard limits only go down, so nothing that runs later in the process can undo them. Under root the kernel does not
+enforce the number of processes; run the daemon as an ordinary user.
+"""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+
+MIB = 1024 * 1024
+_CPU_SLACK_SECONDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a worker may use."""
+
+    cpu_seconds: int = 120
+    """CPU time of one request."""
+    cpu_seconds_life: int = 24 * 3600
+    """CPU time of the whole process; after it a new one is started."""
+    wall_seconds: int = 180
+    """Time of one request on the clock; the daemon enforces it."""
+    start_seconds: int = 300
+    """Time to load the model and pass the conformance vectors."""
+    address_mib: int = 4_096
+    """Address space; 0 for no limit, which CUDA needs."""
+    processes: int = 0
+    """Further processes and threads; 0 for none."""
+    file_mib: int = 0
+    """Size of any file that it writes; 0 for none."""
+    open_files: int = 64
+
+
+def limits_for(backend: str) -> Limits:
+    """The limits that suit a backend: torch needs threads and more address space, CUDA an unlimited one."""
+    if backend.startswith("torch-cuda"):
+        return Limits(address_mib=0, processes=4_096, open_files=1_024)
+    if backend.startswith("torch"):
+        return Limits(address_mib=16_384, processes=4_096, open_files=256)
+    return Limits()
+
+
+def apply(limits: Limits) -> None:
+    """Limit this process."""
+    _set(resource.RLIMIT_CPU, limits.cpu_seconds_life)
+    if limits.address_mib:
+        _set(resource.RLIMIT_AS, limits.address_mib * MIB)
+    _set(resource.RLIMIT_NPROC, limits.processes)
+    _set(resource.RLIMIT_FSIZE, limits.file_mib * MIB)
+    _set(resource.RLIMIT_NOFILE, limits.open_files)
+    _set(resource.RLIMIT_CORE, 0)
+
+
+def allow_cpu_from_now(limits: Limits, used_seconds: int) -> None:
+    """Move the soft CPU limit, which kills, to one request's allowance above what the process used so far."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = used_seconds + limits.cpu_seconds + _CPU_SLACK_SECONDS
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def _set(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (lowest, lowest))

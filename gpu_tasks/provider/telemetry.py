@@ -1,0 +1,74 @@
+"""What a provider tells about its own work: a small interface, so that other ways (MQTT) can be added.
+
+Always: telemetry never holds up or fails the work; no event holds a prompt, a completion, a salt or a key.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from pathlib import Path
+from typing import Protocol
+
+LOG = logging.getLogger("ogpu.provider")
+FILE_BYTES_MAX = 32 * 1024 * 1024
+
+Field = str | int | bytes | None
+
+
+class Telemetry(Protocol):
+    """Takes events."""
+
+    def tell(self, event: str, **fields: Field) -> None:
+        """Something happened; bytes are shown as hexadecimal."""
+        ...
+
+
+class LogTelemetry:
+    """Events as lines of the program's log."""
+
+    def tell(self, event: str, **fields: Field) -> None:
+        """One line at level INFO; events that need somebody's attention have a `problem` and are warnings."""
+        level = logging.WARNING if "problem" in fields else logging.INFO
+        LOG.log(level, "%s %s", event, " ".join(f"{name}={_short(value)}" for name, value in fields.items()))
+
+
+class JsonLinesTelemetry:
+    """Events as JSON objects, one a line, in a file that is started anew when it is full (one old file is kept)."""
+
+    def __init__(self, path: Path) -> None:
+        """Appends to `path`."""
+        self._path = path
+        self._file = path.open("a", encoding="utf-8")
+
+    def tell(self, event: str, **fields: Field) -> None:
+        """Write the event; a full disk costs the event, not the work."""
+        line = {"at_ms": time.time_ns() // 1_000_000, "event": event}
+        line |= {name: value.hex() if isinstance(value, bytes) else value for name, value in fields.items()}
+        try:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+            if self._file.tell() > FILE_BYTES_MAX:
+                self._file.close()
+                self._path.replace(self._path.with_suffix(".old.jsonl"))
+                self._file = self._path.open("a", encoding="utf-8")
+        except OSError as error:
+            LOG.warning("telemetry is not written: %s", error)
+
+
+class Telling:
+    """Several at once."""
+
+    def __init__(self, *parts: Telemetry) -> None:
+        """Tells each of `parts`."""
+        self._parts = parts
+
+    def tell(self, event: str, **fields: Field) -> None:
+        """Tell all."""
+        for part in self._parts:
+            part.tell(event, **fields)
+
+
+def _short(value: Field) -> str:
+    return f"0x{value[:4].hex()}.." if isinstance(value, bytes) else str(value)
