@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-from genesis.chain import runtime_for
+from genesis.chain import apis_for
 from runtime import ss58
+from runtime.api import Apis
 from runtime.call import Call
 from runtime.codec import Codec, codec
 from runtime.era import mortal
@@ -20,6 +21,7 @@ from runtime.errors import ErrorValue
 from runtime.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
 from runtime.hashing import blake2_256
 from runtime.pallets.system import EventRecord, ExtrinsicFailed, System
+from runtime.pallets.transaction_payment import TransactionFeePaid
 from runtime.runtime import Runtime
 from runtime.storage import StorageItem
 from runtime.types import ApplyExtrinsic
@@ -51,6 +53,11 @@ class Outcome:
     error: str | None
 
     @property
+    def fee(self) -> int:
+        """Grains that the signer paid, tip included."""
+        return next((one.actual_fee for one in self.events if isinstance(one, TransactionFeePaid)), 0)
+
+    @property
     def is_success(self) -> bool:
         """Whether the call did what it asked for."""
         return self.error is None
@@ -59,10 +66,11 @@ class Outcome:
 class ChainClient:
     """One node, and the rules of its chain. Use `async with await ChainClient.connect(url)`."""
 
-    def __init__(self, rpc: RpcConnection, runtime: Runtime, genesis_hash: bytes, chain: str) -> None:
+    def __init__(self, rpc: RpcConnection, apis: Apis, genesis_hash: bytes, chain: str) -> None:
         """Use `connect`."""
         self.rpc = rpc
-        self.runtime = runtime
+        self.apis = apis
+        self.runtime = apis.runtime
         self.genesis_hash = genesis_hash
         self.chain = chain
 
@@ -72,11 +80,11 @@ class ChainClient:
         rpc = await RpcConnection.open(url)
         try:
             parameters = await rpc.call("ogpu_parameters")
-            runtime = runtime_for(parameters["parameters"], is_development=parameters["isDevelopment"])
+            apis = apis_for(parameters["parameters"], is_development=parameters["isDevelopment"])
             version = await rpc.call("state_getRuntimeVersion")
-            _check_version(version, runtime)
+            _check_version(version, apis.runtime)
             genesis = bytes.fromhex((await rpc.call("chain_getBlockHash", 0))[2:])
-            return cls(rpc, runtime, genesis, await rpc.call("system_chain"))
+            return cls(rpc, apis, genesis, await rpc.call("system_chain"))
         except BaseException:
             await rpc.close()
             raise
@@ -111,6 +119,12 @@ class ChainClient:
         """The answer of a runtime API, such as `OgpuApi_validators`."""
         raw = await self.rpc.call("state_call", function, _hex(arguments), _hex(at))
         return answer.decode(bytes.fromhex(raw[2:]))
+
+    async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
+        """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
+        method = self.apis.methods[function]
+        data = b"".join(codec.encode(one) for (_, codec), one in zip(method.inputs, arguments, strict=True))
+        return await self.ask(function, data, method.output, at)
 
     async def nonce(self, account: bytes) -> int:
         """The nonce for the account's next extrinsic, those that wait in the pool counted."""

@@ -1,0 +1,137 @@
+"""The wallet's command line against a real RPC server with a played node behind it, and against nobody."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from played_node import served
+from wallet.cli import main
+
+ALICE_ADDRESS = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
+
+
+@contextmanager
+def chain(folder: Path) -> Iterator[str]:
+    """A played node that authors a block whenever something waits; gives its URL."""
+    ready, done, url = threading.Event(), threading.Event(), ""
+
+    async def serve() -> None:
+        nonlocal url
+        async with served(folder) as (node, port):
+            url = f"ws://127.0.0.1:{port}"
+            ready.set()
+            while not done.is_set():
+                await asyncio.sleep(0.02)
+                if node.pool:
+                    node.author()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield url
+    finally:
+        done.set()
+        thread.join()
+
+
+def wallet(folder: Path, url: str, *arguments: str, typed: str = "") -> Result:
+    options = ["--url", url, "--keyring", str(folder / "keys"), "--json"]
+    return CliRunner().invoke(main, [*options, *arguments], input=typed)
+
+
+def answer(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_new_key_receives_and_sends(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        made = answer(wallet(tmp_path, url, "new", "carol", typed="pass\npass\n"))
+        assert len(made["recovery_phrase"].split()) == 12
+        assert answer(wallet(tmp_path, url, "list"))[0]["address"] == made["address"]
+
+        planned = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--from", "//Alice", "--dry-run"))
+        assert planned["sent"] is False
+        sent = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--from", "//Alice"))
+        assert sent["success"]
+        assert sent["fee"] == planned["fee"]
+        assert answer(wallet(tmp_path, url, "balance", "carol"))[0]["free"]["ogpu"] == "12.5"
+
+        answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "carol", typed="pass\n"))
+        left = int(answer(wallet(tmp_path, url, "balance", "carol"))[0]["free"]["grains"])
+        assert 11 * 10**8 < left < 1150 * 10**6
+
+        explained = answer(wallet(tmp_path, url, "why", sent["extrinsic"]))
+        assert explained["status"] == "final"
+        assert "transfer_keep_alive" in explained["call"]
+
+
+def test_stake_delegate_unstake(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        assert answer(wallet(tmp_path, url, "validators"))[0]["stash"] == ALICE_ADDRESS
+        answer(wallet(tmp_path, url, "delegate", "//Alice", "50", "--from", "//Bob"))
+        answer(wallet(tmp_path, url, "stake", "20", "--from", "//Bob"))
+        answer(wallet(tmp_path, url, "unstake", "10", "--validator", "//Alice", "--from", "//Bob"))
+        rows = answer(wallet(tmp_path, url, "stakes", "//Bob"))
+        assert {(row["kind"], row["amount"]["ogpu"]) for row in rows} == {
+            ("delegation", "40"),
+            ("bond", "20"),
+            ("unstaking", "10"),
+        }
+
+
+def test_a_failed_call_is_explained_and_costs_only_its_fee(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        result = wallet(tmp_path, url, "withdraw", "--from", "//Bob")
+        assert result.exit_code == 1
+        assert "TrustStake.NothingToWithdraw: Nothing that was unbonded is free yet." in result.stderr
+        extrinsic = json.loads(result.stdout)["extrinsic"]
+        assert answer(wallet(tmp_path, url, "why", extrinsic))["why"].startswith("TrustStake.NothingToWithdraw")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("send", "//Bob", "1,5", "--from", "//Alice"), "is not an amount"),
+        (("send", "nobody", "1", "--from", "//Alice"), "'nobody' is no account"),
+        (("send", "//Bob", "1", "--from", "dave"), "there is no key 'dave'"),
+        (("why", "0x12"), "is not the hash of an extrinsic"),
+        (("why", "0x" + "00" * 32), "no extrinsic 0x00"),
+        (("rewards", "//Bob", "--claim"), "there is nothing to claim"),
+    ],
+)
+def test_mistakes_are_explained(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    with chain(tmp_path) as url:
+        result = wallet(tmp_path, url, *arguments)
+        assert result.exit_code == 2
+        assert sentence in result.stderr
+        assert "Traceback" not in result.output
+
+
+def test_no_node_is_said_plainly(tmp_path: Path) -> None:
+    result = wallet(tmp_path, "ws://127.0.0.1:9", "balance", "//Alice")
+    assert result.exit_code == 2
+    assert "no node answers at ws://127.0.0.1:9" in result.stderr
+
+
+def test_wrong_password_is_said_plainly(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        answer(wallet(tmp_path, url, "import", "dave", typed="//Dave\npass\npass\n"))
+        result = wallet(tmp_path, url, "send", "//Bob", "1", "--from", "dave", typed="wrong\n")
+        assert result.exit_code == 2
+        assert "cannot unlock" in result.stderr
+
+
+def test_tables_are_for_people(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        result = CliRunner().invoke(main, ["--url", url, "validators"])
+        assert result.exit_code == 0
+        assert ALICE_ADDRESS in result.output.replace("\n", "")

@@ -1,0 +1,51 @@
+"""`ogpu-wallet`: keys, transfers, stake.
+
+Exit codes: 0 done, 1 the chain or the node refused, 2 something to set right in what was given.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wallet.commands import keys, money, staking, why
+from wallet.keyring import DEFAULT_FOLDER, Keyring
+from wallet.output import Output
+from wallet.rpc import DEFAULT_URL
+from wallet.session import Session
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--url", default=DEFAULT_URL, show_default=True, envvar="OGPU_URL", help="The node's JSON-RPC address.")
+@click.option(
+    "--keyring",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    envvar="OGPU_KEYRING",
+    help="The folder of the key files.",
+)
+@click.option("--password-file", type=click.Path(path_type=Path), help="Read the password here instead of asking.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@click.version_option(package_name="ogpu")
+@click.pass_context
+def main(context: click.Context, url: str, keyring: Path, password_file: Path | None, as_json: bool) -> None:
+    """The wallet of an ogpu chain: keys, transfers, stake.
+
+    Shell completion: eval "$(_OGPU_WALLET_COMPLETE=bash_source ogpu-wallet)" (or zsh_source, fish_source).
+    """
+    context.obj = Session(url, Keyring(keyring), Output(as_json=as_json), password_file)
+
+
+for command in (
+    keys.new, keys.import_key, keys.list_keys,
+    money.balance, money.send,
+    staking.stake, staking.delegate, staking.unstake, staking.withdraw, staking.show_stakes, staking.rewards,
+    staking.validators, staking.offer, staking.chill,
+    why.why,
+):  # fmt: skip
+    main.add_command(command)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The commands of `ogpu-wallet`, one file a subject."""

@@ -1,0 +1,77 @@
+"""Keys: make, import, list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from runtime.crypto import Scheme
+from wallet import mnemonic
+from wallet.errors import WalletError
+from wallet.output import Account
+from wallet.session import Session, explained
+from wallet.suri import keypair_from_suri
+
+SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}
+scheme_option = click.option("--scheme", type=click.Choice(list(SCHEMES)), default="sr25519", show_default=True)
+
+
+@click.command()
+@click.argument("name")
+@scheme_option
+@click.option("--words", type=click.Choice(["12", "15", "18", "21", "24"]), default="12", show_default=True)
+@click.pass_obj
+def new(session: Session, name: str, scheme: str, words: str) -> None:
+    """Make a key and store it, encrypted, under NAME. Shows the recovery phrase once."""
+
+    def make() -> None:
+        phrase = mnemonic.generate(int(words))
+        keypair = keypair_from_suri(phrase, SCHEMES[scheme])
+        session.keyring.add(name, keypair, session.password("New password", confirm=True))
+        session.output.facts({"name": name, "address": Account(keypair.account), "recovery_phrase": phrase})
+        click.echo("Write the phrase down: whoever has it owns the account, and it is not shown again.", err=True)
+
+    explained(make)
+
+
+@click.command("import")
+@click.argument("name")
+@scheme_option
+@click.option("--file", "path", type=click.Path(path_type=Path), help="A key file, such as one of polkadot.js.")
+@click.pass_obj
+def import_key(session: Session, name: str, scheme: str, path: Path | None) -> None:
+    """Store a key under NAME: a recovery phrase or secret URI, typed at the prompt, or a key FILE."""
+
+    def add() -> None:
+        if path is not None:
+            account = session.keyring.import_file(name, path).account
+        else:
+            # Never as an argument: other users of the machine see arguments.
+            secret = click.prompt("Recovery phrase or secret URI", hide_input=True, err=True)
+            keypair = keypair_from_suri(secret, SCHEMES[scheme])
+            session.keyring.add(name, keypair, session.password("New password", confirm=True))
+            account = keypair.account
+        session.output.facts({"name": name, "address": Account(account)})
+
+    explained(add)
+
+
+@click.command("list")
+@click.pass_obj
+def list_keys(session: Session) -> None:
+    """Show the stored keys."""
+
+    def show() -> None:
+        rows: list[dict[str, Any]] = []
+        for name in session.keyring.names():
+            try:
+                file = session.keyring.get(name)
+            except WalletError as error:
+                rows.append({"name": name, "address": None, "scheme": str(error)})
+                continue
+            rows.append({"name": name, "address": Account(file.account), "scheme": file.scheme.name.lower()})
+        session.output.rows("Keys", ("name", "address", "scheme"), rows)
+
+    explained(show)

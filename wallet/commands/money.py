@@ -1,0 +1,58 @@
+"""Balances and transfers."""
+
+from __future__ import annotations
+
+import click
+
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import AccountInfo, System
+from wallet.client import ChainClient
+from wallet.commands.options import AMOUNT, dry_run_option, from_option
+from wallet.output import Grains
+from wallet.session import Session
+
+
+@click.command()
+@click.argument("accounts", nargs=-1, metavar="[ACCOUNT]...")
+@click.pass_obj
+def balance(session: Session, accounts: tuple[str, ...]) -> None:
+    """Show final balances of accounts, or of every stored key."""
+
+    async def show(client: ChainClient) -> None:
+        at = await client.finalized()
+        rows = []
+        for name in accounts or session.keyring.names():
+            who = session.account(name)
+            info: AccountInfo = await client.read(System.account, who, at=at)
+            data = info.data
+            rows.append(
+                {
+                    "account": name,
+                    "free": Grains(data.free),
+                    "reserved": Grains(data.reserved),
+                    "frozen": Grains(data.frozen),
+                    "nonce": info.nonce,
+                }
+            )
+        session.output.rows("Balances", ("account", "free", "reserved", "frozen", "nonce"), rows)
+
+    session.run(show)
+
+
+@click.command()
+@click.argument("to")
+@click.argument("amount", type=AMOUNT)
+@from_option
+@dry_run_option
+@click.option("--allow-death", is_flag=True, help="Even if the sending account ends with it.")
+@click.pass_obj
+def send(session: Session, to: str, amount: int, sender: str, dry_run: bool, allow_death: bool) -> None:
+    """Send AMOUNT oGPU to an account."""
+
+    async def pay(client: ChainClient) -> None:
+        dest = session.account(to)
+        transfer = Balances.transfer_allow_death if allow_death else Balances.transfer_keep_alive
+        call = transfer(dest=dest, value=amount)
+        await session.make(client, call, session.key(sender), dry_run=dry_run, moves=amount)
+
+    session.run(pay)

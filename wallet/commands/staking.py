@@ -1,0 +1,203 @@
+"""Stake: bond, delegate, take back, rewards, and who validates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from runtime.pallets.trust_stake import TrustStake
+from runtime.pallets.utility import Utility
+from runtime.staking_api import PendingReward, StakeSummary, ValidatorSummary
+from wallet.client import ChainClient
+from wallet.commands.options import AMOUNT, dry_run_option, from_option
+from wallet.errors import WalletError
+from wallet.output import Account, Grains
+from wallet.session import Session
+
+PAYOUTS_PER_BATCH = 32
+PPM_PER_PERCENT = 10_000
+
+
+@click.command()
+@click.argument("amount", type=AMOUNT)
+@from_option
+@dry_run_option
+@click.pass_obj
+def stake(session: Session, amount: int, sender: str, dry_run: bool) -> None:
+    """Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there."""
+
+    async def bond(client: ChainClient) -> None:
+        key = session.key(sender)
+        own = await client.read(TrustStake.stakes, key.account, key.account)
+        call = (TrustStake.bond_extra if own else TrustStake.bond)(value=amount)
+        await session.make(client, call, key, dry_run=dry_run, moves=amount)
+
+    session.run(bond)
+
+
+@click.command()
+@click.argument("validator")
+@click.argument("amount", type=AMOUNT)
+@from_option
+@dry_run_option
+@click.pass_obj
+def delegate(session: Session, validator: str, amount: int, sender: str, dry_run: bool) -> None:
+    """Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."""
+
+    async def put(client: ChainClient) -> None:
+        call = TrustStake.delegate(validator=session.account(validator), value=amount)
+        await session.make(client, call, session.key(sender), dry_run=dry_run, moves=amount)
+
+    session.run(put)
+
+
+@click.command()
+@click.argument("amount", type=AMOUNT)
+@click.option("--validator", help="Take back from behind this validator, instead of from your own bond.")
+@from_option
+@dry_run_option
+@click.pass_obj
+def unstake(session: Session, amount: int, validator: str | None, sender: str, dry_run: bool) -> None:
+    """Begin to take AMOUNT oGPU out; it is free after the unbonding time, with `withdraw`."""
+
+    async def take(client: ChainClient) -> None:
+        if validator is None:
+            call = TrustStake.unbond(value=amount)
+        else:
+            call = TrustStake.undelegate(validator=session.account(validator), value=amount)
+        await session.make(client, call, session.key(sender), dry_run=dry_run)
+
+    session.run(take)
+
+
+@click.command()
+@from_option
+@dry_run_option
+@click.pass_obj
+def withdraw(session: Session, sender: str, dry_run: bool) -> None:
+    """Free everything that was unstaked long enough ago."""
+
+    async def free(client: ChainClient) -> None:
+        await session.make(client, TrustStake.withdraw_unbonded(), session.key(sender), dry_run=dry_run)
+
+    session.run(free)
+
+
+@click.command("validate")
+@click.argument("session_key")
+@click.argument("vrf_key")
+@click.argument("provider_key")
+@click.option("--commission", type=click.IntRange(0, 100), default=5, show_default=True, help="Per cent.")
+@from_option
+@dry_run_option
+@click.pass_obj
+def offer(
+    session: Session, session_key: str, vrf_key: str, provider_key: str, commission: int, sender: str, dry_run: bool
+) -> None:
+    """Offer to validate and to mine, with these three public keys (0x and hex digits)."""
+
+    async def put(client: ChainClient) -> None:
+        keys = [session.account(text) for text in (session_key, vrf_key, provider_key)]
+        call = TrustStake.validate(
+            session_key=keys[0], vrf_key=keys[1], provider_key=keys[2], commission_ppm=commission * PPM_PER_PERCENT
+        )
+        await session.make(client, call, session.key(sender), dry_run=dry_run)
+
+    session.run(put)
+
+
+@click.command()
+@from_option
+@dry_run_option
+@click.pass_obj
+def chill(session: Session, sender: str, dry_run: bool) -> None:
+    """Stop to offer to validate and to mine."""
+
+    async def stop(client: ChainClient) -> None:
+        await session.make(client, TrustStake.chill(), session.key(sender), dry_run=dry_run)
+
+    session.run(stop)
+
+
+@click.command("stakes")
+@click.argument("account")
+@click.pass_obj
+def show_stakes(session: Session, account: str) -> None:
+    """Show what an account has bonded, delegated, unstaked and locked."""
+
+    async def show(client: ChainClient) -> None:
+        who = session.account(account)
+        summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=await client.finalized())
+        rows = [
+            _stake_row("bond" if one.validator == who else "delegation", one.validator, one.value)
+            for one in summary.stakes
+        ]
+        rows += [_stake_row("unstaking", one.validator, one.value, one.until_epoch) for one in summary.unlocking]
+        rows += [_stake_row(f"lock: {one.reason.name.lower()}", None, one.amount) for one in summary.locks]
+        session.output.rows("Stakes", ("kind", "behind", "amount", "until_epoch"), rows)
+
+    session.run(show)
+
+
+def _stake_row(kind: str, behind: bytes | None, amount: int, until_epoch: int | None = None) -> dict[str, Any]:
+    account = None if behind is None else Account(behind)
+    return {"kind": kind, "behind": account, "amount": Grains(amount), "until_epoch": until_epoch}
+
+
+@click.command()
+@click.argument("account")
+@click.option("--claim", is_flag=True, help="Have them paid out; anybody may, `--from` pays the fee.")
+@click.option("--from", "sender", metavar="KEY", help="Who signs the claim; the account itself if left out.")
+@dry_run_option
+@click.pass_obj
+def rewards(session: Session, account: str, claim: bool, sender: str | None, dry_run: bool) -> None:
+    """Show an account's unpaid rewards by era, or claim them."""
+
+    async def show_or_claim(client: ChainClient) -> None:
+        who = session.account(account)
+        pending: tuple[PendingReward, ...] = await client.query(
+            "OgpuApi_pending_rewards", who, at=await client.finalized()
+        )
+        if not claim:
+            rows = [
+                {"era": one.era, "validator": Account(one.validator), "amount": Grains(one.amount)} for one in pending
+            ]
+            session.output.rows("Unpaid rewards", ("era", "validator", "amount"), rows)
+            return
+        if not pending:
+            raise WalletError("there is nothing to claim; rewards appear when an era has ended")
+        batch = [TrustStake.payout_stakers(validator=one.validator, era=one.era) for one in pending[:PAYOUTS_PER_BATCH]]
+        call = batch[0] if len(batch) == 1 else Utility.batch_all(calls=tuple(batch))
+        await session.make(client, call, session.key(sender or account), dry_run=dry_run)
+
+    session.run(show_or_claim)
+
+
+@click.command()
+@click.pass_obj
+def validators(session: Session) -> None:
+    """Show everybody who offers to validate and to mine."""
+
+    async def show(client: ChainClient) -> None:
+        table: tuple[ValidatorSummary, ...] = await client.query("OgpuApi_candidates", at=await client.finalized())
+        rows = [
+            {
+                "stash": Account(one.stash),
+                "in_office": one.in_office,
+                "elected": one.elected,
+                "own": Grains(one.own),
+                "total": Grains(one.total),
+                "delegators": one.delegators,
+                "commission": f"{one.commission_ppm / PPM_PER_PERCENT:g} %",
+                "points": one.points,
+                "tombstoned": one.tombstoned,
+            }
+            for one in sorted(table, key=lambda one: -one.total)
+        ]
+        columns = (
+            "stash", "in_office", "elected", "own", "total", "delegators", "commission", "points", "tombstoned",
+        )  # fmt: skip
+        session.output.rows("Validators", columns, rows)
+
+    session.run(show)

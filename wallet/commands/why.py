@@ -1,0 +1,104 @@
+"""`why TX`: what became of an extrinsic, and why it failed if it did."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+
+from runtime.codec import DecodeError
+from runtime.extrinsic import decode_extrinsic
+from runtime.hashing import blake2_256
+from wallet.client import ChainClient, Outcome
+from wallet.errors import WalletError
+from wallet.output import Account, Grains
+from wallet.session import Session
+
+BLOCKS_SEARCHED = 600
+
+
+@click.command()
+@click.argument("transaction", metavar="TX")
+@click.option("--blocks", type=click.IntRange(1, 100_000), default=BLOCKS_SEARCHED, show_default=True,
+              help="How many blocks to look through, newest first.")  # fmt: skip
+@click.pass_obj
+def why(session: Session, transaction: str, blocks: int) -> None:
+    """Explain the extrinsic with this hash: where it is, what it did, why it failed."""
+
+    async def explain(client: ChainClient) -> None:
+        wanted = _hash(transaction)
+        found = await _find(client, wanted, blocks)
+        if found is None:
+            waiting = [_digest(raw) for raw in await client.rpc.call("author_pendingExtrinsics")]
+            if wanted in waiting:
+                session.output.facts({"extrinsic": wanted, "status": "waiting in the pool"})
+                return
+            raise WalletError(
+                f"no extrinsic {transaction} in the last {blocks} blocks nor in the pool: "
+                "it was never sent, was dropped, or is older (--blocks)"
+            )
+        outcome, raw = found
+        final = await client.height(await client.finalized())
+        session.output.facts(_facts(client, outcome, raw, is_final=outcome.block_number <= final))
+
+    session.run(explain)
+
+
+async def _find(client: ChainClient, wanted: bytes, blocks: int) -> tuple[Outcome, bytes] | None:
+    at: str | None = await client.rpc.call("chain_getBlockHash")
+    for _ in range(blocks):
+        found = await client.rpc.call("chain_getBlock", at)
+        if found is None:
+            return None
+        body = found["block"]
+        for text in body["extrinsics"]:
+            if _digest(text) == wanted:
+                return await client.outcome(_hash(str(at)), wanted), bytes.fromhex(text[2:])
+        if int(body["header"]["number"], 16) == 0:
+            return None
+        at = body["header"]["parentHash"]
+    return None
+
+
+def _facts(client: ChainClient, outcome: Outcome, raw: bytes, *, is_final: bool) -> dict[str, Any]:
+    try:
+        extrinsic = decode_extrinsic(client.runtime, raw)
+    except DecodeError as error:
+        raise WalletError(f"the extrinsic is in a block, but this program cannot read it: {error}") from None
+    who = extrinsic.authorization
+    return {
+        "extrinsic": outcome.extrinsic_hash,
+        "call": repr(extrinsic.call),
+        "signer": None if who is None else Account(who.signer),
+        "nonce": None if who is None else who.extra.nonce,
+        "block": outcome.block_number,
+        "status": "final" if is_final else "accepted",
+        "success": outcome.is_success,
+        "why": outcome.error,
+        "fee": Grains(outcome.fee),
+        "events": "\n".join(_event(one) for one in outcome.events),
+    }
+
+
+def _event(one: Any) -> str:
+    parts = (f"{field.name}={_short(getattr(one, field.name))}" for field in dataclasses.fields(one))
+    return f"{type(one).__name__}({', '.join(parts)})"
+
+
+def _short(value: Any) -> str:
+    return "0x" + value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _digest(text: str) -> bytes:
+    return blake2_256(bytes.fromhex(text[2:]))
+
+
+def _hash(text: str) -> bytes:
+    try:
+        value = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        value = b""
+    if len(value) != 32:
+        raise WalletError(f"{text!r} is not the hash of an extrinsic: 0x and 64 hex digits")
+    return value

@@ -1,0 +1,91 @@
+"""What a command prints: a table for people, or JSON for programs, from the same rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from runtime import ss58
+from wallet.amounts import SYMBOL, format_amount
+
+WIDTH_WITHOUT_TERMINAL = 180
+
+
+class Output:
+    """Where results go; `as_json` is `--json`."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Tables are as wide as the terminal, or wide enough when there is none."""
+        self.as_json = as_json
+        console = Console()
+        self.console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+
+    def rows(self, title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """A list: each row maps every column to a value; amounts are `Grains`."""
+        if self.as_json:
+            click.echo(json.dumps([{name: _plain(row[name]) for name in columns} for row in rows], indent=2))
+            return
+        table = Table(title=title, title_justify="left")
+        for name in columns:
+            first = rows[0][name] if rows else None
+            justify: Literal["left", "right"] = (
+                "right" if isinstance(first, int) and not isinstance(first, bool) else "left"
+            )
+            # An address that is broken over two lines cannot be copied.
+            table.add_column(
+                name.replace("_", " "), justify=justify, overflow="fold", no_wrap=isinstance(first, Account)
+            )
+        for row in rows:
+            table.add_row(*(_text(row[name]) for name in columns))
+        self.console.print(table)
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """One thing: names and values."""
+        if self.as_json:
+            click.echo(json.dumps({name: _plain(value) for name, value in facts.items()}, indent=2))
+            return
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        for name, value in facts.items():
+            table.add_row(f"[bold]{name.replace('_', ' ')}[/bold]", _text(value))
+        self.console.print(table)
+
+
+class Grains(int):
+    """An amount of money; shown in oGPU, and as a decimal string in JSON."""
+
+
+class Account(bytes):
+    """An account; shown as its address."""
+
+
+def _text(value: Any) -> str:
+    match value:
+        case Grains():
+            return f"{format_amount(value)} {SYMBOL}"
+        case Account():
+            return ss58.encode(value)
+        case bytes():
+            return "0x" + value.hex()
+        case bool():
+            return "yes" if value else "-"
+        case None:
+            return "-"
+        case _:
+            return str(value)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Grains():
+            return {"grains": str(int(value)), "ogpu": format_amount(value)}
+        case bytes():
+            return _text(value)
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case _:
+            return value
