@@ -40,6 +40,7 @@ class FeedSource(Listener):
     sync: Sync
     transport: Transport
     addresses: Callable[[], list[str]]
+    polls: Callable[[], list[feed.Value]]
     publish: Callable[[feed.ToRpc], None]
 
     def __post_init__(self) -> None:
@@ -188,6 +189,8 @@ class FeedSource(Listener):
             return list(self._offences)
         if topic == "consensus":
             return {"epoch": epoch, "round": round_, "tip": self.machine.tip.id, "leaves": self.chain.leaves()}
+        if topic == "polls":
+            return self.polls()
         if topic == "pool":
             pool = self.pool.pool
             return {"ready": pool.ready_count, "future": pool.future_count, "bytes": pool.bytes_used}

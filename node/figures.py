@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from consensus.machine import Machine
+from gpu_tasks.market.attestations import Attestations
 from node.chain import Chain, Executed
 from node.clock import Clock
 from node.listener import Listener
@@ -18,6 +19,7 @@ class Figures(Listener):
 
     def __init__(self, chain: Chain, machine: Machine, metrics: Metrics, clock: Clock) -> None:
         self._chain, self._machine, self._metrics, self._clock = chain, machine, metrics, clock
+        self._attested = chain.runtime.item(Attestations.attested)
 
     def on_imported(self, block: Executed) -> None:
         """One line a block."""
@@ -41,6 +43,8 @@ class Figures(Listener):
             self._metrics.final_seconds.observe(self._seconds_since(block))
             self._metrics.extrinsics.inc(len(block.extrinsics))
         facts = blocks[-1].facts
+        attested = blocks[-1].state.get(self._attested.key())
+        self._metrics.attestations.set(0 if attested is None else self._attested.decode(attested))
         _LOG.info("final #%d 0x%s", facts.height, facts.id.hex()[:12])
         self._metrics.final_height.set(facts.height)
         self._metrics.best_height.set(max(facts.height, self._machine.best.height))

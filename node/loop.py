@@ -22,16 +22,18 @@ from consensus.certificates import Certificate, verify_certificate
 from consensus.machine import Machine
 from consensus.signstate import Record, SigningRefusedError
 from consensus.votes import Ballot, Kind, Proposal, SignedBallot, ballot_payload
-from consensus.wire import MESSAGE, Certified, Message, Vote
+from consensus.wire import MESSAGE, Certified, Chits, Message, PullQuery, Vote
 from node.author import Author
 from node.chain import Chain
 from node.clock import Clock
 from node.durable import write_quickly
 from node.errors import NodeError
 from node.listener import Listener
+from node.metrics import Metrics
 from node.network import Network
 from node.p2p.frames import Kind as WireKind
 from node.p2p.inbox import Message as Arrived
+from node.poll_log import PollLog
 from node.sync import Sync
 from node.sync_wire import GET_BLOCKS, STATUS, Status
 from node.validator import Validator
@@ -55,13 +57,15 @@ class Loop:
         clock: Clock,
         validator: Validator | None,
         author: Author | None,
+        metrics: Metrics,
         preference: Path,
         listeners: Iterable[Listener],
     ) -> None:
         """`preference` is the file that remembers the preferred tip."""
         self.machine, self.chain, self.sync = machine, chain, sync
         self._network, self._clock, self._validator, self._author = network, clock, validator, author
-        self._preference, self._listeners = preference, tuple(listeners)
+        self._metrics, self._preference, self._listeners = metrics, preference, tuple(listeners)
+        self.polls = PollLog()
         self._events: deque[ev.Event] = deque()
         self._busy = False
         self._waiting = trio.CancelScope()
@@ -119,8 +123,9 @@ class Loop:
         self._busy = True
         try:
             while self._events:
-                for effect in self.machine.step(self._events.popleft(), self._clock.now_ms()):
-                    self._carry_out(effect)
+                with self._metrics.event_seconds.time():
+                    for effect in self.machine.step(self._events.popleft(), self._clock.now_ms()):
+                        self._carry_out(effect)
         finally:
             self._busy = False
             self._waiting.deadline = min(self._waiting.deadline, self._clock.to_trio(self.machine.deadline_ms))
@@ -133,6 +138,8 @@ class Loop:
             match arrived.kind:
                 case kind if kind in CONSENSUS:
                     message = MESSAGE.decode(arrived.payload)
+                    if isinstance(message, Chits):
+                        self.polls.on_chits(peer, message, self._clock.now_ms())
                     self._look_out(message)
                     self.feed(ev.MessageReceived(peer, message))
                 case WireKind.BLOCK:
@@ -152,7 +159,8 @@ class Loop:
             self._network.penalise(peer, f"malformed {arrived.kind.name}: {error}", self._clock.now_ms())
 
     def _import_next(self) -> None:
-        events = self.sync.import_next()
+        with self._metrics.import_seconds.time():
+            events = self.sync.import_next()
         for event in events:
             if isinstance(event, ev.BlockImported):
                 self._tell_imported(event.facts.id)
@@ -174,6 +182,8 @@ class Loop:
     def _carry_out(self, effect: ev.Effect) -> None:  # noqa: C901, PLR0912  # one case for each effect
         match effect:
             case ev.SendTo(peer, message):
+                if isinstance(message, PullQuery):
+                    self.polls.on_query(peer, message, self._clock.now_ms())
                 self._network.send(peer, message)
             case ev.Broadcast(message):
                 self._network.broadcast(message)
@@ -187,7 +197,8 @@ class Loop:
                 write_quickly(self._preference, tip)
             case ev.Fetch(block, peer, above):
                 self.sync.fetch(block, peer, above)
-            case ev.Accepted(block, _):
+            case ev.Accepted(block, height):
+                self.polls.on_accepted(height, self._clock.now_ms())
                 self._tell_accepted(block, reverted=False)
             case ev.AcceptedReverted(_, new):
                 self._tell_accepted(new, reverted=True)
@@ -213,7 +224,8 @@ class Loop:
         if self._author is None:
             return
         try:
-            facts = self._author.build(request)
+            with self._metrics.build_seconds.time():
+                facts = self._author.build(request)
         except SigningRefusedError as error:
             _LOG.error("no block in slot %d: %s", request.slot, error)
             return
@@ -234,7 +246,8 @@ class Loop:
         self._events.append(ev.Signed(record, signature))
 
     def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
-        final = self.chain.finalise(blocks, certificate)
+        with self._metrics.commit_seconds.time():
+            final = self.chain.finalise(blocks, certificate)
         if self._validator is not None:
             ballot = certificate.ballot
             self._validator.note_final(ballot.epoch, ballot.round, final[-1].facts.height)

@@ -37,6 +37,7 @@ class Network:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self._penalties: dict[Peer, deque[int]] = {}
+        self.penalties = 0
 
     def send(self, peer: Peer, message: Message) -> None:
         """Queue a consensus message for one peer."""
@@ -69,6 +70,7 @@ class Network:
         if len(self._penalties) > PENALISED_MAX:
             self._penalties.pop(next(iter(self._penalties)))
         recent.append(now_ms)
+        self.penalties += 1
         _LOG.info("peer %s: %s", peer.decode(), reason)
         if len(recent) == PENALTIES_MAX and recent[0] > now_ms - PENALTY_WINDOW_MS:
             _LOG.warning("peer %s is banned for %.0f s: %s", peer.decode(), BAN_SECONDS, reason)

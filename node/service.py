@@ -28,7 +28,7 @@ from node.chain import Executed, open_chain
 from node.clock import Clock
 from node.config import Config, Paths
 from node.errors import BadInputError, NodeError
-from node.feed import ExtrinsicStatus
+from node.feed import ExtrinsicStatus, Value
 from node.feed_server import FeedServer
 from node.feed_source import FeedSource
 from node.figures import Figures
@@ -92,7 +92,7 @@ class Node:
         self.relay.pool = self.pool
         self.feed = FeedSource(
             config, spec, self.chain, self.machine, self.pool, self.attestations, self.sync, self.transport, self._addresses,
-            self.feed_server.publish,
+            self._polls, self.feed_server.publish,
         )  # fmt: skip
         self.loop = self._loop()
 
@@ -152,8 +152,9 @@ class Node:
         figures = Figures(self.chain, self.machine, self.metrics, self.clock)
         listeners = (_PoolListener(self.pool), self.relay, self.attestations, figures, self.feed)
         return Loop(
-            self.machine, self.chain, self.sync, self.network, self.clock, self.validator, author, self.paths.preference, listeners
-        )
+            self.machine, self.chain, self.sync, self.network, self.clock, self.validator, author, self.metrics,
+            self.paths.preference, listeners,
+        )  # fmt: skip
 
     # --- starting
 
@@ -225,12 +226,22 @@ class Node:
             self.metrics.peers.set(len(self.transport.peers()))
             self.metrics.ready.set(self.pool.pool.ready_count)
             self.metrics.future.set(self.pool.pool.future_count)
+            self.metrics.rejected.set(self.sync.rejected)
+            self.metrics.abstained.set(self.sync.abstained)
+            self.metrics.penalties.set(self.network.penalties)
             self.metrics.sync_target.set(max(self.sync.highest_height, self.machine.best.height))
             self.feed.publish_status()
             await trio.sleep(FIGURES_SECONDS)
 
     def _on_status(self, extrinsic_hash: bytes, status: str, block: bytes | None) -> None:
         self.feed_server.publish(ExtrinsicStatus(extrinsic_hash, status, block))
+
+    def _polls(self) -> list[Value]:
+        """The last polls, with the stashes behind the peers that were asked."""
+        epoch = self.chain.epochs(self.machine.gadget_round[0])
+        stashes = {member.session: member.stash for member in epoch.validators.members} if epoch is not None else {}
+        names = {peer.encode(): stashes[key] for peer, key in self.proofs.sessions.items() if key in stashes}
+        return self.loop.polls.show(names)
 
     def _addresses(self) -> list[str]:
         return [self.transport.address]

@@ -56,6 +56,7 @@ class Sync:
         self._standings: dict[Peer, Status] = {}
         self.faulty: OrderedDict[bytes, None] = OrderedDict()
         self.highest_height = 0
+        self.rejected = self.abstained = 0
 
     @property
     def has_work(self) -> bool:
@@ -144,6 +145,7 @@ class Sync:
         except Exception:
             _LOG.exception("block 0x%s failed by a fault of this node: it abstains from it", waiting.block_id.hex())
             _remember(self.faulty, waiting.block_id, None, BAD_MAX)
+            self.abstained += 1
             return []
         self.highest_height = max(self.highest_height, facts.height)
         for child in self._orphans.take_children(facts.id):
@@ -176,6 +178,7 @@ class Sync:
     def _reject(self, waiting: _Waiting, error: Exception) -> list[ev.Event]:
         _LOG.warning("block %d 0x%s is invalid: %s", waiting.block.header.number, waiting.block_id.hex(), error)
         _remember(self._bad, waiting.block_id, None, BAD_MAX)
+        self.rejected += 1
         self._network.penalise(waiting.peer, f"sent an invalid block: {error}", self._now_ms())
         return [ev.BlockRejected(waiting.block_id)]
 
