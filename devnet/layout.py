@@ -153,6 +153,11 @@ def load(folder: Path) -> Devnet:
     return Devnet(folder.resolve(), members)
 
 
+def one_free_port() -> int:
+    """A port on loopback that nobody uses now."""
+    return next(_free_ports(()))
+
+
 def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet:
     member = Member(name, is_validator, ports, address="")
     paths = net.paths(member)

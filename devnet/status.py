@@ -42,8 +42,18 @@ async def ask_all(net: Devnet) -> list[NodeStatus]:
         return list(await asyncio.gather(*(_ask(session, member) for member in net.members)))
 
 
+def answers(port: int) -> bool:
+    """Whether a node's JSON-RPC answers on that port."""
+
+    async def ask() -> bool:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_SECONDS_MAX)) as session:
+            return await _rpc(session, port)
+
+    return asyncio.run(ask())
+
+
 async def _ask(session: aiohttp.ClientSession, member: Member) -> NodeStatus:
-    figures, is_rpc_up = await asyncio.gather(_metrics(session, member), _rpc(session, member))
+    figures, is_rpc_up = await asyncio.gather(_metrics(session, member), _rpc(session, member.ports.rpc))
     return NodeStatus(
         name=member.name,
         is_validator=member.is_validator,
@@ -74,11 +84,11 @@ async def _metrics(session: aiohttp.ClientSession, member: Member) -> dict[str, 
     return found
 
 
-async def _rpc(session: aiohttp.ClientSession, member: Member) -> bool:
+async def _rpc(session: aiohttp.ClientSession, port: int) -> bool:
     """Whether the RPC process answers."""
     question: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "system_health", "params": []}
     try:
-        async with session.post(f"http://127.0.0.1:{member.ports.rpc}", json=question) as answer:
+        async with session.post(f"http://127.0.0.1:{port}", json=question) as answer:
             return "result" in await answer.json()
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return False
@@ -93,12 +103,12 @@ def as_table(standing: list[NodeStatus], restarts: dict[str, int], title: str) -
     """For people."""
     table = Table(title=title, title_justify="left")
     table.add_column("node")
-    table.add_column("state")
+    table.add_column("state", no_wrap=True)
     for name in ("accepted", "final", "peers", "pool", "units", "restarts"):
-        table.add_column(name, justify="right")
-    table.add_column("rpc")
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("rpc port", justify="right")
     for one in standing:
         state = "[red]down" if not one.is_up else "validator" if one.is_validator else "follows"
         figures = (one.accepted, one.final, one.peers, one.ready, one.units) if one.is_up else ("-",) * 5
-        table.add_row(one.name, state, *map(str, figures), str(restarts[one.name]), one.rpc if one.is_rpc_up else "-")
+        table.add_row(one.name, state, *map(str, figures), str(restarts[one.name]), one.rpc.rpartition(":")[2] if one.is_rpc_up else "-")
     return table

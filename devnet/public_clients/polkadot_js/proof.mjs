@@ -1,0 +1,55 @@
+// @polkadot/api, unmodified, against a development node: node proof.mjs ws://HOST:PORT
+import { randomBytes } from 'node:crypto';
+import { ApiPromise, Keyring, WsProvider } from '@polkadot/api';
+
+const OGPU = 10n ** 8n;
+const say = (step, facts) => console.log(JSON.stringify({ step, ...facts }));
+const check = (holds, what) => {
+  if (!holds) {
+    console.error(`not as it should be: ${what}`);
+    process.exit(1);
+  }
+};
+
+// Sign, hand in, and wait until it is final.
+const submit = (call, who) =>
+  new Promise((resolve, reject) => {
+    call.signAndSend(who, (result) => {
+      if (result.status.isFinalized) resolve(result);
+      else if (result.isError) reject(new Error(`the extrinsic is ${result.status.type}`));
+    }).catch(reject);
+  });
+
+const transfer = async (api, kind, sender, receiver, amount) => {
+  const result = await submit(api.tx.balances.transferKeepAlive(receiver.address, amount), sender);
+  const sent = result.events.map(({ event }) => event).filter((event) => api.events.balances.Transfer.is(event));
+  check(!result.dispatchError && sent.length === 1, `transfer by ${kind}`);
+  const [from, to, value] = sent[0].data;
+  check(from.toString() === sender.address && to.toString() === receiver.address, 'who is in the event');
+  check(value.toBigInt() === amount, 'the amount in the event');
+  const block = (await api.rpc.chain.getHeader(result.status.asFinalized)).number.toNumber();
+  const final = (await api.rpc.chain.getHeader(await api.rpc.chain.getFinalizedHead())).number.toNumber();
+  check(final >= block, 'the block is final');
+  say('transfer', { kind, block, final });
+};
+
+const api = await ApiPromise.create({ provider: new WsProvider(process.argv[2]), noInitWarn: true });
+const alice = new Keyring({ type: 'sr25519', ss58Format: 42 }).addFromUri('//Alice');
+const newcomer = new Keyring({ type: 'ed25519', ss58Format: 42 }).addFromSeed(randomBytes(32));
+say('connected', { chain: api.runtimeChain.toString(), metadata_pallets: api.runtimeMetadata.asLatest.pallets.length });
+
+const { data } = await api.query.system.account(alice.address);
+const deposit = api.consts.balances.existentialDeposit.toBigInt();
+const accounts = (await api.query.system.account.entriesPaged({ args: [], pageSize: 10 })).length;
+check(data.free.toBigInt() > 0n && deposit > 0n && accounts > 1, 'Alice has money, there are accounts');
+say('read', { free: data.free.toString(), existential_deposit: deposit.toString(), accounts });
+
+await transfer(api, 'sr25519', alice, newcomer, 5n * OGPU);
+await transfer(api, 'ed25519', newcomer, alice, OGPU);
+
+const refused = await submit(api.tx.sudo.sudo(api.tx.system.remark('0x00')), newcomer);
+check(refused.dispatchError?.isModule, 'a call that must fail fails with a module error');
+const error = api.registry.findMetaError(refused.dispatchError.asModule);
+check(error.name === 'RequireSudo', `error: ${error.name}`);
+say('module error', { name: error.name, docs: error.docs });
+await api.disconnect();

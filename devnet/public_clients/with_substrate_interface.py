@@ -1,0 +1,81 @@
+"""`substrate-interface`, unmodified, against a development node: python with_substrate_interface.py ws://HOST:PORT."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from typing import Any
+
+from substrateinterface import ExtrinsicReceipt, Keypair, KeypairType, SubstrateInterface
+
+GRAINS_PER_OGPU = 10**8
+
+
+def main(url: str) -> None:
+    """All steps, in order."""
+    chain = SubstrateInterface(url=url)
+    alice = Keypair.create_from_uri("//Alice")
+    newcomer = Keypair.create_from_seed("0x" + secrets.token_hex(32), crypto_type=KeypairType.ED25519)
+    say("connected", chain=chain.chain, metadata_pallets=len(chain.get_metadata_modules()))
+    read(chain, alice)
+    transfer(chain, "sr25519", alice, newcomer, 5 * GRAINS_PER_OGPU)
+    transfer(chain, "ed25519", newcomer, alice, GRAINS_PER_OGPU)
+    refuse(chain, newcomer)
+
+
+def read(chain: SubstrateInterface, who: Keypair) -> None:
+    """Storage by name, a constant, and a map."""
+    free = chain.query("System", "Account", [who.ss58_address]).value["data"]["free"]
+    deposit = chain.get_constant("Balances", "ExistentialDeposit").value
+    accounts = len(list(chain.query_map("System", "Account", max_results=10)))
+    check(free > 0 and deposit > 0 and accounts > 1, "Alice has money, there are accounts")
+    say("read", free=free, existential_deposit=deposit, accounts=accounts)
+
+
+def transfer(chain: SubstrateInterface, kind: str, sender: Keypair, receiver: Keypair, amount: int) -> None:
+    """Send, wait until final, and find the transfer among the decoded events."""
+    receipt = submit(chain, sender, "Balances", "transfer_keep_alive", {"dest": receiver.ss58_address, "value": amount})
+    check(receipt.is_success, f"transfer by {kind}")
+    sent = [one for one in events(receipt) if (one["module_id"], one["event_id"]) == ("Balances", "Transfer")]
+    expected = {"from": sender.ss58_address, "to": receiver.ss58_address, "amount": amount}
+    check([one["attributes"] for one in sent] == [expected], f"the event of the transfer: {sent}")
+    block = chain.get_block_number(receipt.block_hash)
+    final = chain.get_block_number(chain.get_chain_finalised_head())
+    check(final >= block, "the block is final")
+    say("transfer", kind=kind, block=block, final=final, fee=receipt.total_fee_amount)
+
+
+def refuse(chain: SubstrateInterface, who: Keypair) -> None:
+    """A call that must fail, and the error's name out of the metadata."""
+    remark = chain.compose_call("System", "remark", {"remark": "0x00"})
+    receipt = submit(chain, who, "Sudo", "sudo", {"call": remark})
+    check(not receipt.is_success and receipt.error_message["name"] == "RequireSudo", f"error: {receipt.error_message}")
+    say("module error", name=receipt.error_message["name"], docs=receipt.error_message["docs"])
+
+
+def submit(chain: SubstrateInterface, who: Keypair, pallet: str, function: str, parameters: dict[str, Any]) -> ExtrinsicReceipt:
+    """Sign a mortal extrinsic and wait until it is final."""
+    call = chain.compose_call(pallet, function, parameters)
+    extrinsic = chain.create_signed_extrinsic(call, who, era={"period": 64})
+    return chain.submit_extrinsic(extrinsic, wait_for_finalization=True)
+
+
+def events(receipt: ExtrinsicReceipt) -> list[dict[str, Any]]:
+    """The decoded events of an extrinsic."""
+    return [one.value["event"] for one in receipt.triggered_events]
+
+
+def check(holds: bool, what: str) -> None:
+    """End with an error unless it holds."""
+    if not holds:
+        sys.exit(f"not as it should be: {what}")
+
+
+def say(step: str, **facts: Any) -> None:
+    """One line for the caller."""
+    print(json.dumps({"step": step, **facts}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
