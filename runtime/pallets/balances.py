@@ -214,7 +214,7 @@ class Balances(Pallet, index=2):
         self.burned.set(self.burned.get() + amount)
 
     def begin_transaction(self, who: bytes, fee: int) -> None:
-        """Use up the account's next nonce and take `fee`, with its event: one write, since every transaction does it."""
+        """Use up the account's next nonce and take `fee`: one write, since every transaction does both."""
         before = self.system.account[who]
         info = AccountInfo(before.nonce + 1, before.consumers, before.providers, before.sufficients, before.data)
         self._debit(who, info, fee, keep_alive=False)

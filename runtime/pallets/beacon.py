@@ -2,7 +2,7 @@
 
 The value of block h is `H(value of h-1 || VRF output of h)`. Whoever needs chance for something recorded at height b
 takes `value_at(b + 2)`, in the first block whose `final_height()` is at least b + 2: by then nobody can change it, and
-at b nobody knew it. Header rules (consensus) have checked the VRF proof and the certificate; what is checked here is what
+at b nobody knew it. Header rules (consensus) have checked the VRF proof and the certificate; here is checked what
 execution alone can see. `final_height` counts this block's own reference, since hooks run before extrinsics.
 
 The seed of an epoch is the chain of hashes over the seed before it and the VRF outputs in the first two thirds of

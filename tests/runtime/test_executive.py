@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_chain import ALICE, AUTHOR, BOB, CHARLIE, ENDOWMENT, FIRST_SLOT, PEOPLE, RUNTIME, SLOT_MS, SmallChain, sealed
 
 from runtime.block import Block, block_id
 from runtime.call import Call
@@ -25,6 +24,7 @@ from runtime.pallets.utility import BatchInterrupted, Utility
 from runtime.supply import recount
 from runtime.types import Pays
 from runtime.validation import Validator, nonce_tag
+from small_chain import ALICE, AUTHOR, BOB, CHARLIE, ENDOWMENT, FIRST_SLOT, PEOPLE, RUNTIME, SLOT_MS, SmallChain, sealed
 
 OGPU = 10**8
 

@@ -1,6 +1,7 @@
 """The overlay: undo is exact, iteration is ordered, and both hold over any sequence (model: a dictionary)."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,10 @@ from hypothesis import strategies as st
 from runtime.state import Memory, Overlay
 
 KEYS = [b"a", b"ab", b"abc", b"b", b"ba"]
+
+
+class Abandoned(Exception):
+    """A transaction that is to be undone."""
 
 
 def plain(data: bytes) -> bytes:
@@ -67,15 +72,13 @@ def play(overlay: Overlay, model: dict[bytes, bytes], step: object) -> None:
                 model[key] = value  # type: ignore[assignment]
         case (bool(keep), list(inner)):
             before = dict(model)
-            try:
-                with overlay.transaction():
-                    for one in inner:
-                        play(overlay, model, one)
-                    if not keep:
-                        raise KeyError
-            except KeyError:
-                model.clear()
-                model.update(before)
+            with suppress(Abandoned), overlay.transaction():
+                for one in inner:
+                    play(overlay, model, one)
+                if not keep:
+                    model.clear()
+                    model.update(before)
+                    raise Abandoned
         case _:
             raise AssertionError(step)
 

@@ -1,0 +1,85 @@
+"""What must not change unseen: the wire form of every named type and storage item of a runtime, as readable text.
+
+`python tests/support/type_vectors.py` writes the vectors of the small chain anew, after a change that was meant.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from runtime.api import Apis
+from runtime.metadata import metadata
+from runtime.metadata_schema import (
+    METADATA_V14,
+    ArrayDef,
+    CompactDef,
+    CompositeDef,
+    FieldShape,
+    MapEntry,
+    PrimitiveDef,
+    SequenceDef,
+    TupleDef,
+    TypeEntry,
+    VariantDef,
+)
+
+VECTORS = Path(__file__).parent.parent / "vectors" / "runtime_types.json"
+
+
+class Describer:
+    """Types by number, as text; a named type inside another is mentioned by its name."""
+
+    def __init__(self, types: tuple[TypeEntry, ...]) -> None:
+        self._types = types
+
+    def name(self, number: int) -> str:
+        """A named type's name with its parameters; any other type's form."""
+        entry = self._types[number]
+        if not entry.path:
+            return self.form(number)
+        params = [self.name(each.type) for each in entry.params if each.type is not None]
+        return "::".join(entry.path) + (f"<{', '.join(params)}>" if params else "")
+
+    def form(self, number: int) -> str:
+        """What lies on the wire."""
+        match self._types[number].definition:
+            case CompositeDef(fields):
+                return "{" + self._fields(fields) + "}"
+            case VariantDef(variants):
+                return " | ".join(f"{one.index}: {one.name}({self._fields(one.fields)})" for one in variants)
+            case SequenceDef(of):
+                return f"Vec<{self.name(of)}>"
+            case ArrayDef(length, of):
+                return f"[{self.name(of)}; {length}]"
+            case TupleDef(parts):
+                return f"({', '.join(self.name(part) for part in parts)})"
+            case PrimitiveDef(primitive):
+                return primitive.name
+            case CompactDef(of):
+                return f"Compact<{self.name(of)}>"
+
+    def _fields(self, fields: tuple[FieldShape, ...]) -> str:
+        return ", ".join(f"{each.name}: {self.name(each.type)}" for each in fields)
+
+
+def vectors_of(apis: Apis) -> dict[str, dict[str, str]]:
+    """Every named type and every storage item of a chain."""
+    described = METADATA_V14.decode(metadata(apis, 14)[5:])
+    describer = Describer(described.types)
+    types = {describer.name(one.id): describer.form(one.id) for one in described.types if one.path}
+    items = {}
+    for pallet in described.pallets:
+        for one in pallet.storage.entries if pallet.storage else ():
+            key = (
+                f"{list(one.type.hashers)} {describer.name(one.type.key)} -> " if isinstance(one.type, MapEntry) else ""
+            )
+            value = one.type.value if isinstance(one.type, MapEntry) else one.type.type
+            items[f"{pallet.name}.{one.name}"] = f"{one.modifier.name} {key}{describer.name(value)}"
+    return {"storage": items, "types": dict(sorted(types.items()))}
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent.parent)]
+    from small_chain import APIS
+
+    VECTORS.write_text(json.dumps(vectors_of(APIS), indent=1) + "\n")
