@@ -1,0 +1,123 @@
+"""Chains over real databases with Alice as the only validator, and blocks that she makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from consensus.certificates import Certificate, make_certificate
+from consensus.events import Build, FinalRef
+from consensus.votes import Ballot, Kind, ballot_payload
+from genesis import dev_accounts
+from genesis.chain import runtime_of
+from genesis.presets import load_spec
+from node.author import Author
+from node.chain import Chain, Executed, open_chain
+from node.clock import Clock
+from node.keystore import KeyPair
+from node.pool import Candidate
+from node.signstate_file import SignStateFile
+from node.storage import Storage
+from node.validator import Validator
+from runtime import crypto
+from runtime.block import BLOCK, Block
+from runtime.call import Call
+from runtime.crypto import Scheme
+from runtime.extrinsic import Additional, Extra, Extrinsic, MultiSignature, decode_extrinsic, encode_signed
+from runtime.extrinsic import payload_head, signing_payload
+from runtime.runtime import Bound
+
+SPEC = load_spec("dev")
+FIRST_SLOT = 1_700_000_000
+
+
+class ListedPool:
+    """A pool that offers what it is given, in order."""
+
+    def __init__(self) -> None:
+        self.raws: list[bytes] = []
+        self.dropped: list[str] = []
+
+    def ready(self) -> Iterator[Candidate]:
+        for number, raw in enumerate(self.raws):
+            yield Candidate(b"%d" % number, raw, b"", 0, 0, 0)
+
+    def decoded(self, extrinsic_hash: bytes) -> Extrinsic:
+        return decode_extrinsic(runtime_of(SPEC), self.raws[int(extrinsic_hash)])
+
+    def drop_invalid(self, extrinsic_hash: bytes, reason: str) -> None:
+        del extrinsic_hash
+        self.dropped.append(reason)
+
+
+def no_inherents(bound: Bound) -> Iterable[Call]:
+    """Nothing to attach."""
+    del bound
+    return ()
+
+
+def open_at(path: Path) -> Chain:
+    """The development chain in the database at `path`."""
+    storage = Storage(path / "db", free_bytes_floor=0)
+    return open_chain(storage, SPEC, crypto.verify)
+
+
+def now_of(slot: int) -> int:
+    """A time within a slot, in ms."""
+    return slot * 1_000 + 10
+
+
+class Maker:
+    """Alice, making blocks on a chain of her own."""
+
+    def __init__(self, path: Path) -> None:
+        self.chain = open_at(path)
+        self.session = KeyPair.from_seed(dev_accounts.key_seed("Alice", dev_accounts.SESSION))
+        vrf = KeyPair.from_seed(dev_accounts.key_seed("Alice", dev_accounts.VRF))
+        file = SignStateFile.create(path / "sign-state", self.chain.genesis, self.session.public)
+        self.validator = Validator(self.chain.genesis, dev_accounts.stash("Alice"), self.session, vrf, file)
+        self.pool = ListedPool()
+        self.author = Author(self.chain, self.validator, self.pool, crypto.verify, Clock(), no_inherents)  # type: ignore[arg-type]
+        self.slot = FIRST_SLOT
+
+    def make(self, parent: bytes | None = None, *extrinsics: bytes, final_ref: FinalRef | None = None) -> Executed:
+        """The next slot's block on `parent` (default: the last final one)."""
+        self.slot += 1
+        parent = parent or self.chain.final.facts.id
+        height = self.chain[parent].facts.height + 1
+        self.pool.raws = list(extrinsics)
+        epoch = self.chain.parameters.epoch_of(height)
+        facts = self.author.build(Build(self.slot, parent, height, epoch, final_ref, heartbeat=True))
+        assert facts is not None
+        return self.chain[facts.id]
+
+    def certify(self, block: Executed, round_: int = 1) -> Certificate:
+        """Alice's final vote, which is the whole stake's."""
+        epoch = self.chain.epochs(self.chain.parameters.epoch_of(block.facts.height))
+        assert epoch is not None
+        ballot = Ballot(Kind.FINALISE, epoch.validators.epoch, round_, block.facts.height, block.facts.id)
+        payload = ballot_payload(self.chain.genesis, ballot)
+        signature = crypto.sign(Scheme.ED25519, self.session.public, self.session.secret, payload)
+        return make_certificate(ballot, epoch.validators, {self.session.public: signature})
+
+    def transfer(self, call: Call, nonce: int) -> bytes:
+        """A call signed by Alice's provider key, which is an account of its own."""
+        seed = dev_accounts.key_seed("Alice", dev_accounts.PROVIDER)
+        public, secret = crypto.keypair_from_seed(Scheme.ED25519, seed)
+        runtime, extra = self.chain.runtime, Extra(nonce=nonce)
+        additional = Additional(
+            runtime.version.spec_version, runtime.version.transaction_version, self.chain.genesis, self.chain.genesis
+        )
+        payload = signing_payload(payload_head(runtime, call, extra), additional)
+        signature = MultiSignature(Scheme.ED25519, crypto.sign(Scheme.ED25519, public, secret, payload))
+        return encode_signed(runtime, call, extra, public, signature)
+
+
+def as_block(executed: Executed) -> Block:
+    """Its block."""
+    return Block(executed.header, executed.extrinsics)
+
+
+def as_bytes(executed: Executed) -> bytes:
+    """Its bytes as peers send them."""
+    return BLOCK.encode(as_block(executed))
