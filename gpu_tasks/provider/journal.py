@@ -2,9 +2,9 @@
 
     file = record*        record = length u32 || blake2-128 of the body || SCALE body
 
-Always: `append` returns after fsync, so a step that follows it is never one that the journal does not know; a record that
-was being written when the machine stopped is cut off at the next start; damage anywhere else is an error, because work
-that was committed and forgotten costs the bond; two daemons never share a journal.
+Always: `append` returns after fsync, so a step that follows it is never one that the journal does not know; a record
+that was being written when the machine stopped is cut off at the next start; damage anywhere else is an error, because
+work that was committed and forgotten costs the bond; two daemons never share a journal.
 """
 
 from __future__ import annotations
@@ -61,12 +61,14 @@ class Journal:
         """Note a record; it is on the disk when this returns. `JournalError` if it cannot be."""
         frame, size = _frame(record), self._size()
         try:
-            if os.write(self._file, frame) != len(frame):
-                raise OSError("the disk is full")
+            written = os.write(self._file, frame)
             os.fsync(self._file)
         except OSError as error:
             os.ftruncate(self._file, size)
-            raise JournalError(f"{self.path} cannot be written: {error}; free some space and start again") from error
+            raise JournalError(f"{self.path} cannot be written: {error}") from error
+        if written != len(frame):
+            os.ftruncate(self._file, size)
+            raise JournalError(f"{self.path} cannot be written: the disk is full")
         self._take(record)
 
     def close(self) -> None:
@@ -194,6 +196,6 @@ def _record(path: Path, data: bytes, begin: int, end: int) -> Record:
 
 def _damage(path: Path, begin: int) -> str:
     return (
-        f"{path} is damaged at byte {begin}. Restore it from a backup; or move it away, which forgets results that were "
-        "committed and not yet revealed: each of those races costs 1 % of its device's bond"
+        f"{path} is damaged at byte {begin}. Restore it from a backup; or move it away, which forgets results that "
+        "were committed and not yet revealed: each of those races costs 1 % of its device's bond"
     )

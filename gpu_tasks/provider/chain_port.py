@@ -1,0 +1,82 @@
+"""What a provider needs of a chain: an interface with one live implementation (`live_chain`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
+from gpu_tasks.market.attestation import SignedAttestation
+from gpu_tasks.market.device_records import Provider
+from gpu_tasks.market.services import Service
+from runtime.call import Call
+from wallet.keypair import Keypair
+
+
+class ChainError(Exception):
+    """The node refused something, or cannot be reached now. Trying again later is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The best block, as far as it concerns one provider."""
+
+    height: int
+    duties: tuple[DutyStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this provider is: its stash, the key that signs for it, the key that inputs are sealed to, the chain."""
+
+    stash: bytes
+    key: Keypair
+    seal_key: SealKey
+    genesis: bytes
+
+    @classmethod
+    def of(cls, stash: bytes, key: Keypair, genesis: bytes) -> Identity:
+        """The seal key follows from the signing key."""
+        return cls(stash, key, SealKey.of(key), genesis)
+
+
+class Chain(Protocol):
+    """Reads at the best block unless they say final."""
+
+    def views(self) -> AsyncIterator[View]:
+        """The newest view, and again whenever the best block changes. Does not end; reconnects by itself."""
+        ...
+
+    async def final_unit(self, unit: bytes) -> UnitStatus | None:
+        """A unit in the final state; None once the chain has dropped it."""
+        ...
+
+    async def unit(self, unit: bytes) -> UnitStatus | None:
+        """A unit in the best state."""
+        ...
+
+    async def service(self, number: int) -> Service:
+        """A service; KeyError if there is none."""
+        ...
+
+    async def providers(self) -> dict[bytes, Provider]:
+        """All providers by stash."""
+        ...
+
+    async def own_devices(self) -> list[DeviceStatus]:
+        """This provider's devices."""
+        ...
+
+    async def stash_of(self, provider_key: bytes) -> bytes | None:
+        """Whose provider key this is."""
+        ...
+
+    async def submit(self, call: Call) -> None:
+        """Hand in a call signed with the provider key; ChainError if the node does not take it."""
+        ...
+
+    async def attest(self, attestation: SignedAttestation) -> None:
+        """Hand in an attestation; ChainError if the node does not take it."""
+        ...

@@ -1,0 +1,53 @@
+"""From a unit on the chain to what it asks for: fetch the sealed input, open it, and check it against the chain."""
+
+from __future__ import annotations
+
+import contextlib
+
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.market_reads import endpoints_of
+from gpu_tasks.data.placement import stores_for
+from gpu_tasks.data.sealing import SealError, is_usable
+from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input
+from gpu_tasks.market.units import Unit
+from gpu_tasks.provider.blob_store import BlobStore, StoreFullError
+from gpu_tasks.provider.chain_port import Chain, Identity
+from runtime.codec import DecodeError
+
+
+class BadInputError(Exception):
+    """The input cannot be used by anybody whom it should be sealed to: the customer's fault."""
+
+
+class Inputs:
+    """Opens the inputs of units; keeps a copy of each in the own store, so that judges find it too."""
+
+    def __init__(self, identity: Identity, chain: Chain, blobs: BlobClient, store: BlobStore) -> None:
+        """Looks into `store` first, then asks the others."""
+        self._identity = identity
+        self._chain = chain
+        self._blobs = blobs
+        self._store = store
+
+    async def open(self, unit: Unit) -> UnitInput:
+        """The request; BadInputError for an unusable one, BlobError if no store has it now."""
+        blob = await self._fetch(unit.terms.input_root)
+        try:
+            content = self._identity.seal_key.open(blob)
+            if commitment_of(content) != unit.terms.input_commitment:
+                raise BadInputError("the input is another than the customer committed to")
+            asked = decode_input(content)
+        except (SealError, DecodeError) as error:
+            raise BadInputError(str(error)) from error
+        if not is_usable(asked.reply_key):
+            raise BadInputError("the reply key is no X25519 key")
+        return asked
+
+    async def _fetch(self, address: bytes) -> bytes:
+        blob = self._store.get(address)
+        if blob is None:
+            endpoints = stores_for(address, endpoints_of(await self._chain.providers()))
+            blob = await self._blobs.get(address, endpoints)
+            with contextlib.suppress(StoreFullError, OSError):  # others have it
+                self._store.put(blob)
+        return blob

@@ -1,0 +1,41 @@
+"""Long work beside the loop that follows the chain: at most one task a key, a bounded number in all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Hashable
+from typing import Any
+
+TASKS_MAX = 256
+
+LOG = logging.getLogger("ogpu.provider")
+
+
+class KeyedTasks:
+    """Starts coroutines; one that fails is logged and may be started again."""
+
+    def __init__(self) -> None:
+        """Nothing runs."""
+        self._tasks: dict[Hashable, asyncio.Task[None]] = {}
+
+    def start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` unless work of this key runs, or too much does."""
+        if key in self._tasks or len(self._tasks) >= TASKS_MAX:
+            work.close()
+            return
+        task = asyncio.create_task(work)
+        self._tasks[key] = task
+        task.add_done_callback(lambda done: self._finished(key, done))
+
+    async def close(self) -> None:
+        """Cancel everything and wait for it."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _finished(self, key: Hashable, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(key, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.error("work on %s failed", key, exc_info=error)

@@ -1,0 +1,132 @@
+"""The chain behind a node's JSON-RPC, for a provider.
+
+Always: one call is signed at a time, so nonces never collide; a lost connection ends in ChainError for whoever waits,
+and is opened again by `views`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable
+from typing import TypeVar
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.api import DeviceStatus, UnitStatus
+from gpu_tasks.market.attestation import SignedAttestation
+from gpu_tasks.market.device_records import Provider
+from gpu_tasks.market.services import Service
+from gpu_tasks.provider.chain_port import ChainError, View
+from runtime.call import Call
+from runtime.codec import codec
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet.rpc import NodeUnreachableError, RpcError
+
+RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+
+LOG = logging.getLogger("ogpu.provider")
+T = TypeVar("T")
+_SIGNED_ATTESTATION = codec(SignedAttestation)
+
+
+class LiveChain:
+    """Implements `Chain` for one provider key. Use `await LiveChain.connect(url, key)`."""
+
+    def __init__(self, url: str, client: ChainClient, key: Keypair, stash: bytes) -> None:
+        """Use `connect`."""
+        self._url = url
+        self._client = client
+        self._key = key
+        self._turn = asyncio.Lock()
+        self.stash = stash
+
+    @classmethod
+    async def connect(cls, url: str, key: Keypair) -> LiveChain:
+        """Connect, and find whose provider key this is. ChainError if it is nobody's."""
+        client = await ChainClient.connect(url)
+        stash = await market_reads.stash_of(client, key.public_key)
+        if stash is None:
+            await client.rpc.close()
+            raise ChainError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
+        return cls(url, client, key, stash)
+
+    @property
+    def genesis_hash(self) -> bytes:
+        """Which chain this is."""
+        return self._client.genesis_hash
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.rpc.close()
+
+    async def views(self) -> AsyncIterator[View]:
+        """See `Chain`."""
+        while True:
+            try:
+                async for header in await self._client.best_heads():
+                    yield await self._view(int(header["number"], 16))
+            except (NodeUnreachableError, RpcError, ChainError) as error:
+                LOG.warning("the node is away (%s); trying again", error)
+            await self._reconnect()
+
+    async def _view(self, height: int) -> View:
+        return View(height, await self._asked(market_reads.duties(self._client, self.stash)))
+
+    async def _reconnect(self) -> None:
+        genesis = self.genesis_hash
+        await self._client.rpc.close()
+        for attempt in range(1_000_000_000):
+            await asyncio.sleep(RECONNECT_SECONDS[min(attempt, len(RECONNECT_SECONDS) - 1)])
+            try:
+                client = await ChainClient.connect(self._url)
+            except (NodeUnreachableError, RpcError):
+                continue
+            if client.genesis_hash != genesis:
+                await client.rpc.close()
+                raise RuntimeError(f"{self._url} is another chain now: 0x{client.genesis_hash.hex()}")
+            self._client = client
+            return
+
+    async def final_unit(self, unit: bytes) -> UnitStatus | None:
+        """See `Chain`."""
+        final = await self._asked(self._client.finalized())
+        return await self._asked(market_reads.unit(self._client, unit, final))
+
+    async def unit(self, unit: bytes) -> UnitStatus | None:
+        """See `Chain`."""
+        return await self._asked(market_reads.unit(self._client, unit))
+
+    async def service(self, number: int) -> Service:
+        """See `Chain`."""
+        return (await self._asked(market_reads.services(self._client)))[number]
+
+    async def providers(self) -> dict[bytes, Provider]:
+        """See `Chain`."""
+        return await self._asked(market_reads.providers(self._client))
+
+    async def own_devices(self) -> list[DeviceStatus]:
+        """See `Chain`."""
+        table = await self._asked(market_reads.devices(self._client))
+        return [one for one in table if one.device.owner == self.stash]
+
+    async def stash_of(self, provider_key: bytes) -> bytes | None:
+        """See `Chain`."""
+        return await self._asked(market_reads.stash_of(self._client, provider_key))
+
+    async def submit(self, call: Call) -> None:
+        """See `Chain`."""
+        async with self._turn:
+            extrinsic = await self._asked(self._client.sign(call, self._key))
+            await self._asked(self._client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
+
+    async def attest(self, attestation: SignedAttestation) -> None:
+        """See `Chain`."""
+        raw = _SIGNED_ATTESTATION.encode(attestation)
+        await self._asked(self._client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
+
+    async def _asked(self, question: Awaitable[T]) -> T:
+        try:
+            return await question
+        except (NodeUnreachableError, RpcError) as error:
+            raise ChainError(str(error)) from error
