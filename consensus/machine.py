@@ -153,6 +153,8 @@ class Machine:
         match event:
             case ev.Tick():
                 pass
+            case ev.MessageReceived(peer) if peer not in self._peers:
+                pass
             case ev.MessageReceived(peer, PullQuery() as query):
                 self._answer_query(peer, query)
             case ev.MessageReceived(peer, Chits() as chits):
@@ -245,7 +247,7 @@ class Machine:
         self._effects.append(ev.SendTo(peer, answer))
 
     def _take_chits(self, peer: bytes, chits: Chits) -> None:
-        validator = self._peers.get(peer)
+        validator = self._peers[peer]
         if validator is None:
             return
         vote = (chits.tip, chits.at_height)

@@ -1,0 +1,174 @@
+"""Certificates and evidence: what verifies, and everything near it that does not."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consensus.ballotbox import BallotBox
+from consensus.certificates import CERTIFICATE, Certificate, signers_of, verify_certificate
+from consensus.evidence import (
+    EVIDENCE,
+    DoubleBallot,
+    DoubleHeader,
+    DoubleProposal,
+    double_ballot,
+    verify_headers,
+    verify_votes,
+)
+from consensus.votes import Ballot, Kind, Proposal, proposal_payload, skip_ballot
+from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, members, signers
+from devnet.simulation.keys import real_signer, verify_fake, verify_real
+from runtime.block import HEADER, Header, seal_payload
+from runtime.codec import DecodeError
+from runtime.digest import PreDigest, author_item, pre_digest_item, seal_item
+
+LEFT, RIGHT = block(GENESIS_BLOCK, 1), block(GENESIS_BLOCK, 2)
+FINAL = ballot(Kind.FINALISE, 1, LEFT)
+
+
+def verifies(made: Certificate, count: int = 4, epoch: int = 0) -> bool:
+    return verify_certificate(made, members(count, epoch), GENESIS, verify_fake)
+
+
+def test_three_of_four_certify() -> None:
+    made = certificate(FINAL, 4, range(1, 4))
+    assert verifies(made)
+    assert CERTIFICATE.decode(CERTIFICATE.encode(made)) == made
+    assert len(CERTIFICATE.encode(made)) < 250
+    assert signers_of(made, members(4)) == tuple(one.public for one in signers(4)[1:])
+
+
+def test_weight_counts_and_not_heads() -> None:
+    of = members(4, weights=(70, 10, 10, 10))
+    assert verify_certificate(certificate(FINAL, 4, range(1)), of, GENESIS, verify_fake)
+    assert not verify_certificate(certificate(FINAL, 4, range(1, 4)), of, GENESIS, verify_fake)
+
+
+GOOD = certificate(FINAL, 4, range(3))
+BAD = {
+    "too few": certificate(FINAL, 4, range(2)),
+    "version": replace(GOOD, version=2),
+    "other ballot": replace(GOOD, ballot=ballot(Kind.FINALISE, 1, RIGHT)),
+    "other kind": replace(GOOD, ballot=ballot(Kind.NOTARISE, 1, LEFT)),
+    "other round": replace(GOOD, ballot=ballot(Kind.FINALISE, 2, LEFT)),
+    "other epoch": replace(GOOD, ballot=ballot(Kind.FINALISE, 1, LEFT, epoch=1)),
+    "bitmap too long": replace(GOOD, signers=GOOD.signers + b"\0"),
+    "no bitmap": replace(GOOD, signers=b""),
+    "bit of nobody": replace(GOOD, signers=bytes([GOOD.signers[0] | 16])),
+    "signature missing": replace(GOOD, signatures=GOOD.signatures[:2]),
+    "signature too many": replace(GOOD, signatures=(*GOOD.signatures, GOOD.signatures[0])),
+    "signatures swapped": replace(GOOD, signatures=GOOD.signatures[::-1]),
+    "one voter thrice": replace(GOOD, signatures=GOOD.signatures[:1] * 3),
+}
+
+
+@pytest.mark.parametrize("made", BAD.values(), ids=BAD)
+def test_what_is_not_quite_a_certificate(made: Certificate) -> None:
+    assert verifies(GOOD)
+    assert not verifies(made)
+
+
+def test_certificate_of_another_chain() -> None:
+    assert not verify_certificate(GOOD, members(4), bytes(32), verify_fake)
+
+
+@given(st.binary(max_size=400))
+def test_decoding_rubbish_is_a_decode_error(data: bytes) -> None:
+    for one in (CERTIFICATE, EVIDENCE):
+        try:
+            value = one.decode(data)
+        except DecodeError:
+            continue
+        assert one.encode(value) == data  # type: ignore[arg-type]
+
+
+EXCLUSIVE = [
+    (ballot(Kind.NOTARISE, 1, LEFT), ballot(Kind.NOTARISE, 1, RIGHT)),
+    (ballot(Kind.FINALISE, 1, LEFT), ballot(Kind.FINALISE, 1, RIGHT)),
+    (ballot(Kind.FINALISE, 1, LEFT), skip_ballot(0, 1)),
+]
+COMPATIBLE = [
+    (ballot(Kind.NOTARISE, 1, LEFT), ballot(Kind.NOTARISE, 1, LEFT)),
+    (ballot(Kind.NOTARISE, 1, LEFT), ballot(Kind.NOTARISE, 2, RIGHT)),
+    (ballot(Kind.NOTARISE, 1, LEFT), ballot(Kind.NOTARISE, 1, RIGHT, epoch=1)),
+    (ballot(Kind.NOTARISE, 1, LEFT), ballot(Kind.FINALISE, 1, RIGHT)),
+    (ballot(Kind.NOTARISE, 1, LEFT), skip_ballot(0, 1)),
+    (ballot(Kind.FINALISE, 1, LEFT), skip_ballot(0, 2)),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), EXCLUSIVE)
+def test_double_ballots_are_evidence(first: Ballot, second: Ballot) -> None:
+    signer = signers(1)[0]
+    made = double_ballot(cast(signer, first), cast(signer, second))
+    assert made == double_ballot(cast(signer, second), cast(signer, first))
+    assert verify_votes(made, GENESIS, verify_fake)
+    assert EVIDENCE.decode(EVIDENCE.encode(made)) == made
+    forged = replace(made, accused=signers(2)[1].public)
+    assert not verify_votes(forged, GENESIS, verify_fake)
+    assert not verify_votes(made, bytes(32), verify_fake)
+
+
+@pytest.mark.parametrize(("first", "second"), COMPATIBLE)
+def test_compatible_ballots_are_no_evidence(first: Ballot, second: Ballot) -> None:
+    signer = signers(1)[0]
+    one, two = cast(signer, first), cast(signer, second)
+    made = DoubleBallot(signer.public, first, one.signature, second, two.signature)
+    assert not verify_votes(made, GENESIS, verify_fake)
+
+
+def test_double_proposals() -> None:
+    signer = signers(1)[0]
+    first, second = Proposal(0, 1, 0, 1, LEFT.id), Proposal(0, 1, 0, 1, RIGHT.id)
+    signed = [signer.sign(proposal_payload(GENESIS, one)) for one in (first, second)]
+    made = DoubleProposal(signer.public, first, signed[0], second, signed[1])
+    assert verify_votes(made, GENESIS, verify_fake, leader=signer.public)
+    assert not verify_votes(made, GENESIS, verify_fake, leader=signers(2)[1].public)
+    same = replace(made, second=first, second_signature=signed[0])
+    assert not verify_votes(same, GENESIS, verify_fake, leader=signer.public)
+
+
+def sealed(root: bytes, slot: int, number: int = 0) -> bytes:
+    signer = real_signer(number)
+    digest = (author_item(bytes(32)), pre_digest_item(PreDigest(slot, 0, bytes(32), bytes(80))))
+    header = Header(GENESIS, 1, root, bytes(32), digest)
+    seal = seal_item(signer.sign(seal_payload(GENESIS, header)))
+    return HEADER.encode(replace(header, digest=(*digest, seal)))
+
+
+def test_double_headers() -> None:
+    accused = real_signer(0).public
+    first, second = sealed(b"1" * 32, 7), sealed(b"2" * 32, 7)
+    made = DoubleHeader(accused, 7, first, second)
+    assert verify_headers(made, GENESIS, verify_real)
+    assert EVIDENCE.decode(EVIDENCE.encode(made)) == made
+    for other in (
+        replace(made, second=first),
+        replace(made, slot=8),
+        replace(made, accused=real_signer(1).public),
+        replace(made, second=sealed(b"2" * 32, 8)),
+        replace(made, second=sealed(b"2" * 32, 7, number=1)),
+        replace(made, second=second[:-1]),
+        replace(made, second=b""),
+    ):
+        assert not verify_headers(other, GENESIS, verify_real)
+
+
+def test_box_counts_each_voter_once_and_accuses_once() -> None:
+    box, keys = BallotBox(members(4)), signers(4)
+    assert box.add(cast(keys[0], EXCLUSIVE[0][0])) is None
+    assert box.add(cast(keys[0], EXCLUSIVE[0][1])) is not None
+    assert box.add(cast(keys[0], EXCLUSIVE[0][1])) is None
+    assert box.weight(EXCLUSIVE[0][0]) == 1
+    assert box.weight(EXCLUSIVE[0][1]) == 0
+    assert box.has_no_use_for(EXCLUSIVE[0][1], keys[0].public)
+    for key in keys[1:3]:
+        assert box.certificate(EXCLUSIVE[0][0]) is None
+        box.add(cast(key, EXCLUSIVE[0][0]))
+    made = box.certificate(EXCLUSIVE[0][0])
+    assert made is not None
+    assert verifies(made)
+    box.prune(2)
+    assert box.weight(EXCLUSIVE[0][0]) == 0

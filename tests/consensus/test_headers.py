@@ -1,0 +1,188 @@
+"""Header rules on real headers: one good header, and a table of what is wrong with others."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from consensus.certificates import make_certificate
+from consensus.events import BlockFacts, FinalRef
+from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError, final_ref_log, vrf_input
+from consensus.parameters import DEVNET
+from consensus.proposer import proposer
+from consensus.validators import Epoch, Validator, ValidatorSet
+from consensus.votes import Ballot, Kind, ballot_payload
+from consensus_parts import GENESIS, GENESIS_BLOCK
+from devnet.simulation.keys import real_signer, verify_real
+from runtime import vrf
+from runtime.block import Header, block_id, seal_payload
+from runtime.digest import (
+    Digest,
+    NextValidators,
+    Other,
+    PreDigest,
+    author_item,
+    consensus_item,
+    pre_digest_item,
+    seal_item,
+)
+
+SIGNERS = [real_signer(number) for number in range(4)]
+VRF_SEEDS = [bytes([number]) * 32 for number in range(4)]
+PARENT = BlockFacts(b"p" * 32, b"q" * 32, 10, 100, SIGNERS[0].public, 5)
+NOW_MS = 150_000
+
+
+def validators(number: int) -> ValidatorSet:
+    return ValidatorSet(
+        number,
+        tuple(
+            Validator(bytes([place]) * 32, SIGNERS[place].public, vrf.public_key(VRF_SEEDS[place]), 1)
+            for place in range(4)
+        ),
+    )
+
+
+def epochs(number: int) -> Epoch | None:
+    return Epoch(validators(number), bytes(32)) if number < 2 else None
+
+
+RULES = HeaderRules(DEVNET, epochs, GENESIS, verify_real)
+EPOCH = Epoch(validators(0), bytes(32))
+
+
+def author_of(slot: int) -> int:
+    return [one.public for one in SIGNERS].index(proposer(EPOCH, slot))
+
+
+def ancestor_at(height: int) -> bytes | None:
+    return bytes([height]) * 32 if height < 10 else PARENT.id
+
+
+def final_ref(height: int, voters: int = 3, block: bytes | None = None, kind: Kind = Kind.FINALISE) -> FinalRef:
+    name = block or ancestor_at(height) or b""
+    content = Ballot(kind, 0, 3, height, name)
+    payload = ballot_payload(GENESIS, content)
+    signatures = {one.public: one.sign(payload) for one in SIGNERS[:voters]}
+    return FinalRef(height, name, make_certificate(content, validators(0), signatures))
+
+
+def header(
+    slot: int = 120,
+    author: int | None = None,
+    number: int = 11,
+    parent: bytes = PARENT.id,
+    reference: FinalRef | None = None,
+    epoch: int = 0,
+    vrf_slot: int | None = None,
+    extra: Digest = (),
+    sealer: int | None = None,
+) -> Header:
+    author = author_of(slot) if author is None else author
+    output, proof = vrf.prove(VRF_SEEDS[author], vrf_input(GENESIS, bytes(32), slot if vrf_slot is None else vrf_slot))
+    digest: Digest = (author_item(bytes([author]) * 32), pre_digest_item(PreDigest(slot, epoch, output, proof)))
+    if reference is not None:
+        digest = (*digest, consensus_item(final_ref_log(reference)))
+    digest = (*digest, *extra)
+    unsealed = Header(parent, number, bytes(32), bytes(32), digest)
+    signature = SIGNERS[author if sealer is None else sealer].sign(seal_payload(GENESIS, unsealed))
+    return replace(unsealed, digest=(*digest, seal_item(signature)))
+
+
+def check(one: Header, now_ms: int = NOW_MS, parent: BlockFacts = PARENT) -> BlockFacts:
+    return RULES.check_header(one, parent, ancestor_at, now_ms)
+
+
+def test_good_header() -> None:
+    one = header()
+    session = SIGNERS[author_of(120)].public
+    assert check(one) == BlockFacts(block_id(one), PARENT.id, 11, 120, session, 5, None)
+
+
+def test_good_header_with_final_reference() -> None:
+    reference = final_ref(8)
+    facts = check(header(reference=reference))
+    assert facts.final_ref == reference
+    assert facts.referenced_height == 8
+
+
+NEXT = consensus_item(NextValidators(bytes(32)))
+INVALID: dict[str, tuple[Callable[[], Header], str]] = {
+    "parent": (lambda: header(parent=bytes(32)), "wrong parent or height"),
+    "height": (lambda: header(number=12), "wrong parent or height"),
+    "slot of the parent": (lambda: header(slot=100), "not after the parent"),
+    "not the proposer": (lambda: header(author=(author_of(120) + 1) % 4), "not the slot's proposer"),
+    "seal of another": (lambda: header(sealer=(author_of(120) + 1) % 4), "seal does not verify"),
+    "randomness of another slot": (lambda: header(vrf_slot=121), "randomness does not verify"),
+    "epoch": (lambda: header(epoch=1), "epoch is not that of the height"),
+    "reference back": (lambda: header(reference=final_ref(5)), "does not advance"),
+    "reference to itself": (lambda: header(reference=final_ref(11)), "does not advance"),
+    "reference to no ancestor": (lambda: header(reference=final_ref(8, block=b"x" * 32)), "is no ancestor"),
+    "reference without quorum": (lambda: header(reference=final_ref(8, voters=2)), "does not verify"),
+    "notarised is not final": (lambda: header(reference=final_ref(8, kind=Kind.NOTARISE)), "something else"),
+    "reference twice": (
+        lambda: header(reference=final_ref(8), extra=(consensus_item(final_ref_log(final_ref(9))),)),
+        "twice or out of order",
+    ),
+    "out of order": (
+        lambda: header(extra=(NEXT, consensus_item(final_ref_log(final_ref(9))))),
+        "twice or out of order",
+    ),
+    "foreign item": (lambda: header(extra=(Other(b"x"),)), "something else than"),
+    "no digest": (lambda: replace(header(), digest=()), "not a seal"),
+    "no author": (lambda: replace(header(), digest=header().digest[1:]), "something else than"),
+    "no pre-digest": (lambda: replace(header(), digest=(header().digest[0], *header().digest[2:])), "something else"),
+    "stranger": (
+        lambda: replace(header(), digest=(author_item(b"s" * 32), *header().digest[1:])),
+        "no validator of the epoch",
+    ),
+    "another state root": (lambda: replace(header(), state_root=b"r" * 32), "seal does not verify"),
+}
+
+
+@pytest.mark.parametrize(("make", "reason"), INVALID.values(), ids=INVALID)
+def test_invalid_header(make: Callable[[], Header], reason: str) -> None:
+    with pytest.raises(InvalidHeaderError, match=reason):
+        check(make())
+
+
+def test_slots_of_the_future_are_not_judged_yet() -> None:
+    one = header(slot=120)
+    assert check(one, now_ms=120_000 - DEVNET.skew_ms).slot == 120
+    with pytest.raises(NotYetError):
+        check(one, now_ms=120_000 - DEVNET.skew_ms - 1)
+
+
+def test_epochs_that_this_node_does_not_know_are_not_judged_yet() -> None:
+    parent = replace(PARENT, height=120, referenced_height=119)
+    with pytest.raises(NotYetError):
+        check(header(number=121, epoch=2), parent=parent)
+
+
+def test_first_block_of_an_epoch_needs_its_seed_settled() -> None:
+    for referenced, works in ((39, False), (40, True)):
+        parent = replace(PARENT, height=60, referenced_height=referenced)
+        one = header(number=61, epoch=1)
+        if works:
+            assert check(one, parent=parent).height == 61
+        else:
+            with pytest.raises(InvalidHeaderError, match="seed is not final"):
+                check(one, parent=parent)
+
+
+def test_finality_may_lag_only_so_far() -> None:
+    parent = replace(PARENT, height=10 + DEVNET.final_lag_max, referenced_height=10)
+    facts = BlockFacts(b"i" * 32, parent.id, parent.height + 1, 120, bytes(32), 10)
+    with pytest.raises(InvalidHeaderError, match="too far ahead"):
+        RULES.check_facts(facts, parent, ancestor_at, NOW_MS)
+
+
+def test_a_claimed_reference_needs_a_certificate() -> None:
+    facts = BlockFacts(b"i" * 32, PARENT.id, 11, 120, SIGNERS[author_of(120)].public, 9)
+    with pytest.raises(InvalidHeaderError, match="wrong referenced height"):
+        RULES.check_facts(facts, PARENT, ancestor_at, NOW_MS)
+
+
+def test_genesis_can_be_built_on() -> None:
+    one = header(number=1, parent=GENESIS)
+    assert check(one, parent=GENESIS_BLOCK).height == 1

@@ -1,0 +1,77 @@
+"""Sets, quorums, leaders and slot proposers."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consensus.proposer import proposer, slot_at
+from consensus.validators import Epoch, Leaders, Validator, ValidatorSet
+from consensus_parts import epochs_of, members
+
+
+@pytest.mark.parametrize(
+    ("weights", "quorum", "blocking"),
+    [((1,), 1, 1), ((1, 1, 1), 3, 2), ((1, 1, 1, 1), 3, 2), ((1,) * 7, 5, 3), ((5, 4), 7, 4)],
+)
+def test_quorum_is_more_than_two_thirds(weights: tuple[int, ...], quorum: int, blocking: int) -> None:
+    of = members(len(weights), weights=weights)
+    assert of.is_quorum(quorum)
+    assert not of.is_quorum(quorum - 1)
+    assert of.is_blocking(blocking)
+    assert not of.is_blocking(blocking - 1)
+
+
+def validator(number: int, session: int, weight: int = 1) -> Validator:
+    return Validator(bytes([number]) * 32, bytes([session]) * 32, bytes(32), weight)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        (),
+        (validator(1, 1), validator(1, 1)),
+        (validator(2, 1), validator(1, 2)),
+        (validator(1, 1, weight=0),),
+        tuple(validator(number, number) for number in range(129)),
+    ],
+    ids=["empty", "twice", "unsorted", "weightless", "too many"],
+)
+def test_bad_sets_are_refused(listed: tuple[Validator, ...]) -> None:
+    with pytest.raises(ValueError, match=r"validator|session"):
+        ValidatorSet(0, listed)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=10))
+def test_leaders_take_turns_by_weight(weights: list[int]) -> None:
+    of = members(len(weights), weights=tuple(weights))
+    leaders = Leaders(of.members)
+    total = sum(weights)
+    # Asked out of order, to show that only the round matters.
+    assert leaders.leader(total) == Leaders(of.members).leader(total)
+    led = Counter(leaders.leader(round_) for round_ in range(1, total + 1))
+    assert led == {one.session: one.weight for one in of.members}
+
+
+def test_equal_weights_lead_in_turn() -> None:
+    leaders = Leaders(members(4).members)
+    assert len({leaders.leader(round_) for round_ in range(5, 9)}) == 4
+
+
+def test_slots_are_drawn_by_stake() -> None:
+    epoch = Epoch(members(3, weights=(6, 3, 1)), bytes(32))
+    counts = Counter(proposer(epoch, slot) for slot in range(2_000))
+    shares = [counts[one.session] for one in epoch.validators.members]
+    assert shares[0] + shares[1] + shares[2] == 2_000
+    assert abs(shares[0] - 1_200) < 100
+    assert abs(shares[2] - 200) < 60
+
+
+def test_other_seed_other_proposers() -> None:
+    one, two = epochs_of(4)(0), Epoch(members(4), b"s" * 32)
+    assert [proposer(one, slot) for slot in range(50)] != [proposer(two, slot) for slot in range(50)]
+
+
+def test_slot_at() -> None:
+    assert [slot_at(now, 1_000) for now in (0, 999, 1_000, 1_800_000_000_123)] == [0, 0, 1, 1_800_000_000]
