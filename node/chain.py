@@ -17,7 +17,7 @@ from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, FinalRef
 from consensus.headers import AncestorAt, HeaderRules, NotYetError, read_header
 from consensus.parameters import Parameters
-from genesis.chain import genesis_block_header, genesis_state, runtime_of
+from genesis.chain import genesis_block_header, runtime_of
 from genesis.parameters import CONSENSUS
 from genesis.spec import ChainSpec
 from node.epochs import EpochTable
@@ -294,9 +294,8 @@ class Chain:
         return alive
 
 
-def open_chain(storage: Storage, spec: ChainSpec, verify: Verify) -> Chain:
-    """The chain of a specification in this database, which gets its genesis block if it is empty."""
-    state = genesis_state(spec)
+def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], verify: Verify) -> Chain:
+    """The chain of a specification with that genesis state in this database, which gets its genesis block if it is empty."""
     header = genesis_block_header(state)
     genesis = block_id(header)
     if storage.is_empty:

@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import click
 
 from genesis.dev_accounts import DEV_NAMES
 from genesis.presets import PRESETS, raw_spec
-from genesis.spec import to_json
+from genesis.spec import SpecError, to_json
 from node.chain_choice import chosen_spec
 from node.config import (
     DEFAULT_PORT,
@@ -195,10 +195,13 @@ def _hex_key(text: str | None) -> bytes | None:
         raise BadInputError("--node-key is not hex: make one with `ogpu-node key generate-node-key`") from error
 
 
-def main() -> None:
-    """The `ogpu-node` program."""
+def main(words: Sequence[str] | None = None) -> None:
+    """The `ogpu-node` program; `words` stand in for the command line."""
     try:
-        ogpu_node(prog_name="ogpu-node")
+        ogpu_node(words, prog_name="ogpu-node")
+    except SpecError as error:
+        click.echo(f"ogpu-node: the chain spec is not usable: {error}", err=True)
+        sys.exit(BadInputError.exit_code)
     except NodeError as error:
         click.echo(f"ogpu-node: {error}", err=True)
         sys.exit(error.exit_code)

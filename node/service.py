@@ -21,6 +21,7 @@ import trio
 from consensus.certificates import CERTIFICATE, Certificate
 from consensus.machine import Machine
 from consensus.signstate import EMPTY
+from genesis.chain import genesis_state
 from genesis.spec import ChainSpec
 from node.attestation_pool import AttestationPool
 from node.author import Author
@@ -74,8 +75,10 @@ class Node:
         self.paths = Paths(config.base_path, spec.id)
         self.clock = Clock()
         self.verifier = Verifier()
+        with _as_bad_input():
+            state = genesis_state(spec)
         self.storage = Storage(self.paths.database)
-        self.chain = open_chain(self.storage, spec, self.verifier.verify)
+        self.chain = open_chain(self.storage, spec, state, self.verifier.verify)
         self.chain.restore(self.clock.now_ms())
         self.validator = take_seat(config, self.paths, self.chain)
         self.metrics = Metrics(spec.id, config.name, VERSION, is_validator=self.validator is not None)

@@ -9,7 +9,7 @@ from consensus.certificates import Certificate, make_certificate
 from consensus.events import Build, FinalRef
 from consensus.votes import Ballot, Kind, ballot_payload
 from genesis import dev_accounts
-from genesis.chain import runtime_of
+from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
 from node.author import Author
 from node.chain import Chain, Executed, open_chain
@@ -59,7 +59,7 @@ def no_inherents(bound: Bound) -> Iterable[Call]:
 def open_at(path: Path) -> Chain:
     """The development chain in the database at `path`."""
     storage = Storage(path / "db", free_bytes_floor=0)
-    return open_chain(storage, SPEC, crypto.verify)
+    return open_chain(storage, SPEC, genesis_state(SPEC), crypto.verify)
 
 
 def now_of(slot: int) -> int:

@@ -1,0 +1,113 @@
+"""The command line, without starting a node: specs, keys, purge, and what it says about mistakes."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from genesis.chain import genesis_state
+from genesis.presets import load_spec
+from genesis.spec import from_json
+from node.cli import main, ogpu_node
+from node.config import Config, Paths, RpcConfig
+from node.errors import BadInputError
+from node.keystore import SESSION, Keystore
+from node.storage import Storage, StoredBlock
+
+
+def run(*words: str) -> str:
+    outcome = CliRunner().invoke(ogpu_node, words, catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.stdout
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Exit status and message of the program."""
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    status = stopped.value.code
+    assert isinstance(status, int)
+    return status, capsys.readouterr().err
+
+
+def test_specs_are_printed_in_both_forms_and_are_one_chain() -> None:
+    plain, raw = from_json(run("build-spec", "--dev").encode()), from_json(run("build-spec", "--dev", "--raw").encode())
+    assert plain.patch is not None
+    assert raw.raw == genesis_state(plain)
+
+
+def test_keys_are_made_and_stored(tmp_path: Path) -> None:
+    generated = json.loads(run("key", "generate", "--output-type", "json"))
+    assert len(generated["secretPhrase"].split()) == 12
+    assert json.loads(run("key", "inspect", generated["secretPhrase"], "--output-type", "json"))["publicKey"] == generated["publicKey"]
+    assert "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY" in run("key", "inspect", "//Alice")
+    public = run("key", "insert", "--base-path", str(tmp_path), "--chain", "dev", "--key-type", "ogpu", "--suri", "//Alice//session")
+    store = Keystore(Paths(tmp_path, "dev").keystore)
+    assert ["0x" + key.hex() for key in store.public_keys(SESSION)] == [public.strip()]
+    path = tmp_path / "node-key"
+    run("key", "generate-node-key", "--file", str(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert run("key", "inspect-node-key", "--file", str(path)).startswith("12D3KooW")
+
+
+def test_purging_keeps_keys_and_sign_state(tmp_path: Path) -> None:
+    paths = Paths(tmp_path, "dev")
+    storage = Storage(paths.database, free_bytes_floor=0)
+    storage.initialise(StoredBlock(0, b"g" * 32, b"", b""), {})
+    storage.close()
+    paths.sign_state.write_bytes(b"kept")
+    assert json.loads(run("chain-info", "--dev", "--base-path", str(tmp_path)))["finalized_number"] == 0
+    assert "kept" in run("purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
+    assert not paths.database.exists()
+    assert paths.sign_state.exists()
+    assert "nothing to do" in run("purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--chain", "nowhere"), "neither dev, local nor a file"),
+        (("--chain", "local", "--dev"), "leave out"),
+        (("--dev", "--node-key", "xyz"), "not hex"),
+        (("--dev", "--node-key", "00"), "32 bytes"),
+        (("--dev", "--bootnodes", "nonsense", "--no-rpc", "--no-prometheus", "--port", "0"), "nonsense"),
+        (("--dev", "--name", "x" * 100), "--name"),
+        (("key", "inspect", "not a phrase at all"), "no usable secret"),
+        (("chain-info", "--base-path", "/nonexistent"), "does not exist"),
+        (("--dev", "--port", "70000"), "70000"),
+        (("--dev", "--unknown"), "--unknown"),
+    ],
+)
+def test_mistakes_are_named_with_exit_code_2(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    status, said = refused(capsys, *words)
+    assert status == 2, said
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_a_damaged_spec_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    content = json.loads(run("build-spec", "--dev"))
+    content["genesis"]["runtimeGenesis"]["patch"]["balances"]["balances"].pop()
+    path.write_text(json.dumps(content))
+    status, said = refused(capsys, "--chain", str(path), "--base-path", str(tmp_path / "base"))
+    assert (status, "add up to" in said) == (2, True), said
+    assert not (tmp_path / "base").exists() or not list((tmp_path / "base").rglob("*.ldb"))
+
+
+def test_an_exposed_validator_needs_a_clear_wish() -> None:
+    with pytest.raises(BadInputError, match="exposes"):
+        Config("dev", Path(), "x", is_validator=True, rpc=RpcConfig(external=True))
+    Config("dev", Path(), "x", is_validator=True, rpc=RpcConfig(external=True, methods="unsafe"))
+    with pytest.raises(BadInputError, match="own"):
+        Config("dev", Path(), "x", port=9944)
+
+
+def test_presets_are_different_chains() -> None:
+    assert genesis_state(load_spec("dev")) != genesis_state(load_spec("local"))
