@@ -58,21 +58,23 @@ def down(net: Devnet) -> list[str]:
     return processes.stop(*all_processes(net))
 
 
-async def ready(net: Devnet, seconds: float = READY_SECONDS) -> list[NodeStatus]:
-    """Wait until every node answers and has seen a final block.  Raises `DevnetError`."""
+async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = READY_FINAL_BLOCKS) -> list[NodeStatus]:
+    """Wait until every node answers and has seen that final height.  Raises `DevnetError`."""
     end = time.monotonic() + seconds
     while True:
         standing = await ask_all(net)
-        if all(one.is_up and one.final >= READY_FINAL_BLOCKS and one.is_rpc_up for one in standing):
+        late = [one for one in standing if not one.is_up or not one.is_rpc_up or one.final < final]
+        if not late:
             return standing
         for member in net.members:
             process = node_process(net, member)
             if processes.running(process) is None:
                 raise DevnetError(f"the node {member.name} ended; the last lines of {process.log}:\n{tail(process.log)}")
         if time.monotonic() > end:
-            late = next(one for one in standing if not one.is_up or one.final < READY_FINAL_BLOCKS or not one.is_rpc_up)
-            log = node_process(net, net.member(late.name)).log
-            raise DevnetError(f"{late.name} is not ready after {seconds:.0f} s; the last lines of {log}:\n{tail(log)}")
+            log = node_process(net, net.member(late[0].name)).log
+            raise DevnetError(
+                f"{late[0].name} has not seen final block {final} after {seconds:.0f} s; the last lines of {log}:\n{tail(log)}"
+            )
         await asyncio.sleep(ASK_SECONDS)
 
 
