@@ -158,7 +158,10 @@ class Pool:
             self._take_out(usurped)
         self._senders[candidate.sender] = sender
         self._insert(candidate, sender)
-        promoted, _ = self._settle(candidate.sender, account_nonce)
+        if sender.account_nonce == account_nonce:
+            promoted = self._extend(sender)
+        else:
+            promoted, _ = self._settle(candidate.sender, account_nonce)
         dropped = self._evict()
         return Admitted(
             READY if candidate.nonce < sender.ready_end else FUTURE,
@@ -247,6 +250,14 @@ class Pool:
         del self._by_hash[candidate.extrinsic_hash]
         self._bytes -= len(candidate.raw)
         self._future -= candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce
+
+    def _extend(self, sender: _Sender) -> list[bytes]:
+        """An extrinsic was added: those that became ready.  The short way of `_settle`, for the common case."""
+        start = sender.ready_end
+        while sender.ready_end in sender.by_nonce:
+            sender.ready_end += 1
+        self._future -= sender.ready_end - start
+        return [sender.by_nonce[nonce].extrinsic_hash for nonce in range(start, sender.ready_end)]
 
     def _settle(self, account: bytes, account_nonce: int | None = None) -> tuple[list[bytes], list[bytes]]:
         """Work out again which of a sender's extrinsics are ready: (hashes that became ready, hashes that no longer are)."""
