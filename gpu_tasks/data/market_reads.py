@@ -43,9 +43,7 @@ async def unit(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> U
 
 async def stash_of(chain: ChainClient, provider_key: bytes, at: bytes | None = None) -> bytes | None:
     """The stash that a provider key works for."""
-    found: bytes | None = await chain.ask(
-        "GpuTasksApi_provider_stash", _arguments((AccountId, provider_key)), _STASH, at
-    )
+    found: bytes | None = await chain.query("GpuTasksApi_provider_stash", provider_key, at=at)
     return found
 
 

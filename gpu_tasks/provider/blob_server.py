@@ -16,7 +16,7 @@ from gpu_tasks.provider.blob_store import ADDRESS_DIGITS, BlobStore, StoreFullEr
 from gpu_tasks.provider.reseal import RESEAL_BYTES_MAX, RefusedResealError, Resealer
 
 DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 9950
+DEFAULT_PORT = 9750
 REQUESTS_AT_ONCE_MAX = 32
 BODY_SECONDS = 30.0
 

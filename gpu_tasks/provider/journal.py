@@ -46,15 +46,18 @@ class JournalError(Exception):
 class Journal:
     """Open with `Journal(path)`; what it says is in `races` and `cases`."""
 
-    def __init__(self, path: Path) -> None:
-        """Read the file, or make it. `JournalError` if it is damaged, or in use by another daemon."""
+    def __init__(self, path: Path, *, is_reader: bool = False) -> None:
+        """Read the file, or make it. `JournalError` if it is damaged, or in use by another daemon.
+
+        A reader looks at the file that a daemon may be writing, and changes nothing.
+        """
         self.path = path
         self.races: dict[RaceKey, RaceEntry] = {}
         self.cases: dict[CaseKey, CaseEntry] = {}
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file = self._opened(path)
+        self._is_reader = is_reader
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if is_reader else self._opened(path)
         self._replay()
-        if self._size() > COMPACT_ABOVE_BYTES:
+        if not is_reader and self._size() > COMPACT_ABOVE_BYTES:
             self._compact()
 
     def append(self, record: Record) -> None:
@@ -84,6 +87,7 @@ class Journal:
         return ((key, entry) for key, entry in list(self.cases.items()) if not entry.is_over)
 
     def _opened(self, path: Path) -> int:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_new = not path.exists()
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
         try:
@@ -113,8 +117,9 @@ class Journal:
         """Forget what a crash tore; a whole record behind it means that it is no crash but damage."""
         if any(_end_of(data, later) for later in range(begin + 1, len(data) - HEADER_BYTES)):
             raise JournalError(_damage(self.path, begin))
-        os.ftruncate(self._file, begin)
-        os.fsync(self._file)
+        if not self._is_reader:
+            os.ftruncate(self._file, begin)
+            os.fsync(self._file)
 
     def _take(self, record: Record) -> None:
         match record:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TypeVar
 
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.api import DeviceStatus, UnitStatus
+from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
 from gpu_tasks.market.attestation import SignedAttestation
 from gpu_tasks.market.device_records import Provider
 from gpu_tasks.market.services import Service
@@ -69,6 +69,11 @@ class LiveChain:
             except (NodeUnreachableError, RpcError, ChainError) as error:
                 LOG.warning("the node is away (%s); trying again", error)
             await self._reconnect()
+
+    async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
+        """The best height and the duties there."""
+        view = await self._view(await self._asked(self._client.height()))
+        return view.height, view.duties
 
     async def _view(self, height: int) -> View:
         return View(height, await self._asked(market_reads.duties(self._client, self.stash)))

@@ -1,0 +1,99 @@
+"""What became of a unit: its state in words, what it cost, and its completion, fetched, opened and checked.
+
+Always: a completion is shown only if it is the one that the chain paid for: its hash, with unit and salt, is the
+`output_root` that was settled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.market_reads import endpoints_of
+from gpu_tasks.data.placement import stores_for
+from gpu_tasks.data.sealing import SealError, SealKey
+from gpu_tasks.data.unit_input import commitment_of, decode_input, output_root
+from gpu_tasks.market.money import witness_pay
+from gpu_tasks.market.races import result
+from gpu_tasks.market.units import Racer, Unit, UnitState
+from gpu_tasks.workloads.textgen_int8.request import REQUEST
+from runtime.codec import DecodeError
+from wallet.client import ChainClient
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+
+
+class ResultError(WalletError):
+    """The completion cannot be shown; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A prompt and what the network answered."""
+
+    prompt: bytes
+    output: bytes
+
+
+def winner_of(unit: Unit) -> Racer | None:
+    """Who was paid the price; None before the end, or without a result."""
+    if unit.state is not UnitState.SETTLED or unit.output_root is None:
+        return None
+    outcome = result(unit.racers, unit.output_root)
+    return outcome.winner if outcome else None
+
+
+def cost_of(unit: Unit) -> int:
+    """What an ended unit cost beside its bond's part and fees: price, and a witness where two or more raced."""
+    if unit.state is not UnitState.SETTLED:
+        return 0
+    return unit.price + (witness_pay(unit.price) if len(unit.racers) > 1 else 0)
+
+
+def attested_at(unit: Unit) -> int | None:
+    """The block with the winner's attestation."""
+    winner = winner_of(unit)
+    return winner.reveal.revealed_at if winner and winner.reveal else None
+
+
+def progress(unit: Unit) -> str:
+    """A unit's state with what has happened in it."""
+    if unit.state is not UnitState.RACING:
+        return unit.state.name.lower()
+    committed = sum(one.commitment is not None for one in unit.racers)
+    revealed = sum(one.reveal is not None for one in unit.racers)
+    return f"racing, {committed} committed, {revealed} revealed"
+
+
+async def completion_of(client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit) -> Completion:
+    """The completion of a settled unit; ResultError, with what to do next."""
+    if unit.state is not UnitState.SETTLED or unit.output_root is None:
+        raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu watch`")
+    known = await market_reads.providers(client)
+    endpoints = endpoints_of(known)
+    own = SealKey.of(key)
+    try:
+        asked = own.open(await blobs.get(unit.terms.input_root, stores_for(unit.terms.input_root, endpoints)))
+        if commitment_of(asked) != unit.terms.input_commitment:
+            raise ResultError("the stored input is another than the one that was posted")
+        request = decode_input(asked)
+        prompt = REQUEST.decode(request.request).prompt
+    except SealError as error:
+        raise ResultError(f"the input cannot be opened: {error}; is --key the customer's?") from error
+    except (BlobError, DecodeError) as error:
+        raise ResultError(f"the input is gone: {error}") from error
+    for racer in unit.racers:
+        if racer.reveal is None or racer.reveal.output_root != unit.output_root or racer.owner not in known:
+            continue
+        output = await _fetched(blobs, own, racer.reveal.output_blob, known[racer.owner].endpoint.decode("ascii"))
+        if output is not None and output_root(client.genesis_hash, unit_id, request.salt, output) == unit.output_root:
+            return Completion(prompt, output)
+    raise ResultError("no provider serves the output that was paid for now; try again later")
+
+
+async def _fetched(blobs: BlobClient, own: SealKey, address: bytes, endpoint: str) -> bytes | None:
+    try:
+        return own.open(await blobs.get(address, [endpoint]))
+    except (BlobError, SealError):
+        return None

@@ -1,0 +1,141 @@
+"""Following units: a table that changes with the chain, or one JSON line for each change.
+
+What is shown of an unfinished unit is the best block's view and may change; a unit counts as ended when it has ended in
+the final chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import click
+from rich.live import Live
+from rich.table import Table
+
+from gpu_tasks.client.results import Completion, ResultError, attested_at, completion_of, cost_of, progress, winner_of
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.units import Unit, UnitState, is_open
+from runtime import ss58
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet.output import Output
+
+UNITS_WATCHED_MAX = 1_024
+TEXT_SHOWN = 60
+PARALLEL_READS = 16
+
+Row = dict[str, Any]
+
+
+async def follow(
+    client: ChainClient, key: Keypair, units: Sequence[bytes], output: Output, prompts: dict[bytes, str]
+) -> dict[bytes, Row]:
+    """Show the units until all have ended; the last row of each."""
+    rows: dict[bytes, Row] = {unit: {"unit": "0x" + unit.hex(), "state": "?"} for unit in units}
+    async with BlobClient() as blobs:
+        if output.as_json:
+            await _follow(client, blobs, key, rows, prompts, lambda row: click.echo(json.dumps(row)))
+        else:
+            with Live(_table(rows), console=output.console, refresh_per_second=4) as live:
+                await _follow(client, blobs, key, rows, prompts, lambda _: live.update(_table(rows)))
+    return rows
+
+
+async def _follow(
+    client: ChainClient,
+    blobs: BlobClient,
+    key: Keypair,
+    rows: dict[bytes, Row],
+    prompts: dict[bytes, str],
+    tell: Callable[[Row], None],
+) -> None:
+    waiting = list(rows)
+    async for height in _heights(client):
+        final = await client.finalized()
+        units = await _read(client, waiting, final)
+        for unit_id, unit in zip(list(waiting), units, strict=True):
+            row = await row_of(client, blobs, key, unit_id, unit, prompts.get(unit_id))
+            if row != rows[unit_id]:
+                rows[unit_id].clear()
+                rows[unit_id].update(row)
+                tell({"height": height, **row})
+            if unit is not None and not is_open(unit):
+                waiting.remove(unit_id)
+        if not waiting:
+            return
+
+
+async def row_of(
+    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit | None, prompt: str | None
+) -> Row:
+    """A unit as a row: everything that can be said of it now."""
+    row: Row = {"unit": "0x" + unit_id.hex(), "prompt": prompt}
+    if unit is None:
+        return row | {"state": "not final yet, or not known any more"}
+    winner = winner_of(unit)
+    row |= {
+        "state": progress(unit),
+        "racers": len(unit.racers) or unit.terms.racers,
+        "attempt": unit.attempt,
+        "attested_in_block": attested_at(unit),
+        "ended_in_block": unit.ended_at or None,
+        "payee": ss58.encode(winner.owner) if winner else None,
+        "cost_ogpu": format_amount(cost_of(unit)) if winner else None,
+    }
+    if unit.state is UnitState.SETTLED:
+        row |= await _completion(client, blobs, key, unit_id, unit)
+    return row
+
+
+async def _completion(client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit) -> Row:
+    try:
+        found: Completion = await completion_of(client, blobs, key, unit_id, unit)
+    except ResultError as error:
+        return {"completion": None, "why": str(error)}
+    return {"prompt": _text(found.prompt), "completion": _text(found.output)}
+
+
+async def _read(client: ChainClient, ids: Sequence[bytes], at: bytes) -> list[Unit | None]:
+    slots = asyncio.Semaphore(PARALLEL_READS)
+
+    async def one(unit_id: bytes) -> Unit | None:
+        async with slots:
+            status = await market_reads.unit(client, unit_id, at)
+        return status.unit if status else None
+
+    return list(await asyncio.gather(*(one(unit_id) for unit_id in ids)))
+
+
+async def _heights(client: ChainClient) -> AsyncIterator[int]:
+    """The height of each final block, from the present one on; those that nobody had time for are left out."""
+    async for header in await client.finalized_heads():
+        yield int(header["number"], 16)
+
+
+def _table(rows: dict[bytes, Row]) -> Table:
+    table = Table(title=f"{len(rows)} units", title_justify="left")
+    for name in ("unit", "state", "racers", "block", "payee", "oGPU", "completion"):
+        table.add_column(name)
+    for row in rows.values():
+        cells = [row["unit"][:10], row["state"], row.get("racers"), row.get("attested_in_block")]
+        payee, completion = row.get("payee"), row.get("completion") or row.get("why")
+        cells += [payee[:8] if payee else None, row.get("cost_ogpu"), _shortened(completion)]
+        table.add_row(*("" if cell is None else str(cell) for cell in cells))
+    return table
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
+
+
+def _shortened(text: str | None) -> str | None:
+    """One line of a text, without what a terminal would take for a command."""
+    if text is None:
+        return None
+    line = "".join(letter if letter.isprintable() else " " for letter in text)
+    return line if len(line) <= TEXT_SHOWN else line[: TEXT_SHOWN - 1] + "…"

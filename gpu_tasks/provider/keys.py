@@ -1,0 +1,40 @@
+"""The provider key from where the operator keeps it: an encrypted key file, or a development path.
+
+A development path such as `//Alice//provider` has no secret in it. Any other secret belongs into a key file, because
+what stands on a command line is seen by every user of the machine.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runtime.crypto import Scheme
+from wallet import keyfile
+from wallet.errors import WalletError
+from wallet.keyfile import MAX_FILE_BYTES
+from wallet.keypair import Keypair
+from wallet.private_file import read_private
+from wallet.suri import keypair_from_suri
+
+PASSWORD_BYTES_MAX = 1024
+
+
+def provider_key(text: str, password_file: Path | None) -> Keypair:
+    """The ed25519 key of a `//path`, or of a key file that the password in `password_file` opens. WalletError."""
+    if text.startswith("//"):
+        return keypair_from_suri(text, Scheme.ED25519)
+    path = Path(text)
+    if password_file is None:
+        raise WalletError(f"the key file {path} needs --password-file")
+    try:
+        file = keyfile.load(read_private(path, MAX_FILE_BYTES))
+        password = read_private(password_file, PASSWORD_BYTES_MAX).decode().rstrip("\n")
+    except FileNotFoundError as error:
+        missing = error.filename or path
+        raise WalletError(f"{missing} does not exist: give a key file, or a path like //Alice//provider") from None
+    except UnicodeDecodeError:
+        raise WalletError(f"the password in {password_file} is not UTF-8") from None
+    key = keyfile.unlock(file, password)
+    if key.scheme is not Scheme.ED25519:
+        raise WalletError(f"{path} holds an sr25519 key: attestations are signed with ed25519, make such a key")
+    return key
