@@ -13,7 +13,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench clients simulate crash cheats lock package clean
+.PHONY: help setup demo devnet test check static format quick bench clients simulate replay crash cheats lock package clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ clients: .venv-clients/stamp ## unmodified public clients against a node of ours
 
 simulate: ## SEEDS=200 simulated networks with loss, delay, crashes, partitions and a Byzantine node
 	@$(PY) -m devnet.simulation --seeds $(SEEDS)
+
+replay: ## the same 5,000 random extrinsics under two Python versions and three hash seeds: the same roots and events
+	@$(PY) -m scripts.replay
 
 crash: ## KILLS=100 times kill -9 on a node of a live devnet: nothing final lost, no conflicting signature
 	@$(PY) -m devnet.crash --kills $(KILLS)

@@ -1,0 +1,184 @@
+"""Random calls, one function for each call of each pallet: right ones and wrong ones.
+
+Always: a pallet's call that no function here makes is reported by the recording, which then fails.
+"""
+
+from collections.abc import Callable
+
+from gpu_tasks.market.attestations import Attestations
+from gpu_tasks.market.commitments import InputBad, Recomputed
+from gpu_tasks.market.device_records import DeviceClass
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.services import ServiceTerms
+from gpu_tasks.market.units import UnitTerms
+from runtime.call import Call
+from runtime.pallets.balances import Balances
+from runtime.pallets.sudo import Sudo
+from runtime.pallets.system import System
+from runtime.pallets.trust_stake import TrustStake
+from runtime.pallets.utility import Utility
+from scripts.replay import duties
+from scripts.replay.cast import BY_STASH, Actor
+from scripts.replay.offences import report
+from scripts.replay.world import OGPU, World
+
+Draw = Callable[[World, Actor], Call]
+NESTING_MAX = 1
+
+
+def draw(world: World, who: Actor) -> Call:
+    """A call that `who` may want to make."""
+    functions = [function for function, _ in CALLS]
+    weights = [weight for _, weight in CALLS]
+    return world.chance.choices(functions, weights)[0](world, who)
+
+
+def _post(world: World, _: Actor) -> Call:
+    chance = world.chance
+    terms = tuple(
+        UnitTerms(
+            chance.choice((OGPU // 100, OGPU // 10, OGPU // 2, OGPU)) if chance.random() < 0.95 else 2 * OGPU,
+            chance.choice((1, 1, 2, 2, 2, 3)) if chance.random() < 0.95 else chance.choice((0, 9)),
+            chance.randbytes(32),
+            chance.randbytes(32),
+            max(0, world.final_height() - (0 if chance.random() < 0.9 else chance.choice((1, -1)))),
+            chance.choice((1, 64, 256, 257)) if chance.random() < 0.1 else 64,
+        )
+        for _ in range(chance.choice((1, 1, 1, 2, 3)))
+    )
+    return InferenceMarket.post(service=0 if chance.random() < 0.8 else world.service(), units=terms)
+
+
+def _create_service(world: World, _: Actor) -> Call:
+    low, high = world.chance.choice(((1, 2), (2, 1), (OGPU // 100, OGPU)))
+    lease = world.chance.choice((0, 20, 601))
+    return InferenceMarket.create_service(
+        terms=ServiceTerms(b"other", world.chance.randbytes(32), bytes(32), low, high, 10, lease, 64)
+    )
+
+
+def _validate(world: World, who: Actor) -> Call:
+    keys = who if world.chance.random() < 0.8 else world.chance.choice(sorted(BY_STASH.items()))[1]
+    session = keys.session.public_key if world.chance.random() < 0.9 else bytes(32)
+    return TrustStake.validate(
+        session_key=session,
+        vrf_key=keys.vrf,
+        provider_key=keys.provider.account,
+        commission_ppm=world.chance.choice((0, 50_000, 1_000_000, 1_000_001)),
+    )
+
+
+def _undelegate(world: World, who: Actor) -> Call:
+    behind = [
+        validator for (validator, staker), _ in world.bound[TrustStake].stakes.items() if staker == who.stash.account
+    ]
+    validator = world.chance.choice(behind) if behind else world.validator()
+    return TrustStake.undelegate(validator=validator, value=world.amount())
+
+
+def _reveal(world: World, who: Actor) -> Call:
+    """Somebody's attestation of a unit, most often out of place."""
+    unit_id = world.unit()
+    unit = world.bound[InferenceMarket].units[unit_id]
+    if unit is None or not unit.racers:
+        return InferenceMarket.cancel(unit=unit_id)
+    racer = world.chance.choice(unit.racers)
+    signer = who if world.chance.random() < 0.5 else BY_STASH.get(racer.owner, who)
+    return Attestations.reveal(attestation=duties.attestation(world, signer, unit_id, unit, racer))
+
+
+def _inner(world: World, who: Actor, depth: int = 0) -> tuple[Call, ...]:
+    count = world.chance.choice((0, 1, 2, 3, 5))
+    simple = [function for function, _ in CALLS if function not in NESTED]
+    made = [world.chance.choice(simple)(world, who) for _ in range(count)]
+    if depth < NESTING_MAX and world.chance.random() < 0.3:
+        made.append(Utility.force_batch(calls=_inner(world, who, depth + 1)))
+    return tuple(made)
+
+
+def _batch(world: World, who: Actor) -> Call:
+    return Utility.batch(calls=_inner(world, who))
+
+
+def _batch_all(world: World, who: Actor) -> Call:
+    return Utility.batch_all(calls=_inner(world, who))
+
+
+def _force_batch(world: World, who: Actor) -> Call:
+    return Utility.force_batch(calls=_inner(world, who))
+
+
+def _sudo(world: World, who: Actor) -> Call:
+    calls = (System.remark(remark=b"root"), _batch(world, who), Balances.burn(value=1, keep_alive=True))
+    return Sudo.sudo(call=world.chance.choice(calls))
+
+
+def _sudo_as(world: World, who: Actor) -> Call:
+    simple = [function for function, _ in CALLS if function not in NESTED]
+    return Sudo.sudo_as(who=world.account(), call=world.chance.choice(simple)(world, who))
+
+
+NESTED: tuple[Draw, ...] = (_batch, _batch_all, _force_batch, _sudo, _sudo_as)
+CALLS: tuple[tuple[Draw, int], ...] = (
+    (lambda w, _: System.remark(remark=w.chance.randbytes(w.chance.randrange(200))), 1),
+    (lambda w, _: System.remark_with_event(remark=w.chance.randbytes(w.chance.randrange(200))), 1),
+    (lambda w, _: Balances.transfer_allow_death(dest=w.account(), value=w.amount()), 4),
+    (lambda w, _: Balances.transfer_keep_alive(dest=w.account(), value=w.amount()), 4),
+    (lambda w, who: Balances.transfer_all(dest=who.stash.account, keep_alive=w.chance.random() < 0.5), 1),
+    (lambda w, _: Balances.burn(value=w.chance.choice((1, 100_000, 2**127)), keep_alive=True), 1),
+    (_batch, 2),
+    (_batch_all, 2),
+    (_force_batch, 2),
+    (lambda w, _: TrustStake.bond(value=w.amount()), 1),
+    (lambda w, _: TrustStake.bond_extra(value=w.amount()), 1),
+    (lambda w, _: TrustStake.unbond(value=w.amount()), 2),
+    (lambda _w, _: TrustStake.withdraw_unbonded(), 2),
+    (_validate, 2),
+    (lambda _w, _: TrustStake.chill(), 1),
+    (lambda w, _: TrustStake.delegate(validator=w.validator(), value=w.amount()), 4),
+    (_undelegate, 3),
+    (lambda w, _: TrustStake.payout_stakers(validator=w.validator(), era=w.chance.randrange(w.height // 60 + 2)), 2),
+    (report, 1),
+    (
+        lambda w, who: Devices.register_provider(
+            seal_key=who.vrf, endpoint=w.chance.choice((b"http://127.0.0.1:1", b"ftp://nowhere", b"http://a b"))
+        ),
+        1,
+    ),
+    (
+        lambda w, _: Devices.register_device(
+            kind=w.chance.choice(list(DeviceClass)), uuid_hash=bytes([w.chance.randrange(4)]) * 32, bond=w.amount()
+        ),
+        2,
+    ),
+    (lambda w, who: Devices.unregister_device(device=w.device(who)), 1),
+    (lambda w, who: Devices.bond_device_extra(device=w.device(who), value=w.amount()), 1),
+    (lambda w, who: Devices.pause(device=w.device(who)), 1),
+    (lambda w, who: Devices.resume(device=w.device(who)), 3),
+    (_create_service, 1),
+    (lambda w, _: InferenceMarket.close_service(service=1 + w.service()), 1),
+    (
+        lambda w, who: InferenceMarket.offer(device=w.device(who), service=w.service(), ask=w.chance.choice((1, OGPU))),
+        2,
+    ),
+    (lambda w, who: InferenceMarket.withdraw_offer(device=w.device(who), service=1 + w.service()), 1),
+    (_post, 14),
+    (lambda w, who: InferenceMarket.cancel(unit=w.unit(who.stash.account)), 1),
+    (lambda w, _: InferenceMarket.commit_result(unit=w.unit(), attempt=1, commitment=bytes(32)), 1),
+    (lambda w, _: InferenceMarket.decline(unit=w.unit(), attempt=1), 1),
+    (lambda w, _: InferenceMarket.commit_verdict(unit=w.unit(), committee=0, commitment=bytes(32)), 1),
+    (
+        lambda w, _: InferenceMarket.reveal_verdict(
+            unit=w.unit(),
+            committee=w.chance.randrange(2),
+            verdict=w.chance.choice((InputBad(), Recomputed(bytes(32)))),
+            salt=bytes(32),
+        ),
+        1,
+    ),
+    (_reveal, 2),
+    (_sudo, 1),
+    (_sudo_as, 1),
+    (lambda _w, who: Sudo.set_key(new=who.stash.account), 1),
+)

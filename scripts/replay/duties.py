@@ -1,0 +1,161 @@
+"""Providers of a recorded chain at work: they race, attest, judge; some forget, and one lies."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu_tasks.market import rounds
+from gpu_tasks.market.attestation import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
+from gpu_tasks.market.attestations import Attestations
+from gpu_tasks.market.commitments import InputBad, Recomputed, result_commitment, verdict_commitment
+from gpu_tasks.market.committees import member_of
+from gpu_tasks.market.device_records import DeviceClass
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.units import Duty, Racer, Unit, racer_of
+from runtime.call import Call
+from runtime.hashing import blake2_256
+from scripts.replay.cast import BY_STASH, Actor
+from scripts.replay.world import OGPU, World
+from wallet.keypair import Keypair
+
+LIAR = "Charlie"
+FORGETS = 0.06
+LIES = 0.25
+INPUT_BAD = 0.05
+EAGERNESS = 0.1
+DEVICE_BOND = 10 * OGPU
+
+
+@dataclass(frozen=True)
+class Deed:
+    """What a provider wants to do in this block: a call by one of its keys, or an attestation for the author."""
+
+    keys: Keypair
+    call: Call | None = None
+    attestation: SignedAttestation | None = None
+
+
+def deeds(world: World) -> Iterator[Deed]:
+    """What all providers owe now, as far as they remember it."""
+    for stash, actor in sorted(BY_STASH.items()):
+        yield from _equipped(world, actor)
+        for unit_id, duty in list(world.bound[InferenceMarket].duties.under(stash)):
+            if world.chance.random() < FORGETS:
+                continue
+            unit = world.bound[InferenceMarket].units[unit_id]
+            assert unit is not None
+            yield from _judge(world, actor, unit_id) if duty is Duty.JUDGE else _race(world, actor, unit_id, unit)
+
+
+def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
+    """Whoever may race sees to it, some time, that it has a device, on offer and not paused."""
+    devices, market, stash = world.bound[Devices], world.bound[InferenceMarket], actor.stash.account
+    if stash not in devices.providers or world.chance.random() > EAGERNESS:
+        return
+    mine = [(key, one) for key, one in devices.devices.items() if one is not None and one.owner == stash]
+    if not mine:
+        uuid_hash = blake2_256(actor.name.encode())
+        yield Deed(actor.stash, Devices.register_device(kind=DeviceClass.CPU, uuid_hash=uuid_hash, bond=DEVICE_BOND))
+    for key, one in mine:
+        if one.is_paused:
+            yield Deed(actor.provider, Devices.resume(device=key))
+        if market.offers[0, key] is None:
+            yield Deed(actor.provider, InferenceMarket.offer(device=key, service=0, ask=DEVICE_BOND // 1_000))
+
+
+def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[Deed]:
+    market, stash = world.bound[InferenceMarket], actor.stash.account
+    racer = racer_of(unit, stash)
+    if racer is None or unit.round is None or racer.has_declined:
+        return
+    windows = market.race_windows(unit)
+    if racer.commitment is None:
+        if not rounds.can_commit(unit.round, windows, world.height):
+            return
+        if world.chance.random() < 0.04:
+            yield Deed(actor.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))
+            return
+        commitment = result_commitment(
+            world.genesis_hash, unit_id, unit.attempt, stash, _result(actor, unit_id), _salt(actor, unit_id)
+        )
+        yield Deed(
+            actor.provider, InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
+        )
+    elif racer.reveal is None and rounds.can_reveal(unit.round, windows, world.height):
+        signed = attestation(world, actor, unit_id, unit, racer)
+        if world.chance.random() < 0.3:
+            yield Deed(actor.provider, Attestations.reveal(attestation=signed))
+        else:
+            yield Deed(actor.provider, attestation=signed)
+
+
+def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: Racer) -> SignedAttestation:
+    """The attestation by which a racer opens its commitment."""
+    service = world.bound[InferenceMarket].service(unit.service).terms
+    drawn_at = unit.round.drawn_at if unit.round else 0
+    result = _result(actor, unit_id)
+    statement = Attestation(
+        version=1,
+        unit=unit_id,
+        attempt=unit.attempt,
+        replica=unit.racers.index(racer),
+        provider_key=actor.provider.account,
+        device=racer.device,
+        workload=service.workload,
+        model=service.model,
+        input_root=unit.terms.input_root,
+        output_root=result,
+        output_blob=blake2_256(result),
+        output_tokens=unit.terms.tokens_max,
+        salt=_salt(actor, unit_id),
+        proof_kind=ProofKind.EXACT_HASH,
+        proof_hash=result,
+        proof_inline=b"",
+        usage=Usage(unit.terms.tokens_max, 5, 0, 5, 6, 1_000),
+        started_at=drawn_at,
+        finished_at=drawn_at + 1,
+    )
+    return SignedAttestation(statement, actor.provider.sign(signing_payload(world.genesis_hash, statement)))
+
+
+def _judge(world: World, actor: Actor, unit_id: bytes) -> Iterator[Deed]:
+    market, stash = world.bound[InferenceMarket], actor.stash.account
+    committee = market.committees[unit_id]
+    member = member_of(committee, stash) if committee is not None else None
+    if committee is None or committee.round is None or member is None:
+        return
+    verdict = InputBad() if _portion(unit_id, b"input") < INPUT_BAD else Recomputed(_right(unit_id))
+    opening = world.genesis_hash, unit_id, committee.number, stash, verdict, _salt(actor, unit_id)
+    if member.commitment is None and rounds.can_commit(committee.round, market.judging_windows, world.height):
+        call = InferenceMarket.commit_verdict(
+            unit=unit_id, committee=committee.number, commitment=verdict_commitment(*opening)
+        )
+        yield Deed(actor.provider, call)
+    elif (
+        member.commitment
+        and member.verdict is None
+        and rounds.can_reveal(committee.round, market.judging_windows, world.height)
+    ):
+        number, salt = committee.number, _salt(actor, unit_id)
+        yield Deed(
+            actor.provider, InferenceMarket.reveal_verdict(unit=unit_id, committee=number, verdict=verdict, salt=salt)
+        )
+
+
+def _right(unit_id: bytes) -> bytes:
+    return blake2_256(b"right" + unit_id)
+
+
+def _result(actor: Actor, unit_id: bytes) -> bytes:
+    lies = actor.name == LIAR and _portion(unit_id, b"lie") < LIES
+    return blake2_256(b"wrong" + unit_id) if lies else _right(unit_id)
+
+
+def _salt(actor: Actor, unit_id: bytes) -> bytes:
+    return blake2_256(actor.name.encode() + unit_id)
+
+
+def _portion(unit_id: bytes, label: bytes) -> float:
+    """A number from 0 to 1 that belongs to the unit."""
+    return random.Random(label + unit_id).random()

@@ -1,0 +1,41 @@
+"""Evidence of double proposals for a recorded chain: real, repeated, too old, and worthless."""
+
+from runtime.block import HEADER, Header, seal_payload
+from runtime.call import Call
+from runtime.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.trust_lock import TrustLock
+from scripts.replay.cast import ACTORS, VALIDATORS, Actor
+from scripts.replay.world import World
+
+OFFENDERS = ("Dave", "Bob")
+FIRST_OFFENCE_HEIGHT = 130
+
+
+def report(world: World, _: Actor) -> Call:
+    """A report that may be right, late, repeated or nonsense."""
+    kind = world.chance.randrange(6)
+    offenders = OFFENDERS if world.height > 3 * FIRST_OFFENCE_HEIGHT else OFFENDERS[:1]
+    name = world.chance.choice(offenders) if world.height > FIRST_OFFENCE_HEIGHT else "Ferdie"
+    offender = next(one for one in ACTORS if one.name == name)
+    epoch = world.bound[Beacon].epoch()
+    if kind == 0:
+        return TrustLock.report_offence(first=world.chance.randbytes(40), second=b"")
+    if kind == 1:  # the same header twice
+        one = _sealed(world, offender, 1, epoch)
+        return TrustLock.report_offence(first=one, second=one)
+    if kind == 2:
+        validator = next(one for one in ACTORS if one.name == VALIDATORS[0])
+        old = (_sealed(world, validator, root, 0) for root in (1, 2))
+        first, second = old
+        if epoch > 4:
+            return TrustLock.report_offence(first=first, second=second)
+    return TrustLock.report_offence(first=_sealed(world, offender, 1, epoch), second=_sealed(world, offender, 2, epoch))
+
+
+def _sealed(world: World, author: Actor, root: int, epoch: int) -> bytes:
+    pre_digest = PreDigest(77, epoch, bytes(32), bytes(80))
+    digest = (author_item(author.stash.account), pre_digest_item(pre_digest))
+    header = Header(bytes(32), 9, bytes([root]) * 32, bytes(32), digest)
+    seal = seal_item(author.session.sign(seal_payload(world.genesis_hash, header)))
+    return HEADER.encode(Header(bytes(32), 9, header.state_root, bytes(32), (*digest, seal)))

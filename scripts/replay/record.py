@@ -1,0 +1,186 @@
+"""Makes a chain of random extrinsics with real keys, and writes it down.
+
+Always: what is recorded is a valid chain of the `local` preset, authored as a node authors it; every call of every
+pallet occurs; slots are missed, finality lags and catches up, epochs and eras turn.
+"""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from genesis.chain import genesis_block_header, genesis_state, runtime_of
+from genesis.presets import load_spec
+from genesis.spec import to_json
+from gpu_tasks.market.attestation import SignedAttestation, order_key
+from gpu_tasks.market.attestations import Attestations
+from runtime.authoring import Authoring
+from runtime.block import BLOCK, Block, Header, block_id, seal_payload
+from runtime.call import Call
+from runtime.crypto import verify
+from runtime.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
+from runtime.era import IMMORTAL, mortal
+from runtime.errors import ErrorValue, InvalidTransaction
+from runtime.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.hashing import blake2_256
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import ExtrinsicFailed, System
+from runtime.pallets.timestamp import Timestamp
+from runtime.runtime import Runtime
+from runtime.state import Memory
+from runtime.trie import Trie
+from scripts.replay.calls import draw
+from scripts.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
+from scripts.replay.duties import deeds
+from scripts.replay.tape import Tape
+from scripts.replay.world import OGPU, World
+from wallet.keypair import Keypair
+
+FIRST_SLOT = 1_800_000_000
+EXTRINSICS_PER_BLOCK = 8
+RICH = VALIDATORS + OUTSIDERS
+
+
+@dataclass
+class Recording:
+    """The chain so far, and what happened on it."""
+
+    seed: int
+    calls: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        """Make block 0."""
+        self.chance = random.Random(self.seed)
+        self.spec = load_spec("local")
+        self.runtime: Runtime = runtime_of(self.spec)
+        self.state = Memory(genesis_state(self.spec))
+        self.trie = Trie(self.state.values)
+        self.ids = [block_id(genesis_block_header(self.state.values))]
+        self.slot = FIRST_SLOT
+        self.final = 0
+        self.blocks: list[bytes] = []
+
+    @property
+    def tape(self) -> Tape:
+        """What to write down."""
+        return Tape(to_json(self.spec).encode(), tuple(self.blocks))
+
+    @property
+    def count(self) -> int:
+        """Signed extrinsics so far."""
+        return self.calls.total()
+
+    def missing(self) -> list[str]:
+        """Calls that no extrinsic made."""
+        methods = [one for pallet in self.runtime.pallets for one in pallet.methods if not one.is_inherent]
+        return [name for one in methods if (name := f"{one.pallet.__name__}.{one.name}") not in self.calls]
+
+    def block(self) -> None:
+        """Author one block."""
+        author = self.chance.choice([one for one in ACTORS if one.name in VALIDATORS])
+        digest = self._digest(author.stash.account)
+        authoring = Authoring(self.runtime, self.state, self.trie, self.ids[-1], digest)
+        authoring.inherent(Timestamp.set(now=self.slot * self._slot_ms(authoring)))
+        world = World(authoring.bound, self.chance, self.ids[0])
+        owed = list(deeds(world))
+        attestations = [one.attestation for one in owed if one.attestation is not None]
+        self._attach(authoring, attestations)
+        for one in owed:
+            if one.call is not None:
+                self._offer(authoring, one.keys, one.call)
+        for _ in range(self.chance.randrange(2 * EXTRINSICS_PER_BLOCK)):
+            self._random(authoring, world)
+        built = authoring.finish()
+        payload = seal_payload(self.ids[0], built.header)
+        self._adopt(built.header, author.session.sign(payload), built.extrinsics)
+        self.trie, self.state = built.executed.trie, self.state.updated(built.executed.changes)
+        self._count_events()
+
+    def _digest(self, author: bytes) -> Digest:
+        number = len(self.ids)
+        self.slot += self.chance.choice((1, 1, 1, 1, 2, 3))
+        epoch = (number - 1) // 60
+        pre_digest = PreDigest(self.slot, epoch, self.chance.randbytes(32), bytes(80))
+        items: list[Any] = [author_item(author), pre_digest_item(pre_digest)]
+        is_first = (number - 1) % 60 == 0
+        if is_first or self.chance.random() < 0.8:
+            reached = max(self.final, number - 1 - self.chance.choice((0, 1, 1, 2, 5)))
+            if reached > self.final:
+                self.final = reached
+                items.append(consensus_item(FinalRef(reached, self.ids[reached], b"not checked by execution")))
+        return tuple(items)
+
+    def _slot_ms(self, authoring: Authoring) -> int:
+        return authoring.bound[Timestamp].slot_duration()
+
+    def _attach(self, authoring: Authoring, attestations: list[SignedAttestation]) -> None:
+        admissible = [one for one in attestations if not authoring.bound[Attestations].problem(one)]
+        if admissible:
+            authoring.inherent(Attestations.attach(attestations=tuple(sorted(admissible, key=order_key))))
+
+    def _random(self, authoring: Authoring, world: World) -> None:
+        """Somebody makes a random call; or somebody rich gives money to somebody poor, so that all can go on."""
+        who = self.chance.choice(ACTORS)
+        keys = who.provider if self.chance.random() < 0.1 else who.stash
+        if authoring.bound[Balances].spendable_balance(keys.account) < OGPU:
+            giver = self.chance.choice([one for one in ACTORS if one.name in RICH])
+            call = Balances.transfer_keep_alive(dest=keys.account, value=self.chance.randrange(OGPU, 100 * OGPU))
+            self._offer(authoring, giver.stash, call)
+        else:
+            self._offer(authoring, keys, draw(world, who))
+
+    def _offer(self, authoring: Authoring, keys: Keypair, call: Call) -> None:
+        name = f"{call.method.pallet.__name__}.{call.method.name}"
+        try:
+            succeeded = authoring.offer(self._signed(authoring, keys, call), verify)
+        except InvalidTransaction:
+            return  # nobody would put it into a block
+        self.calls[name] += 1
+        if not succeeded:
+            failed = authoring.bound.overlay.events[-1][1]
+            assert isinstance(failed, ExtrinsicFailed)
+            self.failures[self._error_name(failed.dispatch_error)] += 1
+
+    def _signed(self, authoring: Authoring, keys: Keypair, call: Call) -> bytes:
+        height = authoring.number
+        is_mortal = height > 2 and self.chance.random() < 0.5
+        era = mortal(64, height - 1) if is_mortal else IMMORTAL
+        birth = self.ids[era.birth(height - 1)] if is_mortal else self.ids[0]
+        nonce = authoring.bound[System].account[keys.account].nonce
+        extra = Extra(era, nonce, self.chance.choice((0, 0, 0, 1, 5_000)))
+        version = self.runtime.version
+        additional = Additional(version.spec_version, version.transaction_version, self.ids[0], birth)
+        message = signing_payload(payload_head(self.runtime, call, extra), additional)
+        signature = MultiSignature(keys.scheme, keys.sign(message))
+        return encode_signed(self.runtime, call, extra, keys.account, signature)
+
+    def _error_name(self, value: ErrorValue) -> str:
+        if value.name != "Module":
+            return value.name
+        pallet = next(one for one in self.runtime.pallets if one.index == value.detail[0])
+        return f"{pallet.__name__}.{pallet.errors[value.detail[1]].__name__}"
+
+    def _adopt(self, header: Header, seal: bytes, extrinsics: tuple[bytes, ...]) -> None:
+        digest = (*header.digest, seal_item(seal))
+        sealed = Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
+        self.blocks.append(BLOCK.encode(Block(sealed, extrinsics)))
+        self.ids.append(block_id(sealed))
+
+    def _count_events(self) -> None:
+        happened = self.runtime.at(self.state)[System].event_records.get()
+        self.events.update(type(record.event).__name__ for record in happened)
+
+
+def record(seed: int, extrinsics: int) -> Recording:
+    """A chain with at least so many signed extrinsics."""
+    recording = Recording(seed)
+    while recording.count < extrinsics:
+        recording.block()
+    return recording
+
+
+def digest_of(tape: bytes) -> str:
+    """A short name of a tape."""
+    return blake2_256(tape).hex()[:16]

@@ -1,0 +1,66 @@
+"""What an actor of a recorded chain sees when it chooses its next call: the state under construction, and chance."""
+
+import random
+from dataclasses import dataclass
+
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.system import System
+from runtime.runtime import Bound
+from runtime.types import GRAINS_PER_OGPU
+from scripts.replay.cast import ACTORS, VALIDATORS, Actor
+
+OGPU = GRAINS_PER_OGPU
+AMOUNTS = (0, 1, 99_999, 100_000, OGPU // 10, OGPU, 10 * OGPU, 50 * OGPU, 3_000 * OGPU, 10**15, 2**64, 2**128 - 1)
+
+
+@dataclass(frozen=True)
+class World:
+    """The chain as it stands, and a seeded source of chance."""
+
+    bound: Bound
+    chance: random.Random
+    genesis_hash: bytes
+
+    @property
+    def height(self) -> int:
+        """The height of the block under construction."""
+        return self.bound[System].number.get()
+
+    def amount(self) -> int:
+        """Grains: nothing, small, ordinary, far too many."""
+        return self.chance.choice(AMOUNTS)
+
+    def account(self) -> bytes:
+        """Mostly somebody known."""
+        return self.chance.choice(ACTORS).stash.account if self.chance.random() < 0.9 else self.chance.randbytes(32)
+
+    def validator(self) -> bytes:
+        """Mostly a validator, else anybody."""
+        names = [one for one in ACTORS if one.name in (*VALIDATORS, "Eve")]
+        return self.chance.choice(names).stash.account if self.chance.random() < 0.8 else self.account()
+
+    def device(self, owner: Actor) -> bytes:
+        """A device, this owner's where it has one; now and then one that nobody has."""
+        devices = [(key, one.owner) for key, one in self.bound[Devices].devices.items() if one is not None]
+        mine = [key for key, stash in devices if stash == owner.stash.account]
+        known = mine or [key for key, _ in devices]
+        return self.chance.choice(known) if known and self.chance.random() < 0.9 else self.chance.randbytes(32)
+
+    def service(self) -> int:
+        """Mostly one that exists."""
+        return self.chance.randrange(self.bound[InferenceMarket].next_service.get() + 1)
+
+    def unit(self, customer: bytes | None = None) -> bytes:
+        """An open or ended unit, of this customer where there is one, or none at all."""
+        units = [
+            key
+            for key, one in self.bound[InferenceMarket].units.items()
+            if one is not None and customer in (None, one.customer)
+        ]
+        return self.chance.choice(units[-40:]) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
+
+    def final_height(self) -> int:
+        """The newest final height that the chain knows of."""
+        return self.bound[Beacon].final_height()

@@ -1,0 +1,110 @@
+"""A recorded chain replays alike under other hash seeds, and the replay notices what it is there to notice."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runtime.block import BLOCK, Block
+from runtime.errors import InvalidBlock
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
+from scripts.replay.__main__ import SURROUNDINGS, differences, replay, tameness
+from scripts.replay.play import ReplayBroken, play
+from scripts.replay.purity import WorldTouched, no_world
+from scripts.replay.record import Recording, record
+from scripts.replay.tape import TAPE, Tape
+
+FEW, MANY = 120, 700
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    return record(seed=5, extrinsics=FEW)
+
+
+def test_replay_from_genesis_reaches_the_head(recording: Recording) -> None:
+    lines = list(play(recording.tape))
+    assert len(lines) == len(recording.blocks)
+    assert lines[-1].split()[1] == recording.trie.root.hex()
+
+
+@pytest.mark.slow
+def test_three_hash_seeds_give_the_same_roots_and_events(tmp_path: Path) -> None:
+    long = record(seed=6, extrinsics=MANY)
+    assert not long.missing()
+    tape = tmp_path / "tape"
+    tape.write_bytes(TAPE.encode(long.tape))
+    replays = {around.hash_seed: replay(Path(sys.executable), around, tape) for around in SURROUNDINGS}
+    assert not differences(replays)
+    assert len(replays["0"]) == len(long.blocks)
+
+
+def test_a_difference_is_named() -> None:
+    replays = {"3.11/0": ["1 aa bb", "2 cc dd"], "3.12/0": ["1 aa bb", "2 cc ee"], "3.12/1": ["1 aa bb"]}
+    assert differences(replays) == ["3.12/0 differs from 3.11/0: 2 cc ee", "3.12/1 differs from 3.11/0: one is longer"]
+
+
+def test_a_replay_that_dies_is_no_agreement() -> None:
+    assert differences({"3.11/0": ["ended with 1: no"], "3.12/0": ["ended with 1: no"]})
+
+
+def test_a_tame_recording_shows_nothing() -> None:
+    recording = Recording(seed=1)
+    recording.calls["System.remark"] = 100
+    assert any("fail" in problem for problem in tameness(recording))
+
+
+def test_a_block_left_out_is_noticed(recording: Recording) -> None:
+    tape = recording.tape
+    with pytest.raises(ReplayBroken):
+        list(play(Tape(tape.spec, (tape.blocks[0], *tape.blocks[2:]))))
+
+
+def test_an_extrinsic_left_out_is_noticed(recording: Recording) -> None:
+    tape, position = recording.tape, 3
+    block = BLOCK.decode(tape.blocks[position])
+    assert len(block.extrinsics) > 1
+    shorter = BLOCK.encode(Block(block.header, block.extrinsics[:-1]))
+    with pytest.raises(InvalidBlock):
+        list(play(Tape(tape.spec, (*tape.blocks[:position], shorter))))
+
+
+def test_grains_from_nowhere_are_noticed(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(pallet: Balances, amount: int) -> None:
+        pallet.total_issuance.set(pallet.total_issuance.get() - amount)
+
+    monkeypatch.setattr(Balances, "retire", forgetful)
+    with pytest.raises(Exception, match=r"burned|root"):
+        list(play(recording.tape))
+
+
+def clock() -> object:
+    return time.time()
+
+
+def file() -> object:
+    return open("/dev/null")  # noqa: PTH123 - the builtin is what is taken away
+
+
+def chance() -> object:
+    return os.urandom(1)
+
+
+@pytest.mark.parametrize("reach", [clock, file, chance])
+def test_execution_that_reaches_outside_is_noticed(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, reach: Callable[[], object]
+) -> None:
+    monkeypatch.setattr(System, "on_finalize", lambda _: reach())
+    with pytest.raises(WorldTouched):
+        list(play(recording.tape))
+
+
+def test_the_world_comes_back(tmp_path: Path) -> None:
+    with pytest.raises(WorldTouched), no_world():
+        time.time()
+    assert time.time() > 0
+    (tmp_path / "file").write_text("there")
