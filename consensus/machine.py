@@ -286,7 +286,7 @@ class Machine:
             self._advance_gadget(now_ms)
         self._build(now_ms)
         self._effects.extend(self._poller.start(self._gadget.members, self._voters, now_ms))
-        peers = list(self._voters.values())
+        peers = list(self._voters.values()) or list(self._peers)  # a node behind full nodes asks those
         if peers:
             for block in self._gadget.missing():
                 self._fetches.need(block, now_ms)
@@ -375,6 +375,6 @@ class Machine:
             (now_ms // slot_ms + 1) * slot_ms,
             self._poller.deadline_ms(),
             self._gadget_deadline_ms,
-            self._fetches.deadline_ms() if self._voters else None,
+            self._fetches.deadline_ms() if self._peers else None,
         )
         return max(min(one for one in due if one is not None), now_ms + 1)

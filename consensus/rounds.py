@@ -28,18 +28,22 @@ class Rounds:
         """The newest final round; older ones are forgotten."""
         return 0 if self.final is None else self.final.ballot.round
 
-    def holds(self, kind: Kind, round_: int) -> bool:
-        """Whether a certificate of this kind (or one that serves as it) is held."""
+    def find(self, kind: Kind, round_: int) -> Certificate | None:
+        """The certificate held for a kind and round; a finalise one may serve as a notarisation."""
         if kind == Kind.SKIP:
-            return round_ in self.skipped
+            return self.skipped.get(round_)
         if kind == Kind.NOTARISE:
-            return round_ in self.notarised
-        return self.final is not None and self.floor >= round_
+            return self.notarised.get(round_)
+        return self.final if self.floor == round_ else None
+
+    def holds(self, kind: Kind, round_: int) -> bool:
+        """Whether nothing is to be learnt from another certificate of this kind and round."""
+        return round_ < self.floor or self.find(kind, round_) is not None
 
     def add(self, certificate: Certificate) -> bool:
         """Keep a verified certificate of this epoch; False if it tells nothing new."""
         kind, round_ = certificate.ballot.kind, certificate.ballot.round
-        if round_ < self.floor or self.holds(kind, round_):
+        if self.holds(kind, round_):
             return False
         if kind == Kind.SKIP:
             self.skipped[round_] = certificate

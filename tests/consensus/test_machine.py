@@ -351,6 +351,19 @@ def test_overruled_acceptance_is_reported() -> None:
     assert shell.machine.best == shell.machine.final == TWO
 
 
+@pytest.mark.parametrize(
+    "other", [ballot(Kind.FINALISE, 1, TWO), skip_ballot(0, 1)], ids=["another final block", "the round skipped"]
+)
+def test_certificates_that_conflict_name_a_third_of_the_stake(other: Ballot) -> None:
+    shell = Shell(me=1).start()
+    shell.feed(ev.BlockImported(ONE))
+    shell.say(2, Certified((certificate(ballot(Kind.FINALISE, 1, ONE), 4, range(3)),)))
+    effects = shell.say(2, Certified((certificate(other, 4, range(1, 4)),)))
+    accused = {one.evidence.accused for one in effects if isinstance(one, ev.ReportEvidence)}
+    assert accused == {KEYS[1].public, KEYS[2].public}
+    assert shell.machine.final == ONE
+
+
 def test_checkpoint_that_is_not_final_is_proposed_again() -> None:
     # Round 1 notarised ONE and its finalise votes were lost; nothing above ONE exists.
     shell = Shell(me=1).start()
