@@ -5,7 +5,6 @@ is on a list at most once, and being called too often or late does no harm, sinc
 what is due. So no state waits for anybody's transaction.
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from gpu_tasks.market import rounds
@@ -47,19 +46,13 @@ def follow(market: "InferenceMarket", unit: bytes, now: Round, windows: Windows)
         once_final(market, awaited, unit)
 
 
-def due(market: "InferenceMarket", height: int, final_height: int) -> Iterator[bytes]:
-    """The units to call in block `height`; what is over the limit moves to the next block.
-
-    The lists are read before any unit is called: a step may put units on later lists only.
-    """
-    units = [*_newly_final(market, final_height)]
-    timed = market.agenda[height]
-    room = STEPS_PER_BLOCK_MAX - len(units)
+def due(market: "InferenceMarket", height: int, final_height: int) -> tuple[bytes, ...]:
+    """The units to call in block `height`, each once; what is over the limit moves to the next block."""
+    units = tuple(dict.fromkeys((*_newly_final(market, final_height), *market.agenda[height])))
     del market.agenda[height]
-    for unit in timed[room:]:
+    for unit in units[STEPS_PER_BLOCK_MAX:]:
         at_height(market, height + 1, unit)
-    yield from units
-    yield from timed[:room]
+    return units[:STEPS_PER_BLOCK_MAX]
 
 
 def _newly_final(market: "InferenceMarket", final_height: int) -> list[bytes]:

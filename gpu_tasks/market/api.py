@@ -153,13 +153,11 @@ class GpuTasksApi(RuntimeApi, version=1):
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:
         market = self.bound[InferenceMarket]
         committee = market.committees[unit_id]
-        current: Round | None = unit.round if unit.state is UnitState.RACING else None
-        windows = market.race_windows(unit)
-        if committee is not None:
-            current, windows = committee.round, market.judging_windows
-        if current is None:
-            return UnitStatus(unit, committee, 0, 0, 0)
-        return self._clocks(unit, committee, current, windows)
+        if committee is not None and committee.round is not None:
+            return self._clocks(unit, committee, committee.round, market.judging_windows)
+        if unit.state is UnitState.RACING and unit.round is not None:
+            return self._clocks(unit, None, unit.round, market.race_windows(unit))
+        return UnitStatus(unit, committee, 0, 0, 0)
 
     def _clocks(self, unit: Unit, committee: Committee | None, current: Round, windows: Windows) -> UnitStatus:
         """As the next block will see them, if it refers to no newer final block."""

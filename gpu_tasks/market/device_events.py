@@ -86,7 +86,7 @@ class DeviceKnown(DispatchError):
 
 
 class DeviceBusy(DispatchError):
-    """The device works on a unit, or secures one that is not settled."""
+    """The device works on a unit, secures one that is not settled, or still offers a service."""
 
 
 class TooManyDevices(DispatchError):

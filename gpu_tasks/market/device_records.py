@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from gpu_tasks.market.units import DeviceId, UnitId
-from runtime.codec import Bounded, named, struct
+from runtime.codec import U32, Bounded, named, struct
 from runtime.hashing import blake2_256
 from runtime.pallets.stakers import PublicKey
 from runtime.types import AccountId, Balance, BlockNumber, Hash
@@ -61,6 +61,8 @@ class Device:
     """The last block in which it joined or resumed: it races for no unit recorded before."""
     secured: Balance = 0
     """The part of the bond that is collateral of units not settled yet."""
+    offers: U32 = 0
+    """How many services it works for."""
     assignment: UnitId | None = None
     is_paused: bool = False
 

@@ -90,9 +90,9 @@ class Devices(Pallet, index=9):
 
     @call(index=2, weight=work(reads=4, writes=5))
     def unregister_device(self, origin: Signed, device: DeviceId) -> None:
-        """Take a device out of the market and its bond back, once nothing that it worked on is open."""
+        """Take a device out of the market and its bond back, once it offers nothing and no unit of its is open."""
         one = self.owned(device, origin.account)
-        ensure(one.assignment is None and one.secured == 0, DeviceBusy)
+        ensure(one.assignment is None and one.secured == 0 and one.offers == 0, DeviceBusy)
         del self.devices[device]
         del self.device_of_uuid[one.uuid_hash]
         self.device_count[one.owner] -= 1
@@ -167,6 +167,11 @@ class Devices(Pallet, index=9):
             raise RuntimeError("a device has one active assignment")
         self.devices[device] = replace(one, assignment=unit, secured=one.secured + collateral)
         self.emit(DeviceAssigned(device, unit))
+
+    def count_offer(self, device: bytes, change: int) -> None:
+        """Note that a device offers one service more, or less."""
+        one = self._known(device)
+        self.devices[device] = replace(one, offers=one.offers + change)
 
     def free(self, device: bytes, unit: UnitId) -> None:
         """End the device's work on a unit; what it secures stays."""

@@ -80,7 +80,7 @@ def _end(market: "InferenceMarket", unit_id: bytes, unit: Unit, shares: tuple[Sh
     market.lock.pay_out(unit.customer, LockReason.UNIT, shares)
     release_racers(market, unit_id, unit)
     market.units[unit_id] = replace(unit, state=state, ended_at=height)
-    market.open_units.set(market.open_units.get() - 1)
+    market.count_unit(unit.service, -1)
     agenda.at_height(market, height + market.unit_keep, unit_id)
 
 

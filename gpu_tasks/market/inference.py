@@ -17,7 +17,6 @@ from gpu_tasks.market.agenda import UNITS_OPEN_MAX, UnitList
 from gpu_tasks.market.commitments import Verdict
 from gpu_tasks.market.committees import Committee
 from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.draws import Candidate
 from gpu_tasks.market.ending import refund
 from gpu_tasks.market.rounds import Windows
 from gpu_tasks.market.services import (
@@ -97,6 +96,7 @@ class InferenceMarket(Pallet, index=10):
     duty_fee: Constant[Balance] = Constant(4_000, doc="What a post prepays for each duty call that it causes.")
 
     next_service: StorageValue[ServiceId] = StorageValue(default=0)
+    service_count: StorageValue[U32] = StorageValue(default=0, doc="Services that are open.")
     services: StorageMap[ServiceId, Service | None] = StorageMap(hasher=Hasher.TWOX_64_CONCAT, doc="What is sold.")
     offers: StorageDoubleMap[ServiceId, DeviceId, Offer | None] = StorageDoubleMap(
         hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
@@ -134,8 +134,7 @@ class InferenceMarket(Pallet, index=10):
     @call(index=0, weight=work(reads=3, writes=4))
     def create_service(self, origin: Signed, terms: ServiceTerms) -> None:
         """Offer a new kind of unit; a deposit is locked until the service is closed."""
-        self.lock.lock(origin.account, LockReason.DEPOSIT, self.service_deposit)
-        self._add_service(origin.account, terms)
+        self._add_service(origin.account, terms, self.service_deposit)
 
     @call(index=1, weight=work(reads=2, writes=3))
     def close_service(self, origin: Signed, service: ServiceId) -> None:
@@ -144,8 +143,9 @@ class InferenceMarket(Pallet, index=10):
         ensure(one.owner == origin.account, ev.NotServiceOwner)
         ensure(one.is_open, ev.UnknownService)
         self.services[service] = replace(one, is_open=False)
-        deposited = self.lock.locked(one.owner, LockReason.DEPOSIT)
-        self.lock.unlock(one.owner, LockReason.DEPOSIT, min(deposited, self.service_deposit))
+        self.service_count.set(self.service_count.get() - 1)
+        self.count_unit(service, 0)
+        self.lock.unlock(one.owner, LockReason.DEPOSIT, one.deposit)
         self.emit(ev.ServiceClosed(service))
 
     @call(index=2, weight=work(reads=6, writes=2))
@@ -156,17 +156,18 @@ class InferenceMarket(Pallet, index=10):
         if self.offers[service, device] is None:
             ensure(self.offer_count[service] < OFFERS_PER_SERVICE_MAX, ev.TooManyOpen)
             self.offer_count[service] += 1
+            self.devices.count_offer(device, +1)
         self.offers[service, device] = Offer(ask, self.system.number.get())
         self.emit(ev.Offered(service, device, ask))
 
     @call(index=3, weight=work(reads=4, writes=2))
     def withdraw_offer(self, origin: Signed, device: DeviceId, service: ServiceId) -> None:
-        """Have a device work for a service no more; what is assigned stays. A device that left may be cleared away."""
-        if self.devices.devices[device] is not None:
-            self.devices.owned(device, self.devices.operator(origin.account))
+        """Have a device work for a service no more; what is assigned stays."""
+        self.devices.owned(device, self.devices.operator(origin.account))
         ensure(self.offers[service, device] is not None, ev.UnknownService)
         del self.offers[service, device]
         self.offer_count[service] -= 1
+        self.devices.count_offer(device, -1)
         self.emit(ev.OfferWithdrawn(service, device))
 
     # ------------------------------------------------------------------------------------------------ the customer
@@ -179,6 +180,7 @@ class InferenceMarket(Pallet, index=10):
         ensure(self.open_units.get() + len(units) <= UNITS_OPEN_MAX, ev.TooManyOpen)
         for terms in units:
             self._post_one(origin.account, service, one.terms, terms)
+        self.count_unit(service, len(units))
 
     @call(index=5, weight=work(reads=4, writes=6))
     def cancel(self, origin: Signed, unit: UnitId) -> None:
@@ -221,18 +223,22 @@ class InferenceMarket(Pallet, index=10):
 
     def on_initialize(self) -> None:
         """Call every unit that is due: draws, closes, reveals, verdicts, refunds."""
+        waiting = []
         for unit in agenda.due(self, self.system.number.get(), self.beacon.final_height()):
             one = self.units[unit]
             if one is None:
                 continue
             if one.state is UnitState.QUEUED:
-                queueing.step_queued(self, unit, one)
+                waiting.append((unit, one))
             elif one.state is UnitState.RACING:
                 racing.step_racing(self, unit, one)
             elif one.state is UnitState.JUDGING:
                 judging.step_judging(self, unit, one)
             elif self.system.number.get() >= one.ended_at + self.unit_keep:
                 del self.units[unit]
+        slots = queueing.Slots(self)  # after the races above have freed theirs
+        for unit, one in waiting:
+            queueing.step_queued(self, unit, one, slots)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first services and offers.
@@ -240,13 +246,14 @@ class InferenceMarket(Pallet, index=10):
         `{"services": [{"owner", "name", "workload", "model", ...}], "offers": [{"service", "device", "ask"}]}`.
         """
         for one in config.get("services", []):
-            self._add_service(account_from_text(one["owner"]), terms_from_json(one))
+            self._add_service(account_from_text(one["owner"]), terms_from_json(one), deposit=0)
         for one in config.get("offers", []):
             service, device = int(one["service"]), account_from_text(one["device"])
             if self.devices.devices[device] is None or self.services[service] is None:
                 raise ValueError(f"genesis offer of {one['device']}: no such device or service")
             self.offers[service, device] = Offer(int(one["ask"]), 0)
             self.offer_count[service] += 1
+            self.devices.count_offer(device, +1)
 
     # ---------------------------------------------------------------------------------- for the parts of a unit's life
 
@@ -256,6 +263,15 @@ class InferenceMarket(Pallet, index=10):
         ensure(one is not None, ev.UnknownService)
         assert one is not None  # for the type checker
         return one
+
+    def count_unit(self, service: int, change: int) -> None:
+        """Note that units of a service were posted or ended; a closed one ends with its last."""
+        one = self.service(service)
+        self.open_units.set(self.open_units.get() + change)
+        if one.is_open or one.open_units + change:
+            self.services[service] = replace(one, open_units=one.open_units + change)
+        else:
+            del self.services[service]
 
     def unit(self, unit: bytes) -> Unit:
         """An open unit; UnknownUnit if there is none."""
@@ -268,27 +284,6 @@ class InferenceMarket(Pallet, index=10):
         """The windows of a unit's race: the service says how long the lease is."""
         return replace(self.race, lease=self.service(unit.service).terms.lease)
 
-    def candidates(self, service: int) -> list[Candidate]:
-        """The slots that could be drawn for a service now, by ascending device."""
-        found = []
-        for device_id, offer in self.offers.under(service):
-            device = self.devices.devices[device_id]
-            if device is None or offer is None or not self.devices.can_work(device):
-                continue
-            provider = self.devices.providers[device.owner]
-            found.append(
-                Candidate(
-                    device=device_id,
-                    owner=device.owner,
-                    bond=device.bond,
-                    free_bond=max(0, device.bond - device.secured),
-                    ask=offer.ask,
-                    key_since=max(device.registered_at, provider.key_since if provider else 0),
-                    changed_at=max(device.changed_at, offer.since),
-                )
-            )
-        return sorted(found, key=lambda one: one.device)
-
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
     def _raced(self, unit: bytes, attempt: int) -> Unit:
@@ -296,11 +291,13 @@ class InferenceMarket(Pallet, index=10):
         ensure(one.attempt == attempt, ev.NotAssigned)
         return one
 
-    def _add_service(self, owner: bytes, terms: ServiceTerms) -> None:
-        number = self.next_service.get()
-        ensure(number < SERVICES_MAX, ev.TooManyOpen)
+    def _add_service(self, owner: bytes, terms: ServiceTerms, deposit: int) -> None:
+        number, count = self.next_service.get(), self.service_count.get()
+        ensure(count < SERVICES_MAX, ev.TooManyOpen)
         ensure(is_sound(terms), ev.UnsoundTerms)
-        self.services[number] = Service(owner, terms)
+        self.lock.lock(owner, LockReason.DEPOSIT, deposit)
+        self.services[number] = Service(owner, terms, deposit)
+        self.service_count.set(count + 1)
         self.next_service.set(number + 1)
         self.emit(ev.ServiceCreated(number, owner, terms.name, terms.workload, terms.model))
 
@@ -323,7 +320,6 @@ class InferenceMarket(Pallet, index=10):
         self._prepay(customer, self.duty_fee * money.duty_calls(terms.racers))
         self.lock.lock(customer, LockReason.UNIT, unit.escrow + unit.bond)
         self.posted[customer] = number + 1
-        self.open_units.set(self.open_units.get() + 1)
         queueing.enqueue(self, unit_id, unit)
         self.emit(ev.UnitPosted(unit_id, service, customer, terms.input_root, terms.price_max, terms.racers))
 

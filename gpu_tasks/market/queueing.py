@@ -22,7 +22,27 @@ BEACON_DELAY = 2
 """A draw for something recorded at b uses the beacon of b + 2, which nobody knew at b."""
 
 
-def step_queued(market: "InferenceMarket", unit_id: bytes, unit: Unit) -> None:
+class Slots:
+    """The slots that can be drawn in this block. It is read once; what is drawn leaves it."""
+
+    def __init__(self, market: "InferenceMarket") -> None:
+        """Begin with everything that is free when the block's draws begin."""
+        self._market = market
+        self._of_service: dict[int, list[Candidate]] = {}
+        self._taken: list[bytes] = []
+
+    def of_service(self, service: int) -> list[Candidate]:
+        """The free slots that offer a service, by ascending device."""
+        if service not in self._of_service:
+            self._of_service[service] = _free_slots(self._market, service)
+        return [one for one in self._of_service[service] if one.device not in self._taken]
+
+    def take(self, drawn: list[Candidate]) -> None:
+        """Remove slots that were drawn."""
+        self._taken += [one.device for one in drawn]
+
+
+def step_queued(market: "InferenceMarket", unit_id: bytes, unit: Unit, slots: Slots) -> None:
     """Draw the unit's racers if its beacon is final; give up if its time is."""
     height = market.system.number.get()
     if height >= unit.posted_at + market.queue_blocks:
@@ -31,8 +51,9 @@ def step_queued(market: "InferenceMarket", unit_id: bytes, unit: Unit) -> None:
     if market.beacon.final_height() < unit.recorded_at + BEACON_DELAY:
         return
     wanted = _wanted(market, unit, height)
-    drawn = _draw(market, unit_id, unit, wanted)
+    drawn = _draw(market, unit_id, unit, wanted, slots)
     if drawn:
+        slots.take(drawn)
         _start_race(market, unit_id, unit, wanted, drawn)
     else:
         _record(market, unit_id, replace(unit, recorded_at=height))
@@ -76,12 +97,33 @@ def _wanted(market: "InferenceMarket", unit: Unit, height: int) -> Wanted:
     )
 
 
-def _draw(market: "InferenceMarket", unit_id: bytes, unit: Unit, wanted: Wanted) -> list[Candidate]:
+def _free_slots(market: "InferenceMarket", service: int) -> list[Candidate]:
+    found = []
+    for device_id, offer in market.offers.under(service):
+        device = market.devices.devices[device_id]
+        if device is None or offer is None or not market.devices.can_work(device):
+            continue
+        provider = market.devices.providers[device.owner]
+        found.append(
+            Candidate(
+                device=device_id,
+                owner=device.owner,
+                bond=device.bond,
+                free_bond=max(0, device.bond - device.secured),
+                ask=offer.ask,
+                key_since=max(device.registered_at, provider.key_since if provider else 0),
+                changed_at=max(device.changed_at, offer.since),
+            )
+        )
+    return sorted(found, key=lambda one: one.device)
+
+
+def _draw(market: "InferenceMarket", unit_id: bytes, unit: Unit, wanted: Wanted, slots: Slots) -> list[Candidate]:
     seed = market.beacon.value_at(unit.recorded_at + BEACON_DELAY)
     if seed is None:  # finality stood still for longer than the beacon remembers
         return []
     label = unit_id + unit.attempt.to_bytes(4, "little")
-    return draw_racers(market.candidates(unit.service), wanted, unit.terms.racers, seed=seed, label=label)
+    return draw_racers(slots.of_service(unit.service), wanted, unit.terms.racers, seed=seed, label=label)
 
 
 def _start_race(market: "InferenceMarket", unit_id: bytes, unit: Unit, wanted: Wanted, drawn: list[Candidate]) -> None:

@@ -42,8 +42,11 @@ class Service:
 
     owner: AccountId
     terms: ServiceTerms
+    deposit: Balance
+    """Locked while the service is open."""
+    open_units: U32 = 0
     is_open: bool = True
-    """Whether units may still be posted."""
+    """Whether units may still be posted. A closed service is forgotten with its last open unit."""
 
 
 @struct

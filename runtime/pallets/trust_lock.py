@@ -23,6 +23,7 @@ from runtime.pallets.system import System
 from runtime.pallets.trust_stake import TrustStake
 from runtime.types import AccountId
 from runtime.types import Balance as Grains
+from runtime.weights import work
 
 WRONG_RESULT_PPM = 100_000
 
@@ -138,7 +139,7 @@ class TrustLock(Pallet, index=8):
     events = (Locked, Unlocked, Paid, OffenceProven, WrongResultSlashed)
     errors = (NotLocked, NotAnOffence, EvidenceTooOld, AlreadyPunished)
 
-    @call(index=0)
+    @call(index=0, weight=work(reads=200, writes=400, microseconds=100))
     def report_offence(self, origin: Signed, first: SealedHeader, second: SealedHeader) -> None:
         """Prove that a validator proposed twice in one slot: two of its sealed headers. Pays 10 % of the slash."""
         proof = double_proposal(first, second, self.system.block_hash[0], self._session_key)

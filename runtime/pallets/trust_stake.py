@@ -66,6 +66,10 @@ from runtime.pallets.staking_events import (
 from runtime.pallets.system import System
 from runtime.types import GRAINS_PER_OGPU, AccountId, CompactBalance
 from runtime.types import Balance as Grains
+from runtime.weights import work
+
+STAKE_WEIGHT = work(reads=8, writes=6)
+PAYOUT_WEIGHT = work(reads=2 * DELEGATORS_PER_VALIDATOR_MAX, writes=2 * DELEGATORS_PER_VALIDATOR_MAX)
 
 
 class TrustStake(Pallet, index=7):
@@ -94,7 +98,7 @@ class TrustStake(Pallet, index=7):
     candidates: StorageMap[AccountId, Candidate | None] = StorageMap(doc="Who offers to validate and to mine.")
     candidate_count: StorageValue[U32] = StorageValue(default=0)
     key_owner: StorageMap[PublicKey, AccountId | None] = StorageMap(
-        doc="The stash that registered a key, for ever: evidence against an old key still finds it."
+        doc="The candidate that registered a key: no two may share one."
     )
     tombstones: StorageMap[AccountId, EraIndex | None] = StorageMap(
         doc="Offenders that may not return, and since when."
@@ -122,7 +126,7 @@ class TrustStake(Pallet, index=7):
 
     # ------------------------------------------------------------------------------------------------------- calls
 
-    @call(index=0)
+    @call(index=0, weight=STAKE_WEIGHT)
     def bond(self, origin: Signed, value: CompactBalance) -> None:
         """Bond `value` grains of the signer's own, the first step to validate or to mine."""
         stash = origin.account
@@ -131,7 +135,7 @@ class TrustStake(Pallet, index=7):
         self.lock(stash, stash, value)
         self.emit(Bonded(stash, value))
 
-    @call(index=1)
+    @call(index=1, weight=STAKE_WEIGHT)
     def bond_extra(self, origin: Signed, value: CompactBalance) -> None:
         """Add `value` grains to the signer's bond."""
         stash = origin.account
@@ -139,7 +143,7 @@ class TrustStake(Pallet, index=7):
         self.lock(stash, stash, value)
         self.emit(Bonded(stash, value))
 
-    @call(index=2)
+    @call(index=2, weight=STAKE_WEIGHT)
     def unbond(self, origin: Signed, value: CompactBalance) -> None:
         """Begin to take `value` grains out of the signer's own bond."""
         stash = origin.account
@@ -149,7 +153,7 @@ class TrustStake(Pallet, index=7):
         ensure(stash not in self.candidates or remaining >= self.validator_bond_min, StillCandidate)
         self._unlock_later(stash, stash, value)
 
-    @call(index=3)
+    @call(index=3, weight=STAKE_WEIGHT)
     def withdraw_unbonded(self, origin: Signed) -> None:
         """Free what the signer unbonded long enough ago."""
         staker, epoch = origin.account, self.beacon.epoch()
@@ -161,7 +165,7 @@ class TrustStake(Pallet, index=7):
         self.balances.unreserve(staker, amount)
         self.emit(Withdrawn(staker, amount))
 
-    @call(index=4)
+    @call(index=4, weight=STAKE_WEIGHT)
     def validate(
         self, origin: Signed, session_key: PublicKey, vrf_key: PublicKey, provider_key: AccountId, commission_ppm: U32
     ) -> None:
@@ -172,7 +176,7 @@ class TrustStake(Pallet, index=7):
         ensure(commission_ppm <= COMMISSION_MAX_PPM, CommissionTooHigh)
         self.set_candidate(stash, Candidate(session_key, vrf_key, provider_key, commission_ppm))
 
-    @call(index=5)
+    @call(index=5, weight=STAKE_WEIGHT)
     def chill(self, origin: Signed) -> None:
         """Stop to offer: not elected from the next era on, not drawn for work from now on."""
         stash = origin.account
@@ -180,7 +184,7 @@ class TrustStake(Pallet, index=7):
         ensure(self.seat_of(stash) is None, InOffice)
         self._remove_candidate(stash)
 
-    @call(index=6)
+    @call(index=6, weight=STAKE_WEIGHT)
     def delegate(self, origin: Signed, validator: AccountId, value: CompactBalance) -> None:
         """Put `value` grains behind a candidate, to share its rewards and its slashes."""
         delegator = origin.account
@@ -191,7 +195,7 @@ class TrustStake(Pallet, index=7):
         self.lock(delegator, validator, value)
         self.emit(Delegated(delegator, validator, value))
 
-    @call(index=7)
+    @call(index=7, weight=STAKE_WEIGHT)
     def undelegate(self, origin: Signed, validator: AccountId, value: CompactBalance) -> None:
         """Begin to take `value` grains back from behind a validator: all, or down to the minimum."""
         delegator = origin.account
@@ -201,7 +205,7 @@ class TrustStake(Pallet, index=7):
         ensure(remaining == 0 or remaining >= self.delegation_min, BondTooSmall)
         self._unlock_later(delegator, validator, value)
 
-    @call(index=8)
+    @call(index=8, weight=PAYOUT_WEIGHT)
     def payout_stakers(self, origin: Signed, validator: AccountId, era: EraIndex) -> None:
         """Pay a validator and its delegators for an ended era; anybody may ask for it, once."""
         paid = eras.pay_out(self, validator, era)
@@ -355,12 +359,21 @@ class TrustStake(Pallet, index=7):
         if stash not in self.candidates:
             ensure(self.candidate_count.get() < CANDIDATES_MAX, TooManyCandidates)
             self.candidate_count.set(self.candidate_count.get() + 1)
+        self._forget_keys(stash)
         for key in keys:
             self.key_owner[key] = stash
         self.candidates[stash] = candidate
         self.emit(CandidateSet(stash, *keys, candidate.commission_ppm))
 
+    def _forget_keys(self, stash: bytes) -> None:
+        """Free a stash's keys. A validator in office cannot change those that evidence is checked with."""
+        before = self.candidates[stash]
+        if before is not None:
+            for key in (before.session_key, before.vrf_key, before.provider_key):
+                del self.key_owner[key]
+
     def _remove_candidate(self, stash: bytes) -> None:
+        self._forget_keys(stash)
         del self.candidates[stash]
         self.candidate_count.set(self.candidate_count.get() - 1)
         self.emit(Chilled(stash))

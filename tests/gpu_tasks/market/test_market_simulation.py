@@ -6,8 +6,9 @@ from collections import Counter
 import pytest
 
 from gpu_tasks.market import market_events as ev
+from gpu_tasks.market.agenda import STEPS_PER_BLOCK_MAX
 from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import UnitState, is_open
+from gpu_tasks.market.units import Refund, UnitState, is_open
 from market_agents import Agent, Habit, right_root, tolerant
 from market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms
 
@@ -68,3 +69,25 @@ def test_everything_ends_when_everybody_stops() -> None:
 
 def test_one_seed_gives_one_state() -> None:
     assert simulate(3, HABITS, blocks=40)[0].state.values == simulate(3, HABITS, blocks=40)[0].state.values
+
+
+def test_a_long_pause_of_finality_is_caught_up_with_bounded_work() -> None:
+    chain, _ = simulate(5, HABITS, blocks=60)
+    chain.final_lag = 10**6
+    chain.blocks(45)
+    chain.final_lag = 1
+    chain.blocks(DRAIN_BLOCKS)
+    assert chain.now()[InferenceMarket].open_units.get() == 0
+
+
+def test_more_units_than_a_block_may_look_at() -> None:
+    chain = MarketChain(named_keys(2), constants={"InferenceMarket.queue_blocks": 20})
+    chain.blocks(3)
+    posts = (InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32) for _ in range(10))
+    chain.block(*(signed(CUSTOMER.stash, post) for post in posts))
+    assert chain.now()[InferenceMarket].open_units.get() == 320 > STEPS_PER_BLOCK_MAX
+    chain.blocks(20)
+    assert len(chain.happened(ev.UnitRefunded)) == STEPS_PER_BLOCK_MAX
+    chain.block()
+    assert {refund.refund for refund in chain.happened(ev.UnitRefunded)} == {Refund.EXPIRED}
+    assert chain.now()[InferenceMarket].open_units.get() == 0
