@@ -128,7 +128,7 @@ class Loop:
                         self._carry_out(effect)
         finally:
             self._busy = False
-            self._waiting.deadline = min(self._waiting.deadline, self._clock.to_trio(self.machine.deadline_ms))
+            self._waiting.cancel()  # the deadline may be another one now
 
     # --- what comes in
 

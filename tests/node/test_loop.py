@@ -1,0 +1,185 @@
+"""The loop with the real machine, chain and disk; the network and its peers are played."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from block_maker import FIRST_SLOT, Maker, now_of, open_at
+from played_transport import PlayedTransport
+
+from consensus import events as ev
+from consensus.machine import Machine
+from consensus.signstate import EMPTY
+from consensus.votes import Ballot, Kind, SignedBallot, ballot_payload
+from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
+from node.author import Author
+from node.chain import Chain, Executed
+from node.clock import Clock
+from node.errors import NodeError
+from node.listener import Listener
+from node.loop import Loop
+from node.metrics import Metrics
+from node.network import Network
+from node.p2p.frames import Kind as WireKind
+from node.p2p.inbox import Message as Arrived
+from node.sync import Sync
+from node.validator import Validator
+from runtime import crypto
+from runtime.crypto import Scheme
+
+
+class Heard(Listener):
+    """What listeners are told."""
+
+    def __init__(self) -> None:
+        self.final: list[Executed] = []
+        self.imported: list[Executed] = []
+
+    def on_final(self, blocks: list[Executed]) -> None:
+        self.final += blocks
+
+    def on_imported(self, block: Executed) -> None:
+        self.imported.append(block)
+
+
+class SetClock(Clock):
+    """A clock that the test sets."""
+
+    def __init__(self, now_ms: int) -> None:
+        super().__init__()
+        self.set_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.set_ms
+
+
+class Stage:
+    """A node without a network: as Alice, or as one that only follows."""
+
+    def __init__(self, chain: Chain, validator: Validator | None, author: Author | None, folder: Path) -> None:
+        self.clock, self.heard, self.transport = SetClock(now_of(FIRST_SLOT + 100)), Heard(), PlayedTransport("peer")
+        self.chain = chain
+        session = validator.session if validator else None
+        self.machine = Machine(chain.parameters, chain.genesis, chain.epochs, crypto.verify_ed25519, session, secrets.randbelow)
+        network = Network(self.transport)  # type: ignore[arg-type]
+        self.sync = Sync(chain, network, self.clock.now_ms)
+        metrics = Metrics("test", "test", "0", is_validator=True)
+        self.loop = Loop(
+            self.machine, chain, self.sync, network, self.clock, validator, author, metrics, folder / "preference", [self.heard]
+        )
+        state = validator.file.state if validator else EMPTY
+        self.loop.restore(self.machine.restore(chain.final.facts, None, (), state, None, self.clock.now_ms()))
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Let time pass in small steps."""
+        for _ in range(int(seconds * 50)):
+            self.clock.set_ms += 20
+            if self.clock.set_ms >= self.machine.deadline_ms:
+                self.loop.feed(ev.Tick())
+
+    def hear(self, kind: WireKind, payload: bytes, peer: str = "peer") -> None:
+        """A message arrives."""
+        self.loop._take(Arrived(peer, kind, payload))
+
+
+@pytest.fixture
+def alice(tmp_path: Path) -> Iterator[Stage]:
+    maker = Maker(tmp_path / "alice")
+    yield Stage(maker.chain, maker.validator, maker.author, tmp_path)
+
+
+def test_alone_it_makes_and_finalises_blocks_and_records_what_it_signs(alice: Stage) -> None:
+    alice.pass_seconds(5)
+    assert alice.chain.final.facts.height >= 3
+    assert [one.facts.height for one in alice.heard.final] == list(range(1, alice.chain.final.facts.height + 1))
+    file = alice.loop._validator.file  # type: ignore[union-attr]
+    assert file.final_height == alice.chain.final.facts.height
+    assert file.state.header.slot == alice.heard.imported[-1].facts.slot
+    assert sum(kind is WireKind.BLOCK for _, kind, _ in alice.transport.sent) == len(alice.heard.imported)
+
+
+def test_a_block_is_on_the_disk_before_the_vote_for_it_is_signed(alice: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    validator = alice.loop._validator
+    assert validator is not None
+    sign, seen = validator.sign_vote, []
+
+    def watched(record: object) -> bytes:
+        if isinstance(record, Ballot) and record.kind is Kind.NOTARISE:
+            kept = {one.block_id for one in alice.chain.storage.pending()}
+            seen.append(record.block in kept or alice.chain.storage.header(record.block) is not None)
+        return sign(record)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(validator, "sign_vote", watched)
+    alice.pass_seconds(4)
+    assert len(seen) >= 3
+    assert all(seen)
+
+
+def test_a_rolled_back_database_signs_nothing_until_it_is_there_again(alice: Stage) -> None:
+    file = alice.loop._validator.file  # type: ignore[union-attr]
+    file.final_height = 100
+    before, made = file.state, len(alice.heard.imported)
+    alice.pass_seconds(3)
+    assert len(alice.heard.imported) == made
+    assert file.state == before
+
+
+def test_a_second_machine_with_this_key_silences_this_one(alice: Stage) -> None:
+    alice.pass_seconds(2)
+    validator = alice.loop._validator
+    assert validator is not None
+    ballot = Ballot(Kind.SKIP, 0, 1_000, 0, bytes(32))
+    payload = ballot_payload(alice.chain.genesis, ballot)
+    pair = validator.session_pair
+    forged = Vote(SignedBallot(ballot, pair.public, bytes(64)), None)
+    alice.hear(WireKind.VOTE, MESSAGE.encode(forged))
+    assert not validator.is_copied
+    signature = crypto.sign(Scheme.ED25519, pair.public, pair.secret, payload)
+    alice.hear(WireKind.VOTE, MESSAGE.encode(Vote(SignedBallot(ballot, pair.public, signature), None)))
+    assert validator.is_copied
+    before = len(alice.heard.imported)
+    alice.pass_seconds(3)
+    assert len(alice.heard.imported) == before
+
+
+def test_own_votes_that_come_back_are_no_alarm(alice: Stage) -> None:
+    alice.pass_seconds(2)
+    for _, kind, payload in list(alice.transport.sent):
+        if kind is WireKind.VOTE:
+            alice.hear(kind, payload)
+    assert not alice.loop._validator.is_copied  # type: ignore[union-attr]
+
+
+def test_a_final_block_that_this_node_cannot_execute_stops_it(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "maker")
+    block = maker.make()
+    stage = Stage(open_at(tmp_path / "other"), None, None, tmp_path)
+    stage.sync.faulty[block.facts.id] = None
+    certificate = maker.certify(block)
+    forged = MESSAGE.encode(Certified((type(certificate)(1, certificate.ballot, certificate.signers, (bytes(64),)),)))
+    stage.hear(WireKind.CERT, forged)
+    with pytest.raises(NodeError, match="fails to execute"):
+        stage.hear(WireKind.CERT, MESSAGE.encode(Certified((certificate,))))
+
+
+def test_malformed_messages_change_nothing(alice: Stage) -> None:
+    alice.pass_seconds(2)
+    before = alice.chain.final.facts
+    for kind in WireKind:
+        for payload in (b"", b"\0", b"\xff" * 40, secrets.token_bytes(300)):
+            alice.hear(kind, payload)
+    assert alice.chain.final.facts == before
+    alice.pass_seconds(2)
+    assert alice.chain.final.facts.height > before.height
+
+
+def test_a_new_peer_is_told_where_this_node_stands(alice: Stage) -> None:
+    alice.transport.sent.clear()
+    alice.loop.peer_up("peer", None)
+    kinds = [kind for _, kind, _ in alice.transport.sent]
+    assert WireKind.STATUS in kinds
+    assert isinstance(MESSAGE.decode(next(p for _, k, p in alice.transport.sent if k is WireKind.GET_CERTS)), NeedCerts)
+    alice.loop.peer_down("peer")
