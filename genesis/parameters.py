@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from consensus.parameters import DEVNET, MAINNET, Parameters
+from gpu_tasks.market.device_records import ClassBonds
+from gpu_tasks.market.rounds import Windows
 from runtime.types import GRAINS_PER_OGPU
 
 CONSENSUS: dict[str, Parameters] = {"devnet": DEVNET, "mainnet": MAINNET}
@@ -32,4 +34,8 @@ def _mainnet(consensus: Parameters) -> dict[str, Any]:
         "TrustStake.unbonding_epochs": 21 * MS_PER_DAY // epoch_ms,
         "TrustStake.evidence_epochs": 18 * MS_PER_DAY // epoch_ms,
         "TrustStake.validator_bond_min": 1_000 * GRAINS_PER_OGPU,
+        "TrustStake.validator_seats": 100,
+        "Devices.bond_min": ClassBonds(*(factor * GRAINS_PER_OGPU for factor in (1, 10, 100))),
+        "InferenceMarket.race": Windows(lease=24, close=10, reveal=12),
+        "InferenceMarket.judging_windows": Windows(lease=60, close=60, reveal=30),
     }

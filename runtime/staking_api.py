@@ -12,7 +12,7 @@ from runtime.pallets.trust_lock import Locks, TrustLock
 from runtime.pallets.trust_stake import TrustStake
 from runtime.types import AccountId, Balance, Hash
 
-STAKES_MAX = 1_024
+STAKES_MAX = 4_096
 PENDING_MAX = 16_384
 
 

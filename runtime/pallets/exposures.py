@@ -11,7 +11,7 @@ from runtime.codec import U32, Bounded, struct
 from runtime.pallets.slashing import Share, part
 from runtime.types import AccountId, Balance
 
-DELEGATORS_PER_VALIDATOR_MAX = 64
+DELEGATORS_PER_VALIDATOR_MAX = 256
 
 
 @struct

@@ -8,7 +8,7 @@ from runtime.types import AccountId, Balance
 
 VALIDATORS_MAX = 128
 """Certificates are lists of ed25519 signatures; more voters wait for aggregated ones."""
-CANDIDATES_MAX = 256
+CANDIDATES_MAX = 4_096
 UNLOCKING_MAX = 32
 COMMISSION_MAX_PPM = PPM
 
