@@ -31,7 +31,7 @@ REFRESH_SECONDS = 1.0
 FOLLOW_SECONDS = 0.2
 
 
-def _names(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def _names(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
     """The nodes of the devnet, for the shell's completion."""
     folder = context.parent.params.get("folder") if context.parent else None
     try:
@@ -45,7 +45,11 @@ NODE = click.argument("node", shell_complete=_names)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--folder", type=click.Path(path_type=Path), help=f"Where the devnet's files are.  [default: {layout.DEFAULT_FOLDER}]")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help=f"Where the devnet's files are.  [default: {layout.DEFAULT_FOLDER}]",
+)
 @click.version_option(package_name="ogpu")
 @click.pass_context
 def ogpu_devnet(context: click.Context, folder: Path | None) -> None:
@@ -57,7 +61,9 @@ def ogpu_devnet(context: click.Context, folder: Path | None) -> None:
 
 
 @ogpu_devnet.command()
-@click.option("-n", "validators", type=click.IntRange(1, VALIDATORS_MAX), help="Validators of a new devnet.  [default: 4]")
+@click.option(
+    "-n", "validators", type=click.IntRange(1, VALIDATORS_MAX), help="Validators of a new devnet.  [default: 4]"
+)
 @click.option("--any-ports", is_flag=True, help="Take whatever ports are free, not the well-known ones.")
 @click.option("--detach", is_flag=True, help="Return when it works, and leave it running.")
 @click.pass_obj
@@ -67,7 +73,9 @@ def up(folder: Path, validators: int | None, any_ports: bool, detach: bool) -> N
     net = layout.create(folder, validators or 4, any_ports=any_ports) if is_new else layout.load(folder)
     count = sum(one.is_validator for one in net.members)
     if validators not in {None, count}:
-        raise DevnetError(f"the devnet in {folder} has {count} validators: leave out -n, or `ogpu-devnet down --purge` first")
+        raise DevnetError(
+            f"the devnet in {folder} has {count} validators: leave out -n, or `ogpu-devnet down --purge` first"
+        )
     click.echo(f"starting {len(net.members)} nodes in {net.folder}")
     network.up(net, detach=detach)
     if detach:
@@ -100,7 +108,9 @@ def show_status(folder: Path, as_json: bool, watch: bool) -> None:
 @ogpu_devnet.command()
 @NODE
 @click.option("-f", "--follow", is_flag=True, help="Go on showing what comes.")
-@click.option("-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="How many of the last lines.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="How many of the last lines."
+)
 @click.pass_obj
 def logs(folder: Path, node: str, follow: bool, lines: int) -> None:
     """The log of a node."""
@@ -117,7 +127,8 @@ def logs(folder: Path, node: str, follow: bool, lines: int) -> None:
 def kill(folder: Path, node: str) -> None:
     """Kill a node with -9, as a power cut would."""
     process = _process(folder, node)
-    click.echo(f"killed {process.label}, process {processes.kill(process)}; `ogpu-devnet restart {process.label}` brings it back")
+    pid = processes.kill(process)
+    click.echo(f"killed {process.label}, process {pid}; `ogpu-devnet restart {process.label}` brings it back")
 
 
 @ogpu_devnet.command()

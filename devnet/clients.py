@@ -1,7 +1,7 @@
 """`python -m devnet.clients`: unmodified public clients against `ogpu-node --dev`; exit status 1 if one of them fails.
 
-What always holds: a client that could not be run is named in the output, in the last line and in the report, and is never
-counted as passed; only a missing Node.js leaves the exit status at 0.
+What always holds: a client that could not be run is named in the output, in the last line and in the report, and never
+counts as passed; only a missing Node.js leaves the exit status at 0.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def main() -> int:
     _write(reports)
     ran = [one["client"] for one in reports if one["result"] == "passed"]
     left_out = [f"{one['client']} ({one['result']})" for one in reports if one["result"] != "passed"]
-    print(f"clients: {len(ran)} of {len(reports)} passed: {', '.join(ran)}" + f"; {'; '.join(left_out)}" * bool(left_out)
-          + f"; {time.monotonic() - started:.0f} s")  # fmt: skip
+    parts = [f"{len(ran)} of {len(reports)} passed: {', '.join(ran)}", *left_out, f"{time.monotonic() - started:.0f} s"]
+    print(f"clients: {'; '.join(parts)}")
     return 1 if any(one["result"].startswith("failed") for one in reports) else 0
 
 
@@ -80,7 +80,9 @@ def _async_substrate_interface(url: str) -> Report:
     """In an environment of its own, because its codec takes the same module name as substrate-interface's."""
     name, python = "async-substrate-interface", os.environ.get(CLIENTS_VARIABLE, "")
     if not python or not Path(python).exists():
-        return _failed(name, f"{CLIENTS_VARIABLE} names no Python with it; `make clients` makes one from locks/clients.lock")
+        return _failed(
+            name, f"{CLIENTS_VARIABLE} names no Python with it; `make clients` makes one from locks/clients.lock"
+        )
     program = PROGRAMS / "with_async_substrate_interface.py"
     return _run(name, [python, "-u", str(program), url])
 
@@ -120,7 +122,8 @@ def _run(name: str, command: Sequence[str], folder: Path | None = None) -> Repor
         program = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
         )
-        assert program.stdin is not None and program.stdout is not None  # pipes, as asked for
+        assert program.stdin is not None  # a pipe, as asked for
+        assert program.stdout is not None
         watchdog = Timer(CLIENT_SECONDS, program.kill)
         watchdog.start()
         for line in program.stdout:

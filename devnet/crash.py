@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     shutil.rmtree(options.folder, ignore_errors=True)
     net = layout.create(options.folder, VALIDATORS, any_ports=True)
-    observer = Process("observer", "devnet.observer", (str(net.folder), str(net.folder / "seen.json")), net.folder / "observer")
+    observer = Process(
+        "observer", "devnet.observer", (str(net.folder), str(net.folder / "seen.json")), net.folder / "observer"
+    )
     started = time.monotonic()
     with network.running(net):
         try:
@@ -128,14 +130,22 @@ async def _judge_blocks(net: Devnet, observed: Observed) -> Report:
     """Compare the nodes, block by block, with each other and with what they ever called final."""
     print("comparing every block of every node", flush=True)
     height, different = await blocks_of_all(net)
-    return {"height": height, "different_blocks": different, "lost_finals": observed.lost + await lost_finals(net, observed)}
+    return {
+        "height": height,
+        "different_blocks": different,
+        "lost_finals": observed.lost + await lost_finals(net, observed),
+    }
 
 
 def _judge_signatures(net: Devnet) -> Report:
     """What the observer saw, and whether each vote that it saw is in its voter's own record."""
     seen = json.loads((net.folder / "seen.json").read_text(encoding="utf-8"))
     votes = seen.pop("votes")
-    return {"observer": seen, "conflicting_signatures": seen["conflicts"], "unrecorded_votes": missing_records(net, votes)}
+    return {
+        "observer": seen,
+        "conflicting_signatures": seen["conflicts"],
+        "unrecorded_votes": missing_records(net, votes),
+    }
 
 
 def _failures(report: Report) -> list[str]:

@@ -9,12 +9,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 from consensus.votes import Ballot, Kind
-from devnet.layout import Devnet, Member
+from devnet.layout import Devnet, Member, genesis_hash
 from genesis import dev_accounts
-from genesis.chain import genesis_block_header, genesis_state
-from genesis.presets import load_spec
 from node.signstate_file import SignStateFile
-from runtime.block import block_id
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcError
 
 WATCH_SECONDS = 0.05
@@ -62,7 +59,9 @@ async def blocks_of_all(net: Devnet) -> tuple[int, list[str]]:
     chains = await asyncio.gather(*(_blocks(member) for member in net.members))
     height = min(map(len, chains))
     return height, [
-        f"block {number + 1}" for number, ids in enumerate(zip(*chains, strict=False)) if len(set(ids)) > 1 or not ids[0]
+        f"block {number + 1}"
+        for number, ids in enumerate(zip(*chains, strict=False))
+        if len(set(ids)) > 1 or not ids[0]
     ]
 
 
@@ -88,11 +87,11 @@ async def lost_finals(net: Devnet, observed: Observed) -> list[str]:
 
 
 def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
-    """Votes that the observer received and that are not in their voter's sign-state: they were sent before it was synced.
+    """Votes that the observer received and that their voter's sign-state lacks: they were sent before it was synced.
 
-    `votes` are [voter, kind, epoch, round, height, block], as the observer reports them. Call it when the nodes are down.
+    `votes` are [voter, kind, epoch, round, height, block], as the observer reports them. Call it when all nodes ended.
     """
-    genesis = block_id(genesis_block_header(genesis_state(load_spec(net.chain_spec.read_bytes()))))
+    genesis = genesis_hash(net)
     problems = []
     for member in net.members:
         session = dev_accounts.key(member.name, dev_accounts.SESSION)

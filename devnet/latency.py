@@ -53,9 +53,7 @@ def percentile(values: Sequence[int], percent: int) -> int | None:
 async def measure(net: Devnet, slot_ms: int, seconds: float) -> Latencies:
     """Listen to every node for some seconds."""
     found = Latencies(slot_ms)
-    tasks = [
-        asyncio.create_task(_listen(member, kind, found)) for member in net.members for kind in _HEADS
-    ]
+    tasks = [asyncio.create_task(_listen(member, kind, found)) for member in net.members for kind in _HEADS]
     await asyncio.sleep(seconds)
     for task in tasks:
         task.cancel()

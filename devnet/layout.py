@@ -15,12 +15,14 @@ from pathlib import Path
 
 from devnet.errors import DevnetError
 from genesis import dev_accounts
+from genesis.chain import genesis_block_header, genesis_state
 from genesis.dev_accounts import DEV_NAMES
-from genesis.presets import VALIDATORS_MAX, preset, validator_names
+from genesis.presets import VALIDATORS_MAX, load_spec, preset, validator_names
 from genesis.spec import to_json
 from node.config import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT, Paths
 from node.keystore import SESSION, VRF, Keystore
 from node.p2p.identity import load_or_create
+from runtime.block import block_id
 
 CHAIN_ID = "devnet"
 DEFAULT_FOLDER = Path("out") / "devnet"
@@ -107,7 +109,9 @@ def create(folder: Path, validators: int, *, any_ports: bool = False) -> Devnet:
     With `any_ports` only free ports that the system picks are used, else the well-known ones where they are free.
     """
     if (folder / "devnet.json").exists():
-        raise DevnetError(f"{folder} holds a devnet already: `ogpu-devnet up` continues it, `ogpu-devnet down --purge` removes it")
+        raise DevnetError(
+            f"{folder} holds a devnet already: `ogpu-devnet up` continues it, `ogpu-devnet down --purge` removes it"
+        )
     if not 1 <= validators <= VALIDATORS_MAX:
         raise DevnetError(f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}: use `ogpu-devnet up -n 4`")
     names = validator_names(validators)
@@ -134,6 +138,11 @@ def add_full_node(net: Devnet, name: str, *, any_ports: bool = False) -> tuple[D
     return net, net.members[-1]
 
 
+def genesis_hash(net: Devnet) -> bytes:
+    """The id of block 0 of the devnet's chain."""
+    return block_id(genesis_block_header(genesis_state(load_spec(net.chain_spec.read_bytes()))))
+
+
 def save(net: Devnet) -> None:
     """Write the description."""
     content = {"members": [asdict(one) for one in net.members]}
@@ -147,7 +156,9 @@ def load(folder: Path) -> Devnet:
         content = json.loads(path.read_text(encoding="utf-8"))
         members = tuple(Member(**{**one, "ports": Ports(**one["ports"])}) for one in content["members"])
     except FileNotFoundError as error:
-        raise DevnetError(f"there is no devnet in {folder}: `ogpu-devnet up` makes one, --folder names another place") from error
+        raise DevnetError(
+            f"there is no devnet in {folder}: `ogpu-devnet up` makes one, --folder names another place"
+        ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise DevnetError(f"{path} is damaged ({error}): remove {folder} and run `ogpu-devnet up`") from error
     return Devnet(folder.resolve(), members)

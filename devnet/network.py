@@ -1,7 +1,7 @@
 """A devnet as a whole: which processes it has, bring them up, wait until they work, take them down.
 
-What always holds: `up` returns only when every node answers and the chain makes final blocks; whatever goes wrong before
-that ends all processes again and shows the last lines of the log that says why.
+What always holds: `up` returns only when every node answers and the chain makes final blocks; whatever goes wrong
+before that ends all processes again and shows the last lines of the log that says why.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = REA
         for member in net.members:
             process = node_process(net, member)
             if processes.running(process) is None:
-                raise DevnetError(f"the node {member.name} ended; the last lines of {process.log}:\n{tail(process.log)}")
+                raise DevnetError(f"the node {member.name} ended; {process.log} ends:\n{tail(process.log)}")
         if time.monotonic() > end:
-            log = node_process(net, net.member(late[0].name)).log
+            slow, log = late[0].name, node_process(net, net.member(late[0].name)).log
             raise DevnetError(
-                f"{late[0].name} has not seen final block {final} after {seconds:.0f} s; the last lines of {log}:\n{tail(log)}"
+                f"{slow} has not seen final block {final} after {seconds:.0f} s; {log} ends:\n{tail(log)}"
             )
         await asyncio.sleep(ASK_SECONDS)
 
@@ -102,7 +102,7 @@ def running(net: Devnet) -> Iterator[Devnet]:
 def ending_on_signals() -> Iterator[None]:
     """SIGTERM ends the program as Ctrl-C does, so that what has to be taken down is taken down."""
 
-    def leave(number: int, frame: FrameType | None) -> None:
+    def leave(number: int, _: FrameType | None) -> None:
         sys.exit(128 + number)
 
     before = signal.signal(signal.SIGTERM, leave)

@@ -24,10 +24,8 @@ from consensus.evidence import are_exclusive
 from consensus.votes import SignedBallot, SignedProposal, ballot_payload, proposal_payload
 from consensus.wire import MESSAGE, Propose, Vote
 from devnet import layout
-from devnet.layout import Devnet
+from devnet.layout import Devnet, genesis_hash
 from genesis import dev_accounts
-from genesis.chain import genesis_block_header, genesis_state
-from genesis.presets import load_spec
 from node.p2p.frames import Kind
 from node.p2p.identity import identity_from_seed
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
@@ -62,6 +60,8 @@ class Seen:
                         self._ballot(vote)
                         if proposal is not None:
                             self._proposal(proposal)
+                    case _:
+                        pass
         except DecodeError:
             self.messages["undecodable"] += 1
 
@@ -107,7 +107,8 @@ class Seen:
             for position, first in enumerate(ballots):
                 for second in ballots[position + 1 :]:
                     if are_exclusive(first, second):
-                        yield f"{first.kind.name} and {second.kind.name} by 0x{voter.hex()} in epoch {epoch}, round {round_}"
+                        kinds = f"{first.kind.name} and {second.kind.name}"
+                        yield f"{kinds} by 0x{voter.hex()} in epoch {epoch}, round {round_}"
 
     def report(self) -> dict[str, Any]:
         """For JSON; the ballots by voter are there to be compared with each node's own record."""
@@ -126,9 +127,9 @@ class Seen:
         }  # fmt: skip
 
 
-async def observe(net: Devnet, report: Path) -> None:
-    """Listen until SIGTERM, then write the report."""
-    genesis = block_id(genesis_block_header(genesis_state(load_spec(net.chain_spec.read_bytes()))))
+async def observe(net: Devnet) -> Seen:
+    """Listen until SIGTERM."""
+    genesis = genesis_hash(net)
     validators = [one.name for one in net.members if one.is_validator]
     sessions = {dev_accounts.stash(name): dev_accounts.key(name, dev_accounts.SESSION) for name in validators}
     seen = Seen(genesis, sessions)
@@ -141,8 +142,8 @@ async def observe(net: Devnet, report: Path) -> None:
         nursery.start_soon(_listen, transport, seen)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             await anext(aiter(signals))
-        report.write_text(json.dumps(seen.report()) + "\n", encoding="utf-8")
         nursery.cancel_scope.cancel()
+    return seen
 
 
 async def _listen(transport: Libp2pTransport, seen: Seen) -> None:
@@ -150,5 +151,11 @@ async def _listen(transport: Libp2pTransport, seen: Seen) -> None:
         seen.take(message.kind, message.payload)
 
 
+def main(folder: Path, report: Path) -> None:
+    """Observe, then write the report."""
+    seen = trio.run(observe, layout.load(folder))
+    report.write_text(json.dumps(seen.report()) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
-    trio.run(observe, layout.load(Path(sys.argv[1])), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

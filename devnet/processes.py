@@ -89,7 +89,7 @@ def restarts(process: Process) -> int:
 
 
 def kill(process: Process) -> int:
-    """kill -9, as a power cut would; its children get to see it die.  Raises `DevnetError` when it does not run."""
+    """End it with kill -9, as a power cut would.  Raises `DevnetError` when it does not run."""
     pid = running(process)
     if pid is None:
         raise DevnetError(f"{process.label} does not run: start it with `ogpu-devnet restart {process.label}`")

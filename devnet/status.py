@@ -1,6 +1,6 @@
 """Where the nodes of a devnet stand: asked from their metrics, shown as a table or as JSON.
 
-What always holds: asking never changes a node, and a node that does not answer is shown as such within `ASK_SECONDS_MAX`.
+What always holds: asking never changes a node; a node that does not answer is shown as such within `ASK_SECONDS_MAX`.
 """
 
 from __future__ import annotations
@@ -110,5 +110,11 @@ def as_table(standing: list[NodeStatus], restarts: dict[str, int], title: str) -
     for one in standing:
         state = "[red]down" if not one.is_up else "validator" if one.is_validator else "follows"
         figures = (one.accepted, one.final, one.peers, one.ready, one.units) if one.is_up else ("-",) * 5
-        table.add_row(one.name, state, *map(str, figures), str(restarts[one.name]), one.rpc.rpartition(":")[2] if one.is_rpc_up else "-")
+        table.add_row(
+            one.name,
+            state,
+            *map(str, figures),
+            str(restarts[one.name]),
+            one.rpc.rpartition(":")[2] if one.is_rpc_up else "-",
+        )
     return table

@@ -53,7 +53,9 @@ async def read(chain: AsyncSubstrateInterface, who: AskedKey) -> None:
 
 async def transfer(chain: AsyncSubstrateInterface, sender: AskedKey, receiver: AskedKey, amount: int) -> None:
     """Send, wait until final, and find the transfer among the decoded events."""
-    receipt = await submit(chain, sender, "Balances", "transfer_keep_alive", {"dest": receiver.ss58_address, "value": amount})
+    receipt = await submit(
+        chain, sender, "Balances", "transfer_keep_alive", {"dest": receiver.ss58_address, "value": amount}
+    )
     check(await receipt.is_success, f"transfer by {sender.name}")
     found = [one["event"] for one in await receipt.triggered_events]
     sent = [one for one in found if (one["module_id"], one["event_id"]) == ("Balances", "Transfer")]

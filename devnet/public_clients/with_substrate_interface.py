@@ -54,7 +54,9 @@ def refuse(chain: SubstrateInterface, who: Keypair) -> None:
     say("module error", name=receipt.error_message["name"], docs=receipt.error_message["docs"])
 
 
-def submit(chain: SubstrateInterface, who: Keypair, pallet: str, function: str, parameters: dict[str, Any]) -> ExtrinsicReceipt:
+def submit(
+    chain: SubstrateInterface, who: Keypair, pallet: str, function: str, parameters: dict[str, Any]
+) -> ExtrinsicReceipt:
     """Sign a mortal extrinsic and wait until it is final."""
     call = chain.compose_call(pallet, function, parameters)
     extrinsic = chain.create_signed_extrinsic(call, who, era={"period": 64})
