@@ -1,7 +1,7 @@
 """A node, put together from its parts: reads as the list of them.
 
-What always holds: parts are made in the order in which they need each other, and closed in the reverse one; whatever stops the node is a
-`NodeError` with an exit code; Ctrl-C and SIGTERM end it cleanly.
+What always holds: parts are made in the order in which they need each other, and closed in the reverse one; whatever
+stops the node is a `NodeError` with an exit code; Ctrl-C and SIGTERM end it cleanly.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ class Node:
     """The parts of one node."""
 
     def __init__(self, config: Config, spec: ChainSpec) -> None:
-        """Open the database, execute what is above the final block, take the seat; no network yet.  Raises `NodeError`."""
+        """Open the database, execute what is above the final block, take the seat; no network yet.
+
+        Raises `NodeError`.
+        """
         self.config, self.spec = config, spec
         self.paths = Paths(config.base_path, spec.id)
         self.clock = Clock()
@@ -90,12 +93,14 @@ class Node:
         self.sync = Sync(self.chain, self.network, self.clock.now_ms)
         self.relay = Relay(self.network, _gossip(), lambda: self.loop.status())
         self.attestations = AttestationPool(self.chain, self.network, _gossip(), lambda: self.machine.tip.id)
-        self.feed_server = FeedServer(self.paths.rpc_socket, lambda: self.feed.opening(), lambda request: self.feed.answer(request))
+        self.feed_server = FeedServer(
+            self.paths.rpc_socket, lambda: self.feed.opening(), lambda request: self.feed.answer(request)
+        )
         self.pool = TransactionPool(self.chain, self.verifier, self.clock, self._on_status, self.relay.on_admitted)
         self.relay.pool = self.pool
         self.feed = FeedSource(
-            config, spec, self.chain, self.machine, self.pool, self.attestations, self.sync, self.transport, self._addresses,
-            self._polls, self.feed_server.publish,
+            config, spec, self.chain, self.machine, self.pool, self.attestations, self.sync, self.transport,
+            self._addresses, self._polls, self.feed_server.publish,
         )  # fmt: skip
         self.loop = self._loop()
 
@@ -151,9 +156,12 @@ class Node:
     def _loop(self) -> Loop:
         author = None
         if self.validator is not None:
-            author = Author(self.chain, self.validator, self.pool, self.verifier.verify, self.clock, self.attestations.inherents)
+            author = Author(
+                self.chain, self.validator, self.pool, self.verifier.verify, self.clock, self.attestations.inherents
+            )
         figures = Figures(self.chain, self.machine, self.metrics, self.clock)
-        listeners = (_PoolListener(self.pool), self.relay, self.attestations, figures, self.feed)
+        # The feed first: when a client hears that an extrinsic is in a block, it can already read that block's state.
+        listeners = (self.feed, _PoolListener(self.pool), self.relay, self.attestations, figures)
         return Loop(
             self.machine, self.chain, self.sync, self.network, self.clock, self.validator, author, self.metrics,
             self.paths.preference, listeners,
@@ -258,6 +266,10 @@ class _PoolListener(Listener):
 
     def on_tip(self, block: bytes) -> None:
         self._pool.on_tip(block)
+
+    def on_accepted(self, block: bytes, *, reverted: bool) -> None:
+        del reverted
+        self._pool.on_accepted(block)
 
     def on_final(self, blocks: list[Executed]) -> None:
         self._pool.on_final(blocks)

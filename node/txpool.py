@@ -1,7 +1,8 @@
 """From bytes that somebody sent to a place in the pool, and what becomes of the pool when the chain moves.
 
-What always holds: nothing enters the pool before it was decoded, found valid on the preferred tip's state, and its signature checked, in
-this order, so that the cheap refusals come first; what failed is banned for a while.  Signatures are checked by the workers, many at once.
+What always holds: nothing enters the pool before it was decoded, found valid on the preferred tip's state, and its
+signature checked, in this order, so that the cheap refusals come first; what failed is banned for a while.  Signatures
+are checked by the workers, many at once.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class TransactionPool:
         self._chain, self._verifier, self._clock = chain, verifier, clock
         self._on_status, self._on_admitted = on_status, on_admitted
         self._set_tip(chain.final)
+        self._best = chain.final
+        self._told: dict[bytes, None] = {}  # blocks above the final one of which `in_block` was told
         self._decoded: dict[bytes, Extrinsic] = {}
         self._watched: OrderedDict[bytes, None] = OrderedDict()
         self._account = chain.runtime.item(System.account)
@@ -68,7 +71,10 @@ class TransactionPool:
     # --- in
 
     async def submit(self, raw: bytes) -> bytes:
-        """Take an extrinsic of this node's user -> its hash; raises `PoolRefusalError`.  Its status is told from now on."""
+        """Take an extrinsic of this node's user -> its hash; raises `PoolRefusalError`.
+
+        Its status is told from now on.
+        """
         arrival = _Arrival(raw, None, blake2_256(raw))
         self._watched[arrival.extrinsic_hash] = None
         if len(self._watched) > WATCHED_MAX:
@@ -177,11 +183,16 @@ class TransactionPool:
         return self._decoded[extrinsic_hash]
 
     def pending(self) -> list[bytes]:
-        """The bytes of everything in the pool, ready ones first in the order of a block."""
+        """What is not in the accepted block's chain yet.
+
+        In blocks above it, then the pool, ready ones in the order of a block.
+        """
+        _, above = self._chain.path(self._best.facts.id, self._tip.facts.id)
+        in_blocks = [raw for one in above for raw in one.extrinsics if self._is_signed(raw)]
         ready = [candidate.extrinsic_hash for candidate in self.pool.ready()]
         chosen = set(ready)
         order = ready + [one for one in self.pool.hashes() if one not in chosen]
-        return [raw for one in order if (raw := self.pool.get(one)) is not None]
+        return in_blocks + [raw for one in order if (raw := self.pool.get(one)) is not None]
 
     def drop_invalid(self, extrinsic_hash: bytes, reason: str) -> None:
         """An author found it invalid, or it broke this node: out, and banned."""
@@ -198,25 +209,33 @@ class TransactionPool:
         back, forth = self._chain.path(self._tip.facts.id, block)
         self._set_tip(new)
         included = {blake2_256(raw) for one in forth for raw in one.extrinsics}
-        for one in forth:
-            for raw in one.extrinsics:
-                self._tell(blake2_256(raw), "in_block", one.facts.id)
         returning = [raw for one in reversed(back) for raw in one.extrinsics if blake2_256(raw) not in included]
         nonces = {account: self._nonce(account) for account in self._moved_accounts(back + forth)}
         self._follow(self.pool.settle(nonces, new.facts.height + 1), "dropped")
         for extrinsic_hash in [one for one in included if one in self._decoded]:
             del self._decoded[extrinsic_hash]
         self._decoded = {one: found for one, found in self._decoded.items() if one in self.pool}
-        for one in back:
-            for raw in one.extrinsics:
-                self._tell(blake2_256(raw), "retracted", one.facts.id)
         self._take_back(returning)
 
-    def on_final(self, blocks: Iterable[Executed]) -> None:
-        """Blocks became final."""
+    def on_accepted(self, block: bytes) -> None:
+        """Another block is the accepted one, whose state clients read: what it took in is `in_block` from now on."""
+        back, forth = self._chain.path(self._best.facts.id, block)
+        self._best = self._chain[block]
+        for one in back:
+            if self._told.pop(one.facts.id, self) is None:
+                self._tell_all(one, "retracted")
+        for one in forth:
+            self._tell_in_block(one)
+
+    def on_final(self, blocks: list[Executed]) -> None:
+        """Blocks became final, whether they were accepted before or not."""
         for one in blocks:
-            for raw in one.extrinsics:
-                self._tell(blake2_256(raw), "finalized", one.facts.id, last=True)
+            self._tell_in_block(one)
+            self._tell_all(one, "finalized", last=True)
+            del self._told[one.facts.id]
+        if self._best.facts.height <= blocks[-1].facts.height:
+            self._best = blocks[-1]
+            self._told.clear()
 
     # --- inside
 
@@ -254,6 +273,18 @@ class TransactionPool:
         for extrinsic_hash in hashes:
             self._decoded.pop(extrinsic_hash, None)
             self._tell(extrinsic_hash, why, last=True)
+
+    def _is_signed(self, raw: bytes) -> bool:
+        return decode_extrinsic(self._chain.runtime, raw).authorization is not None
+
+    def _tell_in_block(self, block: Executed) -> None:
+        if block.facts.id not in self._told:
+            self._told[block.facts.id] = None
+            self._tell_all(block, "in_block")
+
+    def _tell_all(self, block: Executed, status: str, *, last: bool = False) -> None:
+        for raw in block.extrinsics:
+            self._tell(blake2_256(raw), status, block.facts.id, last=last)
 
     def _tell(self, extrinsic_hash: bytes, status: str, block: bytes | None = None, *, last: bool = False) -> None:
         if extrinsic_hash in self._watched:

@@ -212,6 +212,8 @@ class Connection:
         if len(self.subscriptions) >= MAX_SUBSCRIPTIONS:
             raise RpcError(TOO_BUSY, "Too many subscriptions on this connection", f"at most {MAX_SUBSCRIPTIONS}")
         items = method.handler(*arguments)
+        if inspect.isawaitable(items):  # it may refuse, and then there is no subscription
+            items = await items
         key = secrets.token_urlsafe(12)
         self.subscriptions[key] = asyncio.create_task(self._feed(key, str(method.notification), items, self._answered))
         return key

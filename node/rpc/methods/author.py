@@ -9,7 +9,6 @@ from node.feed_client import RequestRefusedError
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, RpcError
 from node.rpc.methods.blocks import Blocks, to_hex
 from node.rpc.registry import Hex, method, subscription
-from runtime.hashing import blake2_256
 
 MAX_EXTRINSIC_BYTES = 512 * 1024
 FINISHED = frozenset({"finalized", "usurped", "dropped", "invalid"})
@@ -41,14 +40,8 @@ class Author:
     )
     async def submit_and_watch(self, extrinsic: Hex) -> AsyncIterator[Json]:
         """Hand an extrinsic in; gives each status up to `finalized`, `usurped`, `dropped` or `invalid`."""
-        wanted = blake2_256(extrinsic)
         news = self.blocks.replica.extrinsic_statuses.listen()
-        await self._submit(extrinsic)
-        async for item in news:
-            if item.extrinsic_hash == wanted:
-                yield _status_json(item)
-                if item.status in FINISHED:
-                    return
+        return _statuses_of(await self._submit(extrinsic), news)
 
     async def _submit(self, extrinsic: bytes) -> bytes:
         if len(extrinsic) > MAX_EXTRINSIC_BYTES:
@@ -57,6 +50,14 @@ class Author:
             return await self.blocks.node.submit(extrinsic)
         except RequestRefusedError as error:
             raise RpcError(error.code, error.text, error.data or None) from None
+
+
+async def _statuses_of(extrinsic_hash: bytes, news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[Json]:
+    async for item in news:
+        if item.extrinsic_hash == extrinsic_hash:
+            yield _status_json(item)
+            if item.status in FINISHED:
+                return
 
 
 def _status_json(item: feed.ExtrinsicStatus) -> Json:
