@@ -1,7 +1,7 @@
 """The accounts that everybody knows: Alice to Ferdie, derived from Substrate's development phrase.
 
-What always holds: anybody can sign for them, so they belong to development chains only.  The names, the phrase and the way from
-one to the other are Substrate's, so every wallet and explorer shows these accounts by name.
+What always holds: anybody can sign for them, so they belong to development chains only.  The names, the phrase and the
+way from one to the other are Substrate's, so every wallet and explorer shows these accounts by name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The chain specification: a JSON file in Substrate's shape that says which chain this is.
 
-What always holds: a `ChainSpec` that exists has passed every check that needs no runtime; a field that is unknown, missing, twice
-there or of another type is a `SpecError` that names it.  Numbers are integers: a float anywhere is refused.
+What always holds: a `ChainSpec` that exists has passed every check that needs no runtime; a field that is unknown,
+missing, twice there or of another type is a `SpecError` that names it.  Numbers are integers: a float anywhere is
+refused.
 
 The genesis is either a `patch` for people (one object for each pallet) or `raw` (storage keys and values, exact).
 """

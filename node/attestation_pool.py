@@ -1,8 +1,8 @@
 """Execution attestations that wait for an author, from this node's own provider and from peers.
 
-What always holds: nothing enters whose signature does not hold, whose key is no provider's, or whose race is not in the best state; one
-is kept for each place in each race; count and bytes are bounded.  Whether one may be attached is decided by the pallet alone, on the
-state that the block under construction starts from.
+What always holds: nothing enters whose signature does not hold, whose key is no provider's, or whose race is not in
+the best state; one is kept for each place in each race; count and bytes are bounded.  Whether one may be attached is
+decided by the pallet alone, on the state that the block under construction starts from.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ class AttestationPool(Listener):
         unit = bound[InferenceMarket].units[statement.unit]
         if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
             return "no such race"
-        if not verify_ed25519(statement.provider_key, signing_payload(self._chain.genesis, statement), signed.signature):
+        if not verify_ed25519(
+            statement.provider_key, signing_payload(self._chain.genesis, statement), signed.signature
+        ):
             return "bad signature"
         return ""
 
@@ -128,7 +130,10 @@ class AttestationPool(Listener):
             yield Attestations.attach(attestations=tuple(chosen))
 
     def _admissible(self, bound: Bound) -> list[SignedAttestation]:
-        """Attach each one in turn, keep those that succeed, and undo it all: attaching one may close a race for another."""
+        """Attach each one in turn, keep those that succeed, and undo it all.
+
+        Attaching one may close a race for another.
+        """
         chosen: list[SignedAttestation] = []
         size = 0
         try:
@@ -140,7 +145,7 @@ class AttestationPool(Listener):
                     if _can_attach(bound, kept.signed):
                         chosen.append(kept.signed)
                         size += kept.size
-                raise _UndoError
+                raise _UndoError  # noqa: TRY301  # the one way to undo a transaction of the overlay
         except _UndoError:
             return chosen
 

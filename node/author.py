@@ -1,7 +1,8 @@
 """Building a block in an own slot.
 
-What always holds: a block is built from ready extrinsics in the pool's order, within the bytes that a network message holds and a third
-of a slot; an extrinsic that is refused leaves the pool, and one that breaks our own code is quarantined and never stops the building.
+What always holds: a block is built from ready extrinsics in the pool's order, within the bytes that a network message
+holds and a third of a slot; an extrinsic that is refused leaves the pool, and one that breaks our own code is
+quarantined and never stops the building.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ REFUSALS_FOR_SPACE_MAX = 16  # extrinsics that do not fit, until the block count
 _LOG = logging.getLogger(__name__)
 
 Inherents = Callable[[Bound], Iterable[Call]]
-"""What an author attaches besides the time, given the state that extrinsics of the block will see; it must leave that as it is."""
+"""What an author attaches besides the time, given the state that extrinsics will see and it must not change."""
 
 
 class Author:
@@ -86,7 +87,7 @@ class Author:
                 _LOG.warning("an inherent of ours is invalid and left out: %s", error)
         return count
 
-    def _fill(self, authoring: Authoring) -> int:
+    def _fill(self, authoring: Authoring) -> int:  # noqa: C901  # one case for each way to be refused
         """Offer ready extrinsics until the block is full or time is up; how many were taken."""
         slot_ms = self._chain.parameters.slot_ms
         deadline_ms = self._clock.now_ms() + slot_ms // SLOT_SHARE
@@ -108,7 +109,7 @@ class Author:
                     invalid.append((candidate.extrinsic_hash, str(error)))
             except DecodeError as error:
                 invalid.append((candidate.extrinsic_hash, str(error)))
-            except Exception:
+            except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
                 _LOG.exception("extrinsic 0x%s breaks this node: quarantined", candidate.extrinsic_hash.hex())
                 invalid.append((candidate.extrinsic_hash, "quarantined"))
             else:

@@ -2,8 +2,8 @@
 
 What always holds:
 * every block in the tree was checked and executed on its parent's state, and its state root was found right;
-* states above the final one are diffs over each other, dropped when their branch dies; the disk changes only in `finalise`, by one
-  synced batch;
+* states above the final one are diffs over each other, dropped when their branch dies; the disk changes only in
+  `finalise`, by one synced batch;
 * after a restart the tree is what re-executing the kept blocks from the last final state gives.
 """
 
@@ -116,7 +116,10 @@ class Chain:
         return found.stored if found is not None else self.storage.block(block)
 
     def branch(self, block: bytes, above: int) -> list[bytes]:
-        """The bytes of `block` and its ancestors above height `above`: the oldest ones, oldest first, a bounded number."""
+        """The bytes of `block` and its ancestors above height `above`.
+
+        The oldest ones, oldest first, a bounded number.
+        """
         tip = self.stored(block)
         if tip is None or tip.height <= above:
             return []
@@ -227,7 +230,7 @@ class Chain:
         self._tree[facts.id] = Executed(facts, block.header, stored, block.extrinsics, changes, layer, trie)
 
     def _load_final(self) -> None:
-        """Read the last final block, rebuild the trie over its state, and see that it is the one that the header commits to."""
+        """Read the last final block, and see that the state on the disk is the one that its header commits to."""
         stored = self.storage.block(self.storage.head_id)
         if stored is None:
             raise DatabaseError(f"{self.storage.path} does not hold its own head: purge-chain and sync again")
@@ -295,7 +298,7 @@ class Chain:
 
 
 def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], verify: Verify) -> Chain:
-    """The chain of a specification with that genesis state in this database, which gets its genesis block if it is empty."""
+    """The chain of a specification with that genesis state; an empty database gets its genesis block."""
     header = genesis_block_header(state)
     genesis = block_id(header)
     if storage.is_empty:

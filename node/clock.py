@@ -10,7 +10,10 @@ NANOSECONDS_PER_MS = 1_000_000
 
 
 class Clock:
-    """The system's clock, held still while somebody turns it back.  `offset_ms` is for experiments with skewed clocks."""
+    """The system's clock, held still while somebody turns it back.
+
+    `offset_ms` is for experiments with skewed clocks.
+    """
 
     def __init__(self, offset_ms: int = 0) -> None:
         self._offset_ms = offset_ms

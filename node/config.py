@@ -1,6 +1,7 @@
 """How one node is to run: what the command line says, checked and made whole, and where its files lie.
 
-What always holds: a `Config` that exists can be started, as far as that can be known without touching network or database.
+What always holds: a `Config` that exists can be started, as far as that can be known without touching network or
+database.
 """
 
 from __future__ import annotations

@@ -12,7 +12,10 @@ OWNER_ONLY = 0o600
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Replace the file at `path`: write aside, sync, rename, sync the folder.  A crash leaves the old file or the new one."""
+    """Replace the file at `path`: write aside, sync, rename, sync the folder.
+
+    A crash leaves the old file or the new one.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY)
@@ -37,7 +40,10 @@ def write_quickly(path: Path, data: bytes) -> None:
 
 
 def read_private(path: Path, limit_bytes: int) -> bytes:
-    """The bytes of a file that nobody else may read.  Raises `BadInputError` for anything else, `FileNotFoundError` for none."""
+    """The bytes of a file that nobody else may read.
+
+    Raises `BadInputError` for anything else, `FileNotFoundError` for none.
+    """
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
         raise BadInputError(f"{path} is not a plain file: put the file itself there, not a link or a folder")

@@ -2,12 +2,15 @@
 
 What always holds:
 * a frame is a u32 big-endian length and then one msgpack array `[kind, field, ...]`, at most `FRAME_LIMIT` bytes;
-* a frame with an unknown kind, a wrong count of fields or a field of another type is a `FeedError`: the reader drops the link;
-* the node speaks first: `Hello`, the final state as `Snapshot` pages (the last one says so), one `Reverse` for each recent
-  final block (newest first), one `Block` for each block above the final one (parents first), then `Status`, then live frames;
+* a frame with an unknown kind, a wrong count of fields or a field of another type is a `FeedError`: the reader drops
+  the link;
+* the node speaks first: `Hello`, the final state as `Snapshot` pages (the last one says so), one `Reverse` for each
+  recent final block (newest first), one `Block` for each block above the final one (parents first), then `Status`,
+  then live frames;
 * every request of the RPC process carries a number of its choice, and exactly one `Result` or `Refused` answers it.
 
-No I/O here: `Decoder` is fed bytes and gives frames.  `node.feed_server` (trio) and `node.feed_client` (asyncio) are the two ends.
+No I/O here: `Decoder` is fed bytes and gives frames.  `node.feed_server` (trio) and `node.feed_client` (asyncio) are
+the two ends.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ REQUESTS_PER_SECOND = 500  # everything else it may ask
 REQUESTS_IN_FLIGHT = 1_024
 LENGTH = struct.Struct(">I")
 
-Value: TypeAlias = "None | bool | int | str | bytes | list[Value] | dict[str, Value]"
+Value: TypeAlias = "bool | int | str | bytes | list[Value] | dict[str, Value] | None"
 
 
 class FeedError(ValueError):
@@ -88,7 +91,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where the node stands; sent whenever a field changed.  `accepted` is the best block; it is the final one at least."""
+    """Where the node stands; sent whenever a field changed.
+
+    `accepted` is the best block; it is the final one at least.
+    """
 
     kind: ClassVar[int] = 4
     accepted_id: bytes
@@ -123,7 +129,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request that failed; `code` is the JSON-RPC error code to hand on (1010 invalid transaction, 1013 already known ...)."""
+    """A request that failed.
+
+    `code` is the JSON-RPC error code to hand on (1010 invalid transaction, 1013 already known ...).
+    """
 
     kind: ClassVar[int] = 7
     request_id: int

@@ -1,7 +1,8 @@
 """The RPC process's end of the feed (asyncio): frames in order, and requests that wait for their answer.
 
-What always holds: `frames()` gives what the node says, in the order it was said, `Result` and `Refused` excepted, which go to
-whoever asked; when the link breaks every waiting request fails with `ConnectionError`, and so does `frames()`.
+What always holds: `frames()` gives what the node says, in the order it was said, `Result` and `Refused` excepted,
+which go to whoever asked; when the link breaks every waiting request fails with `ConnectionError`, and so does
+`frames()`.
 """
 
 from __future__ import annotations

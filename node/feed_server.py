@@ -1,7 +1,8 @@
 """The node's end of the feed (trio): everything the RPC process needs to answer reads alone, and its few requests.
 
-What always holds: publishing never waits; a reader that falls `QUEUE_BYTES_MAX` behind is cut off, and starts again from a
-snapshot when it connects anew; a request beyond the quota, or one that fails by a mistake of ours, is refused and ends nothing.
+What always holds: publishing never waits; a reader that falls `QUEUE_BYTES_MAX` behind is cut off, and starts again
+from a snapshot when it connects anew; a request beyond the quota, or one that fails by a mistake of ours, is refused
+and ends nothing.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class FeedServer:
             reply = feed.Result(request.request_id, await self._answer(request))
         except PoolRefusalError as refusal:
             reply = feed.Refused(request.request_id, refusal.code, refusal.text, refusal.data)
-        except Exception:
+        except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
             _LOG.exception("a request of the RPC process failed: %s", type(request).__name__)
             reply = feed.Refused(request.request_id, INTERNAL_ERROR, "Internal error", "the node's log says more")
         finally:

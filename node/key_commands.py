@@ -85,7 +85,9 @@ def insert(base_path: Path | None, chain: str, key_type: str, suri: str) -> None
     from node.chain_choice import chosen_spec  # noqa: PLC0415  # the presets take a moment to import
 
     paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=False).id)
-    public = Keystore(paths.keystore).insert(KEY_TYPES[key_type], _keypair(suri, Scheme.ED25519).secret_key[:SEED_BYTES])
+    public = Keystore(paths.keystore).insert(
+        KEY_TYPES[key_type], _keypair(suri, Scheme.ED25519).secret_key[:SEED_BYTES]
+    )
     click.echo("0x" + public.hex())
 
 

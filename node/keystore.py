@@ -1,9 +1,11 @@
 """The keys a node signs with: its session key (votes, headers) and its VRF key (slots).
 
-What always holds: one file for each key, named by the hex of its type (4 bytes) and its public key, holding a JSON string with the
-secret, as Substrate lays it out; nobody but the owner can read it.  No key that could spend anything belongs here.
+What always holds: one file for each key, named by the hex of its type (4 bytes) and its public key, holding a JSON
+string with the secret, as Substrate lays it out; nobody but the owner can read it.  No key that could spend anything
+belongs here.
 
-A secret is a 32-byte hex seed, `0x...`; `key insert` derives it from a phrase or path, so that nothing has to be derived at start.
+A secret is a 32-byte hex seed, `0x...`; `key insert` derives it from a phrase or path, so that nothing has to be
+derived at start.
 """
 
 from __future__ import annotations
@@ -66,7 +68,10 @@ class Keystore:
         return [bytes.fromhex(name[len(prefix) :]) for name in names if len(name) == len(prefix) + 64]
 
     def pair(self, key_type: bytes, public: bytes) -> KeyPair | None:
-        """The key with that public half, or None.  Raises `BadInputError` for a file that is damaged or open to others."""
+        """The key with that public half, or None.
+
+        Raises `BadInputError` for a file that is damaged or open to others.
+        """
         path = self._path(key_type, public)
         try:
             text = read_private(path, FILE_BYTES_LIMIT)

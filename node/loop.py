@@ -1,8 +1,10 @@
 """The one place where consensus meets the world: events go into the machine, its effects are carried out.
 
 What always holds:
-* one event is carried out whole, its effects in order, before the next one begins; nothing in between waits for anything but the disk;
-* whatever this node signs is in its sign-state file first, and a block's bytes are synced before this node votes for it;
+* one event is carried out whole, its effects in order, before the next one begins; nothing in between waits for
+  anything but the disk;
+* whatever this node signs is in its sign-state file first, and a block's bytes are synced before this node votes for
+  it;
 * consensus messages are served before blocks that are being synced, and those before everything else;
 * when a block becomes final that this node could not execute by a fault of its own, it stops.
 """

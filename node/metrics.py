@@ -1,6 +1,7 @@
 """Figures for Prometheus.  Where Substrate has a name for one, it is used, so that its dashboards work here.
 
-What always holds: setting a figure costs no I/O; a thread of its own answers Prometheus, so asking never delays consensus.
+What always holds: setting a figure costs no I/O; a thread of its own answers Prometheus, so asking never delays
+consensus.
 """
 
 from __future__ import annotations
@@ -71,12 +72,13 @@ class MetricsServer:
         try:
             self._server, self._thread = start_http_server(
                 port,
-                "0.0.0.0" if external else "127.0.0.1",
-                metrics.registry,  # asked for by a flag
+                "0.0.0.0" if external else "127.0.0.1",  # noqa: S104  # asked for by a flag
+                metrics.registry,
             )
         except OSError as error:
             raise BadInputError(
-                f"port {port} for metrics is not free ({error.strerror}): choose another --prometheus-port, or --no-prometheus"
+                f"port {port} for metrics is not free ({error.strerror}): "
+                "choose another --prometheus-port, or --no-prometheus"
             ) from error
         self.port = int(self._server.server_port)
 

@@ -1,7 +1,7 @@
 """Consensus and sync messages over the transport: what is sent as which kind, and what becomes of peers that misbehave.
 
-What always holds: a peer that keeps sending what no honest peer sends is banned for a while, and one mistake is never enough for it,
-since a message may be a moment too old or too new.
+What always holds: a peer that keeps sending what no honest peer sends is banned for a while, and one mistake is never
+enough for it, since a message may be a moment too old or too new.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Blocks that came before their parents.
 
-What always holds: at most `COUNT_MAX` blocks and `BYTES_MAX` bytes are kept, the oldest arrival leaves first; nothing about them was
-checked, so each counts for the peer that brought it.
+What always holds: at most `COUNT_MAX` blocks and `BYTES_MAX` bytes are kept, the oldest arrival leaves first; nothing
+about them was checked, so each counts for the peer that brought it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a validator shows its peers which session key stands behind its peer id.
 
-What always holds: the peer id is authenticated by the connection itself, so a proof that is copied proves nothing for who copied it;
-a claim to be a validator without a proof that verifies is refused.
+What always holds: the peer id is authenticated by the connection itself, so a proof that is copied proves nothing for
+who copied it; a claim to be a validator without a proof that verifies is refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The last polls, for people: who was asked about which block, what each answered, when it was enough.
 
-What always holds: it only watches messages on their way; nothing in consensus depends on it, and it keeps `POLLS_KEPT` polls.
+What always holds: it only watches messages on their way; nothing in consensus depends on it, and it keeps `POLLS_KEPT`
+polls.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """Extrinsics that wait for a block.
 
 What always holds:
-* one extrinsic for each (sender, nonce); of one sender those without a gap from the account's nonce on are *ready*, the rest *future*;
-* count, bytes, and count per sender stay within the limits below, whoever sends what: the lowest priority leaves first, and of its
-  sender the highest nonce, so that no gap opens;
+* one extrinsic for each (sender, nonce); of one sender those without a gap from the account's nonce on are *ready*,
+  the rest *future*;
+* count, bytes, and count per sender stay within the limits below, whoever sends what: the lowest priority leaves
+  first, and of its sender the highest nonce, so that no gap opens;
 * what was refused as invalid is banned for a while and costs one look-up when it comes again.
 
-Pure: the caller checks signature and validity first, and says what the accounts' nonces are, which height and what time it is.
+Pure: the caller checks signature and validity first, and says what the accounts' nonces are, which height and what
+time it is.
 """
 
 from __future__ import annotations
@@ -128,7 +130,10 @@ class Pool:
         return list(self._senders)
 
     def refuse_known(self, extrinsic_hash: bytes, now: float) -> None:
-        """Raise when an extrinsic is in the pool or banned; asked first, because it costs one look-up and a signature 40 us."""
+        """Raise when an extrinsic is in the pool or banned.
+
+        Asked first, because it costs one look-up and a signature 40 us.
+        """
         if extrinsic_hash in self._by_hash:
             raise PoolRefusalError(1013, "Transaction is already in the pool", "0x" + extrinsic_hash.hex())
         if self._banned.get(extrinsic_hash, now) > now:
@@ -144,7 +149,7 @@ class Pool:
             self._banned.popitem(last=False)
 
     def add(self, candidate: Candidate, account_nonce: int) -> Admitted:
-        """Take a valid extrinsic whose account is at `account_nonce`, or raise `PoolRefusalError` and change nothing."""
+        """Take a valid extrinsic whose account is at `account_nonce`, or raise `PoolRefusalError`."""
         if candidate.nonce < account_nonce:
             raise PoolRefusalError(
                 1010, "Invalid Transaction", f"nonce {candidate.nonce} is used, the account is at {account_nonce}"
@@ -180,7 +185,7 @@ class Pool:
         return Settled(tuple(promoted), tuple(demoted), (extrinsic_hash,))
 
     def settle(self, nonces: Mapping[bytes, int], height: int) -> Settled:
-        """A new best block at `height`, after which the accounts have these `nonces`.  Used and expired extrinsics leave.
+        """A new best block at `height`, after which accounts have these `nonces`: used and expired extrinsics leave.
 
         The used ones are not in `dropped`: they are in a block.
         """
@@ -201,7 +206,10 @@ class Pool:
         return Settled(tuple(promoted), tuple(demoted), tuple(c.extrinsic_hash for c in expired))
 
     def ready(self) -> Iterator[Candidate]:
-        """Ready extrinsics in the order of a block: highest priority first, each sender's in the order of their nonces."""
+        """Ready extrinsics in the order of a block.
+
+        Highest priority first, each sender's in the order of their nonces.
+        """
         order = {extrinsic_hash: n for n, extrinsic_hash in enumerate(self._by_hash)}
         heads: list[tuple[int, int, Candidate]] = []
         for sender in self._senders.values():
@@ -260,7 +268,10 @@ class Pool:
         return [sender.by_nonce[nonce].extrinsic_hash for nonce in range(start, sender.ready_end)]
 
     def _settle(self, account: bytes, account_nonce: int | None = None) -> tuple[list[bytes], list[bytes]]:
-        """Work out again which of a sender's extrinsics are ready: (hashes that became ready, hashes that no longer are)."""
+        """Work out again which of a sender's extrinsics are ready.
+
+        (hashes that became ready, hashes that no longer are).
+        """
         sender = self._senders[account]
         was_ready = {n for n in sender.by_nonce if sender.account_nonce <= n < sender.ready_end}
         sender.account_nonce = sender.account_nonce if account_nonce is None else account_nonce

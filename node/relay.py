@@ -1,7 +1,7 @@
 """Extrinsics on their way between peers and the pool, and this node's standing on its way to peers.
 
-What always holds: an extrinsic is passed on only after it entered the pool, never back to whom it came from, and each one once; ids are
-looked up before anything else is done with a message.
+What always holds: an extrinsic is passed on only after it entered the pool, never back to whom it came from, and each
+one once; ids are looked up before anything else is done with a message.
 """
 
 from __future__ import annotations

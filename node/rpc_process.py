@@ -1,6 +1,7 @@
 """The RPC process: started beside the node, and again whenever it dies.
 
-What always holds: its death never ends the node; restarts back off from `BACKOFF_FIRST_SECONDS` to `BACKOFF_MAX_SECONDS`.
+What always holds: its death never ends the node; restarts back off from `BACKOFF_FIRST_SECONDS` to
+`BACKOFF_MAX_SECONDS`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def require_free_port(config: RpcConfig) -> None:
             probe.bind(("0.0.0.0" if config.external else "127.0.0.1", config.port))  # noqa: S104  # asked for by a flag
         except OSError as error:
             raise BadInputError(
-                f"port {config.port} for JSON-RPC is not free ({error.strerror}): choose another --rpc-port, or --no-rpc"
+                f"port {config.port} for JSON-RPC is not free ({error.strerror}): "
+                "choose another --rpc-port, or --no-rpc"
             ) from error
 
 

@@ -1,7 +1,7 @@
 """Which seat this node takes in consensus: its keys, and the record of what they have signed.
 
-What always holds: a validator starts only with a sign-state that is known to hold everything its key has signed: one that is there, or a
-new one on a chain that has not begun.  Anything else has to be asked for.
+What always holds: a validator starts only with a sign-state that is known to hold everything its key has signed: one
+that is there, or a new one on a chain that has not begun.  Anything else has to be asked for.
 """
 
 from __future__ import annotations
@@ -78,8 +78,9 @@ def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes) -> S
         return file
     if chain.final.facts.height > 0 and not config.init_sign_state:
         raise BadInputError(
-            f"{paths.sign_state} is missing, but this chain is at block {chain.final.facts.height}: what this key has signed "
-            "is not known, and signing twice is slashed. Restore the file; or, if this key has never signed on this chain, "
+            f"{paths.sign_state} is missing, but this chain is at block {chain.final.facts.height}: "
+            "what this key has signed is not known, and signing twice is slashed. "
+            "Restore the file; or, if this key has never signed on this chain, "
             "start once with --init-sign-state; or run without --validator"
         )
     return SignStateFile.create(paths.sign_state, chain.genesis, session)

@@ -29,7 +29,7 @@ from node.chain import Executed, open_chain
 from node.clock import Clock
 from node.config import Config, Paths
 from node.errors import BadInputError, NodeError
-from node.feed import ExtrinsicStatus, Value
+from node.feed import ExtrinsicStatus, Request, ToRpc, Value
 from node.feed_server import FeedServer
 from node.feed_source import FeedSource
 from node.figures import Figures
@@ -48,6 +48,7 @@ from node.rpc_process import require_free_port, supervise
 from node.seat import take_seat
 from node.storage import Storage
 from node.sync import Sync
+from node.sync_wire import Status
 from node.txpool import TransactionPool
 from node.verifier import Verifier
 from node.version import VERSION
@@ -91,11 +92,9 @@ class Node:
         self.transport = self._transport()
         self.network = Network(self.transport)
         self.sync = Sync(self.chain, self.network, self.clock.now_ms)
-        self.relay = Relay(self.network, _gossip(), lambda: self.loop.status())
+        self.relay = Relay(self.network, _gossip(), self._standing)
         self.attestations = AttestationPool(self.chain, self.network, _gossip(), lambda: self.machine.tip.id)
-        self.feed_server = FeedServer(
-            self.paths.rpc_socket, lambda: self.feed.opening(), lambda request: self.feed.answer(request)
-        )
+        self.feed_server = FeedServer(self.paths.rpc_socket, self._opening, self._answer)
         self.pool = TransactionPool(self.chain, self.verifier, self.clock, self._on_status, self.relay.on_admitted)
         self.relay.pool = self.pool
         self.feed = FeedSource(
@@ -253,6 +252,17 @@ class Node:
         stashes = {member.session: member.stash for member in epoch.validators.members} if epoch is not None else {}
         names = {peer.encode(): stashes[key] for peer, key in self.proofs.sessions.items() if key in stashes}
         return self.loop.polls.show(names)
+
+    # What parts ask of others that are made after them.
+
+    def _standing(self) -> Status:
+        return self.loop.status()
+
+    def _opening(self) -> Iterator[ToRpc]:
+        return self.feed.opening()
+
+    async def _answer(self, request: Request) -> Value:
+        return await self.feed.answer(request)
 
     def _addresses(self) -> list[str]:
         return [self.transport.address]

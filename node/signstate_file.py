@@ -1,11 +1,13 @@
 """What this validator has signed, in a file of its own beside the database.
 
 What always holds:
-* `record` and `note_final` return only after the new state is on the disk, so a signature never leaves before its record;
+* `record` and `note_final` return only after the new state is on the disk, so a signature never leaves before its
+  record;
 * nothing that contradicts an earlier signature gets through (`consensus.signstate.after` decides);
-* the file names the chain and the session key, and carries a checksum: a file of another chain or key, or a damaged one, is refused;
-* it also names the highest final block that was ever stored.  A database that is behind it was rolled back or restored:
-  the node then signs nothing until it is that far again.
+* the file names the chain and the session key, and carries a checksum: a file of another chain or key, or a damaged
+  one, is refused;
+* it also names the highest final block that was ever stored.  A database that is behind it was rolled back or
+  restored: the node then signs nothing until it is that far again.
 
 The file is outside the database because LevelDB may silently lose its newest writes when its log is cut short.
 """
@@ -56,7 +58,10 @@ class SignStateFile:
 
     @classmethod
     def load(cls, path: Path, genesis: bytes, session: bytes) -> SignStateFile | None:
-        """The file as it stands, None when there is none.  Raises `BadInputError` when it is not this key's on this chain."""
+        """The file as it stands, None when there is none.
+
+        Raises `BadInputError` when it is not this key's on this chain.
+        """
         try:
             data = read_private(path, FILE_BYTES_LIMIT)
         except FileNotFoundError:
@@ -64,11 +69,13 @@ class SignStateFile:
         content = _checked(path, data)
         if content.genesis != genesis:
             raise BadInputError(
-                f"{path} is the sign-state of another chain (genesis 0x{content.genesis.hex()}): give this chain its own --base-path"
+                f"{path} is the sign-state of another chain (genesis 0x{content.genesis.hex()}): "
+                "give this chain its own --base-path"
             )
         if content.session != session:
             raise BadInputError(
-                f"{path} belongs to the session key 0x{content.session.hex()}: insert that key, or use another --base-path"
+                f"{path} belongs to the session key 0x{content.session.hex()}: "
+                "insert that key, or use another --base-path"
             )
         try:
             state = SIGN_STATE.decode(content.state)
@@ -77,7 +84,10 @@ class SignStateFile:
         return cls(path, genesis, session, state, content.final_height)
 
     def record(self, record: Record) -> None:
-        """Note on the disk that `record` is about to be signed.  Raises `SigningRefusedError`, and writes nothing, if it must not be."""
+        """Note on the disk that `record` is about to be signed.
+
+        Raises `SigningRefusedError`, and writes nothing, if it must not be.
+        """
         new = after(self.state, record)
         if new != self.state:
             self.state = new

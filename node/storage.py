@@ -1,9 +1,9 @@
 """The database of one node: the state of the last final block, every final block, and the blocks above it.
 
 What always holds:
-* one `sync=True` batch makes one or more blocks final: bodies, headers, height index, state, reverse diffs and the head marker
-  change together or not at all, and are on the disk when `commit_final` returns; no other kind of write exists than a synced one
-  (LevelDB can lose an older unsynced write behind a newer synced one);
+* one `sync=True` batch makes one or more blocks final: bodies, headers, height index, state, reverse diffs and the
+  head marker change together or not at all, and are on the disk when `commit_final` returns; no other kind of write
+  exists than a synced one (LevelDB can lose an older unsynced write behind a newer synced one);
 * every read checks checksums: with LevelDB's defaults a flipped bit reads as a wrong value in two of three cases;
 * the state lies flat, by Substrate storage key, so that a prefix is a range in key order.
 
@@ -91,7 +91,8 @@ class Storage:
         stored = self._get(_GENESIS_KEY)
         if stored is not None and stored != genesis_id:
             raise DatabaseError(
-                f"{self.path} holds the chain with genesis 0x{stored.hex()}, but the chain spec's genesis is 0x{genesis_id.hex()}: "
+                f"{self.path} holds the chain with genesis 0x{stored.hex()}, "
+                f"but the spec's genesis is 0x{genesis_id.hex()}: "
                 "choose another --base-path, or remove the old chain with `ogpu-node purge-chain`"
             )
 
@@ -106,7 +107,7 @@ class Storage:
         self.head_height, self.head_id = block.height, block.block_id
 
     def commit_final(self, blocks: list[FinalBlock], abandoned: Iterable[bytes] = ()) -> None:
-        """Make `blocks` (parents first, the first one a child of the head) final, and forget the pending ones of `abandoned`.
+        """Make `blocks` final (parents first, the first one a child of the head), and forget those of `abandoned`.
 
         Raises `DiskSpaceError` before anything is written when too little space is free.
         """

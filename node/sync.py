@@ -1,7 +1,8 @@
 """Blocks from other nodes on their way into the tree: in order, once, and by whoever has them.
 
-What always holds: waiting blocks are bounded in number and bytes; a block that broke a rule is not executed again; an answer that was
-not asked for is ignored; nothing that a peer claims about heights decides anything: only blocks that check out do.
+What always holds: waiting blocks are bounded in number and bytes; a block that broke a rule is not executed again; an
+answer that was not asked for is ignored; nothing that a peer claims about heights decides anything: only blocks that
+check out do.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class Sync:
         self._requests.pop(peer, None)
         self._standings.pop(peer, None)
 
-    # --- imports
+    # --- into the tree
 
     def import_next(self) -> list[ev.Event]:
         """Import the next waiting block; what the machine has to know of it."""
@@ -142,7 +143,7 @@ class Sync:
             return []
         except InvalidBlock as error:
             return self._reject(waiting, error)
-        except Exception:
+        except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
             _LOG.exception("block 0x%s failed by a fault of this node: it abstains from it", waiting.block_id.hex())
             _remember(self.faulty, waiting.block_id, None, BAD_MAX)
             self.abstained += 1

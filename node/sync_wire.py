@@ -1,6 +1,7 @@
 """What nodes say to each other to bring blocks to whoever lacks them, in SCALE with limits.
 
-What always holds: an answer to `GetBlocks` is a list of blocks, oldest first, each the parent of the next; it fits into one message.
+What always holds: an answer to `GetBlocks` is a list of blocks, oldest first, each the parent of the next; it fits
+into one message.
 """
 
 from __future__ import annotations

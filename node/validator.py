@@ -1,7 +1,8 @@
 """The keys of a validator at work: seals, votes and VRF proofs, each recorded before it is made.
 
-What always holds: nothing is signed that the sign-state file does not hold already, and nothing at all while the database is behind
-what the file says was final: such a database was rolled back, and what this key has signed since is in nobody's memory.
+What always holds: nothing is signed that the sign-state file does not hold already, and nothing at all while the
+database is behind what the file says was final: such a database was rolled back, and what this key has signed since is
+in nobody's memory.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Validator:
             self.file.note_final(epoch, round_, height)
 
     def notice(self, ballot: Ballot) -> None:
-        """A vote with this key's valid signature came from the network: did another machine make it?"""
+        """A vote with this key's valid signature came from the network; see whether another machine made it."""
         state = self.file.state
         is_old = (ballot.epoch, ballot.round) <= (state.floor_epoch, state.floor_round)
         if is_old or ballot in state.ballots:
@@ -79,7 +80,8 @@ class Validator:
             raise SigningRefusedError("another machine signs with this session key")
         if self.final_height < self.file.final_height:
             raise SigningRefusedError(
-                f"the database is at {self.final_height}, but {self.file.final_height} was final before: it was rolled back"
+                f"the database is at {self.final_height}, but {self.file.final_height} was final before: "
+                "it was rolled back"
             )
         self.file.record(record)
 

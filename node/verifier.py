@@ -1,8 +1,8 @@
 """Signatures of extrinsics: checked once, in worker processes, and remembered.
 
-What always holds: `verify` gives the verdict of `runtime.crypto` and nothing else; a remembered verdict is one that was positive, and
-its key covers payload, signer and signature, so it can be used for no other extrinsic.  Nonce, era and balance are never remembered:
-execution checks them again.
+What always holds: `verify` gives the verdict of `runtime.crypto` and nothing else; a remembered verdict is one that
+was positive, and its key covers payload, signer and signature, so it can be used for no other extrinsic.  Nonce, era
+and balance are never remembered: execution checks them again.
 """
 
 from __future__ import annotations

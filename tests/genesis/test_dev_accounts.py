@@ -19,7 +19,9 @@ def test_stashes() -> None:
 
 
 def test_ed25519_derivation_is_substrates() -> None:
-    seed = blake2_256(dev_accounts._TEXT.encode("Ed25519HDKD") + dev_accounts.DEV_SEED + dev_accounts._chain_code("Alice"))
+    seed = blake2_256(
+        dev_accounts._TEXT.encode("Ed25519HDKD") + dev_accounts.DEV_SEED + dev_accounts._chain_code("Alice")
+    )
     assert keypair_from_seed(Scheme.ED25519, seed)[0].hex() == ALICE_ED25519
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from block_maker import Maker
 
 import node.author
+from block_maker import Maker
 from consensus.events import Build
 from consensus.signstate import SigningRefusedError
 from genesis import dev_accounts
+from runtime.block import HEADER_BYTES_MAX
 from runtime.executive import BlockExecution
 from runtime.pallets.balances import Balances
 
@@ -49,7 +50,7 @@ def test_an_extrinsic_that_breaks_us_is_quarantined(maker: Maker, monkeypatch: p
 def test_a_block_fits_into_a_message(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     raws = [maker.transfer(PAY, nonce) for nonce in range(10)]
     room = 4 * (len(raws[0]) + 4) + 10
-    monkeypatch.setattr(node.author, "BLOCK_BYTES_MAX", node.author.HEADER_BYTES_MAX + room)
+    monkeypatch.setattr(node.author, "BLOCK_BYTES_MAX", HEADER_BYTES_MAX + room)
     assert len(maker.make(None, *raws).extrinsics) == 1 + 4
     assert maker.pool.dropped == []
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from block_maker import FIRST_SLOT, Maker, as_block, now_of, open_at
 
+from block_maker import FIRST_SLOT, Maker, as_block, now_of, open_at
 from consensus.events import FinalRef
 from consensus.headers import NotYetError
 from genesis import dev_accounts
@@ -89,9 +90,11 @@ def test_what_breaks_a_rule_is_invalid_and_changes_nothing(maker: Maker, tmp_pat
     good = as_block(maker.make(None, maker.transfer(pay, 0)))
     header = good.header
 
-    def sealed(**changes: object) -> Block:
+    def sealed(**changes: Any) -> Block:
         """The same block with a changed header, sealed again: by a validator that cheats."""
-        maker.validator.file.state = replace(maker.validator.file.state, header=type(maker.validator.file.state.header)(0, bytes(32)))
+        maker.validator.file.state = replace(
+            maker.validator.file.state, header=type(maker.validator.file.state.header)(0, bytes(32))
+        )
         bare = Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, header.digest[:-1])
         return Block(maker.validator.seal(maker.slot, replace(bare, **changes)), good.extrinsics)
 

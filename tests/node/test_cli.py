@@ -43,9 +43,23 @@ def test_specs_are_printed_in_both_forms_and_are_one_chain() -> None:
 def test_keys_are_made_and_stored(tmp_path: Path) -> None:
     generated = json.loads(run("key", "generate", "--output-type", "json"))
     assert len(generated["secretPhrase"].split()) == 12
-    assert json.loads(run("key", "inspect", generated["secretPhrase"], "--output-type", "json"))["publicKey"] == generated["publicKey"]
+    assert (
+        json.loads(run("key", "inspect", generated["secretPhrase"], "--output-type", "json"))["publicKey"]
+        == generated["publicKey"]
+    )
     assert "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY" in run("key", "inspect", "//Alice")
-    public = run("key", "insert", "--base-path", str(tmp_path), "--chain", "dev", "--key-type", "ogpu", "--suri", "//Alice//session")
+    public = run(
+        "key",
+        "insert",
+        "--base-path",
+        str(tmp_path),
+        "--chain",
+        "dev",
+        "--key-type",
+        "ogpu",
+        "--suri",
+        "//Alice//session",
+    )
     store = Keystore(Paths(tmp_path, "dev").keystore)
     assert ["0x" + key.hex() for key in store.public_keys(SESSION)] == [public.strip()]
     path = tmp_path / "node-key"

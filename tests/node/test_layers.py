@@ -12,7 +12,12 @@ KEY = st.binary(min_size=1, max_size=3).map(lambda raw: bytes(byte % 3 for byte 
 CHANGES = st.dictionaries(KEY, st.one_of(st.none(), st.binary(max_size=2)), max_size=12)
 
 
-@given(st.dictionaries(KEY, st.binary(max_size=2), max_size=12), st.lists(CHANGES, max_size=4), KEY, st.one_of(st.just(b""), KEY))
+@given(
+    st.dictionaries(KEY, st.binary(max_size=2), max_size=12),
+    st.lists(CHANGES, max_size=4),
+    KEY,
+    st.one_of(st.just(b""), KEY),
+)
 def test_layers_equal_the_written_state(
     base: dict[bytes, bytes], layers: list[dict[bytes, bytes | None]], prefix: bytes, start: bytes
 ) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from block_maker import FIRST_SLOT, Maker, now_of, open_at
-from played_transport import PlayedTransport
 
+from block_maker import FIRST_SLOT, Maker, now_of, open_at
 from consensus import events as ev
 from consensus.machine import Machine
 from consensus.signstate import EMPTY
@@ -27,6 +25,7 @@ from node.p2p.frames import Kind as WireKind
 from node.p2p.inbox import Message as Arrived
 from node.sync import Sync
 from node.validator import Validator
+from played_transport import PlayedTransport
 from runtime import crypto
 from runtime.crypto import Scheme
 
@@ -63,12 +62,23 @@ class Stage:
         self.clock, self.heard, self.transport = SetClock(now_of(FIRST_SLOT + 100)), Heard(), PlayedTransport("peer")
         self.chain = chain
         session = validator.session if validator else None
-        self.machine = Machine(chain.parameters, chain.genesis, chain.epochs, crypto.verify_ed25519, session, secrets.randbelow)
-        network = Network(self.transport)  # type: ignore[arg-type]
+        self.machine = Machine(
+            chain.parameters, chain.genesis, chain.epochs, crypto.verify_ed25519, session, secrets.randbelow
+        )
+        network = Network(self.transport)
         self.sync = Sync(chain, network, self.clock.now_ms)
         metrics = Metrics("test", "test", "0", is_validator=True)
         self.loop = Loop(
-            self.machine, chain, self.sync, network, self.clock, validator, author, metrics, folder / "preference", [self.heard]
+            self.machine,
+            chain,
+            self.sync,
+            network,
+            self.clock,
+            validator,
+            author,
+            metrics,
+            folder / "preference",
+            [self.heard],
         )
         state = validator.file.state if validator else EMPTY
         self.loop.restore(self.machine.restore(chain.final.facts, None, (), state, None, self.clock.now_ms()))
@@ -86,9 +96,9 @@ class Stage:
 
 
 @pytest.fixture
-def alice(tmp_path: Path) -> Iterator[Stage]:
+def alice(tmp_path: Path) -> Stage:
     maker = Maker(tmp_path / "alice")
-    yield Stage(maker.chain, maker.validator, maker.author, tmp_path)
+    return Stage(maker.chain, maker.validator, maker.author, tmp_path)
 
 
 def test_alone_it_makes_and_finalises_blocks_and_records_what_it_signs(alice: Stage) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node_process import NodeProcess, agree, wait_for
 
 from node.p2p.identity import identity_from_seed
+from node_process import NodeProcess, agree, wait_for
 
 pytestmark = pytest.mark.e2e
 BOOT_SEED = bytes(31) + b"\1"
@@ -52,11 +52,7 @@ def test_killed_validators_come_back_and_a_late_node_reaches_the_same_blocks(
         node.start()
     wait_for(lambda: min(node.final_height() for node in network) >= 4, 60)
     for victim in network[1:]:
-        victim.kill()
-        before = min(node.final_height() for node in network if node is not victim)
-        wait_for(lambda: network[0].final_height() >= before + 2, 60)
-        victim.start()
-        wait_for(lambda: victim.final_height() >= network[0].final_height() - 1 > before, 60)
+        kill_and_restart(victim, network[0])
     late = NodeProcess(tmp_path, "late", "--chain", "local", "--no-rpc", *network[1]._flags[-2:])
     try:
         late.start()
@@ -65,6 +61,15 @@ def test_killed_validators_come_back_and_a_late_node_reaches_the_same_blocks(
         assert agree([*network, late]) > 20
     finally:
         late.close()
+
+
+def kill_and_restart(victim: NodeProcess, witness: NodeProcess) -> None:
+    """The others go on without the victim, and it catches up with them."""
+    victim.kill()
+    before = witness.final_height()
+    wait_for(lambda: witness.final_height() >= before + 2, 60)
+    victim.start()
+    wait_for(lambda: victim.final_height() >= witness.final_height() - 1 > before, 60)
 
 
 def test_the_whole_network_killed_at_once_goes_on(network: list[NodeProcess]) -> None:

@@ -137,7 +137,8 @@ height = storage.head_height
 while True:
     height += 1
     storage.put_pending([block(height)])
-    storage.commit_final([FinalBlock(block(height), {{b"a": b"%d" % height, b"x%d" % (height % 50): b"y" * height}}, None)])
+    changes = {{b"a": b"%d" % height, b"x%d" % (height % 50): b"y" * height}}
+    storage.commit_final([FinalBlock(block(height), changes, None)])
     print(height, flush=True)
 """
 
@@ -145,7 +146,9 @@ while True:
 def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
     script = WRITER.format(path=[str(Path(__file__).parents[2])])
     for _ in range(5):
-        with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True) as writer:
+        with subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        ) as writer:
             assert writer.stdout is not None
             writer.stdout.readline()
             time.sleep(0.1)

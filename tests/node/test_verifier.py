@@ -26,12 +26,12 @@ def claim(number: int, *, valid: bool = True, scheme: Scheme = Scheme.ED25519) -
 def test_only_valid_claims_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     verifier = Verifier()
     good, bad = claim(1), claim(1, valid=False)
-    assert verifier.verify(good)
-    assert not verifier.verify(bad)
+    assert verifier.verify(*good)
+    assert not verifier.verify(*bad)
     monkeypatch.setattr(crypto, "verify", lambda *_: False)
-    assert verifier.verify(good)
-    assert not verifier.verify(bad)
-    assert not verifier.verify(Claim(good.scheme, good.signer, good.payload + b"x", good.signature))
+    assert verifier.verify(*good)
+    assert not verifier.verify(*bad)
+    assert not verifier.verify(good.scheme, good.signer, good.payload + b"x", good.signature)
 
 
 def test_keys_of_different_claims_differ() -> None:

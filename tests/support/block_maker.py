@@ -23,8 +23,16 @@ from runtime import crypto
 from runtime.block import BLOCK, Block
 from runtime.call import Call
 from runtime.crypto import Scheme
-from runtime.extrinsic import Additional, Extra, Extrinsic, MultiSignature, decode_extrinsic, encode_signed
-from runtime.extrinsic import payload_head, signing_payload
+from runtime.extrinsic import (
+    Additional,
+    Extra,
+    Extrinsic,
+    MultiSignature,
+    decode_extrinsic,
+    encode_signed,
+    payload_head,
+    signing_payload,
+)
 from runtime.runtime import Bound
 
 SPEC = load_spec("dev")

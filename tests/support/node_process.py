@@ -33,7 +33,17 @@ class NodeProcess:
 
     def start(self, *more: str) -> None:
         """Start it; its log goes on where it ended."""
-        command = [sys.executable, "-m", "node.cli", *self._flags, *more, "--base-path", str(self.base), "--listen-host", "127.0.0.1"]
+        command = [
+            sys.executable,
+            "-m",
+            "node.cli",
+            *self._flags,
+            *more,
+            "--base-path",
+            str(self.base),
+            "--listen-host",
+            "127.0.0.1",
+        ]
         command += ["--port", str(self.port), "--prometheus-port", str(self.metrics_port)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
