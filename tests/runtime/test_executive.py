@@ -9,24 +9,56 @@ from hypothesis import strategies as st
 
 from runtime.block import Block, block_id
 from runtime.call import Call
+from runtime.codec import codec
 from runtime.crypto import Scheme, verify
 from runtime.digest import PreDigest, author_item, pre_digest_item
 from runtime.era import mortal
 from runtime.errors import BadOrigin, InvalidBlock, InvalidTransaction, Reason
 from runtime.executive import BlockExecution, execute_block
-from runtime.extrinsic import decode_extrinsic, encode_bare
+from runtime.extrinsic import Extra, MultiSignature, decode_extrinsic, encode_bare, encode_signed
+from runtime.pallet import Pallet, PostDispatch, Signed, Unsigned, Weight, call
 from runtime.pallets.balances import Balances, Deposit, Transfer, Withdraw
 from runtime.pallets.sudo import Sudid, Sudo
-from runtime.pallets.system import ExtrinsicFailed, ExtrinsicSuccess, System
+from runtime.pallets.system import AccountInfo, ExtrinsicFailed, ExtrinsicSuccess, System
 from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionFeePaid
-from runtime.pallets.utility import BatchInterrupted, Utility
+from runtime.pallets.utility import BatchInterrupted, Utility, batch_weight
 from runtime.supply import recount
 from runtime.types import Pays
 from runtime.validation import Validator, nonce_tag
-from small_chain import ALICE, AUTHOR, BOB, CHARLIE, ENDOWMENT, FIRST_SLOT, PEOPLE, RUNTIME, SLOT_MS, SmallChain, sealed
+from small_chain import (
+    ALICE,
+    AUTHOR,
+    BOB,
+    CHARLIE,
+    ENDOWMENT,
+    FIRST_SLOT,
+    PEOPLE,
+    RUNTIME,
+    SLOT_MS,
+    SmallChain,
+    runtime_of,
+    sealed,
+)
 
 OGPU = 10**8
+
+
+class Bell(Pallet, index=100):
+    """An inherent, and calls that lie about their weight."""
+
+    @call(index=0)
+    def ring(self, origin: Unsigned) -> None:
+        """By the author."""
+
+    @call(index=1, weight=lambda _: Weight(7 * 10**8))
+    def claim(self, origin: Signed, heavier: bool) -> PostDispatch:
+        """Claims to have taken less, or more, than was said before."""
+        return PostDispatch(actual_weight=Weight(10**12 if heavier else 10**8))
+
+    @call(index=2, weight=Weight(10**12))
+    def toll(self, origin: Signed) -> None:
+        """Too heavy for any block."""
 
 
 def pay(target: Any, amount: int) -> Call:
@@ -82,8 +114,9 @@ def test_a_batch_keeps_what_came_before_the_failure_and_pays_for_what_it_did() -
     chain.author(raw)
     assert chain.balance(BOB) == ENDOWMENT + OGPU
     assert [one.index for one in chain.happened() if isinstance(one, BatchInterrupted)] == [1]
+    done = batch_weight(calls[:2])
+    assert fee_of(chain) == 2_000 + 10 * len(raw) + done.ref_time // 100_000
     assert chain.balance(ALICE) == ENDOWMENT - OGPU - fee_of(chain)
-    assert fee_of(chain) < 2_000 + 10 * len(raw) + Utility.batch(calls=calls).weight.ref_time // 100_000
 
 
 def test_a_duty_that_succeeds_is_free_and_one_that_fails_is_not() -> None:
@@ -197,6 +230,70 @@ def test_inherents_are_exact(names: list[str]) -> None:
         execution.finalize()
 
 
+def test_inherents_come_once_and_in_the_order_of_their_pallets() -> None:
+    runtime = runtime_of(Bell)
+    chain = SmallChain(runtime)
+    ring, time = encode_bare(runtime, Bell.ring()), encode_bare(runtime, Timestamp.set(now=(FIRST_SLOT + 1) * SLOT_MS))
+
+    def execute(*raws: bytes) -> None:
+        execution = BlockExecution(runtime, chain.state, 1, block_id(chain.head), chain.digest())
+        for raw in raws:
+            execution.apply_from_block(raw, verify)
+        execution.finalize()
+
+    execute(time, ring)
+    for wrong in ((ring, time), (time, ring, ring)):
+        with pytest.raises(InvalidBlock, match="inherents come first"):
+            execute(*wrong)
+
+
+def test_a_call_cannot_lower_its_bill_below_nothing_or_raise_it() -> None:
+    chain = SmallChain(runtime_of(Bell))
+    for heavier in (False, True):
+        raw = chain.signed(ALICE, Bell.claim(heavier=heavier))
+        chain.author(raw)
+        weight = 7 * 10**8 if heavier else 10**8
+        assert fee_of(chain) == 2_000 + 10 * len(raw) + weight // 100_000
+
+
+def test_what_does_not_fit_any_block_is_not_valid() -> None:
+    chain = SmallChain(runtime_of(Bell))
+    validator = Validator(chain.runtime, chain.state, block_id(chain.head))
+    with pytest.raises(InvalidTransaction) as caught:
+        validator.validate(chain.signed(ALICE, Bell.toll()), verify)
+    assert caught.value.reason is Reason.EXHAUSTS_RESOURCES
+
+
+def test_the_zero_account_signs_nothing() -> None:
+    chain = SmallChain(config={"Balances": {"balances": [["0x" + "00" * 32, ENDOWMENT]]}})
+    raw = encode_signed(RUNTIME, pay(BOB, 1), Extra(), bytes(32), MultiSignature(Scheme.ED25519, bytes(64)))
+    with pytest.raises(InvalidTransaction) as caught:
+        chain.begin().offer(raw, lambda *_: True)
+    assert caught.value.reason is Reason.BAD_SIGNER
+
+
+def test_the_last_nonce_is_never_used() -> None:
+    chain = SmallChain()
+    account = chain.bound[System].account
+    for nonce, allowed in ((2**32 - 2, True), (2**32 - 1, False)):
+        info = replace(account[ALICE.account], nonce=nonce)
+        chain.state = chain.state.updated({account.key(ALICE.account): codec(AccountInfo).encode(info)})
+        authoring = chain.begin()
+        if allowed:
+            assert authoring.offer(chain.signed(ALICE, pay(BOB, 1)), verify)
+            authoring._execution.finalize()
+        else:
+            with pytest.raises(InvalidTransaction):
+                authoring.offer(chain.signed(ALICE, pay(BOB, 1)), verify)
+
+
+def test_a_header_of_another_height_is_refused() -> None:
+    chain = SmallChain()
+    for number in (0, 2):
+        with pytest.raises(InvalidBlock, match="height"):
+            BlockExecution(RUNTIME, chain.state, number, block_id(chain.head), chain.digest())
+
+
 def test_slots_and_epochs_in_the_digest_are_checked() -> None:
     chain = SmallChain()
     chain.author()
@@ -261,9 +358,9 @@ def test_no_sequence_of_blocks_makes_or_loses_a_grain(script: list[list[tuple[An
     for block in script:
         authoring = chain.begin()
         used = {one: chain.nonce(one) for one in PEOPLE}
-        for who, call, tip in block:
+        for who, wanted, tip in block:
             try:
-                authoring.offer(chain.signed(who, call, nonce=used[who], tip=tip), verify)
+                authoring.offer(chain.signed(who, wanted, nonce=used[who], tip=tip), verify)
                 used[who] += 1
             except (InvalidTransaction, ValueError):
                 continue

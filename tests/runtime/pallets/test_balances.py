@@ -91,6 +91,9 @@ def test_frozen_grains_stay_but_may_be_reserved() -> None:
     balances = bound[Balances]
     balances.set_frozen(ALICE, 80)
     assert balances.spendable_balance(ALICE) == 20
+    assert bound[System].account[ALICE].consumers == 1
+    with pytest.raises(FundsUnavailable):
+        balances.transfer(ALICE, BOB, 21)
     balances.reserve(ALICE, 90)
     assert balances.spendable_balance(ALICE) == 10
 

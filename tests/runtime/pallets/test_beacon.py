@@ -9,7 +9,8 @@ from runtime.block import block_id
 from runtime.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.errors import InvalidBlock
 from runtime.hashing import blake2_256
-from runtime.pallets.beacon import Beacon
+from runtime.pallets.beacon import WINDOW_BLOCKS, Beacon
+from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
 from runtime.runtime import Runtime
 from small_chain import AUTHOR, FIRST_SLOT, SLOT_MS, SmallChain, runtime_of
@@ -116,3 +117,14 @@ def test_the_epoch_in_the_header_is_checked() -> None:
     chain = Chain()
     with pytest.raises(InvalidBlock):
         chain.grow(epoch=1)
+
+
+def test_old_values_are_dropped() -> None:
+    chain = Chain()
+    bound = chain.bound
+    for number in (WINDOW_BLOCKS, WINDOW_BLOCKS + 1):
+        bound[System].number.set(number)
+        assert (0 in bound[Beacon].values) is True
+        bound[Beacon]._extend(output(1))
+    assert 0 not in bound[Beacon].values
+    assert WINDOW_BLOCKS in bound[Beacon].values
