@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,14 +21,14 @@ from gpu_tasks.provider import operations
 from gpu_tasks.provider.blob_server import DEFAULT_HOST, DEFAULT_PORT
 from gpu_tasks.provider.chain_port import ChainError, Identity
 from gpu_tasks.provider.daemon import Daemon, Settings
-from gpu_tasks.provider.execution import ExecutionError, WorkerExecutor, worker_command
-from gpu_tasks.provider.gpu import find_hardware, meter_for
+from gpu_tasks.provider.execution import ExecutionError, Executor, WorkerExecutor, worker_command
+from gpu_tasks.provider.gpu import Meter, find_hardware, meter_for
 from gpu_tasks.provider.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.limits import limits_for
 from gpu_tasks.provider.live_chain import LiveChain
 from gpu_tasks.provider.registering import Registration
-from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry, Telling
+from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry, Telemetry, Telling
 from runtime import ss58
 from wallet.commands.options import AMOUNT
 from wallet.errors import WalletError
@@ -55,6 +56,8 @@ class Options:
     password_file: Path | None
     base_path: Path
     output: Output
+    make_executor: Callable[[str], Executor]
+    make_daemon: Callable[[Identity, LiveChain, Executor, Meter, Telemetry, Settings], Daemon] = Daemon
 
     @property
     def key(self) -> Keypair:
@@ -80,7 +83,8 @@ def main(
     context: click.Context, url: str, key_text: str, password_file: Path | None, base_path: Path, as_json: bool
 ) -> None:
     """Mine GPU work on an ogpu chain: offer devices, execute what they are drawn for, be paid."""
-    context.obj = Options(url, key_text, password_file, base_path.expanduser(), Output(as_json=as_json))
+    output = Output(as_json=as_json)
+    context.obj = Options(url, key_text, password_file, base_path.expanduser(), output, text_generation)
 
 
 @main.command()
@@ -100,8 +104,7 @@ def run(
     hardware = find_hardware(options.base_path)
     if not 0 <= device < len(hardware):
         raise click.BadParameter(f"there are {len(hardware)} devices", param_hint="--device")
-    limits = limits_for(backend)
-    executor = WorkerExecutor(worker_command(WORKLOAD, backend, limits), limits)
+    executor = options.make_executor(backend)
 
     async def work() -> None:
         chain, identity = await connect(options, stash)
@@ -109,8 +112,8 @@ def run(
         settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
         options.base_path.mkdir(mode=0o700, parents=True, exist_ok=True)
         telemetry = Telling(LogTelemetry(), JsonLinesTelemetry(options.base_path / "telemetry.jsonl"))
-        daemon = Daemon(identity, chain, executor, meter_for(hardware[device]), telemetry, settings)
-        async with daemon:
+        meter = meter_for(hardware[device])
+        async with options.make_daemon(identity, chain, executor, meter, telemetry, settings) as daemon:
             where = f"http://{blob_host}:{daemon.server.port}"
             telemetry.tell("started", stash=ss58.encode(chain.stash), device=hardware[device].name, blobs=where)
             await until_stopped(daemon)
@@ -179,6 +182,12 @@ def resume(options: Options, device: str | None) -> None:
 def pause(options: Options, device: str | None) -> None:
     """Take no new work with a device (0x..), or with all; what is assigned goes on."""
     explained(lambda: asyncio.run(_told(lambda: _switch(options, device, is_paused=True))))
+
+
+def text_generation(backend: str) -> WorkerExecutor:
+    """The executor of the one workload that there is so far."""
+    limits = limits_for(backend)
+    return WorkerExecutor(worker_command(WORKLOAD, backend, limits), limits)
 
 
 async def connect(options: Options, stash: str | None = None) -> tuple[LiveChain, Identity]:

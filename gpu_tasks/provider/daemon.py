@@ -50,6 +50,8 @@ class Settings:
 class Daemon:
     """Use `async with Daemon(...) as daemon: await daemon.run()`."""
 
+    racing_kind: type[Racing] = Racing
+
     def __init__(
         self,
         identity: Identity,
@@ -70,7 +72,7 @@ class Daemon:
         self.blobs = BlobClient()
         self.server = BlobServer(self.store, Resealer(identity.genesis, self.journal, chain))
         inputs = Inputs(identity, chain, self.blobs, self.store)
-        self.racing = Racing(identity, chain, self.journal, executor, inputs, self.store, meter, telemetry)
+        self.racing = self.racing_kind(identity, chain, self.journal, executor, inputs, self.store, meter, telemetry)
         self.judging = Judging(identity, chain, self.journal, executor, inputs, self.blobs, telemetry)
         self._exits = contextlib.AsyncExitStack()
 

@@ -36,8 +36,8 @@ class LiveChain:
     def __init__(self, url: str, client: ChainClient, key: Keypair, stash: bytes) -> None:
         """Use `connect`."""
         self._url = url
-        self._client = client
-        self._key = key
+        self.client = client
+        self.key = key
         self._turn = asyncio.Lock()
         self.stash = stash
 
@@ -54,17 +54,17 @@ class LiveChain:
     @property
     def genesis_hash(self) -> bytes:
         """Which chain this is."""
-        return self._client.genesis_hash
+        return self.client.genesis_hash
 
     async def close(self) -> None:
         """Close the connection."""
-        await self._client.rpc.close()
+        await self.client.rpc.close()
 
     async def views(self) -> AsyncIterator[View]:
         """See `Chain`."""
         while True:
             try:
-                async for header in await self._client.best_heads():
+                async for header in await self.client.best_heads():
                     yield await self._view(int(header["number"], 16))
             except (NodeUnreachableError, RpcError, ChainError) as error:
                 LOG.warning("the node is away (%s); trying again", error)
@@ -72,15 +72,15 @@ class LiveChain:
 
     async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
         """The best height and the duties there."""
-        view = await self._view(await self._asked(self._client.height()))
+        view = await self._view(await self._asked(self.client.height()))
         return view.height, view.duties
 
     async def _view(self, height: int) -> View:
-        return View(height, await self._asked(market_reads.duties(self._client, self.stash)))
+        return View(height, await self._asked(market_reads.duties(self.client, self.stash)))
 
     async def _reconnect(self) -> None:
         genesis = self.genesis_hash
-        await self._client.rpc.close()
+        await self.client.rpc.close()
         for attempt in range(1_000_000_000):
             await asyncio.sleep(RECONNECT_SECONDS[min(attempt, len(RECONNECT_SECONDS) - 1)])
             try:
@@ -90,45 +90,45 @@ class LiveChain:
             if client.genesis_hash != genesis:
                 await client.rpc.close()
                 raise RuntimeError(f"{self._url} is another chain now: 0x{client.genesis_hash.hex()}")
-            self._client = client
+            self.client = client
             return
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
         """See `Chain`."""
-        final = await self._asked(self._client.finalized())
-        return await self._asked(market_reads.unit(self._client, unit, final))
+        final = await self._asked(self.client.finalized())
+        return await self._asked(market_reads.unit(self.client, unit, final))
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
         """See `Chain`."""
-        return await self._asked(market_reads.unit(self._client, unit))
+        return await self._asked(market_reads.unit(self.client, unit))
 
     async def service(self, number: int) -> Service:
         """See `Chain`."""
-        return (await self._asked(market_reads.services(self._client)))[number]
+        return (await self._asked(market_reads.services(self.client)))[number]
 
     async def providers(self) -> dict[bytes, Provider]:
         """See `Chain`."""
-        return await self._asked(market_reads.providers(self._client))
+        return await self._asked(market_reads.providers(self.client))
 
     async def own_devices(self) -> list[DeviceStatus]:
         """See `Chain`."""
-        table = await self._asked(market_reads.devices(self._client))
+        table = await self._asked(market_reads.devices(self.client))
         return [one for one in table if one.device.owner == self.stash]
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         """See `Chain`."""
-        return await self._asked(market_reads.stash_of(self._client, provider_key))
+        return await self._asked(market_reads.stash_of(self.client, provider_key))
 
     async def submit(self, call: Call) -> None:
         """See `Chain`."""
         async with self._turn:
-            extrinsic = await self._asked(self._client.sign(call, self._key))
-            await self._asked(self._client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
+            extrinsic = await self._asked(self.client.sign(call, self.key))
+            await self._asked(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
 
     async def attest(self, attestation: SignedAttestation) -> None:
         """See `Chain`."""
         raw = _SIGNED_ATTESTATION.encode(attestation)
-        await self._asked(self._client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
+        await self._asked(self.client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
 
     async def _asked(self, question: Awaitable[T]) -> T:
         try:

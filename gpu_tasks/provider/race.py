@@ -58,6 +58,7 @@ class Race:
     place: int
     commits_until: int
     reveals_from: int
+    reveals_until: int
 
     @property
     def racer(self) -> Racer:
@@ -76,8 +77,9 @@ def race_of(duty: DutyStatus, stash: bytes) -> Race | None:
     racer = racer_of(unit, stash)
     if racer is None:
         return None
+    status = duty.status
     place = unit.racers.index(racer)
-    return Race(duty.id, unit, place, duty.status.commits_until, duty.status.reveals_from)
+    return Race(duty.id, unit, place, status.commits_until, status.reveals_from, status.reveals_until)
 
 
 def next_step(race: Race, entry: RaceEntry | None, height: int) -> Step:
@@ -134,7 +136,7 @@ class Racing:
         if step is Step.EXECUTE:
             self.tasks.start(race.key, self._execute(race))
         elif step is not Step.NOTHING and self._is_due(race, step, view.height):
-            await self._take(race, step)
+            await self.take(race, step)
 
     def forget(self, key: tuple[bytes, int]) -> None:
         """A race is over."""
@@ -148,17 +150,18 @@ class Racing:
         self._taken[(*race.key, step)] = height
         return True
 
-    async def _take(self, race: Race, step: Step) -> None:
+    async def take(self, race: Race, step: Step) -> None:
+        """Take a step that the world sees."""
         if step is Step.DECLINE:
             await self._submit_decline(race)
             return
         result = self.journal.races[race.key].result
         assert result is not None  # `next_step` asked for it; for the type checker
         if step is Step.COMMIT:
-            await self._commit(race, result)
+            await self.commit(race, result)
             return
         signed = await self.attestation(race, result)
-        self._note(race, Sent.ATTESTATION)
+        self.note(race, Sent.ATTESTATION)
         if step is Step.ATTEST:
             await self.chain.attest(signed)
         else:
@@ -177,7 +180,7 @@ class Racing:
             self.journal.append(Executed(race.unit_id, race.unit.attempt, result))
             self.telemetry.tell("executed", unit=race.unit_id, tokens=len(result.output), ms=result.usage.wall_ms)
             if self._is_due(race, Step.COMMIT, self.height):
-                await self._commit(race, result)
+                await self.commit(race, result)
         except (BadInputError, BadRequestError) as error:
             self.telemetry.tell("bad_input", unit=race.unit_id, problem=str(error))
             await self._decline(race)
@@ -215,19 +218,20 @@ class Racing:
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
-    async def _commit(self, race: Race, result: Result) -> None:
+    async def commit(self, race: Race, result: Result) -> None:
+        """Commit to a result."""
         identity, attempt = self.identity, race.unit.attempt
         commitment = result_commitment(
             identity.genesis, race.unit_id, attempt, identity.stash, result.output_root, result.salt
         )
-        self._note(race, Sent.COMMIT)
+        self.note(race, Sent.COMMIT)
         await self.chain.submit(
             InferenceMarket.commit_result(unit=race.unit_id, attempt=attempt, commitment=commitment)
         )
         self.telemetry.tell("committed", unit=race.unit_id, attempt=attempt)
 
     async def _decline(self, race: Race) -> None:
-        self._note(race, Sent.DECLINE)
+        self.note(race, Sent.DECLINE)
         if self._is_due(race, Step.DECLINE, self.height):
             await self._submit_decline(race)
 
@@ -235,7 +239,8 @@ class Racing:
         await self.chain.submit(InferenceMarket.decline(unit=race.unit_id, attempt=race.unit.attempt))
         self.telemetry.tell("declined", unit=race.unit_id, attempt=race.unit.attempt)
 
-    def _note(self, race: Race, sent: Sent) -> None:
+    def note(self, race: Race, sent: Sent) -> None:
+        """Write down that a step is about to be taken."""
         if sent not in self.journal.races[race.key].sent:
             self.journal.append(Sending(race.unit_id, race.unit.attempt, sent))
 
