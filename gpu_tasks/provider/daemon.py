@@ -78,14 +78,16 @@ class Daemon:
 
     async def __aenter__(self) -> Self:
         """Load the workload and check it, then listen."""
-        self._exits.callback(self.journal.close)
-        await self._exits.enter_async_context(self.blobs)
-        self._exits.push_async_callback(self.executor.close)
-        await self.executor.start()
-        await self.server.start(self.settings.blob_port, self.settings.blob_host)
-        self._exits.push_async_callback(self.server.close)
-        self._exits.push_async_callback(self.racing.tasks.close)
-        self._exits.push_async_callback(self.judging.tasks.close)
+        async with contextlib.AsyncExitStack() as exits:
+            exits.callback(self.journal.close)
+            await exits.enter_async_context(self.blobs)
+            exits.push_async_callback(self.executor.close)
+            await self.executor.start()
+            await self.server.start(self.settings.blob_port, self.settings.blob_host)
+            exits.push_async_callback(self.server.close)
+            exits.push_async_callback(self.racing.tasks.close)
+            exits.push_async_callback(self.judging.tasks.close)
+            self._exits = exits.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
