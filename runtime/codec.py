@@ -1,16 +1,11 @@
 """SCALE from annotations: a type's declaration is its encoding and its metadata.
 
-`codec(annotation)` gives the `Codec` of a type; structs are frozen dataclasses:
+`codec(annotation)` gives the `Codec` of a type that is declared with the marks of `runtime.declaration`, which this
+module offers too, so that one import serves.
 
-    @struct
-    class Transfer:
-        target: AccountId                              # Annotated[bytes, Fixed(32)]
-        amount: U128
-        memo: Annotated[bytes, Bounded(64)] | None
-
-Always: encodings are canonical and bounded. A list without a limit cannot be declared, a
-type that contains itself cannot either (the outer call type is given by the runtime, one
-codec for each level of nesting), and input left over after a value is an error.
+Always: encodings are canonical and bounded. A list without a limit cannot be declared, a type that contains itself
+cannot either (the outer call type is given by the runtime, one codec for each level of nesting), and input left over
+after a value is an error.
 """
 
 import struct as struct_module
@@ -18,21 +13,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Generic,
-    TypeVar,
-    Union,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
-)
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from runtime import scale
 from runtime import type_info as info
+from runtime.declaration import (
+    U8,
+    U16,
+    U32,
+    U64,
+    U128,
+    U256,
+    Bounded,
+    Compact,
+    CompactU32,
+    CompactU64,
+    CompactU128,
+    Fixed,
+    Named,
+    Sorted,
+    Tagged,
+    TypeName,
+    UInt,
+    named,
+    struct,
+    variant,
+)
 from runtime.scale import DecodeError, EncodeError, Wire
 from runtime.type_info import TypeInfo, rust_path, sentences
 
@@ -69,73 +75,6 @@ T = TypeVar("T")
 ENUM_VARIANTS_MAX = 256
 
 
-@dataclass(frozen=True, slots=True)
-class UInt:
-    """Marks an `int`: unsigned, little-endian, `size` bytes."""
-
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Compact:
-    """Marks an `int`: compact form, at most `size` bytes."""
-
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """Marks `bytes` of exactly `length`."""
-
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Bounded:
-    """Marks `bytes`, `str` or `tuple[T, ...]`: at most `limit` bytes or items."""
-
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sorted:
-    """Marks `tuple[T, ...]` as a BTreeSet, `tuple[tuple[K, V], ...]` as a BTreeMap, by first item."""
-
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tagged:
-    """Marks a union of `@variant` classes; `path` is its Rust path (empty: none)."""
-
-    path: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Marks a type that metadata shows as a Rust new type around it, such as AccountId32."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class TypeName:
-    """The name that metadata shows for a field of this type, such as `Balance`."""
-
-    text: str
-
-
-U8 = Annotated[int, UInt(1)]
-U16 = Annotated[int, UInt(2)]
-U32 = Annotated[int, UInt(4)]
-U64 = Annotated[int, UInt(8)]
-U128 = Annotated[int, UInt(16)]
-U256 = Annotated[int, UInt(32)]
-CompactU32 = Annotated[int, Compact(4)]
-CompactU64 = Annotated[int, Compact(8)]
-CompactU128 = Annotated[int, Compact(16)]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Codec(Generic[T]):
     """How values of one type become bytes and come back, and what metadata says about it."""
@@ -163,60 +102,6 @@ class Codec(Generic[T]):
             return self.decode_from(data, 0)
         except (IndexError, struct_module.error):
             raise DecodeError("end of input", len(data)) from None
-
-
-@overload
-def struct(cls: type[T], /) -> type[T]: ...
-@overload
-def struct(
-    *, path: str = "", params: Mapping[str, Any] | None = None, unnamed: bool = False
-) -> Callable[[type[T]], type[T]]: ...
-@dataclass_transform(frozen_default=True)
-def struct(
-    cls: type[T] | None = None,
-    /,
-    *,
-    path: str = "",
-    params: Mapping[str, Any] | None = None,
-    unnamed: bool = False,
-) -> Any:
-    """Make a class a frozen dataclass with an encoding: its fields in order.
-
-    `path` is the Rust path that metadata shows (else module and name), `params` its generic parameters (two types of
-    one path must differ in them), `unnamed` hides the fields' names from metadata, as in a Rust tuple struct.
-    """
-
-    def wrap(plain: type[T]) -> type[T]:
-        made: Any = dataclass(frozen=True, slots=True)(plain)
-        made.__rust_path__ = path or f"{plain.__module__}.{plain.__name__}".replace(".", "::")
-        made.__rust_params__ = tuple((params or {}).items())
-        made.__unnamed__ = unnamed
-        return made  # type: ignore[no-any-return]
-
-    return wrap if cls is None else wrap(cls)
-
-
-@dataclass_transform(frozen_default=True)
-def variant(index: int, *, name: str = "", unnamed: bool = False) -> Callable[[type[T]], type[T]]:
-    """Make a class one alternative of a `Tagged` union, with `index` as its tag byte."""
-
-    def wrap(plain: type[T]) -> type[T]:
-        made = struct(unnamed=unnamed)(plain)
-        made.__variant__ = index  # type: ignore[attr-defined]
-        made.__variant_name__ = name or plain.__name__  # type: ignore[attr-defined]
-        return made
-
-    return wrap
-
-
-def named(path: str) -> Callable[[type[T]], type[T]]:
-    """Give an `IntEnum` its Rust path."""
-
-    def wrap(cls: type[T]) -> type[T]:
-        cls.__rust_path__ = path  # type: ignore[attr-defined]
-        return cls
-
-    return wrap
 
 
 class Codecs:
