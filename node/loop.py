@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import assert_never
 
@@ -155,8 +155,7 @@ class Loop:
                 case WireKind.STATUS:
                     self.feed(*self.sync.on_status(STATUS.decode(arrived.payload), peer))
                 case _:
-                    for listener in self._listeners:
-                        listener.on_gossip(arrived.kind, arrived.payload, arrived.peer)
+                    self._tell(lambda listener: listener.on_gossip(arrived.kind, arrived.payload, arrived.peer))
         except DecodeError as error:
             self._network.penalise(peer, f"malformed {arrived.kind.name}: {error}", self._clock.now_ms())
 
@@ -201,12 +200,11 @@ class Loop:
                 self.sync.fetch(block, peer, above)
             case ev.Accepted(block, height):
                 self.polls.on_accepted(height, self._clock.now_ms())
-                self._tell_accepted(block, reverted=False)
+                self._tell(lambda listener: listener.on_accepted(block, reverted=False))
             case ev.AcceptedReverted(_, new):
-                self._tell_accepted(new, reverted=True)
+                self._tell(lambda listener: listener.on_accepted(new, reverted=True))
             case ev.PreferenceChanged(tip):
-                for listener in self._listeners:
-                    listener.on_tip(tip)
+                self._tell(lambda listener: listener.on_tip(tip))
             case ev.Finalise(blocks, certificate):
                 self._finalise(blocks, certificate)
             case ev.ReportDoubleHeader(author, slot, first, second):
@@ -254,24 +252,25 @@ class Loop:
             ballot = certificate.ballot
             self._validator.note_final(ballot.epoch, ballot.round, final[-1].facts.height)
         self.sync.retry_early()
-        for listener in self._listeners:
-            listener.on_final(final)
+        self._tell(lambda listener: listener.on_final(final))
 
     def _report(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
         headers = [stored.header for block in (first, second) if (stored := self.chain.stored(block)) is not None]
         if len(headers) == 2:
-            for listener in self._listeners:
-                listener.on_offence(author, slot, headers[0], headers[1])
+            self._tell(lambda listener: listener.on_offence(author, slot, headers[0], headers[1]))
 
     # --- inside
 
-    def _tell_imported(self, block: bytes) -> None:
+    def _tell(self, tell: Callable[[Listener], None]) -> None:
+        """Tell every listener; what goes wrong in one is its own affair, and never consensus's."""
         for listener in self._listeners:
-            listener.on_imported(self.chain[block])
+            try:
+                tell(listener)
+            except Exception:  # noqa: BLE001  # a log line or a figure must never stop consensus
+                _LOG.exception("%s failed: consensus goes on without it", type(listener).__name__)
 
-    def _tell_accepted(self, block: bytes, *, reverted: bool) -> None:
-        for listener in self._listeners:
-            listener.on_accepted(block, reverted=reverted)
+    def _tell_imported(self, block: bytes) -> None:
+        self._tell(lambda listener: listener.on_imported(self.chain[block]))
 
     def _is_genuine(self, vote: SignedBallot) -> bool:
         """Whether a vote bears the signature of the key that it names."""

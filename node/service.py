@@ -6,6 +6,7 @@ stops the node is a `NodeError` with an exit code; Ctrl-C and SIGTERM end it cle
 
 from __future__ import annotations
 
+import gc
 import logging
 import random
 import resource
@@ -183,6 +184,8 @@ class Node:
         )
         _LOG.info("starting at final #%d 0x%s", final.facts.height, final.facts.id.hex()[:12])
         self.loop.restore(effects)
+        gc.collect()
+        gc.freeze()  # the state's trie lives long: do not look through it again and again
 
     def _preference(self) -> bytes | None:
         try:

@@ -23,7 +23,7 @@ from runtime.block import BLOCK, Block, block_id
 from runtime.codec import DecodeError
 from runtime.errors import InvalidBlock
 
-QUEUE_MAX = 512
+QUEUE_MAX, QUEUE_BYTES_MAX = 512, 64 * 1024 * 1024
 BAD_MAX = 1_024
 EARLY_MAX = 64
 REQUESTS_MAX = 64
@@ -50,6 +50,7 @@ class Sync:
     def __init__(self, chain: Chain, network: Network, now_ms: Callable[[], int]) -> None:
         self._chain, self._network, self._now_ms = chain, network, now_ms
         self._queue: deque[_Waiting] = deque()
+        self._queued_bytes = 0
         self._orphans = Orphans()
         self._early: OrderedDict[bytes, _Waiting] = OrderedDict()
         self._bad: OrderedDict[bytes, None] = OrderedDict()
@@ -69,8 +70,9 @@ class Sync:
     def on_block(self, data: bytes, peer: Peer) -> None:
         """A block was announced: it goes before blocks that are being synced."""
         waiting = self._decoded(data, peer)
-        if waiting is not None and len(self._queue) < QUEUE_MAX:
+        if waiting is not None and self._has_room(waiting):
             self._queue.appendleft(waiting)
+            self._queued_bytes += waiting.size
 
     def on_answer(self, payload: bytes, peer: Peer) -> None:
         """The answer to a request of ours."""
@@ -89,8 +91,10 @@ class Sync:
                 self._network.penalise(peer, "an answer that is no chain of blocks", self._now_ms())
                 return
             last = waiting
-            if len(self._queue) < QUEUE_MAX:
-                self._queue.append(waiting)
+            if not self._has_room(waiting):
+                return
+            self._queue.append(waiting)
+            self._queued_bytes += waiting.size
         if last is not None and last.block_id != request.block and last.block.header.number > request.above:
             self._ask(peer, GetBlocks(request.block, last.block.header.number))
 
@@ -130,6 +134,7 @@ class Sync:
     def import_next(self) -> list[ev.Event]:
         """Import the next waiting block; what the machine has to know of it."""
         waiting = self._queue.popleft()
+        self._queued_bytes -= waiting.size
         if (known := self._chain.get(waiting.block_id)) is not None:
             return [ev.BlockImported(known.facts)]
         if waiting.block_id in self._bad or waiting.block_id in self.faulty:
@@ -150,17 +155,21 @@ class Sync:
             return []
         self.highest_height = max(self.highest_height, facts.height)
         for child in self._orphans.take_children(facts.id):
-            self._queue.appendleft(
-                _Waiting(child.block_id, BLOCK.decode(child.data), len(child.data), child.peer.encode())
-            )
+            size = len(child.data)
+            self._queue.appendleft(_Waiting(child.block_id, BLOCK.decode(child.data), size, child.peer.encode()))
+            self._queued_bytes += size
         return [ev.BlockImported(facts)]
 
     def retry_early(self) -> None:
         """Time passed, or finality moved: blocks that could not be judged yet get another chance."""
         self._queue.extend(self._early.values())
+        self._queued_bytes += sum(waiting.size for waiting in self._early.values())
         self._early.clear()
 
     # --- inside
+
+    def _has_room(self, waiting: _Waiting) -> bool:
+        return len(self._queue) < QUEUE_MAX and self._queued_bytes + waiting.size <= QUEUE_BYTES_MAX
 
     def _decoded(self, data: bytes, peer: Peer) -> _Waiting | None:
         try:

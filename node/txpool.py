@@ -30,6 +30,7 @@ from runtime.validation import Validator
 WAITING_MAX = 4_096
 BATCH_MAX = 64
 WATCHED_MAX = 50_000
+REVALIDATED_PER_BLOCK = 128
 ACCOUNT_BYTES = 32
 INVALID, UNDECODABLE, FULL = 1010, 1001, 1016
 _LOG = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class TransactionPool:
         self._on_status, self._on_admitted = on_status, on_admitted
         self._set_tip(chain.final)
         self._best = chain.final
+        self._turn = 0
         self._told: dict[bytes, None] = {}  # blocks above the final one of which `in_block` was told
         self._decoded: dict[bytes, Extrinsic] = {}
         self._watched: OrderedDict[bytes, None] = OrderedDict()
@@ -216,11 +218,15 @@ class TransactionPool:
             del self._decoded[extrinsic_hash]
         self._decoded = {one: found for one, found in self._decoded.items() if one in self.pool}
         self._take_back(returning)
+        self._revalidate()
 
     def on_accepted(self, block: bytes) -> None:
         """Another block is the accepted one, whose state clients read: what it took in is `in_block` from now on."""
+        executed = self._chain.get(block)
+        if executed is None:
+            return
         back, forth = self._chain.path(self._best.facts.id, block)
-        self._best = self._chain[block]
+        self._best = executed
         for one in back:
             if self._told.pop(one.facts.id, self) is None:
                 self._tell_all(one, "retracted")
@@ -252,6 +258,17 @@ class TransactionPool:
                 self._enter(_Arrival(raw, None, extrinsic_hash), candidate, extrinsic, is_signed=True)
             except PoolRefusalError as refusal:
                 _LOG.debug("an extrinsic of a reverted block is not taken back: %s", refusal)
+
+    def _revalidate(self) -> None:
+        """Judge some of the pool again, those whose turn it is: what became unpayable must not wait for an author."""
+        hashes = self.pool.hashes()
+        self._turn = 0 if self._turn >= len(hashes) else self._turn
+        for extrinsic_hash in hashes[self._turn : self._turn + REVALIDATED_PER_BLOCK]:
+            try:
+                self._validator.validate(self._decoded[extrinsic_hash], lambda *_: True)
+            except InvalidTransaction as error:
+                self.drop_invalid(extrinsic_hash, str(error))
+        self._turn += REVALIDATED_PER_BLOCK
 
     def _moved_accounts(self, blocks: list[Executed]) -> dict[bytes, None]:
         prefix = self._account.prefix

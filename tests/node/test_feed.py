@@ -56,7 +56,7 @@ class Served:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._thread.is_alive():
+        with suppress(trio.RunFinishedError):
             self.call(self._scope.cancel)
         self._thread.join(10)
 

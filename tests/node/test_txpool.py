@@ -17,6 +17,7 @@ from node.txpool import TransactionPool
 from node.verifier import Verifier
 from runtime.hashing import blake2_256
 from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
 
 PAY = Balances.transfer_keep_alive(dest=dev_accounts.stash("Bob"), value=1)
 
@@ -115,3 +116,24 @@ async def test_gossip_beyond_what_waits_is_dropped(maker: Maker) -> None:
             played.pool.offer(b"%d" % number, "peer", b"%032d" % number)
         await played.pool.submit(maker.transfer(PAY, 0))
         assert len(played.pool.pool) == 1
+
+
+@pytest.mark.trio
+async def test_what_a_block_made_unpayable_leaves(maker: Maker) -> None:
+    async with running(maker) as played:
+        owned = genesis_balance(maker)
+        drain = Balances.transfer_allow_death(dest=dev_accounts.stash("Bob"), value=owned - 10_000)
+        first, second = maker.transfer(drain, 0), maker.transfer(drain, 1)
+        await played.pool.submit(first)
+        await played.pool.submit(second)
+        block = maker.make(None, first)
+        played.pool.on_tip(block.facts.id)
+        assert played.pool.pool.hashes() == []
+        assert played.statuses[-1][1] == "invalid"
+
+
+def genesis_balance(maker: Maker) -> int:
+    item = maker.chain.runtime.item(System.account)
+    raw = maker.chain.final.state.get(item.key(dev_accounts.key("Alice", dev_accounts.PROVIDER)))
+    assert raw is not None
+    return int(item.decode(raw).data.free)

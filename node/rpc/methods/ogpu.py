@@ -7,7 +7,7 @@ from node.rpc.jsonrpc import INVALID_PARAMS, Json, RpcError
 from node.rpc.methods.blocks import Blocks, to_hex
 from node.rpc.registry import Hex, method
 
-TOPICS = ("consensus", "polls", "pool", "network")
+TOPICS = ("consensus", "polls", "pool", "network", "offences")
 MAX_ATTESTATION_BYTES = 4096
 
 
