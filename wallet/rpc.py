@@ -7,6 +7,7 @@ Invariant: every call ends, with its result, with `RpcError` (the node said no) 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 from collections.abc import AsyncIterator
@@ -85,6 +86,7 @@ class RpcConnection:
             raise NodeUnreachableError(f"the connection to {self.url} is closed")
         number = next(self._ids)
         future: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, even if nobody waits
         self._waiting[number] = future
         try:
             await self._socket.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
@@ -126,7 +128,10 @@ class RpcConnection:
         finally:
             self._queues.pop(key, None)
             if self.is_open:
-                await self.call(unsubscribe, key)
+                with contextlib.suppress(
+                    NodeUnreachableError, RpcError
+                ):  # the connection is being closed: that ends it too
+                    await self.call(unsubscribe, key)
 
     async def _read(self) -> None:
         try:

@@ -26,7 +26,7 @@ from gpu_tasks.provider.gpu import Meter, find_hardware, meter_for
 from gpu_tasks.provider.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.limits import limits_for
-from gpu_tasks.provider.live_chain import LiveChain
+from gpu_tasks.provider.live_chain import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.registering import Registration
 from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry, Telemetry, Telling
 from runtime import ss58
@@ -35,7 +35,7 @@ from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.output import Output
-from wallet.rpc import DEFAULT_URL
+from wallet.rpc import DEFAULT_URL, NodeUnreachableError
 from wallet.session import Session, explained
 
 DEFAULT_BASE = Path("~/.ogpu/provider")
@@ -107,7 +107,7 @@ def run(
     executor = options.make_executor(backend)
 
     async def work() -> None:
-        chain, identity = await connect(options, stash)
+        chain, identity = await connect_in_time(options, stash)
         port = blob_port if blob_port is not None else await endpoint_port(chain)
         settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
         options.base_path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -196,6 +196,17 @@ async def connect(options: Options, stash: str | None = None) -> tuple[LiveChain
     if stash is not None and ss58.account_from_text(stash) != chain.stash:
         raise ProviderError(f"the key works for {ss58.encode(chain.stash)}, not for {stash}")
     return chain, Identity.of(chain.stash, options.key, chain.genesis_hash)
+
+
+async def connect_in_time(options: Options, stash: str | None) -> tuple[LiveChain, Identity]:
+    """As `connect`, but wait for a node that is still starting: a daemon often starts with it."""
+    for seconds in RECONNECT_SECONDS:
+        try:
+            return await connect(options, stash)
+        except NodeUnreachableError as error:
+            logging.getLogger("ogpu.provider").warning("%s; trying again", error)
+            await asyncio.sleep(seconds)
+    return await connect(options, stash)
 
 
 async def endpoint_port(chain: LiveChain) -> int:
