@@ -7,16 +7,19 @@ genesis hashes.
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 from genesis.parameters import constants
-from genesis.spec import ChainSpec, Json, SpecError
+from genesis.patch_form import check_patch
+from genesis.spec import ChainSpec, Json, Patch, SpecError
 from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.attestations import Attestations
 from gpu_tasks.market.devices import Devices
 from gpu_tasks.market.inference import InferenceMarket
 from runtime.api import Apis, RuntimeApi, with_apis
 from runtime.block import Header, genesis_header
-from runtime.pallet import Pallet
+from runtime.errors import DispatchError
+from runtime.pallet import Pallet, StorageValue
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.session import Session
@@ -31,6 +34,9 @@ from runtime.runtime import Runtime
 from runtime.scale import DecodeError
 from runtime.staking_api import OgpuApi
 from runtime.standard_apis import STANDARD_APIS
+from runtime.state import Memory
+from runtime.storage import StateCorrupted
+from runtime.supply import SupplyBroken, recount
 from runtime.trie import Trie
 from runtime.types import CAP_GRAINS, RuntimeVersion
 
@@ -75,18 +81,42 @@ def apis_for(parameters: str, *, is_development: bool) -> Apis:
 
 def genesis_state(spec: ChainSpec) -> dict[bytes, bytes]:
     """Every storage key and value of block 0.  Raises `SpecError` for a specification that does not hold together."""
-    if spec.raw is not None:
-        return dict(sorted(spec.raw.items()))
     runtime = runtime_of(spec)
-    try:
-        changes = runtime.genesis(_by_pallet(runtime, spec.patch or {}))
-    except (KeyError, TypeError, ValueError, DecodeError) as error:
-        raise SpecError(f"genesis.runtimeGenesis.patch does not hold together: {error}") from error
-    state = {key: value for key, value in changes.items() if value is not None}
-    issued = runtime.item(Balances.total_issuance).decode(state[runtime.item(Balances.total_issuance).key()])
-    if issued != CAP_GRAINS:
-        raise SpecError(f"patch.balances: the balances add up to {issued:,} grains, not to the cap of {CAP_GRAINS:,}")
+    state = dict(sorted(spec.raw.items())) if spec.raw is not None else _built(runtime, spec.patch or {})
+    _check_state(runtime, state)
     return state
+
+
+def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
+    config = _by_pallet(runtime, patch)
+    check_patch(patch)
+    try:
+        changes = runtime.genesis(config)
+    except DispatchError as error:
+        reason = f"{type(error).__name__}: {type(error).__doc__}"
+        raise SpecError(f"genesis.runtimeGenesis.patch does not hold together: {reason}") from error
+    except (KeyError, TypeError, ValueError, OverflowError, DecodeError) as error:
+        raise SpecError(f"genesis.runtimeGenesis.patch does not hold together: {error}") from error
+    return {key: value for key, value in changes.items() if value is not None}
+
+
+def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
+    """`SpecError` unless every entry of every pallet decodes, all grains of the cap exist, and somebody validates."""
+    bound = runtime.at(Memory(state))
+    try:
+        for pallet in bound.pallets:
+            for name in pallet.items:
+                item = getattr(pallet, name)
+                for _ in [item.get()] if isinstance(item, StorageValue) else item.items():
+                    pass
+        held = recount(bound)
+    except (DecodeError, StateCorrupted, SupplyBroken) as error:
+        raise SpecError(f"genesis: the state is damaged: {error}") from error
+    if held != CAP_GRAINS:
+        raise SpecError(f"genesis: the balances add up to {held:,} grains, not to the cap of {CAP_GRAINS:,}")
+    stashes = [seat.stash for seat in bound[TrustStake].validators(0)]
+    if not stashes or any(low >= high for low, high in pairwise(stashes)):
+        raise SpecError("genesis: there is no validator, or one is named twice")
 
 
 def genesis_block_header(state: dict[bytes, bytes]) -> Header:

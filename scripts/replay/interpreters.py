@@ -44,12 +44,9 @@ def _find(version: str) -> Path | None:
     """`python3.12` on the path, else pyenv's newest of that version."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = shutil.which(f"python{version}")
-    candidates = [
-        *([on_path] if on_path else []),
-        *sorted(pyenv.glob(f"{version}.*/bin/python{version}"), reverse=True),
-    ]
-    for candidate in candidates:
+    newest = sorted(pyenv.glob(f"{version}.*/bin/python{version}"), reverse=True)
+    for candidate in [Path(on_path), *newest] if on_path else newest:
         ran = subprocess.run([candidate, "--version"], capture_output=True, text=True, check=False)
         if ran.returncode == 0 and ran.stdout.startswith(f"Python {version}."):  # a pyenv shim may stand for nothing
-            return Path(candidate)
+            return candidate
     return None

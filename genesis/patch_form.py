@@ -1,0 +1,154 @@
+"""What a specification may say about each pallet: which fields, of which type, and which of them must be there.
+
+Always: a patch that passes has only known fields, and every value has its type and range; the error for any other names
+the field by its path. Whether values fit together (a bond that its owner can pay) is for the pallets to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from genesis.spec import Json, Patch, SpecError
+from runtime.ss58 import account_from_text
+
+GRAINS_MAX = (1 << 128) - 1
+U32_MAX = (1 << 32) - 1
+PPM = 1_000_000
+LIST_LENGTH_MAX = 1_000_000
+TEXT_LENGTH_MAX = 256
+
+Form = Callable[[Json, str], None]
+"""Checks a value at a path, such as `patch.balances.balances[3]`; `SpecError` if it does not fit."""
+
+
+def check_patch(patch: Patch) -> None:
+    """`SpecError` unless every pallet's configuration has its form."""
+    for name in NEEDED:
+        if name not in patch:
+            raise SpecError(f"patch.{name} is missing")
+    for pallet, config in patch.items():
+        form = PALLETS.get(pallet)
+        if form is None and config:
+            raise SpecError(f"patch.{pallet} must be empty: there is nothing to configure")
+        if form is not None:
+            form(config, f"patch.{pallet}")
+    if not patch["trustStake"]["validators"]:
+        raise SpecError("patch.trustStake.validators is empty: a chain needs a validator")
+
+
+def _refuse(where: str, should: str, value: Json) -> NoReturn:
+    raise SpecError(f"{where} must be {should}, not {value!r:.80}")
+
+
+def _number(lowest: int, highest: int) -> Form:
+    def check(value: Json, where: str) -> None:
+        if type(value) is not int or not lowest <= value <= highest:
+            _refuse(where, f"an integer from {lowest} to {highest}", value)
+
+    return check
+
+
+def _account(value: Json, where: str) -> None:
+    try:
+        if isinstance(value, str):
+            account_from_text(value)
+            return
+    except ValueError as error:
+        raise SpecError(f"{where}: {error}") from error
+    _refuse(where, "an address, or 0x and 64 hex digits", value)
+
+
+def _hash(value: Json, where: str) -> None:
+    if not isinstance(value, str) or not value.startswith("0x"):
+        _refuse(where, "0x and 64 hex digits", value)
+    _account(value, where)
+
+
+def _text(value: Json, where: str) -> None:
+    if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX or not value.isascii():
+        _refuse(where, f"a text of at most {TEXT_LENGTH_MAX} ASCII characters", value)
+
+
+def _word(*words: str) -> Form:
+    def check(value: Json, where: str) -> None:
+        if value not in words:
+            _refuse(where, "one of " + ", ".join(words), value)
+
+    return check
+
+
+def _list_of(form: Form) -> Form:
+    def check(value: Json, where: str) -> None:
+        if not isinstance(value, list) or len(value) > LIST_LENGTH_MAX:
+            _refuse(where, "a list", value)
+        for place, item in enumerate(value):
+            form(item, f"{where}[{place}]")
+
+    return check
+
+
+def _pair(first: Form, second: Form) -> Form:
+    def check(value: Json, where: str) -> None:
+        if not isinstance(value, list) or len(value) != 2:
+            _refuse(where, "a list of two", value)
+        first(value[0], f"{where}[0]")
+        second(value[1], f"{where}[1]")
+
+    return check
+
+
+def _fields(*, optional: dict[str, Form] | None = None, **required: Form) -> Form:
+    forms = {**required, **(optional or {})}
+
+    def check(value: Json, where: str) -> None:
+        if not isinstance(value, dict):
+            _refuse(where, "an object", value)
+        for name in value:
+            if name not in forms:
+                raise SpecError(f"{where}.{name} is unknown; known are {', '.join(forms)}")
+        for name in required:
+            if name not in value:
+                raise SpecError(f"{where}.{name} is missing")
+        for name, item in value.items():
+            forms[name](item, f"{where}.{name}")
+
+    return check
+
+
+_GRAINS = _number(0, GRAINS_MAX)
+_U32 = _number(0, U32_MAX)
+
+_VALIDATOR = _fields(
+    stash=_account,
+    session_key=_hash,
+    vrf_key=_hash,
+    provider_key=_account,
+    bond=_GRAINS,
+    optional={"commission_ppm": _number(0, PPM)},
+)
+_PROVIDER = _fields(stash=_account, seal_key=_hash, endpoint=_text)
+_DEVICE = _fields(owner=_account, kind=_word("cpu", "consumer", "datacenter"), uuid_hash=_hash, bond=_GRAINS)
+_SERVICE = _fields(
+    owner=_account,
+    name=_text,
+    workload=_hash,
+    model=_hash,
+    price_min=_GRAINS,
+    price_max=_GRAINS,
+    ramp=_U32,
+    lease=_U32,
+    tokens_max=_U32,
+)
+_OFFER = _fields(service=_U32, device=_hash, ask=_GRAINS)
+
+PALLETS: dict[str, Form] = {
+    "balances": _fields(balances=_list_of(_pair(_account, _GRAINS))),
+    "beacon": _fields(seed=_hash),
+    "trustStake": _fields(validators=_list_of(_VALIDATOR)),
+    "devices": _fields(optional={"providers": _list_of(_PROVIDER), "devices": _list_of(_DEVICE)}),
+    "inferenceMarket": _fields(optional={"services": _list_of(_SERVICE), "offers": _list_of(_OFFER)}),
+    "sudo": _fields(key=_account),
+}
+"""A pallet without an entry has nothing to configure."""
+NEEDED = ("balances", "beacon", "trustStake")
