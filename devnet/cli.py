@@ -64,13 +64,18 @@ def ogpu_devnet(context: click.Context, folder: Path | None) -> None:
 @click.option(
     "-n", "validators", type=click.IntRange(1, VALIDATORS_MAX), help="Validators of a new devnet.  [default: 4]"
 )
+@click.option("--providers", is_flag=True, help="With a GPU provider beside each validator of a new devnet.")
 @click.option("--any-ports", is_flag=True, help="Take whatever ports are free, not the well-known ones.")
 @click.option("--detach", is_flag=True, help="Return when it works, and leave it running.")
 @click.pass_obj
-def up(folder: Path, validators: int | None, any_ports: bool, detach: bool) -> None:
+def up(folder: Path, validators: int | None, providers: bool, any_ports: bool, detach: bool) -> None:
     """Start a new devnet, or the one in the folder again."""
     is_new = not (folder / "devnet.json").exists()
-    net = layout.create(folder, validators or 4, any_ports=any_ports) if is_new else layout.load(folder)
+    net = (
+        layout.create(folder, validators or 4, providers=providers, any_ports=any_ports)
+        if is_new
+        else layout.load(folder)
+    )
     count = sum(one.is_validator for one in net.members)
     if validators not in {None, count}:
         raise DevnetError(

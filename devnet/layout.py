@@ -17,17 +17,17 @@ from devnet.errors import DevnetError
 from genesis import dev_accounts
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.dev_accounts import DEV_NAMES
-from genesis.presets import VALIDATORS_MAX, load_spec, preset, validator_names
-from genesis.spec import to_json
+from genesis.presets import BLOB_PORT_FIRST, VALIDATORS_MAX, load_spec, preset, validator_names
+from genesis.spec import ChainSpec, to_json
 from node.config import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT, Paths
 from node.keystore import SESSION, VRF, Keystore
 from node.p2p.identity import load_or_create
+from runtime import ss58
 from runtime.block import block_id
 
 CHAIN_ID = "devnet"
 DEFAULT_FOLDER = Path("out") / "devnet"
 FOLDER_VARIABLE = "OGPU_DEVNET"
-FIRST_BLOB_PORT = 8440
 PORT_TRIES = 200
 
 
@@ -55,6 +55,11 @@ class Member:
         """Its JSON-RPC."""
         return f"ws://127.0.0.1:{self.ports.rpc}"
 
+    @property
+    def blob_url(self) -> str:
+        """The blob store of its provider."""
+        return f"http://127.0.0.1:{self.ports.blobs}"
+
 
 @dataclass(frozen=True, slots=True)
 class Devnet:
@@ -62,6 +67,7 @@ class Devnet:
 
     folder: Path
     members: tuple[Member, ...]
+    has_providers: bool = False  # whether each validator has a provider beside it
 
     @property
     def chain_spec(self) -> Path:
@@ -103,7 +109,7 @@ def chosen_folder(given: Path | None) -> Path:
     return given or Path(os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER)
 
 
-def create(folder: Path, validators: int, *, any_ports: bool = False) -> Devnet:
+def create(folder: Path, validators: int, *, providers: bool = False, any_ports: bool = False) -> Devnet:
     """A devnet of that many validators in an empty folder.  Raises `DevnetError` where there is one already.
 
     With `any_ports` only free ports that the system picks are used, else the well-known ones where they are free.
@@ -116,13 +122,23 @@ def create(folder: Path, validators: int, *, any_ports: bool = False) -> Devnet:
         raise DevnetError(f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}: use `ogpu-devnet up -n 4`")
     names = validator_names(validators)
     folder.mkdir(parents=True, exist_ok=True)
-    net = Devnet(folder.resolve(), ())
-    net.chain_spec.write_text(to_json(preset("Devnet", CHAIN_ID, "Local", names)), encoding="utf-8")
+    net = Devnet(folder.resolve(), (), providers)
     ports = _ports(any_ports=any_ports)
     for name in names:
         net = _with(net, name, next(ports), is_validator=True)
+    net.chain_spec.write_text(to_json(_spec(net)), encoding="utf-8")
     save(net)
     return net
+
+
+def _spec(net: Devnet) -> ChainSpec:
+    """The preset of these validators, with the ports that their blob stores have here."""
+    spec = preset("Devnet", CHAIN_ID, "Local", tuple(one.name for one in net.members))
+    assert spec.patch is not None  # presets are for people
+    by_stash = {ss58.encode(dev_accounts.stash(one.name)): one.blob_url for one in net.members}
+    for provider in spec.patch["devices"]["providers"]:
+        provider["endpoint"] = by_stash[provider["stash"]]
+    return spec
 
 
 def add_full_node(net: Devnet, name: str, *, any_ports: bool = False) -> tuple[Devnet, Member]:
@@ -145,7 +161,7 @@ def genesis_hash(net: Devnet) -> bytes:
 
 def save(net: Devnet) -> None:
     """Write the description."""
-    content = {"members": [asdict(one) for one in net.members]}
+    content = {"has_providers": net.has_providers, "members": [asdict(one) for one in net.members]}
     (net.folder / "devnet.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
@@ -154,6 +170,7 @@ def load(folder: Path) -> Devnet:
     path = folder / "devnet.json"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        has_providers = bool(content["has_providers"])
         members = tuple(Member(**{**one, "ports": Ports(**one["ports"])}) for one in content["members"])
     except FileNotFoundError as error:
         raise DevnetError(
@@ -161,7 +178,7 @@ def load(folder: Path) -> Devnet:
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise DevnetError(f"{path} is damaged ({error}): remove {folder} and run `ogpu-devnet up`") from error
-    return Devnet(folder.resolve(), members)
+    return Devnet(folder.resolve(), members, has_providers)
 
 
 def one_free_port() -> int:
@@ -184,7 +201,7 @@ def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet
 
 def _ports(*, any_ports: bool) -> Iterator[Ports]:
     """Sets of ports that are free now; each port is given once."""
-    firsts = (DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT, FIRST_BLOB_PORT)
+    firsts = (DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT, BLOB_PORT_FIRST)
     choices = [_free_ports(() if any_ports else range(first, first + PORT_TRIES)) for first in firsts]
     while True:
         yield Ports(*(next(choice) for choice in choices))

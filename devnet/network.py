@@ -33,24 +33,53 @@ def node_process(net: Devnet, member: Member) -> Process:
     return Process(member.name, processes.NODE, tuple(net.node_command(member)), net.home(member))
 
 
+def provider_process(net: Devnet, member: Member, module: str = processes.PROVIDER, *options: str) -> Process:
+    """The provider beside a member's node; a dishonest one is another `module` with `options` of its own."""
+    home = net.home(member) / "provider"
+    words = ("--url", member.rpc_url, "--key", f"//{member.name}//provider", "--base-path", str(home))
+    return Process(f"{member.name}/provider", module, (*options, *words, "run"), home, "provider")
+
+
 def all_processes(net: Devnet) -> tuple[Process, ...]:
-    """Every process that the devnet may have, running or not."""
-    return tuple(node_process(net, member) for member in net.members)
+    """Every process that the devnet may have, running or not; those that others depend on come last."""
+    providers = tuple(provider_process(net, member) for member in net.members) * net.has_providers
+    return providers + tuple(node_process(net, member) for member in net.members)
 
 
 def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[NodeStatus]:
     """Start what does not run, and wait until the chain works; gives where the nodes stand."""
-    started = []
+    started: list[Process] = []
     try:
-        for member in net.members:
-            process = node_process(net, member)
-            if processes.running(process) is None:
-                processes.start(process, detach=detach)
-                started.append(process)
-        return asyncio.run(ready(net, seconds))
+        _start([node_process(net, member) for member in net.members], started, detach=detach)
+        standing = asyncio.run(ready(net, seconds))
+        if net.has_providers:
+            _start([provider_process(net, member) for member in net.members], started, detach=detach)
+            for member in net.members:
+                wait_for_provider(provider_process(net, member), member)
     except BaseException:
-        processes.stop(*started)
+        processes.stop(*reversed(started))
         raise
+    return standing
+
+
+def _start(wanted: list[Process], started: list[Process], *, detach: bool) -> None:
+    for process in wanted:
+        if processes.running(process) is None:
+            processes.start(process, detach=detach)
+            started.append(process)
+
+
+def wait_for_provider(process: Process, member: Member, seconds: float = READY_SECONDS) -> None:
+    """Wait until a provider serves blobs: it has then loaded its workload, and found its devices on the chain."""
+    end = time.monotonic() + seconds
+    while not processes.listens(member.ports.blobs):
+        if processes.running(process) is None:
+            raise DevnetError(f"{process.label} ended; {process.log} ends:\n{tail(process.log)}")
+        if time.monotonic() > end:
+            raise DevnetError(
+                f"{process.label} is not ready after {seconds:.0f} s; {process.log} ends:\n{tail(process.log)}"
+            )
+        time.sleep(ASK_SECONDS)
 
 
 def down(net: Devnet) -> list[str]:

@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from devnet.errors import DevnetError
 
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.05
+CONNECT_SECONDS = 1.0
 _PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 
 NODE = "node.cli"
@@ -36,11 +38,12 @@ class Process:
     module: str
     arguments: tuple[str, ...]
     folder: Path
+    kind: str = "node"  # names its log
 
     @property
     def log(self) -> Path:
         """What it prints, over all its lives."""
-        return self.folder / f"{self.module.split('.')[-2]}.log"
+        return self.folder / f"{self.kind}.log"
 
     @property
     def pid_file(self) -> Path:
@@ -108,6 +111,13 @@ def stop(*processes: Process, seconds: float = STOP_SECONDS) -> list[str]:
     for one in processes:
         _clear(one)
     return forced
+
+
+def listens(port: int) -> bool:
+    """Whether anybody accepts connections on that port of this machine."""
+    with socket.socket() as one:
+        one.settimeout(CONNECT_SECONDS)
+        return one.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _clear(process: Process) -> None:

@@ -102,11 +102,11 @@ def as_json(standing: list[NodeStatus], restarts: dict[str, int]) -> list[dict[s
 def as_table(standing: list[NodeStatus], restarts: dict[str, int], title: str) -> Table:
     """For people."""
     table = Table(title=title, title_justify="left")
-    table.add_column("node")
+    table.add_column("node", no_wrap=True)
     table.add_column("state", no_wrap=True)
     for name in ("accepted", "final", "peers", "pool", "units", "restarts"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("rpc port", justify="right")
+    table.add_column("rpc", justify="right", no_wrap=True)
     for one in standing:
         state = "[red]down" if not one.is_up else "validator" if one.is_validator else "follows"
         figures = (one.accepted, one.final, one.peers, one.ready, one.units) if one.is_up else ("-",) * 5
