@@ -193,3 +193,35 @@ def test_a_new_peer_is_told_where_this_node_stands(alice: Stage) -> None:
     assert WireKind.STATUS in kinds
     assert isinstance(MESSAGE.decode(next(p for _, k, p in alice.transport.sent if k is WireKind.GET_CERTS)), NeedCerts)
     alice.loop.peer_down("peer")
+
+
+def deliver(sender: Stage, receiver: Stage, sender_name: str, receiver_name: str) -> int:
+    """Hand what one node has sent to the other; how many messages."""
+    sent, sender.transport.sent = sender.transport.sent, []
+    for peer, kind, payload in sent:
+        if peer == receiver_name:
+            receiver.hear(kind, payload, sender_name)
+            while receiver.sync.has_work:
+                receiver.loop._import_next()
+    return len(sent)
+
+
+def test_a_node_that_was_down_for_epochs_comes_to_the_same_state(alice: Stage, tmp_path: Path) -> None:
+    alice.transport.connected = []
+    alice.pass_seconds(150)
+    late = Stage(open_at(tmp_path / "late"), None, None, tmp_path)
+    late.clock.set_ms = alice.clock.set_ms
+    alice.transport.connected, late.transport.connected = ["late"], ["alice"]
+    alice.loop.peer_up("late", None)
+    late.loop.peer_up("alice", alice.machine._session)
+    for _ in range(200):
+        alice.pass_seconds(0.1)
+        late.pass_seconds(0.1)
+        deliver(alice, late, "alice", "late")
+        deliver(late, alice, "late", "alice")
+        if late.chain.final.facts == alice.chain.final.facts:
+            break
+    assert late.chain.final.facts == alice.chain.final.facts
+    assert late.chain.final.facts.height > 2 * alice.chain.parameters.epoch_blocks
+    assert dict(late.chain.storage.items()) == dict(alice.chain.storage.items())
+    assert late.sync.rejected == late.sync.abstained == alice.sync._network.penalties == 0
