@@ -119,6 +119,8 @@ class CallMethod(Generic[O_contra, P, R]):
         self.origins = get_args(origin) or (origin,)
         if any(kind not in (Signed, Root, Unsigned) for kind in self.origins):
             raise TypeError(f"{self.name}: {origin} is no origin")
+        if self.is_inherent:
+            self.dispatch_class = DispatchClass.Mandatory
         return {name: hints[name] for name in self.parameters}
 
     def wire(self, codecs: Codecs) -> Wire:

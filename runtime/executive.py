@@ -24,7 +24,7 @@ from runtime.scale import DecodeError
 from runtime.state import Changes, Reader
 from runtime.supply import check_supply
 from runtime.trie import Trie
-from runtime.types import ApplyExtrinsic, DispatchClass, DispatchInfo, Finalization, Pays, Unsigned
+from runtime.types import ApplyExtrinsic, DispatchInfo, Finalization, Pays, Unsigned
 from runtime.types import Signed as SignedOrigin
 
 _MANDATORY_ORIGIN = Unsigned()
@@ -106,10 +106,10 @@ class BlockExecution:
                 self.bound.dispatch(extrinsic.call, _MANDATORY_ORIGIN)
             except DispatchError as error:
                 raise InvalidBlock(f"inherent {extrinsic.call.name}: {type(error).__name__}") from error
-            info = DispatchInfo(extrinsic.weight, DispatchClass.Mandatory, Pays.Yes)
+            info = DispatchInfo(extrinsic.weight, method.dispatch_class, Pays.Yes)
             self.bound.emit(ExtrinsicSuccess(info))
         self._last_inherent = place
-        self.resources.add(DispatchClass.Mandatory, extrinsic.weight, len(extrinsic.raw))
+        self.resources.add(method.dispatch_class, extrinsic.weight, len(extrinsic.raw))
 
     def apply_signed(self, extrinsic: Extrinsic, verify: Verify) -> bool:
         """Apply a signed call, and say whether it succeeded; InvalidTransaction if it may not be applied."""
