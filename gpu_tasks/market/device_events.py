@@ -20,6 +20,13 @@ class ProviderRegistered:
 
 
 @event
+class ProviderUnregistered:
+    """A stash is no provider any more."""
+
+    provider: AccountId
+
+
+@event
 class DeviceRegistered:
     """A device joined the market."""
 
@@ -95,6 +102,10 @@ class TooManyDevices(DispatchError):
 
 class BondTooSmall(DispatchError):
     """The bond is below the minimum of the device's class."""
+
+
+class UnsafeSealKey(DispatchError):
+    """Anybody could open what is sealed to this key."""
 
 
 class BadEndpoint(DispatchError):

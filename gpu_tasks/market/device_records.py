@@ -67,6 +67,20 @@ class Device:
     is_paused: bool = False
 
 
+_P = 2**255 - 19
+_ORDER_8 = (
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+)
+SMALL_ORDER_SEAL_KEYS = (0, 1, *_ORDER_8, _P - 1, _P, _P + 1)
+"""X25519 keys with which anybody can open a box (https://cr.yp.to/ecdh.html, "validate public keys")."""
+
+
+def is_safe_seal_key(key: bytes) -> bool:
+    """Whether a key may be sealed to: 32 bytes, not of small order. X25519 ignores the highest bit."""
+    return len(key) == 32 and int.from_bytes(key, "little") % 2**255 not in SMALL_ORDER_SEAL_KEYS
+
+
 def device_id(owner: bytes, uuid_hash: bytes) -> DeviceId:
     """The identifier of an owner's device."""
     return blake2_256(b"ogpu/device" + owner + uuid_hash)

@@ -22,8 +22,10 @@ from gpu_tasks.market.device_events import (
     NotOwner,
     NotProvider,
     ProviderRegistered,
+    ProviderUnregistered,
     TooManyDevices,
     UnknownDevice,
+    UnsafeSealKey,
 )
 from gpu_tasks.market.device_records import (
     DEVICES_PER_PROVIDER_MAX,
@@ -33,6 +35,7 @@ from gpu_tasks.market.device_records import (
     DeviceClass,
     Provider,
     device_id,
+    is_safe_seal_key,
 )
 from gpu_tasks.market.money import MISS_PPM
 from gpu_tasks.market.units import DeviceId, UnitId
@@ -68,10 +71,11 @@ class Devices(Pallet, index=9):
 
     events = (
         ProviderRegistered, DeviceRegistered, DeviceUnregistered, DeviceBonded, DeviceAssigned, DevicePaused,
-        DeviceResumed,
+        DeviceResumed, ProviderUnregistered,
     )  # fmt: skip
     errors = (
         NotProvider, NotOwner, UnknownDevice, DeviceKnown, DeviceBusy, TooManyDevices, BondTooSmall, BadEndpoint,
+        UnsafeSealKey,
     )  # fmt: skip
 
     @call(index=0, weight=work(reads=4, writes=1))
@@ -80,6 +84,7 @@ class Devices(Pallet, index=9):
         stash = origin.account
         ensure(self.stake.is_candidate(stash), NotProvider)
         ensure(_is_web_address(endpoint), BadEndpoint)
+        ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
         self._set_provider(stash, seal_key, endpoint)
 
     @call(index=1, weight=work(reads=6, writes=5))
@@ -121,6 +126,16 @@ class Devices(Pallet, index=9):
         ensure(one.bond >= self.bond_min.of(one.kind), BondTooSmall)
         self.devices[device] = replace(one, is_paused=False, changed_at=self.system.number.get())
         self.emit(DeviceResumed(device))
+
+    @call(index=6, weight=work(reads=2, writes=1))
+    def unregister_provider(self, origin: Signed) -> None:
+        """Be a provider no more, once no device is left."""
+        stash = origin.account
+        ensure(stash in self.providers, NotProvider)
+        ensure(self.device_count[stash] == 0, DeviceBusy)
+        del self.providers[stash]
+        del self.device_count[stash]
+        self.emit(ProviderUnregistered(stash))
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first providers and devices, of validators that TrustStake seated.

@@ -123,7 +123,8 @@ def _draw(market: "InferenceMarket", unit_id: bytes, unit: Unit, committee: Comm
 
 def _eligible(market: "InferenceMarket", unit: Unit, committee: Committee) -> list[tuple[bytes, int]]:
     """Who may judge, with its weight: in office, without offence, a reader of the input, and no party."""
-    parties = (unit.customer, *unit.declined_by, *(racer.owner for racer in unit.racers), *committee.served)
+    customer = market.devices.operator(unit.customer)
+    parties = (customer, *unit.declined_by, *(racer.owner for racer in unit.racers), *committee.served)
     chosen = []
     for seat in market.stake.validators(market.beacon.epoch()):
         provider = market.devices.providers[seat.stash]

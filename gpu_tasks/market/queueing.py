@@ -93,7 +93,7 @@ def _wanted(market: "InferenceMarket", unit: Unit, height: int) -> Wanted:
         collateral=money.collateral(price, unit.terms.price_max),
         sealed_at=unit.terms.sealed_at,
         recorded_at=unit.recorded_at,
-        excluded=(unit.customer, *unit.declined_by),
+        excluded=(market.devices.operator(unit.customer), unit.customer, *unit.declined_by),
     )
 
 
