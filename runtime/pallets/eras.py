@@ -79,13 +79,14 @@ def seat_genesis(pallet: "TrustStake", validators: list[dict[str, Any]]) -> None
     seats = []
     for one in validators:
         stash = account_from_text(one["stash"])
-        keys = [account_from_text(one[name]) for name in ("session_key", "vrf_key", "provider_key")]
+        session, vrf, provider = (account_from_text(one[name]) for name in ("session_key", "vrf_key", "provider_key"))
         bond = int(one["bond"])
         if bond < pallet.validator_bond_min:
             raise ValueError(f"validator {one['stash']}: its bond is below the minimum")
         pallet.lock(stash, stash, bond)
-        pallet.set_candidate(stash, Candidate(*keys, int(one.get("commission_ppm", COMMISSION_DEFAULT_PPM))))
-        seats.append(Seat(stash, *keys[:2], bond))
+        commission = int(one.get("commission_ppm", COMMISSION_DEFAULT_PPM))
+        pallet.set_candidate(stash, Candidate(session, vrf, provider, commission))
+        seats.append(Seat(stash, session, vrf, bond))
     pallet.seats.set(tuple(sorted(seats, key=lambda seat: seat.stash)))
     pallet.session.begin(0, tuple(seat.stash for seat in pallet.validators(0)))
     _elect(pallet, 0)
