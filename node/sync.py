@@ -19,7 +19,7 @@ from node.chain import Chain, UnknownParentError
 from node.network import Network
 from node.orphans import Orphan, Orphans
 from node.sync_wire import BLOCKS, GetBlocks, Status, encode_answer
-from runtime.block import BLOCK, Block, block_id
+from runtime.block import BLOCK, Block, block_id, extrinsics_root
 from runtime.codec import DecodeError
 from runtime.errors import InvalidBlock
 
@@ -176,6 +176,10 @@ class Sync:
             block = BLOCK.decode(data)
         except DecodeError as error:
             self._network.penalise(peer, f"malformed block: {error}", self._now_ms())
+            return None
+        if extrinsics_root(block.extrinsics) != block.header.extrinsics_root:
+            # The id covers the header alone: a wrong body must not condemn the block that it was put to.
+            self._network.penalise(peer, "a block with another body than its header's", self._now_ms())
             return None
         found = block_id(block.header)
         return None if found in self._bad else _Waiting(found, block, len(data), peer)

@@ -17,6 +17,7 @@ from node.p2p.frames import Kind
 from node.sync import BAD_MAX, Sync
 from node.sync_wire import BLOCKS, GET_BLOCKS, GetBlocks, Status, encode_answer
 from played_transport import PlayedTransport
+from runtime.block import BLOCK, Block
 
 PEER, OTHER = b"peer", b"other"
 
@@ -122,6 +123,16 @@ def test_a_block_that_breaks_a_rule_is_executed_once_and_its_peer_pays(
     assert stage.sync.rejected == 1
     stage.sync.on_block(as_bytes(block), OTHER)
     assert len(stage.import_all()) == 1
+
+
+def test_a_wrong_body_does_not_condemn_the_block(stage: Stage) -> None:
+    (block,) = stage.branch(1)
+    stage.sync.on_block(BLOCK.encode(Block(block.header, (*block.extrinsics, block.extrinsics[0]))), PEER)
+    stage.import_all()
+    assert stage.network.penalties == 1
+    stage.sync.on_block(as_bytes(block), OTHER)
+    stage.import_all()
+    assert block.facts.id in stage.chain
 
 
 def test_malformed_data_bans_after_a_while_and_never_at_once(stage: Stage) -> None:
