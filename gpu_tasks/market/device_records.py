@@ -22,6 +22,9 @@ class DeviceClass(IntEnum):
     DATACENTER = 2
 
 
+CLASS_NAMES = {"cpu": DeviceClass.CPU, "consumer": DeviceClass.CONSUMER, "datacenter": DeviceClass.DATACENTER}
+
+
 @struct
 class ClassBonds:
     """The least bond of a device, by its class."""

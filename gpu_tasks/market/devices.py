@@ -28,6 +28,7 @@ from gpu_tasks.market.device_events import (
     UnsafeSealKey,
 )
 from gpu_tasks.market.device_records import (
+    CLASS_NAMES,
     DEVICES_PER_PROVIDER_MAX,
     ENDPOINT_BYTES_MAX,
     ClassBonds,
@@ -148,7 +149,7 @@ class Devices(Pallet, index=9):
                 raise ValueError(f"genesis provider {one['stash']}: no candidate, or no web address")
             self._set_provider(account_from_text(one["stash"]), account_from_text(one["seal_key"]), endpoint)
         for one in config.get("devices", []):
-            kind = DeviceClass[str(one["kind"]).upper()]
+            kind = CLASS_NAMES[str(one["kind"])]
             owner, uuid_hash = account_from_text(one["owner"]), account_from_text(one["uuid_hash"])
             self._add_device(owner, kind, uuid_hash, int(one["bond"]))
 
