@@ -208,14 +208,18 @@ class Chain:
         return becoming
 
     def restore(self, now_ms: int) -> None:
-        """Execute again what was kept above the final block; what does not lead up from it is forgotten."""
+        """Execute again what was kept above the final block; what can never lead up from it is forgotten."""
         abandoned = []
         for stored in self.storage.pending():
             try:
-                block = BLOCK.decode(stored.header + stored.body)
-                self.import_block(block, now_ms)
-            except (UnknownParentError, NotYetError, InvalidBlock) as error:
-                _LOG.info("block %d 0x%s is not kept: %s", stored.height, stored.block_id.hex(), error)
+                self.import_block(BLOCK.decode(stored.header + stored.body), now_ms)
+            except NotYetError as error:
+                _LOG.warning("block %d 0x%s waits: %s", stored.height, stored.block_id.hex(), error)
+            except UnknownParentError:
+                if stored.height <= self.storage.head_height + 1:
+                    abandoned.append(stored.block_id)
+            except InvalidBlock as error:
+                _LOG.warning("block %d 0x%s is not kept: %s", stored.height, stored.block_id.hex(), error)
                 abandoned.append(stored.block_id)
         if abandoned:
             self.storage.commit_final([], abandoned)

@@ -6,10 +6,12 @@ import logging
 
 from consensus.machine import Machine
 from gpu_tasks.market.attestations import Attestations
+from gpu_tasks.market.inference import InferenceMarket
 from node.chain import Chain, Executed
 from node.clock import Clock
 from node.listener import Listener
 from node.metrics import Metrics
+from runtime.storage import StorageValue
 
 _LOG = logging.getLogger("node")
 
@@ -20,6 +22,7 @@ class Figures(Listener):
     def __init__(self, chain: Chain, machine: Machine, metrics: Metrics, clock: Clock) -> None:
         self._chain, self._machine, self._metrics, self._clock = chain, machine, metrics, clock
         self._attested = chain.runtime.item(Attestations.attested)
+        self._open_units = chain.runtime.item(InferenceMarket.open_units)
 
     def on_imported(self, block: Executed) -> None:
         """One line a block."""
@@ -43,8 +46,8 @@ class Figures(Listener):
             self._metrics.final_seconds.observe(self._seconds_since(block))
             self._metrics.extrinsics.inc(len(block.extrinsics))
         facts = blocks[-1].facts
-        attested = blocks[-1].state.get(self._attested.key())
-        self._metrics.attestations.set(0 if attested is None else self._attested.decode(attested))
+        self._metrics.attestations.set(_number(blocks[-1], self._attested))
+        self._metrics.open_units.set(_number(blocks[-1], self._open_units))
         _LOG.info("final #%d 0x%s", facts.height, facts.id.hex()[:12])
         self._metrics.final_height.set(facts.height)
         self._metrics.best_height.set(max(facts.height, self._machine.best.height))
@@ -59,3 +62,9 @@ class Figures(Listener):
 
     def _seconds_since(self, block: Executed) -> float:
         return max(0, self._clock.now_ms() - block.facts.slot * self._chain.parameters.slot_ms) / 1000
+
+
+def _number(block: Executed, item: StorageValue[int]) -> int:
+    """A counter in the state after a block."""
+    raw = block.state.get(item.key())
+    return 0 if raw is None else int(item.decode(raw))

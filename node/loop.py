@@ -149,7 +149,7 @@ class Loop:
                 case WireKind.BLOCKS:
                     self.sync.on_answer(arrived.payload, peer)
                 case WireKind.GET_BLOCKS:
-                    answer = self.sync.on_request(GET_BLOCKS.decode(arrived.payload))
+                    answer = self.sync.on_request(GET_BLOCKS.decode(arrived.payload), peer)
                     if answer is not None:
                         self._network.transport.send(arrived.peer, WireKind.BLOCKS, answer)
                 case WireKind.STATUS:

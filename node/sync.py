@@ -27,6 +27,7 @@ QUEUE_MAX, QUEUE_BYTES_MAX = 512, 64 * 1024 * 1024
 BAD_MAX = 1_024
 EARLY_MAX = 64
 REQUESTS_MAX = 64
+ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a megabyte
 STANDINGS_MAX = 1_024
 _LOG = logging.getLogger(__name__)
 Peer: TypeAlias = bytes
@@ -55,6 +56,7 @@ class Sync:
         self._early: OrderedDict[bytes, _Waiting] = OrderedDict()
         self._bad: OrderedDict[bytes, None] = OrderedDict()
         self._requests: dict[Peer, GetBlocks] = {}
+        self._asked: dict[Peer, tuple[int, int]] = {}
         self._standings: dict[Peer, Status] = {}
         self.faulty: OrderedDict[bytes, None] = OrderedDict()
         self.highest_height = 0
@@ -98,8 +100,14 @@ class Sync:
         if last is not None and last.block_id != request.block and last.block.header.number > request.above:
             self._ask(peer, GetBlocks(request.block, last.block.header.number))
 
-    def on_request(self, request: GetBlocks) -> bytes | None:
-        """The answer to a peer's request; None when the block is not here."""
+    def on_request(self, request: GetBlocks, peer: Peer) -> bytes | None:
+        """The answer to a peer's request; None when the block is not here, or the peer asks too often."""
+        second, count = self._asked.get(peer, (0, 0))
+        now_second = self._now_ms() // 1_000
+        count = count + 1 if second == now_second else 1
+        _remember(self._asked, peer, (now_second, count), STANDINGS_MAX)
+        if count > ANSWERS_PER_SECOND_MAX:
+            return None
         blocks = self._chain.branch(request.block, request.above)
         return encode_answer(blocks) if blocks else None
 

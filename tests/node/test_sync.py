@@ -14,7 +14,7 @@ from consensus import events as ev
 from node.chain import Chain, Executed
 from node.network import PENALTIES_MAX, Network
 from node.p2p.frames import Kind
-from node.sync import BAD_MAX, Sync
+from node.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, Sync
 from node.sync_wire import BLOCKS, GET_BLOCKS, GetBlocks, Status, encode_answer
 from played_transport import PlayedTransport
 from runtime.block import BLOCK, Block
@@ -95,11 +95,13 @@ def test_requests_are_answered_within_a_message(stage: Stage, monkeypatch: pytes
     monkeypatch.setattr(node.chain, "BLOCKS_PER_ANSWER_MAX", 8)
     blocks = stage.branch(10)
     maker_sync = Sync(stage.maker.chain, stage.network, lambda: stage.now_ms)
-    answer = maker_sync.on_request(GetBlocks(blocks[-1].facts.id, 0))
+    answer = maker_sync.on_request(GetBlocks(blocks[-1].facts.id, 0), PEER)
     assert answer is not None
     assert BLOCKS.decode(answer) == tuple(map(as_bytes, blocks[:8]))
-    assert maker_sync.on_request(GetBlocks(b"x" * 32, 0)) is None
+    assert maker_sync.on_request(GetBlocks(b"x" * 32, 0), PEER) is None
     assert len(BLOCKS.decode(encode_answer([b"x" * 600_000] * 3))) == 1
+    answers = [maker_sync.on_request(GetBlocks(blocks[-1].facts.id, 0), OTHER) for _ in range(100)]
+    assert sum(answer is not None for answer in answers) == ANSWERS_PER_SECOND_MAX
 
 
 def test_a_block_that_breaks_a_rule_is_executed_once_and_its_peer_pays(
