@@ -1,0 +1,300 @@
+"""Providers on a chain inside the test's process: the real pallets, the real daemon, real HTTP; nodes and work are fakes.
+
+`FakeNode` stands for node and network: what daemons submit goes into the next block that the test makes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed
+
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.sealing import SealKey, address_of, seal
+from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, UnitStatus
+from gpu_tasks.market.attestation import SignedAttestation
+from gpu_tasks.market.attestations import Attestations
+from gpu_tasks.market.device_records import Provider
+from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.services import Service
+from gpu_tasks.market.units import UnitTerms
+from gpu_tasks.provider.chain_port import ChainError, Evidence, Identity, View
+from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.execution import BadRequestError, Execution, ExecutionError
+from gpu_tasks.provider.gpu import NoMeter
+from gpu_tasks.provider.telemetry import Field
+from runtime.api import Apis
+from runtime.call import Call
+from runtime.crypto import Scheme, verify
+from runtime.errors import DispatchError
+from runtime.pallets.system import System
+from runtime.runtime import Bound
+from runtime.types import GRAINS_PER_OGPU, Signed
+from wallet.keypair import Keypair
+
+REQUEST = b"complete this"
+CUSTOMER_SEAL = SealKey.from_seed(b"c" * 32)
+INPUT_SALT = b"s" * 32
+
+
+class FakeExecutor:
+    """Answers a request with its text reversed; `spoil` makes it lie, `trouble` makes it fail."""
+
+    workload_id, model_id = WORKLOAD, MODEL
+
+    def __init__(self) -> None:
+        self.runs: list[bytes] = []
+        self.checks = 0
+        self.spoil = False
+        self.trouble: Exception | None = None
+
+    async def start(self) -> None:
+        """Nothing to load."""
+
+    async def run(self, request: bytes) -> Execution:
+        if self.trouble is not None:
+            raise self.trouble
+        if not request.startswith(b"complete"):
+            raise BadRequestError("not a request")
+        self.runs.append(request)
+        await asyncio.sleep(0)
+        output = request[::-1] + (b"!" if self.spoil else b"")
+        return Execution(output, cpu_ms=3, wall_ms=4, memory_peak_bytes=5)
+
+    async def verify(self, request: bytes, output: bytes) -> bool:
+        if not request.startswith(b"complete"):
+            raise BadRequestError("not a request")
+        self.checks += 1
+        return output == request[::-1]
+
+    async def close(self) -> None:
+        """Nothing to stop."""
+
+
+class Heard:
+    """Telemetry that is kept."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, dict[str, Field]]] = []
+
+    def tell(self, event: str, **fields: Field) -> None:
+        self.events.append((event, fields))
+
+    def names(self) -> list[str]:
+        return [name for name, _ in self.events]
+
+
+@dataclass
+class FakeNode:
+    """A chain and what waits for its next block."""
+
+    chain: MarketChain
+    calls: list[tuple[bytes, Call]] = field(default_factory=list)
+    attestations: dict[tuple[bytes, int, int], SignedAttestation] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    is_omitting: bool = False
+    """Whether authors leave attestations out."""
+
+    def __post_init__(self) -> None:
+        self.apis = Apis(self.chain.runtime, (GpuTasksApi,))
+
+    def block(self) -> None:
+        """A block with everything that waits and is admissible."""
+        calls, self.calls = self.calls, []
+        steps = [self._attach] if self.attestations and not self.is_omitting else []
+        self.chain.block(*steps, *(self._attempt(account, call) for account, call in calls))
+
+    def _attach(self, bound: Bound) -> None:
+        ready = [one for _, one in sorted(self.attestations.items()) if not bound[Attestations].problem(one)]
+        if ready:
+            bound.dispatch(Attestations.attach(attestations=tuple(ready)), _unsigned())
+        self.attestations.clear()
+
+    def _attempt(self, account: bytes, call: Call) -> Any:
+        def step(bound: Bound) -> None:
+            try:
+                with bound.overlay.transaction():
+                    bound.dispatch(call, Signed(account))
+            except DispatchError as error:
+                self.failed.append(f"{call.name}: {type(error).__name__}")
+
+        return step
+
+    def api(self) -> GpuTasksApi:
+        return GpuTasksApi(self.apis, self.chain.state, bytes(32), verify)
+
+
+def _unsigned() -> Any:
+    from runtime.types import Unsigned  # noqa: PLC0415
+
+    return Unsigned()
+
+
+class FakeChain:
+    """`Chain` for one provider over a `FakeNode`. Final and best are the same here."""
+
+    def __init__(self, node: FakeNode, keys: Keys) -> None:
+        self.node = node
+        self.keys = keys
+        self.is_away = False
+
+    def _reach(self) -> GpuTasksApi:
+        if self.is_away:
+            raise ChainError("the node is away")
+        return self.node.api()
+
+    async def views(self) -> AsyncIterator[View]:
+        yield self.view()
+
+    def view(self) -> View:
+        return View(self.node.chain.height, self._reach().duties(self.keys.stash))
+
+    async def final_unit(self, unit: bytes) -> UnitStatus | None:
+        return self._reach().unit(unit)
+
+    async def unit(self, unit: bytes) -> UnitStatus | None:
+        return self._reach().unit(unit)
+
+    async def service(self, number: int) -> Service:
+        return dict(self._reach().services())[number]
+
+    async def providers(self) -> dict[bytes, Provider]:
+        self._reach()
+        return {stash: one for stash, one in self.node.chain.now()[Devices].providers.items() if one is not None}
+
+    async def own_devices(self) -> list[DeviceStatus]:
+        return [one for one in self._reach().devices() if one.device.owner == self.keys.stash]
+
+    async def stash_of(self, provider_key: bytes) -> bytes | None:
+        return self._reach().provider_stash(provider_key)
+
+    async def offences(self) -> list[Evidence]:
+        return []
+
+    async def is_tombstoned(self, stash: bytes) -> bool:
+        return False
+
+    async def submit(self, call: Call) -> None:
+        self._reach()
+        self.node.calls.append((self.keys.provider, call))
+
+    async def attest(self, attestation: SignedAttestation) -> None:
+        problem = self.node.chain.now()[Attestations].problem(attestation)
+        if problem:
+            raise ChainError(problem)
+        statement = attestation.statement
+        self.node.attestations[statement.unit, statement.attempt, statement.replica] = attestation
+
+
+@dataclass
+class Miner:
+    """One provider: its daemon and the fakes that it stands on."""
+
+    keys: Keys
+    chain: FakeChain
+    executor: FakeExecutor
+    heard: Heard
+    daemon: Daemon
+
+    async def step(self) -> None:
+        """One view, and everything that it started."""
+        await self.daemon.step(self.chain.view())
+        for tasks in (self.daemon.racing.tasks, self.daemon.judging.tasks):
+            while tasks._tasks:
+                await asyncio.sleep(0.001)
+
+
+def seal_key(keys: Keys) -> SealKey:
+    """The key that a provider of tests opens inputs with."""
+    return SealKey.of(keypair(keys))
+
+
+def keypair(keys: Keys) -> Keypair:
+    """Its provider key."""
+    return Keypair.from_seed(Scheme.ED25519, keys._seed("provider"))
+
+
+class Village:
+    """Several providers on one chain. Use `async with Village(tmp_path, 3) as village`."""
+
+    def __init__(self, base: Path, count: int, *, running: int | None = None) -> None:
+        self.base = base
+        self.node = FakeNode(MarketChain(named_keys(count)))
+        self.running = count if running is None else running
+        self.miners: list[Miner] = []
+        self.blobs = BlobClient()
+
+    async def __aenter__(self) -> Village:
+        await self.blobs.__aenter__()
+        for keys in self.node.chain.validators[: self.running]:
+            await self.open(keys)
+        register = [
+            signed(keys.stash, Devices.register_provider(seal_key=seal_key(keys).public, endpoint=self._endpoint(keys)))
+            for keys in self.node.chain.validators
+        ]
+        self.node.chain.block(*register)
+        self.node.chain.blocks(3)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for miner in self.miners:
+            await miner.daemon.__aexit__()
+        await self.blobs.__aexit__(None, None, None)
+
+    async def open(self, keys: Keys, port: int = 0) -> Miner:
+        """Start a provider."""
+        chain, executor, heard = FakeChain(self.node, keys), FakeExecutor(), Heard()
+        identity = Identity.of(keys.stash, keypair(keys), GENESIS_HASH)
+        settings = Settings(self.base / keys.name, blob_port=port)
+        daemon = Daemon(identity, chain, executor, NoMeter(), heard, settings)
+        await daemon.__aenter__()
+        self.miners.append(Miner(keys, chain, executor, heard, daemon))
+        return self.miners[-1]
+
+    async def restart(self, miner: Miner) -> Miner:
+        """Stop a provider and start it again from its disk."""
+        self.miners.remove(miner)
+        port = miner.daemon.server.port
+        await miner.daemon.__aexit__()
+        return await self.open(miner.keys, port)
+
+    def miner(self, stash: bytes) -> Miner:
+        return next(one for one in self.miners if one.keys.stash == stash)
+
+    async def post(
+        self, request: bytes = REQUEST, *, racers: int = 2, readers: Sequence[Keys] | None = None, is_stored: bool = True,
+        **changed: Any,
+    ) -> bytes:  # fmt: skip
+        """A unit of the customer's; its id."""
+        content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, request)
+        readers = self.node.chain.validators if readers is None else readers
+        blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(one).public for one in readers)])
+        if is_stored:
+            await self.blobs.put(blob, [self._endpoint(self.miners[0].keys).decode()])
+        final = self.node.chain.height - 1
+        terms = UnitTerms(GRAINS_PER_OGPU, racers, address_of(blob), commitment_of(content), final, 64)
+        return self.node.chain.post(replace(terms, **changed))[0]
+
+    async def run(self, unit: bytes, blocks: int = 60) -> UnitStatus:
+        """Blocks, and a step of every provider after each, until the unit has ended."""
+        for _ in range(blocks):
+            self.node.block()
+            for miner in list(self.miners):
+                await miner.step()
+            status = self.node.api().unit(unit)
+            assert status is not None
+            if status.unit.ended_at:
+                return status
+        raise AssertionError(f"not ended after {blocks} blocks: {status}")
+
+    def _endpoint(self, keys: Keys) -> bytes:
+        miner = next((one for one in self.miners if one.keys == keys), None)
+        return f"http://127.0.0.1:{miner.daemon.server.port if miner else 1}".encode()
+
+
