@@ -66,6 +66,7 @@ class TransactionPool:
         self._turn = 0
         self._told: dict[bytes, None] = {}  # blocks above the final one of which `in_block` was told
         self._decoded: dict[bytes, Extrinsic] = {}
+        self._waiting: set[bytes] = set()
         self._watched: OrderedDict[bytes, None] = OrderedDict()
         self._account = chain.runtime.item(System.account)
         self._send, self._receive = trio.open_memory_channel[_Arrival](WAITING_MAX)
@@ -89,10 +90,14 @@ class TransactionPool:
 
     def offer(self, raw: bytes, peer: str, extrinsic_hash: bytes) -> None:
         """Take an extrinsic that a peer sent; dropped when too many wait."""
+        if extrinsic_hash in self._waiting:
+            return
         try:
             self._send.send_nowait(_Arrival(raw, peer, extrinsic_hash))
         except trio.WouldBlock:
             _LOG.debug("an extrinsic is dropped: %d wait already", WAITING_MAX)
+        else:
+            self._waiting.add(extrinsic_hash)
 
     async def run(self) -> None:
         """Admit what arrives, batch after batch."""
@@ -120,6 +125,7 @@ class TransactionPool:
             except PoolRefusalError as refusal:
                 arrival.refusal = refusal
         for arrival in batch:
+            self._waiting.discard(arrival.extrinsic_hash)
             arrival.done.set()
 
     def _validate(self, raw: bytes, extrinsic_hash: bytes) -> tuple[Candidate, Extrinsic, Claim]:
