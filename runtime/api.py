@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
-from runtime import scale
 from runtime.checks import Verify
 from runtime.codec import Codec, Codecs
 from runtime.crypto import verify as verify_signature
+from runtime.product import product
 from runtime.runtime import Bound, Runtime
 from runtime.state import Reader
 from runtime.type_info import sentences
@@ -84,7 +84,7 @@ class Method:
 
     def decode_arguments(self, data: bytes) -> tuple[Any, ...]:
         """The arguments, which `data` must hold exactly."""
-        wire = scale.product([(name, codec.wire) for name, codec in self.inputs], lambda *values: values)
+        wire = product([(name, codec.wire) for name, codec in self.inputs], lambda *values: values)
         arguments: tuple[Any, ...] = Codec(*wire, self.output.info, "").decode(data)
         return arguments
 

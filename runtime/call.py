@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, get_type_hints, overload
 
-from runtime import scale
 from runtime.codec import Codecs
+from runtime.product import product
 from runtime.scale import Wire
 from runtime.type_info import Field, Variant, sentences
 from runtime.types import DispatchClass, Origin, Root, Signed, Unsigned, Weight
@@ -129,7 +129,7 @@ class CallMethod(Generic[O_contra, P, R]):
             (f"value.arguments[{number}]", codecs.of(hint).wire) for number, hint in enumerate(self.hints().values())
         ]
         prefix = bytes((self.pallet.index, self.index))
-        return scale.product(parts, lambda *values: Call(self, values), prefix)
+        return product(parts, lambda *values: Call(self, values), prefix)
 
     def variant(self, codecs: Codecs) -> Variant:
         """This call as one alternative of its pallet's call type in metadata."""

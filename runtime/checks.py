@@ -49,7 +49,7 @@ class Checks:
         check_nonce(who.extra.nonce, info, ahead=ahead)
         weight = extrinsic.weight
         self._resources.check(method.dispatch_class, weight, len(extrinsic.raw))
-        fee = self._payment.fee(len(extrinsic.raw), weight).total + who.extra.tip
+        fee = self._payment.total_fee(len(extrinsic.raw), weight) + who.extra.tip
         if fee > self._balances.spendable_of(info.data):  # a duty that will be free must be payable too
             raise InvalidTransaction(Reason.PAYMENT)
         signature = who.signature

@@ -8,7 +8,6 @@ cannot either (the outer call type is given by the runtime, one codec for each l
 after a value is an error.
 """
 
-import struct as struct_module
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
@@ -39,6 +38,7 @@ from runtime.declaration import (
     struct,
     variant,
 )
+from runtime.product import product
 from runtime.scale import DecodeError, EncodeError, Wire
 from runtime.type_info import TypeInfo, rust_path, sentences
 
@@ -100,7 +100,7 @@ class Codec(Generic[T]):
         """The value at the start of `data` and its length; DecodeError if there is none."""
         try:
             return self.decode_from(data, 0)
-        except (IndexError, struct_module.error):
+        except IndexError:
             raise DecodeError("end of input", len(data)) from None
 
 
@@ -137,7 +137,7 @@ class Codecs:
         if annotation is bool:
             return Codec(*scale.boolean(), info.BOOL, "bool")
         if annotation in (None, NoneType):
-            return Codec(*scale.product([], lambda: None), info.UNIT, "()")
+            return Codec(*product([], lambda: None), info.UNIT, "()")
         if isinstance(annotation, type) and issubclass(annotation, IntEnum):
             return _fieldless(annotation)
         if is_dataclass(annotation) and isinstance(annotation, type):
@@ -219,7 +219,7 @@ class Codecs:
             raise TypeError("a list needs a limit: Annotated[tuple[T, ...], Bounded(n)]")
         of = [self.of(part) for part in parts]
         wires = [(f"value[{number}]", one.wire) for number, one in enumerate(of)]
-        wire = scale.product(wires, lambda *values: values)
+        wire = product(wires, lambda *values: values)
         name = f"({', '.join(one.type_name for one in of)})"
         return Codec(*wire, TypeInfo(info.Tuple(tuple(one.info for one in of))), name)
 
@@ -228,7 +228,7 @@ class Codecs:
         path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
         params = tuple((name, self.of(of).info) for name, of in getattr(cls, "__rust_params__", ()))
         shape = TypeInfo(info.Composite(members), path, params, sentences(cls.__doc__))
-        return Codec(*scale.product(parts, cls, prefix), shape, cls.__name__)
+        return Codec(*product(parts, cls, prefix), shape, cls.__name__)
 
     def _members(self, cls: type[Any]) -> tuple[list[tuple[str, Wire]], tuple[info.Field, ...]]:
         hints = get_type_hints(cls, include_extras=True)
@@ -248,7 +248,7 @@ class Codecs:
             raise TypeError(f"{cls!r}: tag {tag} is out of range")
         parts, members = self._members(cls)
         shape = info.Variant(cls.__variant_name__, tag, members, sentences(cls.__doc__))
-        return scale.product(parts, cls, before + bytes((tag,))), shape
+        return product(parts, cls, before + bytes((tag,))), shape
 
     def _union(self, classes: tuple[Any, ...], path: str) -> Codec[Any]:
         alternatives = [(cls.__variant__, *self.alternative(cls)) for cls in classes]
@@ -269,7 +269,7 @@ def _is_list(plain: Any) -> bool:
 
 def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
     """An IntEnum: one byte, its value."""
-    wires = {int(one): scale.product([], lambda one=one: one, bytes([one])) for one in cls}
+    wires = {int(one): product([], lambda one=one: one, bytes([one])) for one in cls}
     variants = tuple(info.Variant(_camel(one.name), int(one)) for one in cls)
     path = rust_path(getattr(cls, "__rust_path__", f"{cls.__module__}.{cls.__name__}".replace(".", "::")))
     shape = TypeInfo(info.Variants(variants), path, (), sentences(cls.__doc__))

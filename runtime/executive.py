@@ -138,7 +138,7 @@ class BlockExecution:
         if not result.pays_fee:
             due = tip
         elif weight is not declared:
-            due = payment.fee(len(extrinsic.raw), weight).total + tip
+            due = payment.total_fee(len(extrinsic.raw), weight) + tip
         payment.settle(who.signer, withdrawn, due, tip)
         pays = Pays.Yes if result.pays_fee else Pays.No
         return DispatchInfo(weight, extrinsic.call.method.dispatch_class, pays), failure

@@ -38,6 +38,11 @@ def inclusion_fee(length: int, weight: Weight, multiplier: int) -> InclusionFee:
     return InclusionFee(BASE_FEE, BYTE_FEE * length, weight_fee)
 
 
+def total_fee(length: int, weight: Weight, multiplier: int) -> int:
+    """`inclusion_fee(...).total`, without its parts: every transaction asks for it."""
+    return BASE_FEE + BYTE_FEE * length + weight.ref_time // PICOSECONDS_PER_GRAIN * multiplier // MULTIPLIER_ONE
+
+
 def fullness(weight: Weight, length: int) -> int:
     """How full a block is of ordinary extrinsics, in millionths: the fuller of time and length."""
     limit = class_limit(DispatchClass.Normal)

@@ -12,6 +12,10 @@ from runtime.weights import (
     length_limit,
 )
 
+_LIMITS = {kind: (limit.ref_time, limit.proof_size) for kind in DispatchClass if (limit := class_limit(kind))}
+_LENGTHS = {kind: length_limit(kind) for kind in DispatchClass}
+_BASE_TIME = EXTRINSIC_BASE.ref_time
+
 
 class BlockResources:
     """Weight, bytes and number of the extrinsics so far. Kept outside the state: a failed call is not undone here."""
@@ -19,32 +23,37 @@ class BlockResources:
     def __init__(self) -> None:
         self.count = 0
         self.length = 0
-        self.time = [0, 0, BLOCK_BASE.ref_time]
-        self.proof = [0, 0, BLOCK_BASE.proof_size]
+        self._time = [0, 0, BLOCK_BASE.ref_time]
+        self._proof = [0, 0, BLOCK_BASE.proof_size]
+        self._total_time = BLOCK_BASE.ref_time
+        self._total_proof = BLOCK_BASE.proof_size
 
     def check(self, kind: DispatchClass, weight: Weight, length: int) -> None:
         """InvalidTransaction if an extrinsic whose call weighs so much does not fit. Inherents always do."""
-        limit = class_limit(kind)
-        if limit is None:
+        if kind not in _LIMITS:
             return
-        time = weight.ref_time + EXTRINSIC_BASE.ref_time
+        time, proof = weight.ref_time + _BASE_TIME, weight.proof_size
+        time_max, proof_max = _LIMITS[kind]
         if (
-            self.time[kind] + time > limit.ref_time
-            or sum(self.time) + time > BLOCK_MAX.ref_time
-            or self.proof[kind] + weight.proof_size > limit.proof_size
-            or sum(self.proof) + weight.proof_size > BLOCK_MAX.proof_size
-            or self.length + length > length_limit(kind)
+            self._time[kind] + time > time_max
+            or self._total_time + time > BLOCK_MAX.ref_time
+            or self._proof[kind] + proof > proof_max
+            or self._total_proof + proof > BLOCK_MAX.proof_size
+            or self.length + length > _LENGTHS[kind]
             or self.count >= EXTRINSICS_PER_BLOCK_MAX
         ):
             raise InvalidTransaction(Reason.EXHAUSTS_RESOURCES)
 
     def add(self, kind: DispatchClass, weight: Weight, length: int) -> None:
         """Count an extrinsic that was applied."""
+        time, proof = weight.ref_time + _BASE_TIME, weight.proof_size
         self.count += 1
         self.length += length
-        self.time[kind] += weight.ref_time + EXTRINSIC_BASE.ref_time
-        self.proof[kind] += weight.proof_size
+        self._time[kind] += time
+        self._total_time += time
+        self._proof[kind] += proof
+        self._total_proof += proof
 
     def consumed(self) -> ConsumedWeight:
         """The weights by class, as the state shows them."""
-        return ConsumedWeight(*(Weight(self.time[kind], self.proof[kind]) for kind in DispatchClass))
+        return ConsumedWeight(*(Weight(self._time[kind], self._proof[kind]) for kind in DispatchClass))

@@ -2,15 +2,16 @@
 
 Every function returns a pair (encode, decode): `encode(value) -> bytes` and
 `decode(data, start) -> (value, end)`. Decoding is canonical: one value has one encoding, and
-every other form is a `DecodeError`. Reading past the end shows as `IndexError` or
-`struct.error`, which `Codec.decode` turns into `DecodeError`; there is no recursion here.
+every other form is a `DecodeError`. Reading past the end shows as `IndexError` where a single byte is
+read, which `Codec.decode` turns into `DecodeError`; there is no recursion here.
 Format: docs.substrate.io, "Type encoding (SCALE)"; limits are the caller's.
 """
 
-import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from weakref import WeakKeyDictionary
 
 Encode = Callable[[Any], bytes]
 Decode = Callable[[bytes, int], tuple[Any, int]]
@@ -19,7 +20,6 @@ Wire = tuple[Encode, Decode]
 _ONE_BYTE_MAX = 1 << 6
 _TWO_BYTE_MAX = 1 << 14
 _FOUR_BYTE_MAX = 1 << 30
-_STRUCT_CODES = {2: "<H", 4: "<I", 8: "<Q"}
 
 
 class DecodeError(ValueError):
@@ -40,17 +40,24 @@ class EncodeError(ValueError):
     """A value does not fit its declared type: our mistake, or a caller's of the builder."""
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of constant length, as the source code of its conversions: `{value}`, and `data[{start}:{end}]`."""
+
+    size: int
+    encode: str
+    decode: str
+
+
+SPANS: WeakKeyDictionary[Decode, Span] = WeakKeyDictionary()
+"""Decoders whose part has a constant length; `product` writes such parts into one function."""
+
+
 def uint(size: int) -> Wire:
     """Unsigned little-endian integer of `size` bytes."""
 
     def encode(value: int) -> bytes:
         return value.to_bytes(size, "little")
-
-    if size == 1:
-        return encode, lambda data, start: (data[start], start + 1)
-    if size in _STRUCT_CODES:
-        unpack = struct.Struct(_STRUCT_CODES[size]).unpack_from
-        return encode, lambda data, start: (unpack(data, start)[0], start + size)
 
     def decode(data: bytes, start: int) -> tuple[int, int]:
         end = start + size
@@ -58,6 +65,7 @@ def uint(size: int) -> Wire:
             raise DecodeError("end of input", len(data))
         return int.from_bytes(data[start:end], "little"), end
 
+    SPANS[decode] = Span(size, f"({{value}}).to_bytes({size}, 'little')", "from_bytes(data[{start}:{end}], 'little')")
     return encode, decode
 
 
@@ -144,6 +152,7 @@ def fixed_bytes(length: int) -> Wire:
             raise DecodeError("end of input", len(data))
         return data[start:end], end
 
+    SPANS[decode] = Span(length, "", "data[{start}:{end}]")
     return encode, decode
 
 
@@ -243,26 +252,6 @@ def option(some: Wire) -> Wire:
 def result(error: Wire) -> Wire:
     """`Result<(), E>`: None is Ok. The same bytes as an option, under another name in metadata."""
     return option(error)
-
-
-def product(parts: list[tuple[str, Wire]], build: Callable[..., Any], prefix: bytes = b"") -> Wire:
-    """Values one after the other: `parts` are (expression of `value`, wire); `build` joins them.
-
-    The two functions are written out as source: a loop over the parts takes twice the time,
-    and every transaction passes here a dozen times.
-    """
-    scope: dict[str, Any] = {"build": build, "prefix": prefix}
-    for number, (_, (encode, decode)) in enumerate(parts):
-        scope[f"e{number}"], scope[f"d{number}"] = encode, decode
-    terms = [f"e{number}({expression})" for number, (expression, _) in enumerate(parts)]
-    steps = [f"    v{number}, at = d{number}(data, at)\n" for number in range(len(parts))]
-    names = ", ".join(f"v{number}" for number in range(len(parts)))
-    source = (
-        f"def encode(value):\n    return {' + '.join((['prefix'] if prefix else []) + terms) or 'prefix'}\n"
-        f"def decode(data, at):\n{''.join(steps)}    return build({names}), at\n"
-    )
-    exec(source, scope)  # noqa: S102 - the source is built from our own declarations only
-    return scope["encode"], scope["decode"]
 
 
 def tagged(wires: dict[int, Wire], tag_of: Callable[[Any], int]) -> Wire:

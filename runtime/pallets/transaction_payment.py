@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from runtime.codec import U8, Named, UInt
 from runtime.digest import find_author
-from runtime.fees import MULTIPLIER_ONE, InclusionFee, fullness, inclusion_fee, next_multiplier
+from runtime.fees import MULTIPLIER_ONE, InclusionFee, fullness, inclusion_fee, next_multiplier, total_fee
 from runtime.pallet import Constant, Pallet, StorageValue, event
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
@@ -44,6 +44,10 @@ class TransactionPayment(Pallet, index=3):
     def fee(self, length: int, weight: Weight) -> InclusionFee:
         """The fee of an extrinsic in this block, tip apart."""
         return inclusion_fee(length, weight, self.next_fee_multiplier.get())
+
+    def total_fee(self, length: int, weight: Weight) -> int:
+        """The sum of the parts of `fee`."""
+        return total_fee(length, weight, self.next_fee_multiplier.get())
 
     def settle(self, who: bytes, withdrawn: int, due: int, tip: int) -> None:
         """After a call: return what was withdrawn beyond `due` (which includes the tip), pass on the rest."""
