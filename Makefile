@@ -13,7 +13,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench clients simulate replay crash cheats lock package clean
+.PHONY: help setup demo devnet test check static format quick bench clients simulate replay soak crash cheats lock package clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ simulate: ## SEEDS=200 simulated networks with loss, delay, crashes, partitions 
 
 replay: ## the same 5,000 random extrinsics under two Python versions and three hash seeds: the same roots and events
 	@$(PY) -m scripts.replay
+
+soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a long storm of damaged messages (half an hour)
+	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed
 
 crash: ## KILLS=100 times kill -9 on a node of a live devnet: nothing final lost, no conflicting signature
 	@$(PY) -m devnet.crash --kills $(KILLS)

@@ -152,6 +152,7 @@ CALLS: tuple[tuple[Draw, int], ...] = (
         ),
         2,
     ),
+    (lambda _w, _: Devices.unregister_provider(), 1),
     (lambda w, who: Devices.unregister_device(device=w.device(who)), 1),
     (lambda w, who: Devices.bond_device_extra(device=w.device(who), value=w.amount()), 1),
     (lambda w, who: Devices.pause(device=w.device(who)), 1),

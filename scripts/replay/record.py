@@ -6,7 +6,7 @@ pallet occurs; slots are missed, finality lags and catches up, epochs and eras t
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genesis.chain import genesis_block_header, genesis_state, runtime_of
@@ -14,15 +14,22 @@ from genesis.presets import load_spec
 from genesis.spec import to_json
 from gpu_tasks.market.attestation import SignedAttestation, order_key
 from gpu_tasks.market.attestations import Attestations
-from runtime.authoring import Authoring
+from runtime.authoring import Authoring, Built
 from runtime.block import BLOCK, Block, Header, block_id, seal_payload
 from runtime.call import Call
 from runtime.crypto import verify
 from runtime.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
 from runtime.era import IMMORTAL, mortal
 from runtime.errors import ErrorValue, InvalidTransaction
-from runtime.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
-from runtime.hashing import blake2_256
+from runtime.extrinsic import (
+    Additional,
+    Extra,
+    MultiSignature,
+    decode_extrinsic,
+    encode_signed,
+    payload_head,
+    signing_payload,
+)
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
@@ -37,6 +44,7 @@ from scripts.replay.world import OGPU, World
 from wallet.keypair import Keypair
 
 FIRST_SLOT = 1_800_000_000
+SLOT_MS = 1_000
 EXTRINSICS_PER_BLOCK = 8
 RICH = VALIDATORS + OUTSIDERS
 
@@ -80,25 +88,23 @@ class Recording:
     def block(self) -> None:
         """Author one block."""
         author = self.chance.choice([one for one in ACTORS if one.name in VALIDATORS])
-        digest = self._digest(author.stash.account)
+        digest = self.next_digest(author.stash.account)
         authoring = Authoring(self.runtime, self.state, self.trie, self.ids[-1], digest)
-        authoring.inherent(Timestamp.set(now=self.slot * self._slot_ms(authoring)))
+        authoring.inherent(Timestamp.set(now=self.slot * SLOT_MS))
         world = World(authoring.bound, self.chance, self.ids[0])
         owed = list(deeds(world))
         attestations = [one.attestation for one in owed if one.attestation is not None]
         self._attach(authoring, attestations)
         for one in owed:
             if one.call is not None:
-                self._offer(authoring, one.keys, one.call)
+                self.offer(authoring, one.keys, one.call)
         for _ in range(self.chance.randrange(2 * EXTRINSICS_PER_BLOCK)):
             self._random(authoring, world)
         built = authoring.finish()
-        payload = seal_payload(self.ids[0], built.header)
-        self._adopt(built.header, author.session.sign(payload), built.extrinsics)
-        self.trie, self.state = built.executed.trie, self.state.updated(built.executed.changes)
-        self._count_events()
+        self.adopt(built, author.session.sign(seal_payload(self.ids[0], built.header)))
 
-    def _digest(self, author: bytes) -> Digest:
+    def next_digest(self, author: bytes) -> Digest:
+        """The digest of the next block, without seal; time and finality move on."""
         number = len(self.ids)
         self.slot += self.chance.choice((1, 1, 1, 1, 2, 3))
         epoch = (number - 1) // 60
@@ -112,9 +118,6 @@ class Recording:
                 items.append(consensus_item(FinalRef(reached, self.ids[reached], b"not checked by execution")))
         return tuple(items)
 
-    def _slot_ms(self, authoring: Authoring) -> int:
-        return authoring.bound[Timestamp].slot_duration()
-
     def _attach(self, authoring: Authoring, attestations: list[SignedAttestation]) -> None:
         admissible = [one for one in attestations if not authoring.bound[Attestations].problem(one)]
         if admissible:
@@ -127,21 +130,23 @@ class Recording:
         if authoring.bound[Balances].spendable_balance(keys.account) < OGPU:
             giver = self.chance.choice([one for one in ACTORS if one.name in RICH])
             call = Balances.transfer_keep_alive(dest=keys.account, value=self.chance.randrange(OGPU, 100 * OGPU))
-            self._offer(authoring, giver.stash, call)
+            self.offer(authoring, giver.stash, call)
         else:
-            self._offer(authoring, keys, draw(world, who))
+            self.offer(authoring, keys, draw(world, who))
 
-    def _offer(self, authoring: Authoring, keys: Keypair, call: Call) -> None:
+    def offer(self, authoring: Authoring, keys: Keypair, call: Call) -> bool:
+        """Sign a call and add it to a block; False where no author would take it."""
         name = f"{call.method.pallet.__name__}.{call.method.name}"
         try:
             succeeded = authoring.offer(self._signed(authoring, keys, call), verify)
         except InvalidTransaction:
-            return  # nobody would put it into a block
+            return False
         self.calls[name] += 1
         if not succeeded:
             failed = authoring.bound.overlay.events[-1][1]
             assert isinstance(failed, ExtrinsicFailed)
             self.failures[self._error_name(failed.dispatch_error)] += 1
+        return True
 
     def _signed(self, authoring: Authoring, keys: Keypair, call: Call) -> bytes:
         height = authoring.number
@@ -162,11 +167,18 @@ class Recording:
         pallet = next(one for one in self.runtime.pallets if one.index == value.detail[0])
         return f"{pallet.__name__}.{pallet.errors[value.detail[1]].__name__}"
 
-    def _adopt(self, header: Header, seal: bytes, extrinsics: tuple[bytes, ...]) -> None:
-        digest = (*header.digest, seal_item(seal))
-        sealed = Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
-        self.blocks.append(BLOCK.encode(Block(sealed, extrinsics)))
-        self.ids.append(block_id(sealed))
+    def adopt(self, built: Built, seal: bytes) -> None:
+        """Make a finished block the head."""
+        header = sealed(built.header, seal)
+        self.blocks.append(BLOCK.encode(Block(header, built.extrinsics)))
+        self.ids.append(block_id(header))
+        self.trie, self.state = built.executed.trie, self.state.updated(built.executed.changes)
+        self._count_events()
+
+    def extrinsics(self) -> list[bytes]:
+        """Everything signed that the chain holds."""
+        raws = [raw for block in self.blocks for raw in BLOCK.decode(block).extrinsics]
+        return [raw for raw in raws if decode_extrinsic(self.runtime, raw).authorization is not None]
 
     def _count_events(self) -> None:
         happened = self.runtime.at(self.state)[System].event_records.get()
@@ -181,6 +193,6 @@ def record(seed: int, extrinsics: int) -> Recording:
     return recording
 
 
-def digest_of(tape: bytes) -> str:
-    """A short name of a tape."""
-    return blake2_256(tape).hex()[:16]
+def sealed(header: Header, seal: bytes) -> Header:
+    """The header with its author's signature."""
+    return replace(header, digest=(*header.digest, seal_item(seal)))
