@@ -1,0 +1,83 @@
+"""A peer whose every message is damaged on the way: the others never fail, and go on to agree.
+
+A simulated network of four, with real signatures: the messages of one node reach the others whole or damaged, several
+times over, among well-formed ones with absurd numbers. Decoder and machine are the production ones.
+"""
+
+import os
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from consensus.wire import MESSAGE, MESSAGE_BYTES_MAX, Chits, Message, NeedCerts, PullQuery, Vote
+from damage import damaged
+from devnet.simulation.node import Node
+from devnet.simulation.scenario import Scenario, run
+from runtime.scale import DecodeError
+
+SEEDS = 20 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2
+COPIES = 3
+U32_MAX = 2**32 - 1
+
+
+def decoded(data: bytes) -> Message | None:
+    """What a node's network task gets out of it."""
+    try:
+        return MESSAGE.decode(data)
+    except DecodeError:
+        return None
+
+
+def extremes(chance: random.Random) -> Message:
+    """Well-formed messages with numbers from the edge."""
+    number = chance.choice((0, 1, 2**31, U32_MAX))
+    other = chance.choice((0, U32_MAX))
+    block = chance.choice((bytes(32), b"\xff" * 32))
+    return chance.choice(
+        (
+            PullQuery(number, block, other),
+            Chits(number, block, block, block, other, other),
+            NeedCerts(number, other, number, other),
+        )
+    )
+
+
+class Noise:
+    """Replaces what node 0 sends by damage, most of the time."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.seen: Counter[str] = Counter()
+
+    def variants(self, packet: Message) -> list[Message]:
+        """What arrives in place of a message."""
+        whole = MESSAGE.encode(packet)
+        made = [decoded(damaged(whole, self.chance)) for _ in range(COPIES)]
+        self.seen["refused"] += sum(one is None for one in made)
+        found = [one for one in made if one is not None] + [extremes(self.chance)]
+        self.seen["decoded"] += len(found)
+        self.seen["votes"] += sum(isinstance(one, Vote) for one in found)
+        return [*found, packet] if self.chance.random() < 0.7 else found
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_noisy_peer_stops_nobody(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    noise, receive = Noise(seed), Node.receive
+
+    def noisy(self: Node, sender: Node, packet: Any) -> None:
+        is_message = type(packet).__module__ == "consensus.wire"
+        for one in noise.variants(packet) if sender.number == 0 and is_message else (packet,):
+            receive(self, sender, one)
+
+    monkeypatch.setattr(Node, "receive", noisy)
+    outcome = run(Scenario("noise", 4, storm_s=0, quiet_s=25, real_signatures=True), seed)
+    assert outcome.failures == ()
+    assert outcome.finals > 10
+    assert min(noise.seen.values()) > 100
+
+
+def test_a_message_over_the_limit_is_refused() -> None:
+    with pytest.raises(DecodeError):
+        MESSAGE.decode(b"\4\xfe\xff\xff\xff" + bytes(MESSAGE_BYTES_MAX))
