@@ -28,7 +28,7 @@ from runtime.pallets.system import System
 from runtime.validation import Validator
 
 WAITING_MAX = 4_096
-BATCH_MAX = 64
+BATCH_MAX = 256
 WATCHED_MAX = 50_000
 REVALIDATED_PER_BLOCK = 128
 ACCOUNT_BYTES = 32
