@@ -62,12 +62,28 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Guest:
+    """A provider without a node of its own: it joins live, honest or not."""
+
+    name: str
+    mode: str  # empty for an honest one, else how it cheats
+    rpc_url: str  # of the node that it asks
+    blob_port: int
+
+    @property
+    def blob_url(self) -> str:
+        """Its blob store."""
+        return f"http://127.0.0.1:{self.blob_port}"
+
+
+@dataclass(frozen=True, slots=True)
 class Devnet:
     """The members of one devnet, in the order they were made."""
 
     folder: Path
     members: tuple[Member, ...]
     has_providers: bool = False  # whether each validator has a provider beside it
+    guests: tuple[Guest, ...] = ()
 
     @property
     def chain_spec(self) -> Path:
@@ -82,7 +98,7 @@ class Devnet:
         known = ", ".join(one.name for one in self.members)
         raise DevnetError(f"no node is called {name!r} in {self.folder}: there are {known}")
 
-    def home(self, member: Member) -> Path:
+    def home(self, member: Member | Guest) -> Path:
         """The folder of a member; its node's base path."""
         return self.folder / member.name.lower()
 
@@ -154,6 +170,14 @@ def add_full_node(net: Devnet, name: str, *, any_ports: bool = False) -> tuple[D
     return net, net.members[-1]
 
 
+def add_guest(net: Devnet, name: str, mode: str = "") -> tuple[Devnet, Guest]:
+    """The devnet with one more provider, which asks the first node."""
+    guest = Guest(name, mode, net.members[0].rpc_url, one_free_port())
+    net = replace(net, guests=(*net.guests, guest))
+    save(net)
+    return net, guest
+
+
 def genesis_hash(net: Devnet) -> bytes:
     """The id of block 0 of the devnet's chain."""
     return block_id(genesis_block_header(genesis_state(load_spec(net.chain_spec.read_bytes()))))
@@ -161,7 +185,11 @@ def genesis_hash(net: Devnet) -> bytes:
 
 def save(net: Devnet) -> None:
     """Write the description."""
-    content = {"has_providers": net.has_providers, "members": [asdict(one) for one in net.members]}
+    content = {
+        "has_providers": net.has_providers,
+        "members": [asdict(one) for one in net.members],
+        "guests": [asdict(one) for one in net.guests],
+    }
     (net.folder / "devnet.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
@@ -171,6 +199,7 @@ def load(folder: Path) -> Devnet:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         has_providers = bool(content["has_providers"])
+        guests = tuple(Guest(**one) for one in content["guests"])
         members = tuple(Member(**{**one, "ports": Ports(**one["ports"])}) for one in content["members"])
     except FileNotFoundError as error:
         raise DevnetError(
@@ -178,7 +207,7 @@ def load(folder: Path) -> Devnet:
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise DevnetError(f"{path} is damaged ({error}): remove {folder} and run `ogpu-devnet up`") from error
-    return Devnet(folder.resolve(), members, has_providers)
+    return Devnet(folder.resolve(), members, has_providers, guests)
 
 
 def one_free_port() -> int:

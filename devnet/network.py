@@ -18,7 +18,7 @@ from types import FrameType
 
 from devnet import processes
 from devnet.errors import DevnetError
-from devnet.layout import Devnet, Member
+from devnet.layout import Devnet, Guest, Member
 from devnet.processes import Process
 from devnet.status import NodeStatus, ask_all
 
@@ -33,17 +33,23 @@ def node_process(net: Devnet, member: Member) -> Process:
     return Process(member.name, processes.NODE, tuple(net.node_command(member)), net.home(member))
 
 
-def provider_process(net: Devnet, member: Member, module: str = processes.PROVIDER, *options: str) -> Process:
-    """The provider beside a member's node; a dishonest one is another `module` with `options` of its own."""
-    home = net.home(member) / "provider"
-    words = ("--url", member.rpc_url, "--key", f"//{member.name}//provider", "--base-path", str(home))
-    return Process(f"{member.name}/provider", module, (*options, *words, "run"), home, "provider")
+def provider_process(net: Devnet, who: Member | Guest) -> Process:
+    """The provider beside a member's node, or a guest."""
+    home = net.home(who) / "provider"
+    words = ("--url", who.rpc_url, "--key", f"//{who.name}//provider", "--base-path", str(home), "run")
+    mode = who.mode if isinstance(who, Guest) else ""
+    module, options = (processes.CHEAT, ("--mode", mode)) if mode else (processes.PROVIDER, ())
+    return Process(f"{who.name}/provider", module, (*options, *words), home, "provider")
+
+
+def providers(net: Devnet) -> tuple[Process, ...]:
+    """Every provider of the devnet."""
+    return tuple(provider_process(net, one) for one in (*net.members * net.has_providers, *net.guests))
 
 
 def all_processes(net: Devnet) -> tuple[Process, ...]:
     """Every process that the devnet may have, running or not; those that others depend on come last."""
-    providers = tuple(provider_process(net, member) for member in net.members) * net.has_providers
-    return providers + tuple(node_process(net, member) for member in net.members)
+    return providers(net) + tuple(node_process(net, member) for member in net.members)
 
 
 def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[NodeStatus]:
@@ -52,10 +58,9 @@ def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> 
     try:
         _start([node_process(net, member) for member in net.members], started, detach=detach)
         standing = asyncio.run(ready(net, seconds))
-        if net.has_providers:
-            _start([provider_process(net, member) for member in net.members], started, detach=detach)
-            for member in net.members:
-                wait_for_provider(provider_process(net, member), member)
+        _start(list(providers(net)), started, detach=detach)
+        for one in (*net.members * net.has_providers, *net.guests):
+            wait_for_provider(net, one)
     except BaseException:
         processes.stop(*reversed(started))
         raise
@@ -69,16 +74,15 @@ def _start(wanted: list[Process], started: list[Process], *, detach: bool) -> No
             started.append(process)
 
 
-def wait_for_provider(process: Process, member: Member, seconds: float = READY_SECONDS) -> None:
-    """Wait until a provider serves blobs: it has then loaded its workload, and found its devices on the chain."""
+def wait_for_provider(net: Devnet, who: Member | Guest, seconds: float = READY_SECONDS) -> None:
+    """Wait until a provider serves blobs: it has then loaded its workload and found itself on the chain."""
+    process, port = provider_process(net, who), who.ports.blobs if isinstance(who, Member) else who.blob_port
     end = time.monotonic() + seconds
-    while not processes.listens(member.ports.blobs):
+    while not processes.listens(port):
         if processes.running(process) is None:
             raise DevnetError(f"{process.label} ended; {process.log} ends:\n{tail(process.log)}")
         if time.monotonic() > end:
-            raise DevnetError(
-                f"{process.label} is not ready after {seconds:.0f} s; {process.log} ends:\n{tail(process.log)}"
-            )
+            raise DevnetError(f"{process.label} is not ready after {seconds:.0f} s; its log ends:\n{tail(process.log)}")
         time.sleep(ASK_SECONDS)
 
 

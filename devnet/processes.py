@@ -28,6 +28,7 @@ _PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 
 NODE = "node.cli"
 PROVIDER = "gpu_tasks.provider.cli"
+CHEAT = "devnet.cheating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Process:
         return self.log.with_suffix(".pid")
 
 
-def start(process: Process, *, detach: bool = False, environment: dict[str, str] | None = None) -> int:
+def start(process: Process, *, detach: bool = False) -> int:
     """Start it; gives its pid.  Raises `DevnetError` when it runs already."""
     pid = running(process)
     if pid is not None:
@@ -65,7 +66,7 @@ def start(process: Process, *, detach: bool = False, environment: dict[str, str]
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": _source(), **(environment or {})},
+            env=source_path(),
             preexec_fn=None if detach else _die_with(os.getpid()),  # noqa: PLW1509  # before any thread is made
         )
     _CHILDREN[child.pid] = child
@@ -191,9 +192,10 @@ def _die_with(parent: int) -> Callable[[], None]:
     return ask
 
 
-def _source() -> str:
-    """Where these packages are, so that the programs run from any folder, installed or not."""
-    return os.pathsep.join(filter(None, (str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH"))))
+def source_path() -> dict[str, str]:
+    """An environment in which Python finds these packages from any folder, installed or not."""
+    source = str(Path(__file__).resolve().parent.parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}
 
 
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}

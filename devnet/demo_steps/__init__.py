@@ -1,0 +1,1 @@
+"""The steps of the demo, a module each; `devnet.demo` is their order."""

@@ -1,0 +1,47 @@
+"""One Snowflake poll of a node, shown: who was asked, what they answered, how sure the node became."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from rich.table import Table
+
+from devnet.demo_steps.purchase import name_of
+from devnet.demo_steps.telling import Telling
+from devnet.layout import Devnet
+from runtime.ss58 import encode as ss58
+from wallet.rpc import RpcConnection
+
+
+def show(net: Devnet, tell: Telling) -> dict[str, Any] | None:
+    """The newest poll that every asked validator answered; None if there is none."""
+    node = net.members[0]
+    polls = asyncio.run(_inspect(node.rpc_url))
+    whole = [one for one in polls if one["answered"] and one["answered"] == one["asked"]]
+    if not whole:
+        tell.line(f"{node.name} has no answered poll to show: {json.dumps(polls)[:200]}")
+        return None
+    poll: dict[str, Any] = whole[0]
+    tell.line(f"{node.name} asked {poll['asked']} validators which block they prefer at height {poll['height']}")
+    tell.console.print(_table(poll))
+    accepted = poll["accepted_after_ms"]
+    end = f"accepted {accepted} ms after the question" if accepted is not None else "not accepted yet"
+    tell.line(f"{poll['agreed']} of {poll['answered']} agree with its preference {poll['block'][:12]}; {end}")
+    return poll
+
+
+def _table(poll: dict[str, Any]) -> Table:
+    table = Table("asked", "prefers", "at that height", "after")
+    for answer in poll["answers"]:
+        who = name_of(ss58(bytes.fromhex(answer["validator"][2:]))) if answer["validator"] else answer["peer"]
+        after = "no answer" if answer["after_ms"] is None else f"{answer['after_ms']} ms"
+        table.add_row(who, (answer["prefers"] or "-")[:12], (answer["at_height"] or "-")[:12], after)
+    return table
+
+
+async def _inspect(url: str) -> list[dict[str, Any]]:
+    async with await RpcConnection.open(url) as rpc:
+        found: list[dict[str, Any]] = await rpc.call("ogpu_inspect", "polls")
+        return found

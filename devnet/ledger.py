@@ -1,0 +1,104 @@
+"""What the final chain says of some units and of money: read from the events of its blocks, by height.
+
+What always holds: only final blocks are read, and amounts are whole grains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gpu_tasks.market.attestations import Attested
+from gpu_tasks.market.market_events import (
+    CommitteeDecided,
+    ProviderSlashed,
+    RaceMissed,
+    UnitDisputed,
+    UnitRefunded,
+    UnitSettled,
+)
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
+from runtime.pallets.transaction_payment import TransactionFeePaid
+from wallet.client import ChainClient
+
+
+@dataclass(slots=True)
+class UnitRecord:
+    """One unit's trace on the chain; heights are of final blocks."""
+
+    attested: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)  # provider -> height, attestation hash
+    settled: list[tuple[int, UnitSettled]] = field(default_factory=list)
+    refunded: list[tuple[int, UnitRefunded]] = field(default_factory=list)
+    slashes: list[tuple[int, ProviderSlashed]] = field(default_factory=list)
+    missed: list[tuple[int, RaceMissed]] = field(default_factory=list)
+    verdicts: list[tuple[int, CommitteeDecided]] = field(default_factory=list)
+    is_disputed: bool = False
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Units by id, and the transaction fees that each account paid."""
+
+    units: dict[bytes, UnitRecord] = field(default_factory=dict)
+    fees: dict[bytes, int] = field(default_factory=dict)
+
+    def unit(self, unit: bytes) -> UnitRecord:
+        """The record of a unit, empty at first."""
+        return self.units.setdefault(unit, UnitRecord())
+
+    def take(self, height: int, event: object) -> None:
+        """One event of the block at that height."""
+        match event:
+            case Attested(unit, provider, _, _, attestation_hash):
+                self.unit(unit).attested[provider] = (height, attestation_hash)
+            case UnitSettled(unit):
+                self.unit(unit).settled.append((height, event))
+            case UnitRefunded(unit):
+                self.unit(unit).refunded.append((height, event))
+            case ProviderSlashed(unit):
+                self.unit(unit).slashes.append((height, event))
+            case RaceMissed(unit):
+                self.unit(unit).missed.append((height, event))
+            case CommitteeDecided(unit):
+                self.unit(unit).verdicts.append((height, event))
+            case UnitDisputed(unit):
+                self.unit(unit).is_disputed = True
+            case TransactionFeePaid(who, fee):
+                self.fees[who] = self.fees.get(who, 0) + fee
+            case _:
+                pass
+
+    def slashes(self) -> Iterable[tuple[int, ProviderSlashed]]:
+        """Every slash of a provider, with its height."""
+        return [one for record in self.units.values() for one in record.slashes]
+
+
+async def read(chain: ChainClient, first: int, last: int | None = None) -> Ledger:
+    """The events of the final blocks from `first` to `last`, or to the newest."""
+    ledger = Ledger()
+    for height in range(first, (last or await final_height(chain)) + 1):
+        for record in await chain.events(await block_hash(chain, height)):
+            ledger.take(height, record.event)
+    return ledger
+
+
+async def final_height(chain: ChainClient) -> int:
+    """The height of the newest final block."""
+    return await chain.height(await chain.finalized())
+
+
+async def block_hash(chain: ChainClient, height: int) -> bytes:
+    """The id of the block at a height."""
+    return bytes.fromhex((await chain.rpc.call("chain_getBlockHash", height))[2:])
+
+
+async def wealth(chain: ChainClient, account: bytes, height: int) -> int:
+    """Everything that an account owns after the final block at a height: free and reserved grains."""
+    data = (await chain.read(System.account, account, at=await block_hash(chain, height))).data
+    return int(data.free + data.reserved)
+
+
+async def issuance(chain: ChainClient) -> int:
+    """All grains that exist."""
+    return int(await chain.read(Balances.total_issuance, at=await chain.finalized()))
