@@ -11,7 +11,10 @@ from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
 from gpu_tasks.market.attestation import SignedAttestation
 from gpu_tasks.market.device_records import Provider
 from gpu_tasks.market.services import Service
+from runtime.block import HEADER
 from runtime.call import Call
+from runtime.codec import DecodeError
+from runtime.digest import find_author
 from wallet.keypair import Keypair
 
 
@@ -40,6 +43,22 @@ class Identity:
     def of(cls, stash: bytes, key: Keypair, genesis: bytes) -> Identity:
         """The seal key follows from the signing key."""
         return cls(stash, key, SealKey.of(key), genesis)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Two sealed headers of one author in one slot, encoded."""
+
+    first: bytes
+    second: bytes
+
+    @property
+    def author(self) -> bytes | None:
+        """The stash that both name; None if they cannot be read."""
+        try:
+            return find_author(HEADER.decode(self.first).digest)
+        except DecodeError:
+            return None
 
 
 class Chain(Protocol):
@@ -71,6 +90,14 @@ class Chain(Protocol):
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         """Whose provider key this is."""
+        ...
+
+    async def offences(self) -> list[Evidence]:
+        """What the node saw of validators that proposed twice in one slot."""
+        ...
+
+    async def is_tombstoned(self, stash: bytes) -> bool:
+        """Whether a validator was already punished for an offence."""
         ...
 
     async def submit(self, call: Call) -> None:

@@ -3,6 +3,7 @@
     head -> duties -> race: fetch, open, execute, commit, attest      (race)
                    -> case: check or execute, commit, reveal          (duty)
          -> what is final: note the endings                           (endings)
+         -> what the node saw: report double proposals                (offences)
 
 Always: one failure (a unit, a peer, the node) never ends the daemon; a damaged or unwritable journal does.
 """
@@ -27,6 +28,7 @@ from gpu_tasks.provider.execution import Executor
 from gpu_tasks.provider.gpu import Meter
 from gpu_tasks.provider.inputs import Inputs
 from gpu_tasks.provider.journal import Journal
+from gpu_tasks.provider.offences import Reporter
 from gpu_tasks.provider.race import Racing
 from gpu_tasks.provider.reseal import Resealer
 from gpu_tasks.provider.telemetry import Telemetry
@@ -74,6 +76,7 @@ class Daemon:
         inputs = Inputs(identity, chain, self.blobs, self.store)
         self.racing = self.racing_kind(identity, chain, self.journal, executor, inputs, self.store, meter, telemetry)
         self.judging = Judging(identity, chain, self.journal, executor, inputs, self.blobs, telemetry)
+        self.reporter = Reporter(identity.stash, chain, telemetry)
         self._exits = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -111,6 +114,7 @@ class Daemon:
                 self.telemetry.tell("refused", unit=duty.id, problem=str(error))
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
             await self._note_endings()
+            await self._report_offences()
 
     async def resume_devices(self) -> None:
         """Offer paused devices again: a race missed while the daemon was away paused them."""
@@ -121,6 +125,12 @@ class Daemon:
                     self.telemetry.tell("resumed", device=one.id)
         except ChainError as error:
             self.telemetry.tell("not_resumed", problem=str(error))
+
+    async def _report_offences(self) -> None:
+        try:
+            await self.reporter.step()
+        except ChainError as error:
+            LOG.info("offences are reported later: %s", error)
 
     async def _note_endings(self) -> None:
         try:

@@ -16,9 +16,10 @@ from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
 from gpu_tasks.market.attestation import SignedAttestation
 from gpu_tasks.market.device_records import Provider
 from gpu_tasks.market.services import Service
-from gpu_tasks.provider.chain_port import ChainError, View
+from gpu_tasks.provider.chain_port import ChainError, Evidence, View
 from runtime.call import Call
 from runtime.codec import codec
+from runtime.pallets.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcError
@@ -118,6 +119,15 @@ class LiveChain:
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         """See `Chain`."""
         return await self._asked(market_reads.stash_of(self.client, provider_key))
+
+    async def offences(self) -> list[Evidence]:
+        """See `Chain`."""
+        found = await self._asked(self.client.rpc.call("ogpu_inspect", "offences"))
+        return [Evidence(*(bytes.fromhex(one[name][2:]) for name in ("first", "second"))) for one in found]
+
+    async def is_tombstoned(self, stash: bytes) -> bool:
+        """See `Chain`."""
+        return await self._asked(self.client.read(TrustStake.tombstones, stash)) is not None
 
     async def submit(self, call: Call) -> None:
         """See `Chain`."""
