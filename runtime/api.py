@@ -21,7 +21,7 @@ from runtime.crypto import verify as verify_signature
 from runtime.product import product
 from runtime.runtime import Bound, Runtime
 from runtime.state import Reader
-from runtime.type_info import sentences
+from runtime.type_info import UNIT, sentences
 from runtime.types import RuntimeVersion
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,18 +75,13 @@ class Method:
     name: str
     function: Callable[..., Any]
     inputs: tuple[tuple[str, Codec[Any]], ...]
+    arguments: Codec[tuple[Any, ...]]
     output: Codec[Any]
 
     @property
     def docs(self) -> tuple[str, ...]:
         """Its documentation."""
         return sentences(self.function.__doc__)
-
-    def decode_arguments(self, data: bytes) -> tuple[Any, ...]:
-        """The arguments, which `data` must hold exactly."""
-        wire = product([(name, codec.wire) for name, codec in self.inputs], lambda *values: values)
-        arguments: tuple[Any, ...] = Codec(*wire, self.output.info, "").decode(data)
-        return arguments
 
 
 class Apis:
@@ -109,7 +104,7 @@ class Apis:
         one = self.methods.get(method)
         if one is None:
             raise UnknownApi(method)
-        answer = one.function(one.api(self, reader, block_hash, verify), *one.decode_arguments(data))
+        answer = one.function(one.api(self, reader, block_hash, verify), *one.arguments.decode(data))
         return one.output.encode(answer)
 
 
@@ -121,4 +116,7 @@ def with_apis(version: RuntimeVersion, families: tuple[type[RuntimeApi], ...]) -
 def _method(api: type[RuntimeApi], name: str, function: Callable[..., Any], codecs: Codecs) -> Method:
     hints = get_type_hints(function, include_extras=True)
     output = codecs.of(hints.pop("return"))
-    return Method(api, name, function, tuple((key, codecs.of(hint)) for key, hint in hints.items()), output)
+    inputs = tuple((key, codecs.of(hint)) for key, hint in hints.items())
+    wires = [(f"value[{place}]", one.wire) for place, (_, one) in enumerate(inputs)]
+    arguments = Codec(*product(wires, lambda *values: values), UNIT, "")
+    return Method(api, name, function, inputs, arguments, output)

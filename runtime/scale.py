@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
 
 Encode = Callable[[Any], bytes]
 Decode = Callable[[bytes, int], tuple[Any, int]]
@@ -49,7 +48,7 @@ class Span:
     decode: str
 
 
-SPANS: WeakKeyDictionary[Decode, Span] = WeakKeyDictionary()
+SPANS: dict[Decode, Span] = {}
 """Decoders whose part has a constant length; `product` writes such parts into one function."""
 
 
