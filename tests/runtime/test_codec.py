@@ -149,7 +149,8 @@ def test_values_out_of_range_cannot_be_encoded() -> None:
         codec(U8).encode(256)
     with pytest.raises(OverflowError):
         codec(U8).encode(-1)
-    for annotation, value in [(CompactU32, 1 << 32), (CompactU32, -1), (Key, b"a"), (Map, ((2, 1), (1, 1)))]:
+    wrong: list[tuple[Any, Any]] = [(CompactU32, 1 << 32), (CompactU32, -1), (Key, b"a"), (Map, ((2, 1), (1, 1)))]
+    for annotation, value in wrong:
         with pytest.raises(EncodeError):
             codec(annotation).encode(value)
 
