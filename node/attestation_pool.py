@@ -1,6 +1,6 @@
 """Execution attestations that wait for an author, from this node's own provider and from peers.
 
-What always holds: nothing enters whose signature does not hold, whose key is no provider's, or whose race is not in
+What always holds: nothing enters whose signature does not hold, whose key is not the racer's, or whose race is not in
 the best state; one is kept for each place in each race; count and bytes are bounded.  Whether one may be attached is
 decided by the pallet alone, on the state that the block under construction starts from.
 """
@@ -110,11 +110,14 @@ class AttestationPool(Listener):
         executed = self._chain.get(self._best()) or self._chain.final
         bound = self._chain.runtime.at(executed.state)
         statement = signed.statement
-        if bound[TrustStake].key_owner[statement.provider_key] is None:
+        owner = bound[TrustStake].key_owner[statement.provider_key]
+        if owner is None:
             return "the key is no provider's"
         unit = bound[InferenceMarket].units[statement.unit]
         if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
             return "no such race"
+        if unit.racers[statement.replica].owner != owner:  # or anybody could take a racer's place here
+            return "not the racer's key"
         if not verify_ed25519(
             statement.provider_key, signing_payload(self._chain.genesis, statement), signed.signature
         ):
