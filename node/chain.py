@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from consensus.certificates import CERTIFICATE, Certificate
@@ -42,6 +43,14 @@ _LOG = logging.getLogger(__name__)
 
 class UnknownParentError(Exception):
     """The block's parent is not here, or lies on a dead branch."""
+
+
+class UnwelcomeError(Exception):
+    """One header too many of its author in its slot, and nobody votes for it."""
+
+
+Welcome = Callable[[BlockFacts], bool]
+"""Whether to execute a block whose header is valid (`Machine.is_welcome`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,15 +172,18 @@ class Chain:
 
     # --- what changes it
 
-    def import_block(self, block: Block, now_ms: int) -> BlockFacts:
+    def import_block(self, block: Block, now_ms: int, is_welcome: Welcome = lambda _: True) -> BlockFacts:
         """Check and execute a block of somebody's, add it to the tree -> its facts.
 
-        Raises `UnknownParentError`; `NotYetError`: judge it later; `InvalidBlock`: never again.
+        Raises `UnknownParentError`; `UnwelcomeError`: its header is valid, and it is not executed all the same;
+        `NotYetError`: judge it later; `InvalidBlock`: never again.
         """
         parent = self._tree.get(block.header.parent_hash)
         if parent is None:
             raise UnknownParentError(block.header.parent_hash.hex())
         facts = self._rules.check_header(block.header, parent.facts, self._ancestors_of(parent), now_ms)
+        if not is_welcome(facts):
+            raise UnwelcomeError(facts.id.hex())
         done = execute_block(self.runtime, parent.state, parent.trie, block, self._verify)
         self._add(block, facts, parent, done.changes, done.trie)
         return facts

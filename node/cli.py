@@ -156,6 +156,7 @@ def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool,
         click.confirm(f"Remove {paths.database}?", abort=True)
     shutil.rmtree(paths.database)
     paths.preference.unlink(missing_ok=True)
+    paths.rounds.unlink(missing_ok=True)
     click.echo(f"removed {paths.database}")
     if with_sign_state:
         paths.sign_state.unlink(missing_ok=True)

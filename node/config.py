@@ -54,6 +54,11 @@ class Paths:
         return self.chain / "preference"
 
     @property
+    def rounds(self) -> Path:
+        """Certificates of rounds that are not settled yet."""
+        return self.chain / "rounds"
+
+    @property
     def rpc_socket(self) -> Path:
         """Where the RPC process finds the node."""
         return self.chain / "rpc.sock"

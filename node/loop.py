@@ -36,6 +36,7 @@ from node.network import Network
 from node.p2p.frames import Kind as WireKind
 from node.p2p.inbox import Message as Arrived
 from node.poll_log import PollLog
+from node.round_log import RoundLog
 from node.sync import Sync
 from node.sync_wire import GET_BLOCKS, STATUS, Status
 from node.validator import Validator
@@ -61,9 +62,11 @@ class Loop:
         author: Author | None,
         metrics: Metrics,
         preference: Path,
+        rounds: RoundLog,
         listeners: Iterable[Listener],
     ) -> None:
         """`preference` is the file that remembers the preferred tip."""
+        self._rounds = rounds
         self.machine, self.chain, self.sync = machine, chain, sync
         self._network, self._clock, self._validator, self._author = network, clock, validator, author
         self._metrics, self._preference, self._listeners = metrics, preference, tuple(listeners)
@@ -194,6 +197,8 @@ class Loop:
                 self._build(effect)
             case ev.PersistThenSign(record):
                 self._sign(record)
+            case ev.PersistCertificate(certificate):
+                self._rounds.add(certificate)
             case ev.PersistPreference(tip):
                 write_quickly(self._preference, tip)
             case ev.Fetch(block, peer, above):
@@ -248,8 +253,9 @@ class Loop:
     def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
         with self._metrics.commit_seconds.time():
             final = self.chain.finalise(blocks, certificate)
+        ballot = certificate.ballot
+        self._rounds.forget_to(ballot.epoch, ballot.round)
         if self._validator is not None:
-            ballot = certificate.ballot
             self._validator.note_final(ballot.epoch, ballot.round, final[-1].facts.height)
         self.sync.retry_early()
         self._tell(lambda listener: listener.on_final(final))

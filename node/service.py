@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import trio
 
-from consensus.certificates import CERTIFICATE, Certificate
+from consensus.certificates import CERTIFICATE, Certificate, verify_certificate
 from consensus.machine import Machine
 from consensus.signstate import EMPTY
 from genesis.chain import genesis_state
@@ -45,6 +45,7 @@ from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.transport import PeerUp, TransportError
 from node.peer_proof import PeerProofs, prove
 from node.relay import Relay
+from node.round_log import RoundLog
 from node.rpc_process import require_free_port, supervise
 from node.seat import take_seat
 from node.storage import Storage
@@ -86,13 +87,14 @@ class Node:
         self.chain = open_chain(self.storage, spec, state, self.verifier.verify)
         self.chain.restore(self.clock.now_ms())
         self.validator = take_seat(config, self.paths, self.chain)
+        self.rounds = RoundLog(self.paths.rounds)
         self.metrics = Metrics(spec.id, config.name, VERSION, is_validator=self.validator is not None)
         self.machine = self._machine()
         self.identity = _identity(config, self.paths)
         self.proofs = PeerProofs(self.chain.genesis, crypto.verify_ed25519, {})
         self.transport = self._transport()
         self.network = Network(self.transport)
-        self.sync = Sync(self.chain, self.network, self.clock.now_ms)
+        self.sync = Sync(self.chain, self.network, self.clock.now_ms, self.machine.is_welcome)
         self.relay = Relay(self.network, _gossip(), self._standing)
         self.attestations = AttestationPool(self.chain, self.network, _gossip(), lambda: self.machine.tip.id)
         self.feed_server = FeedServer(self.paths.rpc_socket, self._opening, self._answer)
@@ -164,7 +166,7 @@ class Node:
         listeners = (self.feed, _PoolListener(self.pool), self.relay, self.attestations, figures)
         return Loop(
             self.machine, self.chain, self.sync, self.network, self.clock, self.validator, author, self.metrics,
-            self.paths.preference, listeners,
+            self.paths.preference, self.rounds, listeners,
         )  # fmt: skip
 
     # --- starting
@@ -181,6 +183,7 @@ class Node:
             self._preference(),
             self.clock.now_ms(),
             self._boundaries(),
+            self._unsettled(),
         )
         _LOG.info("starting at final #%d 0x%s", final.facts.height, final.facts.id.hex()[:12])
         self.loop.restore(effects)
@@ -192,6 +195,15 @@ class Node:
             return self.paths.preference.read_bytes()[:32]
         except FileNotFoundError:
             return None
+
+    def _unsettled(self) -> Iterator[Certificate]:
+        """Kept certificates of rounds after the last final one, those that verify: the file may be damaged."""
+        for certificate in self.rounds.certificates():
+            epoch = self.chain.epochs(certificate.ballot.epoch)
+            if epoch is not None and verify_certificate(
+                certificate, epoch.validators, self.chain.genesis, crypto.verify_ed25519
+            ):
+                yield certificate
 
     def _boundaries(self) -> Iterator[Certificate]:
         """Certificates of the ends of past epochs, for peers that are behind."""

@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 
 from consensus import events as ev
 from consensus.headers import NotYetError
-from node.chain import Chain, UnknownParentError
+from node.chain import Chain, UnknownParentError, UnwelcomeError, Welcome
 from node.network import Network
 from node.orphans import Orphan, Orphans
 from node.sync_wire import BLOCKS, GetBlocks, Status, encode_answer
@@ -48,8 +48,8 @@ class _Waiting:
 class Sync:
     """Takes blocks and requests of peers, gives events for the machine."""
 
-    def __init__(self, chain: Chain, network: Network, now_ms: Callable[[], int]) -> None:
-        self._chain, self._network, self._now_ms = chain, network, now_ms
+    def __init__(self, chain: Chain, network: Network, now_ms: Callable[[], int], is_welcome: Welcome) -> None:
+        self._chain, self._network, self._now_ms, self._is_welcome = chain, network, now_ms, is_welcome
         self._queue: deque[_Waiting] = deque()
         self._queued_bytes = 0
         self._orphans = Orphans()
@@ -148,7 +148,9 @@ class Sync:
         if waiting.block_id in self._bad or waiting.block_id in self.faulty:
             return []
         try:
-            facts = self._chain.import_block(waiting.block, self._now_ms())
+            facts = self._chain.import_block(waiting.block, self._now_ms(), self._is_welcome)
+        except UnwelcomeError:
+            return []
         except UnknownParentError:
             return self._adopt_later(waiting)
         except NotYetError:

@@ -23,6 +23,7 @@ from node.metrics import Metrics
 from node.network import Network
 from node.p2p.frames import Kind as WireKind
 from node.p2p.inbox import Message as Arrived
+from node.round_log import RoundLog
 from node.sync import Sync
 from node.validator import Validator
 from played_transport import PlayedTransport
@@ -66,7 +67,7 @@ class Stage:
             chain.parameters, chain.genesis, chain.epochs, crypto.verify_ed25519, session, secrets.randbelow
         )
         network = Network(self.transport)
-        self.sync = Sync(chain, network, self.clock.now_ms)
+        self.sync = Sync(chain, network, self.clock.now_ms, self.machine.is_welcome)
         metrics = Metrics("test", "test", "0", is_validator=True)
         self.loop = Loop(
             self.machine,
@@ -78,6 +79,7 @@ class Stage:
             author,
             metrics,
             folder / "preference",
+            RoundLog(folder / "rounds"),
             [self.heard],
         )
         state = validator.file.state if validator else EMPTY

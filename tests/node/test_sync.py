@@ -31,7 +31,8 @@ class Stage:
         self.transport = PlayedTransport("peer", "other")
         self.network = Network(self.transport)
         self.now_ms = now_of(FIRST_SLOT + 10_000)
-        self.sync = Sync(self.chain, self.network, lambda: self.now_ms)
+        self.unwelcome: list[bytes] = []
+        self.sync = Sync(self.chain, self.network, lambda: self.now_ms, lambda facts: facts.id not in self.unwelcome)
 
     def branch(self, count: int) -> list[Executed]:
         """So many blocks on each other."""
@@ -94,7 +95,7 @@ def test_what_was_not_asked_for_is_ignored(stage: Stage) -> None:
 def test_requests_are_answered_within_a_message(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node.chain, "BLOCKS_PER_ANSWER_MAX", 8)
     blocks = stage.branch(10)
-    maker_sync = Sync(stage.maker.chain, stage.network, lambda: stage.now_ms)
+    maker_sync = Sync(stage.maker.chain, stage.network, lambda: stage.now_ms, lambda _: True)
     answer = maker_sync.on_request(GetBlocks(blocks[-1].facts.id, 0), PEER)
     assert answer is not None
     assert BLOCKS.decode(answer) == tuple(map(as_bytes, blocks[:8]))
@@ -164,6 +165,16 @@ def test_orphans_are_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> N
         stage.sync.on_block(as_bytes(block), PEER)
         stage.import_all()
     assert len(stage.sync._orphans) == 5
+
+
+def test_an_unwelcome_block_is_dropped_and_may_come_again(stage: Stage) -> None:
+    (block,) = stage.branch(1)
+    stage.unwelcome = [block.facts.id]
+    stage.sync.on_block(as_bytes(block), PEER)
+    assert stage.import_all() == []
+    stage.unwelcome = []
+    stage.sync.on_block(as_bytes(block), PEER)
+    assert stage.import_all() == [ev.BlockImported(block.facts)]
 
 
 def test_a_block_from_the_future_waits_for_its_time(stage: Stage) -> None:

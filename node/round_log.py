@@ -1,0 +1,71 @@
+"""Certificates of rounds that are not settled yet, kept over a restart.
+
+What always holds: a certificate is in the file when `add` returns (a power cut may take it, a kill may not); a damaged
+end of the file costs what is there and nothing else, since whoever reads a certificate checks its signatures.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from consensus.certificates import CERTIFICATE, Certificate
+from node.durable import write_quickly
+from runtime.codec import DecodeError
+
+LENGTH = struct.Struct("<I")
+FILE_BYTES_MAX = 64 * 1024 * 1024
+Round = tuple[int, int, int]
+
+
+class RoundLog:
+    """The notarise and skip certificates above the last final round."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what is there."""
+        self._path = path
+        self._kept: dict[Round, Certificate] = {}
+        for certificate in _read(path):
+            self._kept[_round_of(certificate)] = certificate
+
+    def certificates(self) -> list[Certificate]:
+        """Everything kept, by epoch and round."""
+        return [self._kept[key] for key in sorted(self._kept)]
+
+    def add(self, certificate: Certificate) -> None:
+        """Keep one more."""
+        if _round_of(certificate) in self._kept:
+            return
+        self._kept[_round_of(certificate)] = certificate
+        with self._path.open("ab") as file:
+            file.write(_packed(certificate))
+
+    def forget_to(self, epoch: int, round_: int) -> None:
+        """(epoch, round) is final: what is not above it is needed no more."""
+        self._kept = {key: one for key, one in self._kept.items() if key[:2] > (epoch, round_)}
+        write_quickly(self._path, b"".join(map(_packed, self.certificates())))
+
+
+def _round_of(certificate: Certificate) -> Round:
+    return certificate.ballot.epoch, certificate.ballot.round, int(certificate.ballot.kind)
+
+
+def _packed(certificate: Certificate) -> bytes:
+    encoded = CERTIFICATE.encode(certificate)
+    return LENGTH.pack(len(encoded)) + encoded
+
+
+def _read(path: Path) -> list[Certificate]:
+    if not path.is_file() or path.stat().st_size > FILE_BYTES_MAX:
+        return []
+    data = path.read_bytes()
+    found: list[Certificate] = []
+    at = 0
+    while at + LENGTH.size <= len(data):
+        end = at + LENGTH.size + LENGTH.unpack_from(data, at)[0]
+        try:
+            found.append(CERTIFICATE.decode(data[at + LENGTH.size : end]))
+        except DecodeError:
+            break
+        at = end
+    return found
