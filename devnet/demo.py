@@ -81,8 +81,8 @@ def _finish(report: Report, options: argparse.Namespace, tell: Telling) -> None:
     lost = sum(int(one["collateral_grains"]) + int(one["bond_grains"]) for one in report["slashes"])
     tell.line(
         f"demo: {sum(unit['times_paid'] == 1 for unit in units)} of {options.units} units paid once, "
-        f"{format_amount(paid)} oGPU in all; {len(report['slashes'])} slashes of the cheat, {format_amount(lost)} oGPU; "
-        f"{len(report['failures'])} failures; {report['seconds']} s; {path}"
+        f"{format_amount(paid)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
+        f"{format_amount(lost)} oGPU; {len(report['failures'])} failures; {report['seconds']} s; {path}"
     )
 
 

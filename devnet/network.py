@@ -44,7 +44,12 @@ def provider_process(net: Devnet, who: Member | Guest) -> Process:
 
 def providers(net: Devnet) -> tuple[Process, ...]:
     """Every provider of the devnet."""
-    return tuple(provider_process(net, one) for one in (*net.members * net.has_providers, *net.guests))
+    return tuple(provider_process(net, one) for one in offering(net))
+
+
+def offering(net: Devnet) -> tuple[Member | Guest, ...]:
+    """Who has a provider."""
+    return (*(net.members if net.has_providers else ()), *net.guests)
 
 
 def all_processes(net: Devnet) -> tuple[Process, ...]:
@@ -59,7 +64,7 @@ def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> 
         _start([node_process(net, member) for member in net.members], started, detach=detach)
         standing = asyncio.run(ready(net, seconds))
         _start(list(providers(net)), started, detach=detach)
-        for one in (*net.members * net.has_providers, *net.guests):
+        for one in offering(net):
             wait_for_provider(net, one)
     except BaseException:
         processes.stop(*reversed(started))

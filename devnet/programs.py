@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 from threading import Timer
-from typing import Any, TextIO
+from typing import IO, Any
 
 from devnet.errors import DevnetError
 from devnet.processes import source_path
@@ -52,7 +52,7 @@ def as_typed(program: str, *words: str) -> str:
 
 
 @contextmanager
-def _started(program: str, words: tuple[str, ...]) -> Iterator[TextIO]:
+def _started(program: str, words: tuple[str, ...]) -> Iterator[IO[str]]:
     """The program's output; when the block ends, so has the program."""
     with TemporaryFile("w+") as errors:
         process = subprocess.Popen(

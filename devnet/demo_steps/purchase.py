@@ -16,10 +16,11 @@ from devnet.demo_steps.telling import Telling
 from devnet.errors import DevnetError
 from devnet.layout import Devnet
 from devnet.ledger import Ledger
+from genesis import dev_accounts
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.units import unit_id_of
-from genesis import dev_accounts
 from runtime.hashing import blake2_256
+from runtime.pallets.slashing import VICTIM_PPM, part
 from runtime.ss58 import encode as ss58
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
@@ -41,7 +42,9 @@ def read_prompts(path: Path, count: int) -> list[str]:
             raise DevnetError(f"{path} has more than {PROMPTS_BYTES_MAX:,} bytes: give one prompt a line")
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise DevnetError(f"the prompts cannot be read ({error}): PROMPTS names a text file with one prompt a line") from error
+        raise DevnetError(
+            f"the prompts cannot be read ({error}): PROMPTS names a text file with one prompt a line"
+        ) from error
     if not lines:
         raise DevnetError(f"{path} holds no prompt: write one a line")
     return list(islice(cycle(lines), count))
@@ -71,7 +74,8 @@ def _ending(row: Unit) -> str:
     what = f"{row['unit'][:10]}  block {row['ended_in_block']}  {row['state']}"
     if row["payee"] is None:
         return what
-    return f"{what}, {name_of(row['payee'])} paid, {row['cost_ogpu']} oGPU:  {_shown(row['prompt'])} → {_shown(row['completion'])}"
+    words = f"{_shown(row['prompt'])} → {_shown(row['completion'])}"
+    return f"{what}, {name_of(row['payee'])} paid, {row['cost_ogpu']} oGPU:  {words}"
 
 
 def trace(net: Devnet, units: list[Unit]) -> tuple[list[Unit], Ledger, list[str]]:
@@ -125,15 +129,19 @@ def _with_trace(row: Unit, book: Ledger) -> Unit:
 
 
 async def _wrong_sums(chain: ChainClient, book: Ledger, units: list[Unit], last: int) -> list[str]:
-    """Whether the customer's account lost exactly what the units say that they cost."""
+    """Whether the customer's account changed by exactly what units, fees and its part of the slashes come to."""
     customer = dev_accounts.stash(CUSTOMER)
     before, after = await ledger.wealth(chain, customer, 0), await ledger.wealth(chain, customer, last)
     costs = sum(int(unit.get("cost_grains", 0)) for unit in units)
     quote = await market_reads.quote(chain, SERVICE, PRICE_MAX, RACERS)
     prepaid = len(units) * (quote.prepaid if quote else 0)
-    expected = costs + prepaid + book.fees.get(customer, 0)
+    amounts = [amount for _, slash in book.slashes() for amount in (slash.collateral, slash.bond)]
+    compensation = sum(part(amount, VICTIM_PPM) for amount in amounts)
+    expected = costs + prepaid + book.fees.get(customer, 0) - compensation
     if before - after != expected:
-        return [f"the customer lost {before - after} grains, but units, duty calls and fees add up to {expected}"]
+        return [
+            f"the customer lost {before - after} grains, but units, duty calls, fees and slashes come to {expected}"
+        ]
     return []
 
 

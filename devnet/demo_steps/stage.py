@@ -39,7 +39,17 @@ def add_cheat(net: Devnet, mode: str, *, detach: bool, tell: Telling) -> Devnet:
     """A fifth provider registers live, and returns wrong results from its first unit on."""
     net, guest = layout.add_guest(net, CHEAT, mode)
     words = ["--url", guest.rpc_url, "--key", f"//{CHEAT}//provider", "--base-path", str(net.home(guest) / "provider")]
-    words += ["register", "--stash", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND, "--device-bond", DEVICE_BOND]
+    words += [
+        "register",
+        "--stash",
+        f"//{CHEAT}",
+        "--endpoint",
+        guest.blob_url,
+        "--bond",
+        CHEAT_BOND,
+        "--device-bond",
+        DEVICE_BOND,
+    ]
     words += ["--session-key", "0x" + dev_accounts.key(CHEAT, dev_accounts.SESSION).hex()]
     words += ["--vrf-key", "0x" + dev_accounts.key(CHEAT, dev_accounts.VRF).hex()]
     programs.run("ogpu-provider", *words, show=tell.command)

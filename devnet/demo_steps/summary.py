@@ -69,7 +69,7 @@ def show_slashes(found: list[dict[str, Any]], book: Ledger, tell: Telling) -> No
     """What happened to the cheat."""
     for one in found:
         verdicts = [decided.verdict for _, decided in book.unit(bytes.fromhex(one["unit"][2:])).verdicts]
-        judged = ", after a committee of validators had executed the unit again" if verdicts else ""
+        judged = ", after a committee had executed the unit again" if verdicts else ""
         taken = int(one["collateral_grains"]) + int(one["bond_grains"])
-        tell.line(f"block {one['block']}: {one['provider']} lost {format_amount(taken)} oGPU for unit {one['unit'][:10]}{judged}")
-
+        what = f"{one['provider']} lost {format_amount(taken)} oGPU for unit {one['unit'][:10]}"
+        tell.line(f"block {one['block']}: {what}{judged}")
