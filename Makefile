@@ -70,6 +70,9 @@ crash: ## KILLS=100 times kill -9 on a node of a live devnet: nothing final lost
 cheats: ## every known way to cheat the market, on a real devnet: each refused or slashed
 	@$(PY) -m devnet.cheats
 
+equivocation: ## a validator proposes twice on a live devnet: proven, slashed and tombstoned; blocks go on
+	@$(PY) -m devnet.equivocation
+
 lock: ## solve the dependencies anew into locks/ (needs uv on the path)
 	@$(LOCK) --upgrade pyproject.toml --all-extras -o locks/all.lock
 	@$(LOCK) --upgrade pyproject.toml -c locks/all.lock -o locks/wallet.lock
