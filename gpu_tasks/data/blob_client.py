@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from io import BytesIO
 from types import TracebackType
 from typing import Self
 
@@ -96,7 +97,9 @@ class BlobClient:
         try:
             async with (
                 self._slots,
-                self._session.request(verb, url, data=body, allow_redirects=False) as answer,
+                self._session.request(
+                    verb, url, data=None if body is None else BytesIO(body), allow_redirects=False
+                ) as answer,
             ):
                 if answer.status not in (200, 201):
                     text = (await answer.content.read(ERROR_TEXT_BYTES_MAX)).decode(errors="replace").strip()

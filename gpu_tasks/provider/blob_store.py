@@ -67,6 +67,8 @@ class BlobStore:
         if not is_own:
             self._check_room(len(blob))
         self._write(name + (".own" if is_own else ".blob"), blob)
+        if name in self._sizes:  # a stranger had stored it
+            self._path(name).unlink()
         self._note(name, len(blob), now, is_own=is_own)
         return address
 

@@ -22,8 +22,9 @@ from runtime.codec import codec
 from runtime.pallets.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
-from wallet.rpc import NodeUnreachableError, RpcError
+from wallet.rpc import Json, NodeUnreachableError, RpcError
 
+ALREADY_KNOWN = 1013
 RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 LOG = logging.getLogger("ogpu.provider")
@@ -133,12 +134,22 @@ class LiveChain:
         """See `Chain`."""
         async with self._turn:
             extrinsic = await self._asked(self.client.sign(call, self.key))
-            await self._asked(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
+            await self._sent(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
 
     async def attest(self, attestation: SignedAttestation) -> None:
         """See `Chain`."""
         raw = _SIGNED_ATTESTATION.encode(attestation)
-        await self._asked(self.client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
+        await self._sent(self.client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
+
+    async def _sent(self, question: Awaitable[Json]) -> None:
+        """As `_asked`; what the node has already is as good as sent."""
+        try:
+            await question
+        except NodeUnreachableError as error:
+            raise ChainError(str(error)) from error
+        except RpcError as error:
+            if error.code != ALREADY_KNOWN:
+                raise ChainError(str(error)) from error
 
     async def _asked(self, question: Awaitable[T]) -> T:
         try:

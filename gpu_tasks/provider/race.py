@@ -19,7 +19,7 @@ from gpu_tasks.market.attestation import VERSION, Attestation, ProofKind, Signed
 from gpu_tasks.market.attestations import Attestations
 from gpu_tasks.market.commitments import result_commitment
 from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import Racer, Unit, racer_of
+from gpu_tasks.market.units import Racer, Unit, UnitState, racer_of
 from gpu_tasks.provider.blob_store import BlobStore
 from gpu_tasks.provider.chain_port import Chain, ChainError, Identity, View
 from gpu_tasks.provider.execution import BadRequestError, Execution, ExecutionError, Executor
@@ -86,7 +86,7 @@ def next_step(race: Race, entry: RaceEntry | None, height: int) -> Step:
     """What the state of the chain after block `height` and the journal ask for."""
     racer, result = race.racer, entry.result if entry else None
     is_closed = race.unit.round is None or race.unit.round.closed_at > 0
-    if racer.has_declined or racer.reveal is not None:
+    if race.unit.state is not UnitState.RACING or racer.has_declined or racer.reveal is not None:
         return Step.NOTHING
     if racer.commitment is None:
         if is_closed:

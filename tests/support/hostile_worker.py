@@ -1,0 +1,81 @@
+"""A worker whose workload misbehaves as its request says: for tests of the limits. Speaks the real protocol."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from gpu_tasks.provider import limits, worker
+from gpu_tasks.provider.limits import Limits
+from gpu_tasks.workloads.workload import Verdict
+
+
+class Hostile:
+    """Runs the attack that it is asked for."""
+
+    workload_id, model_id = b"w" * 32, b"m" * 32
+
+    def run(self, request: bytes) -> bytes:  # noqa: C901 - a list of attacks
+        """Attack."""
+        match request.decode().split(" ", 1):
+            case ["echo", text]:
+                return text.encode()
+            case ["memory"]:
+                return bytes(1 << 40)
+            case ["memory-slowly"]:
+                hoard = []
+                while True:
+                    hoard.append(bytearray(1 << 24))
+            case ["loop"]:
+                while True:
+                    pass
+            case ["sleep"]:
+                time.sleep(3600)
+            case ["die"]:
+                os._exit(3)
+            case ["write", path]:
+                Path(path).write_bytes(b"x" * 100)
+            case ["print"]:
+                print("x" * 1_000_000)
+                sys.stderr.write("y" * 1_000_000)
+                return b"printed"
+            case ["garbage"]:
+                os.write(9 if os.path.exists("/proc/self/fd/9") else 1, b"")
+                for file in range(3, 32):
+                    try:
+                        os.write(file, b"\xff" * 64)
+                    except OSError:
+                        continue
+            case ["child", path]:
+                child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+                Path(path).write_text(str(child.pid))
+                time.sleep(3600)
+            case ["environment"]:
+                return json.dumps(dict(os.environ)).encode()
+            case ["session"]:
+                return f"{os.getsid(0)} {os.getpid()}".encode()
+            case ["files"]:
+                opened = []
+                while True:
+                    opened.append(os.open("/dev/null", os.O_RDONLY))
+            case ["fork"]:
+                os.fork()
+        return b""
+
+    def verify(self, request: bytes, output: bytes) -> Verdict:
+        return Verdict(valid=True, recomputed=0, first_wrong=None)
+
+    def conformance(self) -> bytes:
+        return b""
+
+
+def main() -> None:
+    allowed = Limits(**json.loads(sys.argv[1]))
+    limits.apply(allowed)
+    worker.serve(Hostile(), allowed, *worker.pipes())
+
+
+if __name__ == "__main__":
+    main()
