@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import click
+from aiohttp.http import HttpProcessingError
 
 from genesis.chain import apis_for
 from node import feed
@@ -40,6 +41,7 @@ def main(
 ) -> None:
     """Answer JSON-RPC for the node behind a feed socket."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s rpc: %(message)s")
+    logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
     options = Options(
         host="0.0.0.0" if rpc_external else "127.0.0.1",  # noqa: S104 - asked for by name
         port=rpc_port,
@@ -48,6 +50,11 @@ def main(
         unsafe_allowed=rpc_methods == "unsafe" or (rpc_methods == "auto" and not rpc_external),
     )
     sys.exit(asyncio.run(serve(socket, options)))
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Bytes that are no HTTP are answered 400 and leave no stack trace: else a stranger could fill the disk."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 async def serve(socket: Path, options: Options) -> int:
