@@ -177,6 +177,18 @@ class PersistThenSign:
 
 
 @dataclass(frozen=True, slots=True)
+class PersistCertificate:
+    """Keep a notarise or skip certificate until a later round is final, and give it to `restore`.
+
+    It must be on disk (synced) before any later record is signed. A node that finalised a round
+    cannot skip it, and one that skipped it cannot finalise it: should the only node that holds the
+    round's certificate forget it, and Byzantine votes were part of it, nobody could ever go on.
+    """
+
+    certificate: Certificate
+
+
+@dataclass(frozen=True, slots=True)
 class PersistPreference:
     """Write the preferred tip (no sync needed) before the effects that follow."""
 
@@ -256,6 +268,6 @@ class Penalise:
 
 
 Effect = (
-    SendTo | Broadcast | Announce | Build | PersistThenSign | PersistPreference | Fetch | Accepted
-    | AcceptedReverted | PreferenceChanged | Finalise | ReportEvidence | ReportDoubleHeader | Penalise
+    SendTo | Broadcast | Announce | Build | PersistThenSign | PersistCertificate | PersistPreference | Fetch
+    | Accepted | AcceptedReverted | PreferenceChanged | Finalise | ReportEvidence | ReportDoubleHeader | Penalise
 )  # fmt: skip

@@ -20,6 +20,7 @@ from consensus.events import (
     Broadcast,
     Effect,
     Finalise,
+    PersistCertificate,
     PersistThenSign,
     ReportEvidence,
 )
@@ -42,6 +43,7 @@ from consensus.votes import (
 )
 from consensus.wire import CERTIFICATES_PER_MESSAGE_MAX, NeedCerts, Propose, Vote
 
+GAPS_REPEATED_MAX = 16
 Emit = Callable[[Effect], None]
 
 
@@ -211,6 +213,8 @@ class Gadget:
         if not self.rounds.add(certificate):
             return
         ballot = certificate.ballot
+        if ballot.kind != Kind.FINALISE:
+            self._emit(PersistCertificate(certificate))
         if ballot.kind == Kind.FINALISE and ballot.height > self._chain.tree.final.height:
             self.pending_final = certificate
         lock = self.rounds.newest_notarised()
@@ -242,7 +246,10 @@ class Gadget:
         if notarised is not None and newest > self.rounds.floor:
             ballot = notarised.ballot
             self._sign(Ballot(Kind.FINALISE, ballot.epoch, newest, ballot.height, ballot.block))
+        was = self.rounds.current
         self.rounds.current = newest + 1
+        if newest > was and self.rounds.gaps():
+            self._emit(Broadcast(self.need()))
         self._restart_timer()
 
     def _restart_timer(self) -> None:
@@ -345,14 +352,17 @@ class Gadget:
         if self._session in self.members.index and self._session is not None:
             if self._leaders.leader(current) == self._session and current in self._proposals:
                 self._emit(Broadcast(Propose(self._proposals[current])))
-            for vote in (*self._box.own(parent or 0, self._session), *self._box.own(current, self._session)):
-                self._emit(Broadcast(self._vote_message(vote)))
+            # Votes of rounds whose certificate nobody kept may make it once more.
+            gaps = self.rounds.gaps()[:GAPS_REPEATED_MAX] if parent is None else [parent]
+            for round_ in (*gaps, current):
+                for vote in self._box.own(round_, self._session):
+                    self._emit(Broadcast(self._vote_message(vote)))
         self._emit(Broadcast(self.need()))
 
     def need(self) -> NeedCerts:
         """The question for certificates that this node may lack."""
         parent = self.rounds.parent_round()
-        held = self.rounds.floor if parent is None else parent
+        held = self.rounds.complete_to() if parent is None else parent
         return NeedCerts(self.members.epoch, self.rounds.current, held, self.rounds.floor)
 
     def _vote_message(self, vote: SignedBallot) -> Vote:

@@ -109,12 +109,13 @@ class Machine:
         preference: bytes | None,
         now_ms: int,
         boundaries: Iterable[Certificate] = (),
+        certificates: Iterable[Certificate] = (),
     ) -> list[Effect]:
         """Start from what the shell kept.
 
         That is the newest final block (the genesis block when new) with its certificate, the blocks
-        above it (parents first), the sign-state, the preferred tip, and certificates of past epoch
-        boundaries for peers that are behind.
+        above it (parents first), the sign-state, the preferred tip, certificates of past epoch
+        boundaries for peers that are behind, and those of `PersistCertificate`.
         """
         self._now_ms = now_ms
         self._tree = BlockTree(final)
@@ -137,6 +138,8 @@ class Machine:
         self._gadget.begin(epoch, (start, final.id if final.height == start else NO_BLOCK))
         if certificate is not None:
             self._gadget.receive_certificate(certificate)
+        for kept in certificates:
+            self._gadget.receive_certificate(kept)
         for facts in blocks:
             self._insert(facts)
         if preference is not None and preference in self._tree:

@@ -79,6 +79,18 @@ class Rounds:
                 return None
         return 0
 
+    def complete_to(self) -> int:
+        """The highest round up to which some certificate of every round is held."""
+        round_ = self.floor
+        while round_ + 1 in self.notarised or round_ + 1 in self.skipped:
+            round_ += 1
+        return round_
+
+    def gaps(self) -> list[int]:
+        """Past rounds without any certificate here: what keeps `parent_round` from being known."""
+        past = range(self.floor + 1, self.current)
+        return [one for one in past if one not in self.notarised and one not in self.skipped]
+
     def links(self, parent: int, round_: int) -> bool:
         """Whether what a proposal for `round_` on round `parent` rests on is all held."""
         if not (parent == 0 or parent in self.notarised) or parent >= round_:

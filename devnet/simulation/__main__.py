@@ -91,6 +91,7 @@ def catalogue(size: int) -> Iterator[Scenario]:
     yield Scenario(f"{name}-silent", size, silent=bad)
     yield Scenario(f"{name}-equivocators", size, equivocators=bad)
     yield Scenario(f"{name}-twins", size, twins=bad)
+    yield Scenario(f"{name}-blackouts", size, equivocators=bad, blackouts=True, storm_s=50)
     short = replace(DEVNET, epoch_blocks=12)
     yield Scenario(f"{name}-rotate", size, rotate=1, parameters=short)
     yield Scenario(f"{name}-rotate-equivocator", size, rotate=1, equivocators=bad, parameters=short)

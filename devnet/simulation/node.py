@@ -56,6 +56,7 @@ class Disk:
     ancestors: dict[int, bytes] = field(default_factory=dict)
     sign_state: signstate.SignState = signstate.EMPTY
     preference: bytes | None = None
+    certificates: dict[tuple[int, int, int], Certificate] = field(default_factory=dict)
 
 
 class Node:
@@ -98,7 +99,7 @@ class Node:
         )
         effects = self.machine.restore(
             disk.final, disk.certificate, above, disk.sign_state, disk.preference, self.now_ms(),
-            disk.boundaries.values(),
+            disk.boundaries.values(), disk.certificates.values(),
         )  # fmt: skip
         self._run(effects)
         for other in world.nodes:
@@ -227,6 +228,9 @@ class Node:
                 self.sign(record)
             case ev.PersistPreference(tip):
                 self.disk.preference = tip
+            case ev.PersistCertificate(certificate):
+                ballot = certificate.ballot
+                self.disk.certificates[ballot.epoch, ballot.round, ballot.kind] = certificate
             case ev.Finalise(blocks, certificate):
                 self._finalise(blocks, certificate)
             case ev.Accepted(block, height):
@@ -284,4 +288,6 @@ class Node:
         if self.world.parameters.is_boundary(ballot.height):
             disk.boundaries[ballot.epoch] = certificate
         disk.sign_state = signstate.raise_floor(disk.sign_state, ballot.epoch, ballot.round)
+        kept = disk.certificates.items()
+        disk.certificates = {key: one for key, one in kept if key[:2] > (ballot.epoch, ballot.round)}
         self.world.note_final(self, blocks)

@@ -16,6 +16,8 @@ START_MS = 1_800_000_000_000
 LAN = (2, 20)
 WAN = (50, 150)
 FINALS_AFTER_HEALING_MIN = 6
+STORM_MIX = ("crash", "crash", "blackout", "partition", "partition", "loss", "loss", "delay", "delay")
+BLACKOUT_MIX = ("blackout", "blackout", "blackout", "partition", "loss", "delay")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Scenario:
     silent: int = 0
     equivocators: int = 0
     twins: int = 0
+    blackouts: bool = False
     storm_s: int = 80
     quiet_s: int = 40
     delay_ms: tuple[int, int] = LAN
@@ -142,19 +145,19 @@ def plan_storm(world: World, scenario: Scenario, heal_ms: int) -> None:
     while now < heal_ms - 1_000:
         length_ms = chance.randint(1_000, 12_000)
         end = min(now + length_ms, heal_ms - 1)
-        match chance.randrange(9):
-            case 0 | 1:
+        match chance.choice(BLACKOUT_MIX if scenario.blackouts else STORM_MIX):
+            case "crash":
                 victim = chance.choice(world.nodes)
                 world.at(now, _crash, victim)
                 world.at(end, _restart, victim)
-            case 2:
+            case "blackout":
                 for node in world.nodes:
                     world.at(now + chance.randrange(50), _crash, node)
                     world.at(now + chance.randint(100, 2_000), _restart, node)
-            case 3 | 4:
+            case "partition":
                 side = tuple(chance.randrange(2) for _ in world.nodes)
                 world.at(now, _set_weather, world, Weather(*scenario.delay_ms, side=side))
-            case 5 | 6:
+            case "loss":
                 world.at(now, _set_weather, world, Weather(*scenario.delay_ms, chance.randint(1, 40)))
             case _:
                 slow = chance.randint(100, 1_500)

@@ -119,6 +119,21 @@ def test_forgotten_votes_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "framed" in failures_until_caught(Scenario("mutant", 4))
 
 
+def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The only holder of a round's certificate forgets it, and nobody can go on: a stall, no conflict.
+    start = Node.start
+
+    def forgetful(node: Node) -> None:
+        node.disk.certificates = {}
+        start(node)
+
+    scenario = Scenario("mutant", 5, equivocators=1, blackouts=True, storm_s=50, quiet_s=20)
+    monkeypatch.setattr(Node, "start", forgetful)
+    stalled = next(seed for seed in range(60) if run(scenario, seed).failures)
+    monkeypatch.setattr(Node, "start", start)
+    assert run(scenario, stalled).failures == ()
+
+
 def test_command_line_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "simulate.json"
     arguments = ["--seeds", "1", "--validators", "4", "--scenarios", "calm", "--jobs", "1", "--report", str(report)]
