@@ -14,6 +14,7 @@ from consensus import events as ev
 from consensus.headers import final_ref_log, vrf_input
 from node.chain import Chain
 from node.clock import Clock
+from node.errors import NodeError
 from node.sync_wire import BLOCK_BYTES_MAX
 from node.txpool import TransactionPool
 from node.validator import Validator
@@ -109,6 +110,8 @@ class Author:
                     invalid.append((candidate.extrinsic_hash, str(error)))
             except DecodeError as error:
                 invalid.append((candidate.extrinsic_hash, str(error)))
+            except NodeError:
+                raise
             except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
                 _LOG.exception("extrinsic 0x%s breaks this node: quarantined", candidate.extrinsic_hash.hex())
                 invalid.append((candidate.extrinsic_hash, "quarantined"))

@@ -272,6 +272,8 @@ class Loop:
         for listener in self._listeners:
             try:
                 tell(listener)
+            except NodeError:
+                raise
             except Exception:  # noqa: BLE001  # a log line or a figure must never stop consensus
                 _LOG.exception("%s failed: consensus goes on without it", type(listener).__name__)
 

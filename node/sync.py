@@ -16,6 +16,7 @@ from typing import TypeAlias, TypeVar
 from consensus import events as ev
 from consensus.headers import NotYetError
 from node.chain import Chain, UnknownParentError, UnwelcomeError, Welcome
+from node.errors import NodeError
 from node.network import Network
 from node.orphans import Orphan, Orphans
 from node.sync_wire import BLOCKS, GetBlocks, Status, encode_answer
@@ -158,6 +159,8 @@ class Sync:
             return []
         except InvalidBlock as error:
             return self._reject(waiting, error)
+        except NodeError:
+            raise
         except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
             _LOG.exception("block 0x%s failed by a fault of this node: it abstains from it", waiting.block_id.hex())
             _remember(self.faulty, waiting.block_id, None, BAD_MAX)

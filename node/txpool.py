@@ -17,6 +17,7 @@ import trio
 
 from node.chain import Chain, Executed
 from node.clock import Clock
+from node.errors import NodeError
 from node.pool import Candidate, Pool, PoolRefusalError, Settled
 from node.verifier import Claim, Verifier
 from runtime.codec import DecodeError
@@ -145,6 +146,8 @@ class TransactionPool:
         except InvalidTransaction as error:
             self.pool.ban(extrinsic_hash, self._clock.now_ms() / 1000)
             raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
+        except NodeError:
+            raise
         except Exception as error:
             _LOG.exception("extrinsic 0x%s breaks this node: banned", extrinsic_hash.hex())
             self.pool.ban(extrinsic_hash, self._clock.now_ms() / 1000)

@@ -12,6 +12,7 @@ import node.orphans
 from block_maker import FIRST_SLOT, Maker, as_bytes, now_of, open_at
 from consensus import events as ev
 from node.chain import Chain, Executed
+from node.errors import DatabaseError
 from node.network import PENALTIES_MAX, Network
 from node.p2p.frames import Kind
 from node.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, Sync
@@ -204,3 +205,17 @@ def test_a_fault_of_our_own_is_no_verdict_on_the_block(
     assert (stage.sync.abstained, stage.sync.rejected, stage.network.penalties) == (1, 0, 0)
     assert block.facts.id in stage.sync.faulty
     assert len(stage.sync.faulty) <= BAD_MAX
+
+
+def test_a_damaged_database_is_no_verdict_on_a_block_but_stops_the_node(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = stage.branch(1)
+
+    def fail(*_: object) -> None:
+        raise DatabaseError("damaged")
+
+    monkeypatch.setattr(node.chain, "execute_block", fail)
+    stage.sync.on_block(as_bytes(block), PEER)
+    with pytest.raises(DatabaseError):
+        stage.import_all()
