@@ -13,7 +13,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench clients simulate replay soak crash cheats lock package clean
+.PHONY: help setup demo devnet test check static format quick bench clients simulate replay soak crash cheats equivocation lock package clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
