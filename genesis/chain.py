@@ -6,7 +6,7 @@ genesis hashes.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 
 from genesis.parameters import constants
@@ -66,14 +66,14 @@ def runtime_of(spec: ChainSpec) -> Runtime:
     return runtime_for(spec.parameters, is_development=spec.chain_type != "Live")
 
 
-@cache
+@lru_cache(maxsize=4)
 def runtime_for(parameters: str, *, is_development: bool) -> Runtime:
     """The state transition for a set of parameters; made once, because compiling the pallets takes a while."""
     pallets = PALLETS + DEVELOPMENT_PALLETS * is_development
     return Runtime(pallets, VERSION, constants(parameters))
 
 
-@cache
+@lru_cache(maxsize=4)
 def apis_for(parameters: str, *, is_development: bool) -> Apis:
     """The questions that one may ask a state of such a chain."""
     return Apis(runtime_for(parameters, is_development=is_development), APIS)
@@ -126,7 +126,8 @@ def genesis_block_header(state: dict[bytes, bytes]) -> Header:
 
 def _by_pallet(runtime: Runtime, patch: dict[str, dict[str, Json]]) -> dict[str, dict[str, Json]]:
     """Keys as the SDK writes them (`trustStake`) to names of pallets (`TrustStake`)."""
-    names = {one.__name__[0].lower() + one.__name__[1:]: one.__name__ for one in runtime.pallets}
+    pallets = [one.__name__ for one in runtime.pallets]
+    names = {name[0].lower() + name[1:]: name for name in pallets}  # deterministic: our own names
     unknown = [name for name in patch if name not in names]
     if unknown:
         raise SpecError(f"patch.{unknown[0]} is no pallet; there are {', '.join(names)}")

@@ -6,7 +6,7 @@ way from one to the other are Substrate's, so every wallet and explorer shows th
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from runtime.codec import Annotated, Bounded, codec
 from runtime.crypto import Scheme, derive_sr25519, keypair_from_seed, seal_keypair_from_seed
@@ -20,14 +20,14 @@ SESSION, VRF, PROVIDER = "session", "vrf", "provider"
 _TEXT = codec(Annotated[str, Bounded(256)])
 
 
-@cache
+@lru_cache(maxsize=256)
 def stash(name: str) -> bytes:
     """The sr25519 account `//name`."""
     public, secret = keypair_from_seed(Scheme.SR25519, DEV_SEED)
     return derive_sr25519(public, secret, _chain_code(name), hard=True)[0]
 
 
-@cache
+@lru_cache(maxsize=256)
 def key_seed(name: str, purpose: str) -> bytes:
     """The ed25519 seed `//name//purpose`."""
     seed = DEV_SEED

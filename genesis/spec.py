@@ -116,7 +116,7 @@ def _parsed(data: bytes) -> Json:
         raise SpecError(f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise SpecError(f"not JSON: {error}") from error
-    except RecursionError as error:
+    except RecursionError as error:  # deterministic: a file of this machine, and never part of a block
         raise SpecError("not a chain spec: nested too deeply") from error
 
 
@@ -150,7 +150,7 @@ def _raw(value: Json) -> Raw:
 
 def _hex(text: Json, where: str) -> bytes:
     try:
-        if isinstance(text, str) and text.startswith("0x") and text == text.lower():
+        if isinstance(text, str) and "0x" + bytes.fromhex(text[2:]).hex() == text:
             return bytes.fromhex(text[2:])
     except ValueError:
         pass

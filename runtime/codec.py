@@ -118,7 +118,7 @@ class Codecs:
     def of(self, annotation: type[T]) -> Codec[T]: ...
     @overload
     def of(self, annotation: Any) -> Codec[Any]: ...
-    def of(self, annotation: Any) -> Codec[Any]:
+    def of(self, annotation: Any) -> Codec[Any]:  # deterministic: as deep as our own declarations
         """The codec of a type; TypeError if its declaration has no bounded encoding."""
         known = self._known.get(annotation)
         if known is None:
@@ -278,7 +278,9 @@ def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
 
 def _camel(name: str) -> str:
     """`ALL_GOOD` as `AllGood`; names that are not shouted stay."""
-    return "".join(part.capitalize() for part in name.split("_")) if name.isupper() else name
+    if not name.isupper():
+        return name
+    return "".join(part.capitalize() for part in name.split("_"))  # deterministic: our own names
 
 
 codec = Codecs().of

@@ -149,7 +149,8 @@ class InvalidTransaction(Exception):
 
     def __str__(self) -> str:
         """The reason, and the detail where there is one."""
-        return f"{self.reason.name.lower()}{': ' * bool(self.detail)}{self.detail}"
+        reason = self.reason.name.lower()  # deterministic: ASCII, and for people only
+        return f"{reason}{': ' * bool(self.detail)}{self.detail}"
 
 
 class InvalidBlock(Exception):

@@ -52,7 +52,7 @@ def _signature_info() -> TypeInfo:
     sizes = (("Ed25519", 64), ("Sr25519", 64), ("Ecdsa", 65))
     arrays = [TypeInfo(info.Array(size, info.U8)) for _, size in sizes]
     variants = tuple(
-        info.Variant(name, tag, (info.Field(None, arrays[tag], f"{name.lower()}::Signature"),))
+        info.Variant(name, tag, (info.Field(None, arrays[tag], f"{name.lower()}::Signature"),))  # deterministic: ASCII
         for tag, (name, _) in enumerate(sizes)
     )
     return TypeInfo(info.Variants(variants), rust_path("sp_runtime::MultiSignature"))

@@ -151,7 +151,8 @@ def _union(name: str, of_pallets: dict[type[Pallet], TypeInfo | None]) -> TypeIn
 
 
 def _pallet_path(pallet: type[Pallet], kind: str) -> tuple[str, ...]:
-    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in pallet.__name__)
+    name = pallet.__name__
+    snake = "".join(f"_{one.lower()}" if one.isupper() else one for one in name)  # deterministic: ASCII
     return ("frame_system" if snake == "_system" else f"pallet{snake}", "pallet", kind)
 
 

@@ -16,7 +16,7 @@ class PortableRegistry:
         self._ids: dict[TypeInfo, int] = {}
         self._entries: list[schema.TypeEntry | None] = []
 
-    def number(self, one: TypeInfo) -> int:
+    def number(self, one: TypeInfo) -> int:  # deterministic: as deep as our own declarations
         """The number of a type; it and all that it contains are in the registry afterwards."""
         if isinstance(one.shape, info.Reference):
             one = self._outer[one.shape.name]

@@ -25,7 +25,7 @@ def product(parts: list[Part], build: Callable[..., Any], prefix: bytes = b"") -
         f"def encode(value):\n    return {' + '.join(terms) or 'prefix'}\n"
         f"def decode(data, at):\n{_decoding(parts)}    return build({names}), at\n"
     )
-    exec(source, scope)  # noqa: S102 - the source is built from our own declarations only
+    exec(source, scope)  # noqa: S102  # deterministic: the source is built from our own declarations only
     return scope["encode"], scope["decode"]
 
 

@@ -274,7 +274,7 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
 
 def camel_case(attribute: str) -> str:
     """`total_issuance` as `TotalIssuance`, the form of names in metadata and storage keys."""
-    return "".join(part.capitalize() for part in attribute.split("_"))
+    return "".join(part.capitalize() for part in attribute.split("_"))  # deterministic: our own names
 
 
 def storage_prefix(pallet: str, item: str) -> bytes:
