@@ -1,11 +1,12 @@
 """Certificates of rounds that are not settled yet, kept over a restart.
 
-What always holds: a certificate is in the file when `add` returns (a power cut may take it, a kill may not); a damaged
-end of the file costs what is there and nothing else, since whoever reads a certificate checks its signatures.
+What always holds: a certificate is on the disk when `add` returns, before anything that rests on it is signed; a
+damaged end of the file costs what is there and nothing else, since whoever reads a certificate checks its signatures.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -33,12 +34,14 @@ class RoundLog:
         return [self._kept[key] for key in sorted(self._kept)]
 
     def add(self, certificate: Certificate) -> None:
-        """Keep one more."""
+        """Keep one more, synced: the votes that follow may leave nobody else who could go on without it."""
         if _round_of(certificate) in self._kept:
             return
         self._kept[_round_of(certificate)] = certificate
         with self._path.open("ab") as file:
             file.write(_packed(certificate))
+            file.flush()
+            os.fsync(file.fileno())
 
     def forget_to(self, epoch: int, round_: int) -> None:
         """(epoch, round) is final: what is not above it is needed no more."""
