@@ -58,6 +58,7 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @_chain_options
 @_account_options
+@click.option("--tmp", is_flag=True, help="Keep files in a temporary folder that goes with the node.")
 @click.option("--name", help="What this node is called in logs and telemetry.")
 @click.option("--validator", is_flag=True, help="Take part in consensus with the keys in the keystore.")
 @click.option("--bootnodes", multiple=True, metavar="ADDRESS", help="Peers to begin with: /ip4/../tcp/../p2p/..")
@@ -96,12 +97,18 @@ def _run(**flags: Any) -> None:
     from node import service  # noqa: PLC0415  # the network stack takes a second to import; other commands need none of it
 
     spec = chosen_spec(flags["chain"], dev=flags["dev"])
-    temporary = tempfile.mkdtemp(prefix="ogpu-dev-") if flags["dev"] and flags["base_path"] is None else None
+    temporary = tempfile.mkdtemp(prefix="ogpu-") if _is_temporary(flags) else None
     try:
         service.run(_config(flags, Path(temporary) if temporary else None), spec)
     finally:
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _is_temporary(flags: dict[str, Any]) -> bool:
+    if flags["tmp"] and flags["base_path"] is not None:
+        raise BadInputError("--tmp and --base-path exclude each other: leave out one of them")
+    return bool(flags["tmp"] or (flags["dev"] and flags["base_path"] is None))
 
 
 def _config(flags: dict[str, Any], temporary: Path | None) -> Config:

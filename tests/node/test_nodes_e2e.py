@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,22 @@ def test_the_whole_network_killed_at_once_goes_on(network: list[NodeProcess]) ->
         node.start()
     wait_for(lambda: min(node.final_height() for node in network) >= before + 3, 60)
     assert agree(network) > 6
+
+
+def test_a_purged_validator_syncs_and_then_votes_again(network: list[NodeProcess]) -> None:
+    for node in network:
+        node.start()
+    wait_for(lambda: min(node.final_height() for node in network) >= 4, 60)
+    victim, absent = network[1], network[2]
+    victim.kill()
+    shutil.rmtree(victim.base / "chains" / "local_testnet" / "db")
+    before = network[0].final_height()
+    victim.start()
+    wait_for(lambda: victim.final_height() > before, 60)
+    absent.kill()
+    before = network[0].final_height()
+    wait_for(lambda: network[0].final_height() >= before + 3, 90)  # three of four sign, the purged one among them
+    assert agree(network) > 8
 
 
 def test_what_a_person_must_set_right_is_said_with_an_exit_code(tmp_path: Path) -> None:
