@@ -79,7 +79,7 @@ ALLOWED = {
     "method of the same name elsewhere": "class Layer:\n    def get(self, under): return under.get(self)",
     "function that a method is named after": "class A:\n    def b(self): return b(self)\ndef b(item): return 1",
     "cache of one value": "from functools import cache\n@cache\ndef table(): return 1",
-    "a generator that is given": "import random  # deterministic: a type\ndef roll(d: random.Random): return d.random()",
+    "a generator that is given": "import random  # deterministic: a type\ndef f(d: random.Random): return d.random()",
     "excused line": "HALF = 0.5  # deterministic: shown to people only",
     "excused import": "import random  # deterministic: type of an argument",
     "excused recursion": "def f(t):  # deterministic: types nest\n    return o(t)\ndef o(t): return f(t)",

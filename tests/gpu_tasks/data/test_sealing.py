@@ -60,6 +60,6 @@ def test_a_key_of_small_order_is_no_reader() -> None:
     """A provider that registers one must not stop customers from sealing to the others."""
     for key in (bytes(32), b"\x01" + bytes(31), b"short"):
         assert not is_usable(key)
-        with pytest.raises(ValueError, match="no X25519 key|expected"):
+        with pytest.raises(ValueError, match=r"no X25519 key|expected"):
             seal(b"", [ALICE.public, key])
     assert is_usable(ALICE.public)
