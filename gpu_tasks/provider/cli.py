@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the chain or the node refused, 2 something to set right in
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Callable
@@ -111,12 +112,13 @@ def run(
         port = blob_port if blob_port is not None else await endpoint_port(chain)
         settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
         options.base_path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        telemetry = Telling(LogTelemetry(), JsonLinesTelemetry(options.base_path / "telemetry.jsonl"))
         meter = meter_for(hardware[device])
-        async with options.make_daemon(identity, chain, executor, meter, telemetry, settings) as daemon:
-            where = f"http://{blob_host}:{daemon.server.port}"
-            telemetry.tell("started", stash=ss58.encode(chain.stash), device=hardware[device].name, blobs=where)
-            await until_stopped(daemon)
+        with contextlib.closing(JsonLinesTelemetry(options.base_path / "telemetry.jsonl")) as lines:
+            telemetry = Telling(LogTelemetry(), lines)
+            async with options.make_daemon(identity, chain, executor, meter, telemetry, settings) as daemon:
+                where = f"http://{blob_host}:{daemon.server.port}"
+                telemetry.tell("started", stash=ss58.encode(chain.stash), device=hardware[device].name, blobs=where)
+                await until_stopped(daemon)
         await chain.close()
 
     explained(lambda: asyncio.run(_told(work)))

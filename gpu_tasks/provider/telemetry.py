@@ -56,6 +56,10 @@ class JsonLinesTelemetry:
         except OSError as error:
             LOG.warning("telemetry is not written: %s", error)
 
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
 
 class Telling:
     """Several at once."""

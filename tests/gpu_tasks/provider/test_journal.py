@@ -49,7 +49,12 @@ def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> None:
     written(tmp_path / "j", *RACE, *CASE, Dismissed(UNIT, 0))
     journal = Journal(tmp_path / "j")
     entry = journal.races[UNIT, 1]
-    assert (entry.device, entry.result, entry.sent, entry.end) == (DEVICE, RESULT, {Sent.COMMIT, Sent.ATTESTATION}, None)
+    assert (entry.device, entry.result, entry.sent, entry.end) == (
+        DEVICE,
+        RESULT,
+        {Sent.COMMIT, Sent.ATTESTATION},
+        None,
+    )
     assert [key for key, _ in journal.open_races()] == [(UNIT, 1)]
     assert [key for key, _ in journal.open_cases()] == [(UNIT, 1)]
     journal.append(Ended(UNIT, 1, End.WON, 5))

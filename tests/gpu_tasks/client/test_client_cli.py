@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpu_tasks.client.cli import main
+
+NOWHERE = ["--url", "ws://127.0.0.1:1"]
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> str:
+    path = tmp_path / "prompts"
+    path.write_text("def f():\n")
+    return str(path)
+
+
+def test_help_names_every_command() -> None:
+    answer = CliRunner().invoke(main, ["--help"])
+    assert answer.exit_code == 0
+    assert all(name in answer.output for name in ("post", "watch", "result", "services", "providers"))
+
+
+def test_without_a_node_the_error_says_what_and_what_next(prompts: str) -> None:
+    commands = (
+        ["services"],
+        ["providers"],
+        ["post", prompts, "--key", "//Bob"],
+        ["result", "0x" + "00" * 32, "--key", "//Bob"],
+    )
+    for command in commands:
+        answer = CliRunner().invoke(main, [*NOWHERE, *command])
+        assert answer.exit_code == 2
+        assert "no node answers at ws://127.0.0.1:1" in answer.output
+        assert "start one, or give another --url" in answer.output
+        assert "Traceback" not in answer.output
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--temperature", "warm"], "is no number"),
+        (["--temperature", "0.0001"], "at most three decimals"),
+        (["--temperature", "-1"], "at most three decimals"),
+        (["--racers", "9"], "1<=x<=8"),
+        (["--price", "1,5"], "not an amount"),
+    ],
+)
+def test_options_that_are_none(prompts: str, options: list[str], why: str) -> None:
+    answer = CliRunner().invoke(main, [*NOWHERE, "post", prompts, "--key", "//Bob", *options])
+    assert answer.exit_code == 2
+    assert why in answer.output

@@ -1,0 +1,47 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.data.unit_input import commitment_of, decode_input, encode_input, output_root
+from runtime.codec import DecodeError
+
+HASH = st.binary(min_size=32, max_size=32)
+
+
+@given(HASH, HASH, st.binary(max_size=500))
+def test_an_input_comes_back(salt: bytes, reply_key: bytes, request: bytes) -> None:
+    found = decode_input(encode_input(salt, reply_key, request))
+    assert (found.salt, found.reply_key, found.request) == (salt, reply_key, request)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_do_more_than_fail(content: bytes) -> None:
+    try:
+        decode_input(content)
+    except DecodeError:
+        return
+    assert content[0] == 1
+
+
+def test_an_unknown_version_is_refused() -> None:
+    content = bytearray(encode_input(bytes(32), bytes(32), b""))
+    content[0] = 2
+    with pytest.raises(DecodeError, match="version 2"):
+        decode_input(bytes(content))
+
+
+@given(HASH, HASH, HASH, st.binary(max_size=50), st.data())
+def test_every_part_changes_the_output_root(
+    genesis: bytes, unit: bytes, salt: bytes, output: bytes, data: st.DataObject
+) -> None:
+    parts = [genesis, unit, salt, output]
+    place = data.draw(st.integers(0, 3))
+    changed = list(parts)
+    changed[place] = parts[place] + b"x" if place == 3 else bytes((parts[place][0] ^ 1,)) + parts[place][1:]
+    assert output_root(*parts) != output_root(*changed)
+
+
+def test_equal_requests_have_different_commitments() -> None:
+    assert commitment_of(encode_input(b"1" * 32, bytes(32), b"x")) != commitment_of(
+        encode_input(b"2" * 32, bytes(32), b"x")
+    )

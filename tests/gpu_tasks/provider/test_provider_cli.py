@@ -1,0 +1,98 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpu_tasks.provider import cli
+from gpu_tasks.provider.journal import Journal
+from gpu_tasks.provider.journal_records import Assigned, End, Ended
+from gpu_tasks.provider.keys import provider_key
+from gpu_tasks.provider.operations import _journal_facts
+from gpu_tasks.provider.telemetry import JsonLinesTelemetry
+from runtime.crypto import Scheme
+from wallet import keyfile
+from wallet.errors import WalletError
+from wallet.keyfile import Cost
+from wallet.keypair import Keypair
+from wallet.output import Grains
+
+CHEAP = Cost(1 << 13, 10, 8)
+NOWHERE = ["--url", "ws://127.0.0.1:1", "--key", "//Alice//provider"]
+
+
+def key_file(path: Path, scheme: Scheme) -> Keypair:
+    key = Keypair.from_seed(scheme, b"k" * 32)
+    path.write_bytes(keyfile.dump(keyfile.lock(key, "secret", {}, entropy=os.urandom(56), cost=CHEAP)))
+    path.chmod(0o600)
+    return key
+
+
+def password(tmp_path: Path, text: str = "secret\n") -> Path:
+    path = tmp_path / f"password-{len(text)}"
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
+def test_devices_are_listed_without_a_node(tmp_path: Path) -> None:
+    answer = CliRunner().invoke(cli.main, ["--base-path", str(tmp_path), "--json", "devices"])
+    assert answer.exit_code == 0
+    rows = json.loads(answer.output)
+    assert rows[0]["name"]
+    assert rows[0]["class"] in ("cpu", "consumer", "datacenter")
+    assert rows[0]["note"].startswith("NVML: ") == (rows[0]["name"] == "CPU (no GPU found)")
+
+
+def test_without_a_node_every_command_says_so(tmp_path: Path) -> None:
+    for command in (["status"], ["resume"], ["pause"], ["register", "--stash", "//Eve"]):
+        answer = CliRunner().invoke(cli.main, [*NOWHERE, "--base-path", str(tmp_path), *command])
+        assert answer.exit_code == 2
+        assert "no node answers at ws://127.0.0.1:1" in answer.output
+
+
+def test_the_key_comes_from_a_path_or_an_encrypted_file(tmp_path: Path) -> None:
+    assert provider_key("//Alice//provider", None).scheme is Scheme.ED25519
+    key = key_file(tmp_path / "key.json", Scheme.ED25519)
+    assert provider_key(str(tmp_path / "key.json"), password(tmp_path)).public_key == key.public_key
+
+
+def test_keys_that_cannot_be_used_are_refused_in_words(tmp_path: Path) -> None:
+    key_file(tmp_path / "sr.json", Scheme.SR25519)
+    key_file(tmp_path / "ed.json", Scheme.ED25519)
+    for text, file, why in (
+        (str(tmp_path / "sr.json"), password(tmp_path), "signed with ed25519"),
+        (str(tmp_path / "ed.json"), None, "needs --password-file"),
+        (str(tmp_path / "none.json"), password(tmp_path), "does not exist"),
+        (str(tmp_path / "ed.json"), password(tmp_path, "wrong"), "password is wrong"),
+        ("//Alice/soft", None, "hard steps only"),
+    ):
+        with pytest.raises(WalletError, match=why):
+            provider_key(text, file)
+    shared = password(tmp_path)
+    shared.chmod(0o644)
+    with pytest.raises(WalletError, match="can be read by others"):
+        provider_key(str(tmp_path / "ed.json"), shared)
+
+
+def test_the_journals_sums_are_shown_while_a_daemon_writes_it(tmp_path: Path) -> None:
+    assert _journal_facts(tmp_path / "journal") == {"journal": "none yet"}
+    journal = Journal(tmp_path / "journal")
+    for number, end in enumerate((End.WON, End.WITNESSED, End.UNPAID)):
+        journal.append(Assigned(bytes([number]) * 32, 1, bytes(32)))
+        journal.append(Ended(bytes([number]) * 32, 1, end, 10 * number + 1))
+    journal.append(Assigned(b"z" * 32, 1, bytes(32)))
+    facts = _journal_facts(tmp_path / "journal")
+    assert facts == {"races": 4, "open": 1, "won": 1, "witnessed": 1, "earned": Grains(33)}
+    journal.close()
+
+
+def test_telemetry_is_json_lines(tmp_path: Path) -> None:
+    telemetry = JsonLinesTelemetry(tmp_path / "t.jsonl")
+    telemetry.tell("executed", unit=b"\x01\x02", tokens=3)
+    telemetry.tell("declined")
+    telemetry.close()
+    first, second = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    assert (first["event"], first["unit"], first["tokens"]) == ("executed", "0102", 3)
+    assert second["event"] == "declined"

@@ -1,0 +1,71 @@
+"""A real node, a real provider, a real customer: post, execute, attest, pay, read."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from node_process import NodeProcess, free_port, wait_for
+from provider_process import ProviderProcess, customer
+
+from genesis.presets import blob_endpoint
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.xdist_group("blob-port-of-alice")]
+
+SECONDS = 60.0
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[tuple[str, ProviderProcess]]:
+    """A development node, and Alice's provider at the endpoint that the genesis names."""
+    rpc_port = free_port()
+    node = NodeProcess(tmp_path, "node", "--dev", "--rpc-port", str(rpc_port), "--no-prometheus")
+    url, port = f"ws://127.0.0.1:{rpc_port}", int(blob_endpoint("Alice").rpartition(":")[2])
+    provider = ProviderProcess(tmp_path, "Alice", url, port=port)
+    try:
+        node.start()
+        wait_for(lambda: node.final_height() >= 2, SECONDS)
+        provider.start()
+        wait_for(lambda: provider.count("started") == 1, SECONDS)
+        yield url, provider
+    finally:
+        provider.close()
+        node.close()
+
+
+def test_units_are_mined_paid_and_read(network: tuple[str, ProviderProcess], tmp_path: Path) -> None:
+    url, provider = network
+    prompts = tmp_path / "prompts"
+    prompts.write_text("def add(a, b):\nimport os\n")
+    options = ["post", str(prompts), "--key", "//Bob", "--racers", "1", "--max-tokens", "16", "--temperature", "0"]
+    cost = customer(url, *options, "--dry-run")
+    assert (cost["units"], cost["sent"]) == (2, False)
+    rows = customer(url, *options, "--watch")
+    ended = {row["unit"]: row for row in rows if row["state"] == "settled"}
+    assert sorted(row["prompt"] for row in ended.values()) == ["def add(a, b):", "import os"]
+    for unit, row in ended.items():
+        assert row["attested_in_block"] <= row["ended_in_block"] <= row["height"]
+        assert len(row["completion"].encode()) <= 64
+        assert customer(url, "result", unit, "--key", "//Bob")["completion"] == row["completion"]
+    assert provider.count("executed") == 2
+
+
+def test_a_provider_killed_at_work_is_paid_once_for_each_unit(
+    network: tuple[str, ProviderProcess], tmp_path: Path
+) -> None:
+    url, provider = network
+    prompts = tmp_path / "prompts"
+    prompts.write_text("def f():\n" * 4)
+    posted = customer(
+        url, "post", str(prompts), "--key", "//Bob", "--racers", "1", "--max-tokens", "16", "--price", "0.1"
+    )
+    for wanted in (1, 2, 3):
+        wait_for(lambda wanted=wanted: provider.count("executed") >= wanted, SECONDS)  # type: ignore[misc]  # bound at once
+        assert provider.kill(signal.SIGKILL) == -signal.SIGKILL
+        provider.start()
+    rows = customer(url, "watch", *(one["unit"] for one in posted), "--key", "//Bob")
+    rows = rows if isinstance(rows, list) else [rows]
+    assert len({row["unit"] for row in rows if row["state"] == "settled"}) == 4
+    assert provider.count("executed") == 4
+    assert "slashed" not in provider.text()
+    assert provider.kill(signal.SIGTERM) == 0
