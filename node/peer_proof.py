@@ -16,6 +16,7 @@ from runtime.codec import Annotated, Codec, DecodeError, Fixed, codec, struct
 from runtime.crypto import Scheme
 from runtime.signing import domain
 
+SESSIONS_MAX = 4_096  # anybody can make keys and prove them
 _KIND = b"peer"
 
 
@@ -53,7 +54,11 @@ class PeerProofs:
             claimed = _PEER_PROOF.decode(proof)
         except DecodeError:
             return False
+        if not crypto.is_safe_public_key(claimed.session):  # anybody can sign for a key of small order
+            return False
         if not self.verify(claimed.session, domain(_KIND, self.genesis, peer_id.encode()), claimed.signature):
             return False
         self.sessions[peer_id] = claimed.session
+        if len(self.sessions) > SESSIONS_MAX:
+            del self.sessions[next(iter(self.sessions))]
         return True
