@@ -6,14 +6,18 @@ database.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from node.errors import BadInputError
+from runtime.hashing import blake2_256
 
 DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT = 30333, 9944, 9615
 NAME_LENGTH_MAX = 64
 BOOTNODES_MAX = 64
+SOCKET_PATH_BYTES_MAX = 100  # the system's limit is 107
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,12 @@ class Paths:
 
     @property
     def rpc_socket(self) -> Path:
-        """Where the RPC process finds the node."""
-        return self.chain / "rpc.sock"
+        """Where the RPC process finds the node; elsewhere when the path would be too long for a socket."""
+        path = self.chain.absolute() / "rpc.sock"
+        if len(bytes(path)) <= SOCKET_PATH_BYTES_MAX:
+            return path
+        name = blake2_256(bytes(path)).hex()[:16]
+        return Path(tempfile.gettempdir()) / f"ogpu-{os.getuid()}" / f"{name}.sock"
 
 
 @dataclass(frozen=True, slots=True)

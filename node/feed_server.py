@@ -17,6 +17,7 @@ from time import monotonic
 import trio
 
 from node import feed
+from node.errors import BadInputError
 from node.pool import PoolRefusalError
 
 QUEUE_BYTES_MAX = 128 * 1024 * 1024
@@ -54,6 +55,7 @@ class FeedServer:
 
     async def listen(self) -> None:
         """Open the socket; connections wait for `run`."""
+        _private_folder(self._path.parent)
         self._path.unlink(missing_ok=True)
         listener = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
         mask = os.umask(OWNER_ONLY_MASK)
@@ -122,6 +124,13 @@ class FeedServer:
         finally:
             in_flight.release()
         reader.queue(feed.pack(reply))
+
+
+def _private_folder(folder: Path) -> None:
+    """A folder that is this user's alone, since whoever can replace the socket can play the node."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.geteuid():
+        raise BadInputError(f"{folder} belongs to another user: use a shorter --base-path, or remove that folder")
 
 
 class _Reader:

@@ -123,5 +123,12 @@ def test_an_exposed_validator_needs_a_clear_wish() -> None:
         Config("dev", Path(), "x", port=9944)
 
 
+def test_the_socket_of_a_deep_folder_has_a_short_path(tmp_path: Path) -> None:
+    assert Paths(Path("/base"), "dev").rpc_socket == Path("/base/chains/dev/rpc.sock")
+    deep = Paths(tmp_path / ("x" * 150), "dev").rpc_socket
+    assert len(bytes(deep)) <= 100
+    assert deep != Paths(tmp_path / ("y" * 150), "dev").rpc_socket
+
+
 def test_presets_are_different_chains() -> None:
     assert genesis_state(load_spec("dev")) != genesis_state(load_spec("local"))
