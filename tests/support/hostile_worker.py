@@ -17,7 +17,7 @@ class Hostile:
 
     workload_id, model_id = b"w" * 32, b"m" * 32
 
-    def run(self, request: bytes) -> bytes:  # noqa: C901 - a list of attacks
+    def run(self, request: bytes) -> bytes:  # noqa: C901, PLR0912 - a list of attacks
         """Attack."""
         match request.decode().split(" ", 1):
             case ["echo", text]:
@@ -38,11 +38,10 @@ class Hostile:
             case ["write", path]:
                 Path(path).write_bytes(b"x" * 100)
             case ["print"]:
-                print("x" * 1_000_000)
+                print("x" * 1_000_000)  # noqa: T201 - what a library may do
                 sys.stderr.write("y" * 1_000_000)
                 return b"printed"
             case ["garbage"]:
-                os.write(9 if os.path.exists("/proc/self/fd/9") else 1, b"")
                 for file in range(3, 32):
                     try:
                         os.write(file, b"\xff" * 64)

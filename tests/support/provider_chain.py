@@ -1,4 +1,4 @@
-"""Providers on a chain inside the test's process: the real pallets, the real daemon, real HTTP; nodes and work are fakes.
+"""Providers on a chain inside the test's process: real pallets, real daemons, real HTTP; node and work are fakes.
 
 `FakeNode` stands for node and network: what daemons submit goes into the next block that the test makes.
 """
@@ -9,9 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed
+from typing import Any, Self
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
@@ -21,19 +19,18 @@ from gpu_tasks.market.attestation import SignedAttestation
 from gpu_tasks.market.attestations import Attestations
 from gpu_tasks.market.device_records import Provider
 from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
 from gpu_tasks.market.services import Service
 from gpu_tasks.market.units import UnitTerms
 from gpu_tasks.provider.chain_port import ChainError, Evidence, Identity, View
 from gpu_tasks.provider.daemon import Daemon, Settings
-from gpu_tasks.provider.execution import BadRequestError, Execution, ExecutionError
+from gpu_tasks.provider.execution import BadRequestError, Execution
 from gpu_tasks.provider.gpu import NoMeter
 from gpu_tasks.provider.telemetry import Field
+from market_chain import GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed
 from runtime.api import Apis
 from runtime.call import Call
 from runtime.crypto import Scheme, verify
 from runtime.errors import DispatchError
-from runtime.pallets.system import System
 from runtime.runtime import Bound
 from runtime.types import GRAINS_PER_OGPU, Signed
 from wallet.keypair import Keypair
@@ -230,7 +227,7 @@ class Village:
         self.miners: list[Miner] = []
         self.blobs = BlobClient()
 
-    async def __aenter__(self) -> Village:
+    async def __aenter__(self) -> Self:
         await self.blobs.__aenter__()
         for keys in self.node.chain.validators[: self.running]:
             await self.open(keys)
@@ -268,9 +265,14 @@ class Village:
         return next(one for one in self.miners if one.keys.stash == stash)
 
     async def post(
-        self, request: bytes = REQUEST, *, racers: int = 2, readers: Sequence[Keys] | None = None, is_stored: bool = True,
+        self,
+        request: bytes = REQUEST,
+        *,
+        racers: int = 2,
+        readers: Sequence[Keys] | None = None,
+        is_stored: bool = True,
         **changed: Any,
-    ) -> bytes:  # fmt: skip
+    ) -> bytes:
         """A unit of the customer's; its id."""
         content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, request)
         readers = self.node.chain.validators if readers is None else readers
@@ -296,5 +298,3 @@ class Village:
     def _endpoint(self, keys: Keys) -> bytes:
         miner = next((one for one in self.miners if one.keys == keys), None)
         return f"http://127.0.0.1:{miner.daemon.server.port if miner else 1}".encode()
-
-

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client import results
 from gpu_tasks.client.results import ResultError, completion_of, cost_of, progress, winner_of
 from gpu_tasks.client.watching import _shortened
+from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input, output_root
@@ -53,7 +53,7 @@ def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: Unit, stored: li
         async def known(client: Any, at: bytes | None = None) -> dict[bytes, Provider]:
             return {one.owner: Provider(bytes(32), endpoint, 0) for one in unit.racers}
 
-        monkeypatch.setattr(results.market_reads, "providers", known)
+        monkeypatch.setattr(market_reads, "providers", known)
         try:
             async with BlobClient() as blobs:
                 found = await completion_of(cast("Any", FakeClient()), blobs, key, UNIT, unit)

@@ -92,9 +92,9 @@ def test_a_body_that_is_too_long_is_refused_by_its_header_or_in_fact(tmp_path: P
             assert (await session.put(f"{url}/blobs", data=BytesIO(bytes(BLOB_BYTES_MAX + 1)))).status == 413
             too_many = BLOB_BYTES_MAX // (64 * 1024) + 2
             assert (await session.put(f"{url}/blobs", data=parts(too_many))).status == 413
-        assert not list(tmp_path.iterdir())
 
     with_server(tmp_path, body)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_full_store_says_so_and_another_one_is_tried(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_disk_that_is_full_leaves_whole_records(tmp_path: Path, monkeypatch: p
     journal.append(RACE[0])
     size = (tmp_path / "j").stat().st_size
     real = os.write
-    monkeypatch.setattr(journal_module.os, "write", lambda file, data: real(file, data[: HEADER_BYTES + 3]))
+    monkeypatch.setattr(os, "write", lambda file, data: real(file, data[: HEADER_BYTES + 3]))
     with pytest.raises(JournalError, match="disk is full"):
         journal.append(RACE[1])
     monkeypatch.undo()

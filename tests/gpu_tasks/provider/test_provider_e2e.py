@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node_process import NodeProcess, free_port, wait_for
-from provider_process import ProviderProcess, customer
 
 from genesis.presets import blob_endpoint
+from node_process import NodeProcess, free_port, wait_for
+from provider_process import ProviderProcess, customer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.xdist_group("blob-port-of-alice")]
 

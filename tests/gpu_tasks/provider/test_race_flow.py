@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village
 
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.market.market_events import CommitteeDecided, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
@@ -13,6 +12,7 @@ from gpu_tasks.market.races import result
 from gpu_tasks.market.units import Refund, UnitState
 from gpu_tasks.provider.execution import ExecutionError
 from gpu_tasks.provider.journal_records import End
+from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village
 
 Scene = Callable[[Village], Awaitable[None]]
 
@@ -76,39 +76,51 @@ def test_a_provider_that_restarts_at_any_block_executes_once_and_is_paid(tmp_pat
     play(tmp_path, 2, scene)
 
 
+async def unit_drawn_for(village: Village, miner: Miner) -> bytes:
+    """A unit that the miner, among others, has just been drawn for; units without it are run to their end."""
+    while True:
+        unit = await village.post()
+        while not (racers := racers_of(village, unit)):
+            village.node.block()
+        if miner.keys.stash in racers:
+            return unit
+        await village.run(unit)
+
+
+def racers_of(village: Village, unit: bytes) -> list[bytes]:
+    status = village.node.api().unit(unit)
+    assert status is not None
+    return [one.owner for one in status.unit.racers]
+
+
+def judges_of(village: Village, unit: bytes) -> list[Miner]:
+    return [one for one in village.miners if (unit, 0) in one.daemon.journal.cases]
+
+
 def test_a_liar_is_found_by_prefill_and_slashed_and_the_right_racer_is_paid(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
-        for _ in range(6):
-            unit = await village.post()
-            village.miners[0].executor.spoil = True
-            status = await village.run(unit)
-            if any(one.owner == village.miners[0].keys.stash for one in status.unit.racers):
-                break
+        liar = village.miners[0]
+        unit = await unit_drawn_for(village, liar)
+        liar.executor.spoil = True
+        runs = {one.keys.stash: len(one.executor.runs) for one in village.miners}
+        status = await village.run(unit)
         assert status.unit.state is UnitState.SETTLED
-        slashed = village.node.chain.happened(ProviderSlashed)
-        assert [one.provider for one in slashed] == [village.miners[0].keys.stash]
+        assert [one.provider for one in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
         (settled,) = [one for one in village.node.chain.happened(UnitSettled) if one.unit == unit]
-        assert settled.winner != village.miners[0].keys.stash
-        judges = [one for one in village.miners if "verified" in one.heard.names()]
+        assert settled.winner != liar.keys.stash
+        judges = judges_of(village, unit)
         assert len(judges) == 3
-        assert all(one.executor.runs == [] or unit not in one.daemon.journal.cases for one in judges)
+        for judge in judges:
+            assert "verified" in judge.heard.names()
+            assert len(judge.executor.runs) == runs[judge.keys.stash]  # none generated anything
 
     play(tmp_path, 5, scene)
 
 
 def test_judges_execute_whole_where_no_output_can_be_had(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
-        for miner in village.miners:
-            miner.executor.spoil = False
-        unit = await village.post()
-        while not village.node.api().duties(village.miners[0].keys.stash):
-            village.node.block()
-            for miner in village.miners[1:]:
-                await miner.step()
-            status = village.node.api().unit(unit)
-            if status is None or status.unit.ended_at:
-                unit = await village.post()
         liar = village.miners[0]
+        unit = await unit_drawn_for(village, liar)
         liar.executor.spoil = True
         for miner in village.miners:
             miner.daemon.server._resealer = None
@@ -199,27 +211,22 @@ def test_a_paused_slot_is_resumed_at_the_start(tmp_path: Path) -> None:
     play(tmp_path, 2, scene)
 
 
-def test_a_disputed_unit_without_input_costs_nobody(tmp_path: Path) -> None:
+def test_a_disputed_unit_whose_input_is_gone_costs_nobody(tmp_path: Path) -> None:
     """Judges that cannot have the input stay silent; they do not invent a verdict."""
 
     async def scene(village: Village) -> None:
-        unit = await village.post()
         liar = village.miners[0]
+        unit = await unit_drawn_for(village, liar)
         liar.executor.spoil = True
-        for _ in range(200):
+        while (status := village.node.api().unit(unit)) and not status.unit.ended_at:
             village.node.block()
-            status = village.node.api().unit(unit)
-            assert status is not None
-            if status.unit.ended_at:
-                break
-            if status.unit.state is UnitState.JUDGING:
-                for miner in village.miners:
-                    miner.daemon.store.sweep(10**12)
             for miner in village.miners:
+                if status.unit.state is UnitState.JUDGING:
+                    miner.daemon.store.sweep(10**12)
                 await miner.step()
-        if any(one.owner == liar.keys.stash for one in status.unit.racers):
-            assert status.unit.state is UnitState.REFUNDED
-            assert not village.node.chain.happened(CommitteeDecided)
-            assert not village.node.chain.happened(ProviderSlashed)
+        assert [one.refund for one in village.node.chain.happened(UnitRefunded)] == [Refund.INCONCLUSIVE]
+        assert not village.node.chain.happened(CommitteeDecided)
+        assert not village.node.chain.happened(ProviderSlashed)
+        assert any("no_verdict" in one.heard.names() for one in village.miners)
 
     play(tmp_path, 5, scene)

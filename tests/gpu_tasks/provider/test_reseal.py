@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from provider_chain import REQUEST, Miner, Village
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.market.units import UnitState
 from gpu_tasks.provider import reseal
 from gpu_tasks.provider.chain_port import Identity
+from provider_chain import REQUEST, Miner, Village
 
 Scene = Callable[[Village, bytes, Miner, Miner], Awaitable[None]]
 
@@ -24,6 +24,7 @@ def in_dispute(tmp_path: Path, scene: Scene) -> None:
         async with Village(tmp_path, 5) as village:
             unit = await village.post()
             status = village.node.api().unit(unit)
+            racers: list[bytes] = []
             while status is None or status.committee is None or not status.committee.members:
                 village.node.block()
                 status = village.node.api().unit(unit)

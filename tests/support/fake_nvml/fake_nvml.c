@@ -1,0 +1,71 @@
+/* A FAKE libnvidia-ml.so.1 with two devices, for tests: the real Python binding loads it. Its devices say FAKE.
+ *
+ * Energy rises by 1,000 mJ with every reading; used memory by 1 MiB. FAKE_NVML_BROKEN makes those two readings fail, as
+ * old GPUs do. Written against NVIDIA's public API reference: signatures only, no line of nvml.h.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVICES 2
+#define SUCCESS 0
+#define UNINITIALIZED 1
+#define INVALID_ARGUMENT 2
+#define NOT_SUPPORTED 3
+
+typedef struct { unsigned long long total, free, used; } memory_t;
+
+static int users;
+static unsigned long long energy[DEVICES], used[DEVICES];
+static int handles[DEVICES] = {0, 1};
+
+static int number_of(void *handle) { return *(int *)handle; }
+
+int nvmlInit_v2(void) { users++; return SUCCESS; }
+int nvmlInitWithFlags(unsigned flags) { (void)flags; users++; return SUCCESS; }
+int nvmlShutdown(void) { if (!users) return UNINITIALIZED; users--; return SUCCESS; }
+const char *nvmlErrorString(int code) { return code == NOT_SUPPORTED ? "Not Supported" : "FAKE error"; }
+
+int nvmlDeviceGetCount_v2(unsigned *count) {
+  if (!users) return UNINITIALIZED;
+  *count = DEVICES;
+  return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
+  if (!users) return UNINITIALIZED;
+  if (index >= DEVICES) return INVALID_ARGUMENT;
+  *handle = &handles[index];
+  return SUCCESS;
+}
+
+int nvmlDeviceGetName(void *handle, char *name, unsigned length) {
+  snprintf(name, length, "FAKE GPU %d", number_of(handle));
+  return SUCCESS;
+}
+
+int nvmlDeviceGetUUID(void *handle, char *uuid, unsigned length) {
+  snprintf(uuid, length, "GPU-FAKE-0000-%d", number_of(handle));
+  return SUCCESS;
+}
+
+int nvmlSystemGetDriverVersion(char *version, unsigned length) {
+  snprintf(version, length, "000.FAKE");
+  return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryInfo(void *handle, memory_t *memory) {
+  int number = number_of(handle);
+  memory->total = (number ? 80ULL : 24ULL) << 30;
+  if (getenv("FAKE_NVML_BROKEN")) return NOT_SUPPORTED;
+  used[number] += 1 << 20;
+  memory->used = used[number];
+  memory->free = memory->total - memory->used;
+  return SUCCESS;
+}
+
+int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *millijoules) {
+  if (getenv("FAKE_NVML_BROKEN")) return NOT_SUPPORTED;
+  *millijoules = energy[number_of(handle)] += 1000;
+  return SUCCESS;
+}
