@@ -178,6 +178,13 @@ def add_guest(net: Devnet, name: str, mode: str = "") -> tuple[Devnet, Guest]:
     return net, guest
 
 
+def replace_guest(net: Devnet, guest: Guest) -> Devnet:
+    """The devnet where the guest of that name is this one."""
+    net = replace(net, guests=tuple(guest if one.name == guest.name else one for one in net.guests))
+    save(net)
+    return net
+
+
 def genesis_hash(net: Devnet) -> bytes:
     """The id of block 0 of the devnet's chain."""
     return block_id(genesis_block_header(genesis_state(load_spec(net.chain_spec.read_bytes()))))

@@ -5,15 +5,16 @@ What always holds: only final blocks are read, and amounts are whole grains.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpu_tasks.market.attestations import Attested
+from gpu_tasks.market.device_events import DeviceAssigned
 from gpu_tasks.market.market_events import (
     CommitteeDecided,
     ProviderSlashed,
     RaceMissed,
     UnitDisputed,
+    UnitMatched,
     UnitRefunded,
     UnitSettled,
 )
@@ -22,18 +23,39 @@ from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
 
+Ending = UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | CommitteeDecided | Attested
+
 
 @dataclass(slots=True)
 class UnitRecord:
     """One unit's trace on the chain; heights are of final blocks."""
 
-    attested: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)  # provider -> height, attestation hash
+    price: int = 0  # of its last race
+    racers: list[bytes] = field(default_factory=list)  # everybody who was drawn for it, once for each race
+    devices: list[bytes] = field(default_factory=list)  # theirs
+    attested: list[tuple[int, Attested]] = field(default_factory=list)
     settled: list[tuple[int, UnitSettled]] = field(default_factory=list)
     refunded: list[tuple[int, UnitRefunded]] = field(default_factory=list)
     slashes: list[tuple[int, ProviderSlashed]] = field(default_factory=list)
     missed: list[tuple[int, RaceMissed]] = field(default_factory=list)
     verdicts: list[tuple[int, CommitteeDecided]] = field(default_factory=list)
     is_disputed: bool = False
+
+    def take(self, height: int, event: Ending) -> None:
+        """One event of the block at that height."""
+        match event:
+            case Attested():
+                self.attested.append((height, event))
+            case UnitSettled():
+                self.settled.append((height, event))
+            case UnitRefunded():
+                self.refunded.append((height, event))
+            case ProviderSlashed():
+                self.slashes.append((height, event))
+            case RaceMissed():
+                self.missed.append((height, event))
+            case CommitteeDecided():
+                self.verdicts.append((height, event))
 
 
 @dataclass(slots=True)
@@ -50,28 +72,27 @@ class Ledger:
     def take(self, height: int, event: object) -> None:
         """One event of the block at that height."""
         match event:
-            case Attested(unit, provider, _, _, attestation_hash):
-                self.unit(unit).attested[provider] = (height, attestation_hash)
-            case UnitSettled(unit):
-                self.unit(unit).settled.append((height, event))
-            case UnitRefunded(unit):
-                self.unit(unit).refunded.append((height, event))
-            case ProviderSlashed(unit):
-                self.unit(unit).slashes.append((height, event))
-            case RaceMissed(unit):
-                self.unit(unit).missed.append((height, event))
-            case CommitteeDecided(unit):
-                self.unit(unit).verdicts.append((height, event))
-            case UnitDisputed(unit):
-                self.unit(unit).is_disputed = True
             case TransactionFeePaid(who, fee):
                 self.fees[who] = self.fees.get(who, 0) + fee
+            case UnitSettled() | UnitRefunded() | ProviderSlashed() | RaceMissed() | CommitteeDecided() | Attested():
+                self.unit(event.unit).take(height, event)
+            case UnitMatched(unit, _, price, racers):
+                self.unit(unit).price = price
+                self.unit(unit).racers += racers
+            case DeviceAssigned(device, unit):
+                self.unit(unit).devices.append(device)
+            case UnitDisputed(unit):
+                self.unit(unit).is_disputed = True
             case _:
                 pass
 
-    def slashes(self) -> Iterable[tuple[int, ProviderSlashed]]:
+    def slashes(self) -> list[tuple[int, ProviderSlashed]]:
         """Every slash of a provider, with its height."""
         return [one for record in self.units.values() for one in record.slashes]
+
+    def misses(self) -> list[tuple[int, RaceMissed]]:
+        """Every fine for a race that somebody did not finish, with its height."""
+        return [one for record in self.units.values() for one in record.missed]
 
 
 async def read(chain: ChainClient, first: int, last: int | None = None) -> Ledger:

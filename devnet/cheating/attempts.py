@@ -28,7 +28,8 @@ class Attempts:
         """A call; it may fail in the pool or in its block."""
         chain = cast("LiveChain", self._racing.chain)
         try:
-            outcome = await chain.client.submit(call, chain.key, until="inBlock")
+            async with chain.turn:  # two at once would sign with one nonce
+                outcome = await chain.client.submit(call, chain.key, until="inBlock")
             answer = outcome.error or ACCEPTED
         except (NotIncludedError, RpcError) as error:
             answer = str(error)

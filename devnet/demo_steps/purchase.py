@@ -111,10 +111,10 @@ def _with_trace(row: Unit, book: Ledger) -> Unit:
         "slashed": [name_of(ss58(slash.provider)) for _, slash in record.slashes],
     }
     for height, settled in record.settled:
-        attested = record.attested.get(settled.winner)
+        attested = next(((at, one) for at, one in record.attested if one.provider == settled.winner), None)
         made |= {
             "block": height,
-            "attestation": "0x" + attested[1].hex() if attested else None,
+            "attestation": "0x" + attested[1].attestation_hash.hex() if attested else None,
             "attestation_block": attested[0] if attested else None,
             "output_root": "0x" + settled.output_root.hex(),
             "payee": name_of(ss58(settled.winner)),

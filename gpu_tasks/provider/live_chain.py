@@ -40,7 +40,7 @@ class LiveChain:
         self._url = url
         self.client = client
         self.key = key
-        self._turn = asyncio.Lock()
+        self.turn = asyncio.Lock()
         self.stash = stash
 
     @classmethod
@@ -132,7 +132,7 @@ class LiveChain:
 
     async def submit(self, call: Call) -> None:
         """See `Chain`."""
-        async with self._turn:
+        async with self.turn:
             extrinsic = await self._asked(self.client.sign(call, self.key))
             await self._sent(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
 
