@@ -263,3 +263,12 @@ def test_signature_order_duplicates_and_replays() -> None:
 
 def _attach_as_is(bound: object, attestations: tuple[object, ...]) -> None:
     bound.dispatch(Attestations.attach(attestations=attestations), Unsigned())  # type: ignore[attr-defined, arg-type]
+
+
+def test_one_judge_alone_is_not_asked() -> None:
+    chain = MarketChain(named_keys(3))
+    raced(chain, {0: WRONG, 1: RIGHT})
+    chain.blocks(3)
+    (refunded,) = chain.happened(ev.UnitRefunded)
+    assert refunded.refund is Refund.INCONCLUSIVE
+    assert not chain.happened(ev.CommitteeDrawn)

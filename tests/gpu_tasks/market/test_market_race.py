@@ -9,10 +9,11 @@ from gpu_tasks.market import market_events as ev
 from gpu_tasks.market.attestations import Attestations, NotAdmissible
 from gpu_tasks.market.devices import Devices
 from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import Refund, Unit, UnitState
+from gpu_tasks.market.units import Refund, Unit, UnitState, unit_id_of
 from market_chain import (
     CUSTOMER,
     DEVICE_BOND,
+    GENESIS_HASH,
     OGPU,
     Keys,
     MarketChain,
@@ -264,3 +265,22 @@ def test_finality_that_lags_delays_draws_and_leases_and_nothing_else() -> None:
     chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers)))
     assert chain.happened(ev.UnitSettled)
     assert replace(chain.unit(unit_id), escrow=0) != unit
+
+
+def test_who_declined_is_not_drawn_again() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, _, racers = matched(chain)
+    chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    chain.blocks(12)
+    assert chain.unit(unit_id).state is UnitState.QUEUED, "one of the two owners that there are is out"
+
+
+def test_nobody_races_for_its_own_unit() -> None:
+    chain = MarketChain(named_keys(2))
+    alice = chain.validators[0]
+    post = InferenceMarket.post(service=0, units=(terms(),))
+    chain.block(signed(CUSTOMER.stash, Balances.transfer_keep_alive(dest=alice.provider, value=100 * OGPU)))
+    chain.block(signed(alice.stash, post), signed(alice.provider, post))
+    chain.blocks(12)
+    for customer in (alice.stash, alice.provider):
+        assert chain.unit(unit_id_of(GENESIS_HASH, customer, 0)).state is UnitState.QUEUED
