@@ -26,7 +26,7 @@ from market_chain import (
     terms,
 )
 from runtime.pallets.balances import Balances
-from runtime.pallets.pots import TREASURY
+from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 
 RIGHT, WRONG = b"R" * 32, b"W" * 32
 
@@ -284,3 +284,17 @@ def test_nobody_races_for_its_own_unit() -> None:
     chain.blocks(12)
     for customer in (alice.stash, alice.provider):
         assert chain.unit(unit_id_of(GENESIS_HASH, customer, 0)).state is UnitState.QUEUED
+
+
+def test_a_winner_gets_most_of_its_fee_back_from_the_emission() -> None:
+    chain = MarketChain(named_keys(1), epoch_blocks=6)
+    chain.blocks(6)
+    unit_id, unit, (racer,) = matched(chain, racers=1)
+    before, pot = free(chain, racer.stash), free(chain, PROVIDER_REWARDS)
+    chain.block(commit(racer, unit_id, unit, RIGHT))
+    chain.block(attach(attestation(racer, unit_id, unit, RIGHT)))
+    (rebated,) = chain.happened(ev.ProviderRebated)
+    fee = unit.price * 2 // 100
+    assert (rebated.provider, rebated.amount) == (racer.stash, fee * 9 // 10)
+    assert free(chain, racer.stash) - before == unit.price - fee + rebated.amount
+    assert pot - free(chain, PROVIDER_REWARDS) == rebated.amount
