@@ -1,116 +1,16 @@
 """The machine, one event at a time: what it asks of its shell."""
 
-from collections import deque
-from random import Random
-
 import pytest
 
 from consensus import events as ev
 from consensus.events import BlockFacts, FinalRef
-from consensus.machine import Machine
 from consensus.parameters import DEVNET
 from consensus.proposer import proposer
-from consensus.signstate import EMPTY, HeaderRecord, Record, SignState, after, record_payload
-from consensus.votes import Ballot, Kind, Proposal, SignedBallot, SignedProposal, proposal_payload, skip_ballot
-from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
-from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, epochs_of, signers
-from devnet.simulation.keys import Signer, verify_fake
-
-START_MS = 1_000_000
-SLOT = START_MS // DEVNET.slot_ms
-KEYS = signers(4)
-
-
-class Shell:
-    """Executes what is local at once (signing, building), and collects all effects."""
-
-    def __init__(self, count: int = 4, me: int | None = 0, *, builds: bool = False) -> None:
-        self.count = count
-        self.signer: Signer | None = None if me is None else KEYS[me]
-        session = None if self.signer is None else self.signer.public
-        self.machine = Machine(DEVNET, GENESIS, epochs_of(count), verify_fake, session, Random(0).randrange)
-        self.builds = builds
-        self.sign_state = EMPTY
-        self.effects: list[ev.Effect] = []
-        self.now_ms = START_MS
-
-    def start(
-        self, final: BlockFacts = GENESIS_BLOCK, sign_state: SignState = EMPTY, blocks: tuple[BlockFacts, ...] = ()
-    ) -> "Shell":
-        self.sign_state = sign_state
-        self.run(self.machine.restore(final, None, blocks, sign_state, None, self.now_ms))
-        for number in range(self.count):
-            if self.signer is None or KEYS[number] != self.signer:
-                self.feed(ev.PeerConnected(bytes([number]), KEYS[number].public))
-        self.effects.clear()
-        return self
-
-    def feed(self, event: ev.Event) -> list[ev.Effect]:
-        first = len(self.effects)
-        self.run(self.machine.step(event, self.now_ms))
-        return self.effects[first:]
-
-    def say(self, number: int, message: Message) -> list[ev.Effect]:
-        return self.feed(ev.MessageReceived(bytes([number]), message))
-
-    def tick(self, passed_ms: int) -> list[ev.Effect]:
-        """Let time pass, waking the machine when it asked for it."""
-        end, first = self.now_ms + passed_ms, len(self.effects)
-        while self.machine.deadline_ms <= end:
-            self.now_ms = max(self.now_ms, self.machine.deadline_ms)
-            self.run(self.machine.step(ev.Tick(), self.now_ms))
-        self.now_ms = end
-        return self.effects[first:]
-
-    def run(self, effects: list[ev.Effect]) -> None:
-        answers: deque[ev.Event] = deque()
-        self._execute(effects, answers)
-        while answers:
-            self._execute(self.machine.step(answers.popleft(), self.now_ms), answers)
-
-    def _execute(self, effects: list[ev.Effect], answers: deque[ev.Event]) -> None:
-        self.effects.extend(effects)
-        for effect in effects:
-            match effect:
-                case ev.PersistThenSign(record) if self.signer is not None:
-                    assert isinstance(record, Proposal | Ballot)
-                    self.sign_state = after(self.sign_state, record)
-                    answers.append(ev.Signed(record, self.signer.sign(record_payload(GENESIS, record))))
-                case ev.Build() if self.builds and self.signer is not None:
-                    parent = self.machine.facts_of(effect.parent)
-                    assert parent is not None
-                    answers.append(ev.Built(block(parent, effect.slot, self.signer.public, effect.final_ref)))
-                case _:
-                    pass
-
-    def signed(self) -> list[Record]:
-        return [one.record for one in self.effects if isinstance(one, ev.PersistThenSign)]
-
-
-ONE = block(GENESIS_BLOCK, SLOT)
-TWO = block(GENESIS_BLOCK, SLOT, b"b" * 32)
-
-
-def proposal(on: BlockFacts, number: int = 0, round_: int = 1, parent: int = 0) -> SignedProposal:
-    content = Proposal(0, round_, parent, on.height, on.id)
-    return SignedProposal(content, KEYS[number].sign(proposal_payload(GENESIS, content)))
-
-
-def vote(number: int, content: Ballot) -> Vote:
-    return Vote(cast(KEYS[number], content), None)
-
-
-def accept(shell: Shell, facts: BlockFacts) -> None:
-    """Answer every poll in favour of a block until it is accepted."""
-    done = 0
-    while shell.machine.best != facts:
-        for effect in shell.effects[done:]:
-            if isinstance(effect, ev.SendTo) and isinstance(effect.message, PullQuery):
-                request = effect.message.request
-                answer = Chits(request, facts.id, facts.id, facts.id, facts.height, 0)
-                shell.feed(ev.MessageReceived(effect.peer, answer))
-        done = len(shell.effects)
-        shell.tick(10)
+from consensus.signstate import EMPTY, HeaderRecord, after
+from consensus.votes import Ballot, Kind, Proposal, skip_ballot
+from consensus.wire import Certified, NeedCerts, Propose, PullQuery, Vote
+from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, epochs_of
+from consensus_shell import KEYS, ONE, SLOT, START_MS, TWO, Shell, accept, proposal, vote
 
 
 def test_a_single_validator_makes_a_final_chain() -> None:
@@ -231,89 +131,6 @@ def test_two_blocks_of_a_slot_are_evidence() -> None:
     assert ev.ReportDoubleHeader(other.author, SLOT, other.id, twin.id) in effects
 
 
-def test_only_a_few_headers_of_a_slot_are_welcome_unless_voted_for() -> None:
-    shell = Shell().start()
-    twins = [BlockFacts(bytes([number]) * 32, GENESIS, 1, SLOT, b"a" * 32, 0) for number in range(5)]
-    for one in twins[: DEVNET.headers_per_slot_max]:
-        assert shell.machine.is_welcome(one)
-        shell.feed(ev.BlockImported(one))
-    assert not shell.machine.is_welcome(twins[3])
-    shell.say(1, PullQuery(0, twins[3].id, 1))
-    assert shell.machine.is_welcome(twins[3])
-    assert not shell.machine.is_welcome(twins[4])
-
-
-BAD_MESSAGES = {
-    "vote of a stranger": Vote(cast(signers(9)[8], ballot(Kind.NOTARISE, 1, ONE)), None),
-    "vote signed by another": Vote(SignedBallot(skip_ballot(0, 1), KEYS[1].public, bytes(64)), None),
-    "skip of a block": vote(2, Ballot(Kind.SKIP, 0, 1, 1, ONE.id)),
-    "vote beyond the epoch": vote(2, Ballot(Kind.NOTARISE, 0, 1, 61, ONE.id)),
-    "vote for the base": vote(2, Ballot(Kind.NOTARISE, 0, 1, 0, GENESIS)),
-    "proposal of another leader": Propose(proposal(ONE, number=2)),
-    "proposal on its own round": Propose(proposal(ONE, parent=1)),
-    "certificate without quorum": Certified((certificate(ballot(Kind.FINALISE, 1, ONE), 4, range(2)),)),
-}
-
-
-@pytest.mark.parametrize("message", BAD_MESSAGES.values(), ids=BAD_MESSAGES)
-def test_what_no_honest_peer_sends_is_penalised(message: Message) -> None:
-    shell = Shell(me=1).start()
-    shell.feed(ev.BlockImported(ONE))
-    effects = shell.say(2, message)
-    assert any(isinstance(one, ev.Penalise) for one in effects)
-    assert shell.signed() == []
-
-
-FAR_OFF = {
-    "far round": vote(2, skip_ballot(0, 10_000)),
-    "round 0": vote(2, skip_ballot(0, 0)),
-    "far epoch": vote(2, skip_ballot(7, 1)),
-    "chits nobody asked for": Chits(99, ONE.id, ONE.id, ONE.id, 1, 1),
-    "need of the future": NeedCerts(9, 1, 0, 0),
-    "nothing": Certified(()),
-}
-
-
-@pytest.mark.parametrize("message", FAR_OFF.values(), ids=FAR_OFF)
-def test_what_is_far_off_costs_nothing(message: Message) -> None:
-    shell = Shell(me=1).start()
-    effects = shell.say(2, message)
-    assert all(isinstance(one, ev.SendTo) and isinstance(one.message, NeedCerts) for one in effects)
-
-
-def test_messages_of_unknown_peers_are_ignored() -> None:
-    shell = Shell(me=1).start()
-    assert shell.feed(ev.MessageReceived(b"unknown", PullQuery(0, GENESIS, 1))) == []
-    assert shell.feed(ev.MessageReceived(b"unknown", vote(2, skip_ballot(0, 1)))) == []
-
-
-def test_queries_are_answered_with_the_preference_at_a_bounded_rate() -> None:
-    shell = Shell().start()
-    shell.feed(ev.BlockImported(ONE))
-    effects = shell.say(1, PullQuery(7, GENESIS, 1))
-    assert effects[0] == ev.PersistPreference(ONE.id)
-    assert effects[1] == ev.SendTo(b"\1", Chits(7, ONE.id, ONE.id, GENESIS, 0, 0))
-    answers = [shell.say(1, PullQuery(number, GENESIS, 1)) for number in range(200)]
-    assert sum(bool(one) for one in answers) < 60
-    assert shell.say(2, PullQuery(0, GENESIS, 1))
-
-
-def test_height_asked_for_may_be_absurd() -> None:
-    shell = Shell().start()
-    for height in (0, 2**32 - 1):
-        assert shell.say(1, PullQuery(1, GENESIS, height))
-
-
-def test_unknown_blocks_are_fetched() -> None:
-    shell = Shell().start()
-    shell.say(2, PullQuery(0, ONE.id, 1))
-    assert ev.Fetch(ONE.id, b"\2", 0) in shell.tick(100)
-    shell.feed(ev.BlockImported(ONE))
-    shell.effects.clear()
-    shell.tick(900)
-    assert not any(isinstance(one, ev.Fetch) for one in shell.effects)
-
-
 def test_final_certificate_before_its_block() -> None:
     shell = Shell(me=1).start()
     shell.say(2, Certified((certificate(ballot(Kind.FINALISE, 1, ONE), 4, range(3)),)))
@@ -409,6 +226,25 @@ def test_restart_repeats_votes_and_makes_no_others() -> None:
     shell.say(0, Propose(proposal(TWO)))
     accept(shell, TWO)
     assert shell.signed() == [ballot(Kind.NOTARISE, 1, ONE)]
+
+
+def test_certificates_of_open_rounds_survive_a_restart() -> None:
+    proof = certificate(skip_ballot(0, 1), 4, range(3))
+    shell = Shell(me=1).start()
+    assert ev.PersistCertificate(proof) in shell.say(0, Certified((proof,)))
+    again = Shell(me=1)
+    again.run(again.machine.restore(GENESIS_BLOCK, None, (), EMPTY, None, START_MS, certificates=(proof,)))
+    assert again.machine.gadget_round == (0, 2)
+
+
+def test_certificates_that_were_jumped_over_are_asked_for_at_once() -> None:
+    shell = Shell(me=1).start()
+    effects = shell.say(0, Certified((certificate(skip_ballot(0, 5), 4, range(3)),)))
+    assert ev.Broadcast(NeedCerts(0, 6, 0, 0)) in effects
+    shell.say(0, Certified((certificate(skip_ballot(0, 1), 4, range(3)),)))
+    shell.effects.clear()
+    shell.tick(2_000)
+    assert ev.Broadcast(NeedCerts(0, 6, 1, 0)) in shell.effects
 
 
 def test_no_second_block_in_a_slot_after_a_restart() -> None:

@@ -1,0 +1,110 @@
+"""A shell around one consensus machine for tests: signs and builds at once, collects all effects."""
+
+from collections import deque
+from random import Random
+
+from consensus import events as ev
+from consensus.events import BlockFacts
+from consensus.machine import Machine
+from consensus.parameters import DEVNET
+from consensus.signstate import EMPTY, Record, SignState, after, record_payload
+from consensus.votes import Ballot, Proposal, SignedProposal, proposal_payload
+from consensus.wire import Chits, Message, PullQuery, Vote
+from consensus_parts import GENESIS, GENESIS_BLOCK, block, cast, epochs_of, signers
+from devnet.simulation.keys import Signer, verify_fake
+
+START_MS = 1_000_000
+SLOT = START_MS // DEVNET.slot_ms
+KEYS = signers(4)
+
+
+class Shell:
+    """Executes what is local at once (signing, building), and collects all effects."""
+
+    def __init__(self, count: int = 4, me: int | None = 0, *, builds: bool = False) -> None:
+        self.count = count
+        self.signer: Signer | None = None if me is None else KEYS[me]
+        session = None if self.signer is None else self.signer.public
+        self.machine = Machine(DEVNET, GENESIS, epochs_of(count), verify_fake, session, Random(0).randrange)
+        self.builds = builds
+        self.sign_state = EMPTY
+        self.effects: list[ev.Effect] = []
+        self.now_ms = START_MS
+
+    def start(
+        self, final: BlockFacts = GENESIS_BLOCK, sign_state: SignState = EMPTY, blocks: tuple[BlockFacts, ...] = ()
+    ) -> "Shell":
+        self.sign_state = sign_state
+        self.run(self.machine.restore(final, None, blocks, sign_state, None, self.now_ms))
+        for number in range(self.count):
+            if self.signer is None or KEYS[number] != self.signer:
+                self.feed(ev.PeerConnected(bytes([number]), KEYS[number].public))
+        self.effects.clear()
+        return self
+
+    def feed(self, event: ev.Event) -> list[ev.Effect]:
+        first = len(self.effects)
+        self.run(self.machine.step(event, self.now_ms))
+        return self.effects[first:]
+
+    def say(self, number: int, message: Message) -> list[ev.Effect]:
+        return self.feed(ev.MessageReceived(bytes([number]), message))
+
+    def tick(self, passed_ms: int) -> list[ev.Effect]:
+        """Let time pass, waking the machine when it asked for it."""
+        end, first = self.now_ms + passed_ms, len(self.effects)
+        while self.machine.deadline_ms <= end:
+            self.now_ms = max(self.now_ms, self.machine.deadline_ms)
+            self.run(self.machine.step(ev.Tick(), self.now_ms))
+        self.now_ms = end
+        return self.effects[first:]
+
+    def run(self, effects: list[ev.Effect]) -> None:
+        answers: deque[ev.Event] = deque()
+        self._execute(effects, answers)
+        while answers:
+            self._execute(self.machine.step(answers.popleft(), self.now_ms), answers)
+
+    def _execute(self, effects: list[ev.Effect], answers: deque[ev.Event]) -> None:
+        self.effects.extend(effects)
+        for effect in effects:
+            match effect:
+                case ev.PersistThenSign(record) if self.signer is not None:
+                    assert isinstance(record, Proposal | Ballot)
+                    self.sign_state = after(self.sign_state, record)
+                    answers.append(ev.Signed(record, self.signer.sign(record_payload(GENESIS, record))))
+                case ev.Build() if self.builds and self.signer is not None:
+                    parent = self.machine.facts_of(effect.parent)
+                    assert parent is not None
+                    answers.append(ev.Built(block(parent, effect.slot, self.signer.public, effect.final_ref)))
+                case _:
+                    pass
+
+    def signed(self) -> list[Record]:
+        return [one.record for one in self.effects if isinstance(one, ev.PersistThenSign)]
+
+
+ONE = block(GENESIS_BLOCK, SLOT)
+TWO = block(GENESIS_BLOCK, SLOT, b"b" * 32)
+
+
+def proposal(on: BlockFacts, number: int = 0, round_: int = 1, parent: int = 0) -> SignedProposal:
+    content = Proposal(0, round_, parent, on.height, on.id)
+    return SignedProposal(content, KEYS[number].sign(proposal_payload(GENESIS, content)))
+
+
+def vote(number: int, content: Ballot) -> Vote:
+    return Vote(cast(KEYS[number], content), None)
+
+
+def accept(shell: Shell, facts: BlockFacts) -> None:
+    """Answer every poll in favour of a block until it is accepted."""
+    done = 0
+    while shell.machine.best != facts:
+        for effect in shell.effects[done:]:
+            if isinstance(effect, ev.SendTo) and isinstance(effect.message, PullQuery):
+                request = effect.message.request
+                answer = Chits(request, facts.id, facts.id, facts.id, facts.height, 0)
+                shell.feed(ev.MessageReceived(effect.peer, answer))
+        done = len(shell.effects)
+        shell.tick(10)
