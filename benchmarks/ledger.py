@@ -1,0 +1,105 @@
+"""A development chain with 100,000 accounts over a real database, its only validator, and transfers among the accounts.
+
+Equal seeds give equal keys, accounts and transfers.
+"""
+
+import random
+from pathlib import Path
+
+from consensus.certificates import make_certificate
+from consensus.events import BlockFacts
+from consensus.votes import Ballot, Kind, ballot_payload
+from genesis import dev_accounts
+from genesis.chain import genesis_state, runtime_of
+from genesis.presets import load_spec
+from node.chain import open_chain
+from node.keystore import KeyPair
+from node.signstate_file import SignStateFile
+from node.storage import Storage
+from node.validator import Validator
+from node.verifier import Verifier
+from runtime import crypto
+from runtime.crypto import Scheme
+from runtime.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import AccountData, AccountInfo, System
+from runtime.types import GRAINS_PER_OGPU
+
+ACCOUNTS = 100_000
+SENDERS = 10_000
+ENDOWMENT = 100 * GRAINS_PER_OGPU
+AMOUNT_MAX = GRAINS_PER_OGPU
+FIRST_SLOT = 1_700_000_000
+SPEC = load_spec("dev")
+
+
+class Ledger:
+    """The chain; `verifier` judges the signatures of imported blocks and may be replaced."""
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        """In an empty folder."""
+        self._rng = rng
+        self._keys = [crypto.keypair_from_seed(Scheme.ED25519, rng.randbytes(32)) for _ in range(SENDERS)]
+        others = [rng.randbytes(32) for _ in range(ACCOUNTS - SENDERS)]
+        self._accounts = [public for public, _ in self._keys] + others
+        self._nonces = [0] * SENDERS
+        self.verifier = Verifier()
+        self.slot = FIRST_SLOT
+        storage = Storage(folder / "db", free_bytes_floor=0)
+        self.chain = open_chain(storage, SPEC, self._state(), lambda *claim: self.verifier.verify(*claim))
+        self._session = _key("Alice", dev_accounts.SESSION)
+        file = SignStateFile.create(folder / "sign-state", self.chain.genesis, self._session.public)
+        vrf = _key("Alice", dev_accounts.VRF)
+        self.validator = Validator(self.chain.genesis, dev_accounts.stash("Alice"), self._session, vrf, file)
+
+    @property
+    def slot_ms(self) -> int:
+        """When the slot begins, as Unix time."""
+        return self.slot * self.chain.parameters.slot_ms
+
+    def next_slot_ms(self) -> int:
+        """Go to the next slot; when it begins."""
+        self.slot += 1
+        return self.slot_ms
+
+    def transfers(self, count: int) -> list[bytes]:
+        """Signed transfers of that many senders to accounts drawn by chance."""
+        return [self._transfer(sender) for sender in self._rng.sample(range(SENDERS), count)]
+
+    def finalise(self, facts: BlockFacts) -> None:
+        """Make a block final with the certificate that its validator's vote makes."""
+        epoch = self.chain.epochs(0)
+        if epoch is None:
+            raise RuntimeError("the first epoch is always determined")
+        ballot = Ballot(Kind.FINALISE, 0, facts.height, facts.height, facts.id)
+        session = self._session
+        signature = crypto.sign(
+            Scheme.ED25519, session.public, session.secret, ballot_payload(self.chain.genesis, ballot)
+        )
+        certificate = make_certificate(ballot, epoch.validators, {session.public: signature})
+        self.chain.finalise((facts.id,), certificate)
+
+    def _state(self) -> dict[bytes, bytes]:
+        """The state of block 0: the preset's, and the accounts. (Its issuance is counted, not held to the cap.)"""
+        runtime = runtime_of(SPEC)
+        state = genesis_state(SPEC)
+        account, issuance = runtime.item(System.account), runtime.item(Balances.total_issuance)
+        encoded = account.value_codec.encode(AccountInfo(providers=1, data=AccountData(free=ENDOWMENT)))
+        state.update((account.key(one), encoded) for one in self._accounts)
+        issued = issuance.decode(state[issuance.key()]) + ENDOWMENT * ACCOUNTS
+        return {**state, issuance.key(): issuance.value_codec.encode(issued)}
+
+    def _transfer(self, sender: int) -> bytes:
+        runtime, genesis, version = self.chain.runtime, self.chain.genesis, self.chain.runtime.version
+        dest, value = self._rng.choice(self._accounts), self._rng.randrange(1, AMOUNT_MAX)
+        call, extra = Balances.transfer_keep_alive(dest=dest, value=value), Extra(nonce=self._nonces[sender])
+        additional = Additional(version.spec_version, version.transaction_version, genesis, genesis)
+        payload = signing_payload(payload_head(runtime, call, extra), additional)
+        public, secret = self._keys[sender]
+        self._nonces[sender] += 1
+        signature = MultiSignature(Scheme.ED25519, crypto.sign(Scheme.ED25519, public, secret, payload))
+        return encode_signed(runtime, call, extra, public, signature)
+
+
+def _key(name: str, kind: str) -> KeyPair:
+    return KeyPair.from_seed(dev_accounts.key_seed(name, kind))

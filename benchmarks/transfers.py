@@ -1,0 +1,177 @@
+"""CPU time of a transfer on its way through a node, stage by stage: pool, block, execution, root, disk.
+
+Run: python -m benchmarks.transfers          about 20 seconds
+
+Blocks of 2,000 transfers of as many senders among 100,000 accounts, each block through the node's own parts: admitted
+to the pool (signatures in a worker process), built, imported from its bytes once with no signature known and once with
+all known, made final in a real LevelDB with sync. The stages are the same block again, step by step. Medians of the
+blocks; every figure is per transfer. The signature limit is what verifying the same signatures alone allows.
+"""
+
+import gc
+import random
+import tempfile
+import time
+from pathlib import Path
+
+import trio
+
+from benchmarks.figures import Figures, Stopwatch, median_figures, report
+from benchmarks.ledger import Ledger
+from benchmarks.processes import children, cpu_seconds_of
+from consensus.events import Build
+from node.author import Author
+from node.chain import Executed
+from node.clock import Clock
+from node.txpool import TransactionPool
+from node.verifier import Claim, Verifier
+from runtime import crypto
+from runtime.block import BLOCK, Block, extrinsics_root, without_seal
+from runtime.crypto import Scheme
+from runtime.executive import BlockExecution
+from runtime.extrinsic import Extrinsic, decode_extrinsic
+from runtime.hashing import blake2_256
+
+TRANSFERS = 2_000
+BLOCKS = 9
+ADMISSION_SECONDS_MAX = 60
+MICROSECONDS = 1e6
+
+
+class StillClock(Clock):
+    """Stands at the slot of the block in work, so that however slow the machine is, a block has its time."""
+
+    at_ms = 0
+
+    def now_ms(self) -> int:
+        """Where it stands."""
+        return self.at_ms
+
+
+def measure() -> Figures:
+    """Everything, in one process and its worker."""
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder), random.Random(1))
+        gc.collect()
+        gc.freeze()  # as the node does after its start
+        return trio.run(_measure, ledger)
+
+
+async def _measure(ledger: Ledger) -> Figures:
+    rounds = []
+    async with trio.open_nursery() as nursery:
+        clock, workers = StillClock(), Verifier()
+        admitted: list[bytes] = []
+        pool = TransactionPool(
+            ledger.chain, workers, clock, lambda *_: None, lambda found, raw, peer: admitted.append(found)
+        )
+        nursery.start_soon(pool.run)
+        nursery.start_soon(workers.run_worker)
+        author = Author(ledger.chain, ledger.validator, pool, workers.verify, clock, lambda _: ())
+        while not (pids := children()):
+            await trio.sleep(0.01)
+        before = cpu_seconds_of(pids[0])
+        for _ in range(BLOCKS):
+            clock.at_ms = ledger.next_slot_ms()
+            rounds.append(await _one_block(ledger, pool, author, admitted))
+        in_worker = cpu_seconds_of(pids[0]) - before
+        nursery.cancel_scope.cancel()
+    figures = median_figures(rounds)
+    figures["admission_in_worker_us"] = round(in_worker / BLOCKS / TRANSFERS * MICROSECONDS, 2)
+    return figures | shares(figures)
+
+
+def shares(figures: Figures) -> Figures:
+    """Import rates, also as shares of the rate at which one core verifies the signatures."""
+    limit, cold, warm = figures["verify_us"], figures["import_cold_us"], figures["import_warm_us"]
+    return {
+        "signature_limit_per_second": round(MICROSECONDS / limit),
+        "import_cold_per_second": round(MICROSECONDS / cold),
+        "import_warm_per_second": round(MICROSECONDS / warm),
+        "import_cold_of_limit": round(limit / cold, 2),
+        "import_warm_of_limit": round(limit / warm, 2),
+    }
+
+
+async def _one_block(ledger: Ledger, pool: TransactionPool, author: Author, admitted: list[bytes]) -> Figures:
+    """One block from transfers to disk."""
+    raws = ledger.transfers(TRANSFERS)
+    spent: Figures = {}
+    watch = Stopwatch()
+    with trio.fail_after(ADMISSION_SECONDS_MAX):
+        for raw in raws:
+            pool.offer(raw, "peer", blake2_256(raw))
+        while len(admitted) < TRANSFERS:  # the worker answers batch after batch
+            await trio.sleep(0.01)
+    spent["admission_in_node_us"] = watch.split()
+    admitted.clear()
+    parent = ledger.chain.final
+    facts = author.build(Build(ledger.slot, parent.facts.id, parent.facts.height + 1, 0, None, heartbeat=True))
+    spent["build_us"] = watch.split()
+    if facts is None or len(ledger.chain[facts.id].extrinsics) != TRANSFERS + 1:
+        raise RuntimeError("the block does not hold every transfer")
+    made = ledger.chain[facts.id]
+    spent |= _stages(ledger, parent, made) | _imports(ledger, made)
+    watch.split()
+    pool.on_tip(facts.id)
+    spent["pool_after_block_us"] = watch.split()
+    start = time.perf_counter()
+    ledger.finalise(facts)
+    spent["persist_us"] = watch.split()
+    spent["persist_wall_us"] = time.perf_counter() - start
+    return {name: seconds / TRANSFERS * MICROSECONDS for name, seconds in spent.items()}
+
+
+def _stages(ledger: Ledger, parent: Executed, made: Executed) -> Figures:
+    """CPU seconds of each step of an import, apart from each other."""
+    runtime, header, raws = ledger.chain.runtime, without_seal(made.header), made.extrinsics
+    claims: list[Claim] = []
+
+    def note(scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
+        claims.append(Claim(scheme, signer, payload, signature))
+        return True
+
+    spent: Figures = {}
+    watch = Stopwatch()
+    extrinsics = [decode_extrinsic(runtime, raw) for raw in raws]
+    spent["decode_us"] = watch.split()
+    for raw in raws:
+        blake2_256(raw)
+    spent["hash_us"] = watch.split()
+    execution = BlockExecution(runtime, parent.state, header.number, header.parent_hash, header.digest)
+    _apply(execution, extrinsics, note)
+    spent["execute_us"] = watch.split()
+    changes = execution.finalize()
+    spent["finalise_us"] = watch.split()
+    trie = parent.trie.updated(changes)
+    root = extrinsics_root(raws)
+    spent["root_us"] = watch.split()
+    valid = all(crypto.verify(*claim) for claim in claims)
+    spent["verify_us"] = watch.split()
+    if not valid or len(claims) != TRANSFERS or (trie.root, root) != (header.state_root, header.extrinsics_root):
+        raise RuntimeError("the stages do not come to what the block says")
+    return spent
+
+
+def _apply(execution: BlockExecution, extrinsics: list[Extrinsic], verify: object) -> None:
+    """Inherents first, as in every block."""
+    for extrinsic in extrinsics:
+        if extrinsic.authorization is None:
+            execution.apply_inherent(extrinsic)
+        else:
+            execution.apply_signed(extrinsic, verify)  # type: ignore[arg-type]
+
+
+def _imports(ledger: Ledger, made: Executed) -> Figures:
+    """CPU seconds from a block's bytes to its state, when no signature in it is known, and when all are."""
+    received = BLOCK.encode(Block(made.header, made.extrinsics))
+    ledger.verifier = Verifier()
+    watch = Stopwatch()
+    ledger.chain.import_block(BLOCK.decode(received), ledger.slot_ms)
+    cold = watch.split()
+    ledger.chain.import_block(BLOCK.decode(received), ledger.slot_ms)
+    return {"import_cold_us": cold, "import_warm_us": watch.split()}
+
+
+if __name__ == "__main__":
+    report(measure)
