@@ -80,11 +80,15 @@ class ChainClient:
         rpc = await RpcConnection.open(url)
         try:
             parameters = await rpc.call("ogpu_parameters")
-            apis = apis_for(parameters["parameters"], is_development=parameters["isDevelopment"])
             version = await rpc.call("state_getRuntimeVersion")
-            _check_version(version, apis.runtime)
-            genesis = bytes.fromhex((await rpc.call("chain_getBlockHash", 0))[2:])
-            return cls(rpc, apis, genesis, await rpc.call("system_chain"))
+            genesis = await rpc.call("chain_getBlockHash", 0)
+            chain = await rpc.call("system_chain")
+            try:
+                apis = apis_for(parameters["parameters"], is_development=parameters["isDevelopment"])
+                _check_version(version, apis.runtime)
+                return cls(rpc, apis, bytes.fromhex(genesis[2:]), str(chain))
+            except (KeyError, TypeError, ValueError) as error:
+                raise UnknownRulesError(f"{url} does not answer as a node of this chain does") from error
         except BaseException:
             await rpc.close()
             raise

@@ -134,13 +134,16 @@ class RpcConnection:
                     await self.call(unsubscribe, key)
 
     async def _read(self) -> None:
+        reason = f"the connection to {self.url} broke"
         try:
             async for text in self._socket:
                 self._take(json.loads(text))
-        except (websockets.ConnectionClosed, ValueError):
+        except websockets.ConnectionClosed:
             pass
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            reason = f"{self.url} does not speak JSON-RPC 2.0"
         finally:
-            error = NodeUnreachableError(f"the connection to {self.url} broke")
+            error = NodeUnreachableError(reason)
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(error)
