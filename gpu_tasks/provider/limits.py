@@ -10,7 +10,7 @@ import resource
 from dataclasses import dataclass
 
 MIB = 1024 * 1024
-_CPU_SLACK_SECONDS = 2
+_CPU_SLACK_SECONDS = 1
 
 
 @dataclass(frozen=True, slots=True)
