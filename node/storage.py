@@ -25,6 +25,7 @@ from node.errors import BadInputError, DatabaseError, DiskSpaceError
 
 SCHEMA = 1
 FREE_BYTES_FLOOR = 1024**3  # a full LevelDB cannot be opened again before space is freed, so stop well before
+RECENT_MAX = 100_000  # state values kept in memory, because a read from LevelDB costs as much as executing a transfer
 REVERSE_KEPT = 256  # final blocks whose state can still be read
 META, STATE, HEADER, BODY, BY_HEIGHT, CERTIFICATE, REVERSE, PENDING = b"m", b"s", b"h", b"b", b"n", b"c", b"r", b"u"
 _SCHEMA_KEY, _GENESIS_KEY, _HEAD_KEY = META + b"schema", META + b"genesis", META + b"head"
@@ -70,6 +71,7 @@ class Storage:
             self._db = plyvel.DB(str(path), create_if_missing=True, paranoid_checks=True)
         except plyvel.Error as error:
             raise _open_error(path, error) from error
+        self._recent: dict[bytes, bytes | None] = {}  # state values as they are on the disk
         self.head_height, self.head_id = -1, bytes(32)
         try:
             self._read_head()
@@ -125,6 +127,8 @@ class Storage:
                 _put_or_delete(batch, STATE + key, merged[key])
             for block_id in abandoned:
                 batch.delete(PENDING + block_id)
+        self._recent.update(merged)
+        self._trim_recent()
         if blocks:
             self.head_height, self.head_id = blocks[-1].block.height, blocks[-1].block.block_id
 
@@ -143,7 +147,11 @@ class Storage:
 
     def get(self, key: bytes) -> bytes | None:
         """The value under a storage key in the last final state."""
-        return self._get(STATE + key)
+        if key in self._recent:
+            return self._recent[key]
+        value = self._recent[key] = self._get(STATE + key)
+        self._trim_recent()
+        return value
 
     def keys(self, prefix: bytes = b"", start: bytes = b"") -> Iterator[bytes]:
         """Storage keys of the last final state that begin with `prefix` and come after `start`, in order."""
@@ -230,6 +238,10 @@ class Storage:
                 "use the version of ogpu that wrote it, or purge-chain and sync again"
             )
         self.head_height, self.head_id = _HEAD.unpack(head)
+
+    def _trim_recent(self) -> None:
+        while len(self._recent) > RECENT_MAX:
+            del self._recent[next(iter(self._recent))]
 
     def _undo(self, changes: Changes, merged: Changes) -> dict[bytes, bytes | None]:
         return {key: merged[key] if key in merged else self.get(key) for key in changes}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import node.storage
 from node.errors import BadInputError, DatabaseError, DiskSpaceError
 from node.storage import FinalBlock, Storage, StoredBlock
 
@@ -56,6 +57,26 @@ def test_several_blocks_become_final_in_one_batch(tmp_path: Path) -> None:
     assert storage.certificate_at(0) == (2, b"certificate")
     assert storage.certificate_at(3) is None
     assert storage.header(block(2).block_id) == b"header 2"
+
+
+def test_values_in_memory_are_those_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.storage, "RECENT_MAX", 5)
+    storage = opened(tmp_path)
+    rng, model = random.Random(1), dict(storage.items())
+    for height in range(1, 60):
+        for _ in range(10):
+            key = b"%d" % rng.randrange(12)
+            assert storage.get(key) == model.get(key)
+        changes = {b"%d" % rng.randrange(12): rng.choice([None, b"%d" % height]) for _ in range(4)}
+        before = dict(model)
+        model.update({key: value for key, value in changes.items() if value is not None})
+        for key, value in changes.items():
+            if value is None:
+                model.pop(key, None)
+        storage.commit_final([FinalBlock(block(height), changes, None)])
+        assert storage.reverse_at(height) == {key: before.get(key) for key in changes}
+        assert len(storage._recent) <= 5
+    assert dict(storage.items()) == model
 
 
 def test_only_the_last_reverse_diffs_are_kept(tmp_path: Path) -> None:
