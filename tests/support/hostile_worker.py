@@ -61,6 +61,8 @@ class Hostile:
                     opened.append(os.open("/dev/null", os.O_RDONLY))
             case ["fork"]:
                 os.fork()
+            case _:
+                pass
         return b""
 
     def verify(self, request: bytes, output: bytes) -> Verdict:

@@ -293,7 +293,7 @@ class Village:
             assert status is not None
             if status.unit.ended_at:
                 return status
-        raise AssertionError(f"not ended after {blocks} blocks: {status}")
+        raise AssertionError(f"not ended after {blocks} blocks: {self.node.api().unit(unit)}")
 
     def _endpoint(self, keys: Keys) -> bytes:
         miner = next((one for one in self.miners if one.keys == keys), None)
