@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from node.config import (
     RpcConfig,
     default_base_path,
 )
-from node.errors import BadInputError, NodeError
+from node.errors import BadInputError, DatabaseError, NodeError
 from node.key_commands import key
 
 PORT = click.IntRange(0, 65535)
@@ -159,6 +160,7 @@ def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool,
     if not paths.database.exists():
         click.echo(f"{paths.database} does not exist: nothing to do")
         return
+    _refuse_running(paths)
     if not yes:
         click.confirm(f"Remove {paths.database}?", abort=True)
     shutil.rmtree(paths.database)
@@ -170,6 +172,14 @@ def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool,
         click.echo(f"removed {paths.sign_state}")
     elif paths.sign_state.exists():
         click.echo(f"kept {paths.sign_state}: it stops this validator from signing twice")
+
+
+def _refuse_running(paths: Paths) -> None:
+    """`BadInputError` while a node has the database open; a damaged one may well be removed."""
+    from node.storage import Storage  # noqa: PLC0415  # as in chain_info
+
+    with suppress(DatabaseError):
+        Storage(paths.database, free_bytes_floor=0).close()
 
 
 @ogpu_node.command("chain-info")

@@ -68,12 +68,16 @@ def test_keys_are_made_and_stored(tmp_path: Path) -> None:
     assert run("key", "inspect-node-key", "--file", str(path)).startswith("12D3KooW")
 
 
-def test_purging_keeps_keys_and_sign_state(tmp_path: Path) -> None:
+def test_purging_keeps_keys_and_sign_state(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     paths = Paths(tmp_path, "dev")
     storage = Storage(paths.database, free_bytes_floor=0)
     storage.initialise(StoredBlock(0, b"g" * 32, b"", b""), {})
     storage.close()
     paths.sign_state.write_bytes(b"kept")
+    running = Storage(paths.database, free_bytes_floor=0)
+    status, said = refused(capsys, "purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
+    assert (status, "in use" in said) == (2, True)
+    running.close()
     assert json.loads(run("chain-info", "--dev", "--base-path", str(tmp_path)))["finalized_number"] == 0
     assert "kept" in run("purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
     assert not paths.database.exists()
