@@ -72,7 +72,7 @@ def _text(value: Any) -> str:
         case bytes():
             return "0x" + value.hex()
         case bool():
-            return "yes" if value else "-"
+            return "yes" if value else "no"
         case None:
             return "-"
         case _:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from enum import IntEnum
 from typing import Any
 
 import click
 
+from runtime.call import Call
 from runtime.codec import DecodeError
 from runtime.extrinsic import decode_extrinsic
 from runtime.hashing import blake2_256
@@ -69,7 +71,7 @@ def _facts(client: ChainClient, outcome: Outcome, raw: bytes, *, is_final: bool)
     who = extrinsic.authorization
     return {
         "extrinsic": outcome.extrinsic_hash,
-        "call": repr(extrinsic.call),
+        "call": _call(extrinsic.call),
         "signer": None if who is None else Account(who.signer),
         "nonce": None if who is None else who.extra.nonce,
         "block": outcome.block_number,
@@ -81,13 +83,31 @@ def _facts(client: ChainClient, outcome: Outcome, raw: bytes, *, is_final: bool)
     }
 
 
+def _call(one: Call) -> str:
+    parts = (f"{name}={_short(value)}" for name, value in one.named_arguments.items())
+    return f"{one.name}({', '.join(parts)})"
+
+
 def _event(one: Any) -> str:
-    parts = (f"{field.name}={_short(getattr(one, field.name))}" for field in dataclasses.fields(one))
+    parts = (f"{field.name.rstrip('_')}={_short(getattr(one, field.name))}" for field in dataclasses.fields(one))
     return f"{type(one).__name__}({', '.join(parts)})"
 
 
 def _short(value: Any) -> str:
-    return "0x" + value.hex() if isinstance(value, bytes) else str(value)
+    """A value as people write it; structures inside of calls and events recursively."""
+    match value:
+        case bytes():
+            return "0x" + value.hex()
+        case Call():
+            return _call(value)
+        case IntEnum():
+            return value.name
+        case tuple():
+            return f"[{', '.join(_short(one) for one in value)}]"
+        case _ if dataclasses.is_dataclass(value):
+            return _event(value)
+        case _:
+            return str(value)
 
 
 def _digest(text: str) -> bytes:
