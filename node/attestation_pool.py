@@ -177,7 +177,7 @@ class AttestationPool(Listener):
             self._bytes -= kept.size
 
     def _peers(self) -> list[str]:
-        return [one.peer for one in self._network.transport.peers()]
+        return self._network.peer_ids()
 
     def _tell(self, targets: Iterable[str], raw: bytes) -> None:
         for target in targets:

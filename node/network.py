@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from time import monotonic
 from typing import TypeAlias
 
 from consensus.certificates import CERTIFICATE
@@ -25,6 +26,7 @@ CONSENSUS_KINDS: dict[type[Message], Kind] = {
     NeedCerts: Kind.GET_CERTS,
 }
 PENALTIES_MAX, PENALTY_WINDOW_MS, BAN_SECONDS = 10, 60_000, 300.0
+IDS_SECONDS = 0.1
 PENALISED_MAX = 1_024  # peers whose mistakes are remembered
 CERTIFIED_OVERHEAD_BYTES = 16
 _LOG = logging.getLogger(__name__)
@@ -38,6 +40,8 @@ class Network:
         self.transport = transport
         self._penalties: dict[Peer, deque[int]] = {}
         self.penalties = 0
+        self._ids: list[str] = []
+        self._ids_until = 0.0
 
     def send(self, peer: Peer, message: Message) -> None:
         """Queue a consensus message for one peer."""
@@ -63,6 +67,13 @@ class Network:
     def request_blocks(self, peer: Peer, request: GetBlocks) -> bool:
         """Ask a peer for blocks; False when it is gone."""
         return self.transport.send(peer.decode(), Kind.GET_BLOCKS, GET_BLOCKS.encode(request))
+
+    def peer_ids(self) -> list[str]:
+        """Who is connected, as of a moment ago: gossip asks for every message."""
+        now = monotonic()
+        if now >= self._ids_until:
+            self._ids, self._ids_until = [one.peer for one in self.transport.peers()], now + IDS_SECONDS
+        return self._ids
 
     def penalise(self, peer: Peer, reason: str, now_ms: int) -> None:
         """Note a message that no honest peer sends; enough of them in a minute, and the peer is banned."""

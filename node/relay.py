@@ -33,13 +33,12 @@ class Relay(Listener):
 
     def on_admitted(self, extrinsic_hash: bytes, raw: bytes, peer: str | None) -> None:
         """It is in the pool: tell the others."""
-        peers = [one.peer for one in self._network.transport.peers()]
         if len(raw) > MAX_SMALL_PAYLOAD_BYTES:
             return
         if peer is None:
-            targets: tuple[str, ...] | None = self._gossip.on_own(extrinsic_hash, peers)
+            targets: tuple[str, ...] | None = self._gossip.on_own(extrinsic_hash, self._network.peer_ids())
         else:
-            targets = self._gossip.on_message(extrinsic_hash, peer, peers)
+            targets = self._gossip.on_message(extrinsic_hash, peer, self._network.peer_ids())
         for target in targets or ():
             self._network.transport.send(target, Kind.TX, raw)
 
