@@ -28,6 +28,11 @@ from wallet.output import Output
 UNITS_WATCHED_MAX = 1_024
 TEXT_SHOWN = 60
 PARALLEL_READS = 16
+FIELDS = (
+    "unit", "prompt", "state", "racers", "attempt", "attested_in_block", "ended_in_block", "payee", "cost_ogpu",
+    "completion", "why",
+)  # fmt: skip
+"""What every row has; None where there is nothing to say yet."""
 
 Row = dict[str, Any]
 
@@ -36,7 +41,7 @@ async def follow(
     client: ChainClient, key: Keypair, units: Sequence[bytes], output: Output, prompts: dict[bytes, str]
 ) -> dict[bytes, Row]:
     """Show the units until all have ended; the last row of each."""
-    rows: dict[bytes, Row] = {unit: {"unit": "0x" + unit.hex(), "state": "?"} for unit in units}
+    rows: dict[bytes, Row] = {unit: dict.fromkeys(FIELDS) | {"unit": "0x" + unit.hex()} for unit in units}
     async with BlobClient() as blobs:
         if output.as_json:
             await _follow(client, blobs, key, rows, prompts, lambda row: click.echo(json.dumps(row)))
@@ -74,7 +79,7 @@ async def row_of(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit | None, prompt: str | None
 ) -> Row:
     """A unit as a row: everything that can be said of it now."""
-    row: Row = {"unit": "0x" + unit_id.hex(), "prompt": prompt}
+    row: Row = dict.fromkeys(FIELDS) | {"unit": "0x" + unit_id.hex(), "prompt": prompt}
     if unit is None:
         return row | {"state": "not final yet, or not known any more"}
     winner = winner_of(unit)
@@ -96,7 +101,7 @@ async def _completion(client: ChainClient, blobs: BlobClient, key: Keypair, unit
     try:
         found: Completion = await completion_of(client, blobs, key, unit_id, unit)
     except ResultError as error:
-        return {"completion": None, "why": str(error)}
+        return {"why": str(error)}
     return {"prompt": _text(found.prompt), "completion": _text(found.output)}
 
 
@@ -122,9 +127,9 @@ def _table(rows: dict[bytes, Row]) -> Table:
     for name in ("unit", "state", "racers", "block", "payee", "oGPU", "completion"):
         table.add_column(name)
     for row in rows.values():
-        cells = [row["unit"][:10], row["state"], row.get("racers"), row.get("attested_in_block")]
-        payee, completion = row.get("payee"), row.get("completion") or row.get("why")
-        cells += [payee[:8] if payee else None, row.get("cost_ogpu"), _shortened(completion)]
+        cells = [row["unit"][:10], row["state"], row["racers"], row["attested_in_block"]]
+        payee, completion = row["payee"], row["completion"] or row["why"]
+        cells += [payee[:8] if payee else None, row["cost_ogpu"], _shortened(completion)]
         table.add_row(*("" if cell is None else str(cell) for cell in cells))
     return table
 
