@@ -7,6 +7,7 @@ import pytest
 
 from gpu_tasks.market import market_events as ev
 from gpu_tasks.market.attestations import Attestations, NotAdmissible
+from gpu_tasks.market.device_events import DeviceBusy
 from gpu_tasks.market.devices import Devices
 from gpu_tasks.market.inference import InferenceMarket
 from gpu_tasks.market.units import Refund, Unit, UnitState, unit_id_of
@@ -298,3 +299,17 @@ def test_a_winner_gets_most_of_its_fee_back_from_the_emission() -> None:
     assert (rebated.provider, rebated.amount) == (racer.stash, fee * 9 // 10)
     assert free(chain, racer.stash) - before == unit.price - fee + rebated.amount
     assert pot - free(chain, PROVIDER_REWARDS) == rebated.amount
+
+
+def test_a_device_that_secures_a_unit_cannot_leave() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, (racer, other) = matched(chain)
+    leave = Devices.unregister_device(device=racer.device)
+    chain.block(
+        commit(racer, unit_id, unit, RIGHT),
+        signed(racer.stash, InferenceMarket.withdraw_offer(device=racer.device, service=0)),
+        refused(racer.stash, leave, DeviceBusy),
+        commit(other, unit_id, unit, RIGHT),
+    )
+    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in (racer, other))), signed(racer.stash, leave))
+    assert chain.now()[Devices].devices[racer.device] is None
