@@ -125,6 +125,9 @@ def _clear(process: Process) -> None:
     """End what is left of its session: children that outlived it would keep its ports."""
     _signal_group(process, signal.SIGKILL)
     _wait(lambda: not _group_exists(process), STOP_SECONDS)
+    child = _CHILDREN.pop(_record(process).get("pid", 0), None)
+    if child is not None:
+        child.wait()
 
 
 def _signal_group(process: Process, number: int) -> None:
