@@ -43,7 +43,7 @@ from wallet.rpc import DEFAULT_URL
 from wallet.session import CallFailedError, Session
 
 PRICE = 5_000_000
-UNITS_LISTED_MAX = 64
+UNITS_LISTED_MAX = 500
 
 key_option = click.option("--key", "key_text", required=True, metavar="KEY", help="A stored key, or one like //Bob.")
 
@@ -197,8 +197,8 @@ async def open_units(client: ChainClient, account: bytes) -> list[bytes]:
     count = await client.read(InferenceMarket.posted, account)
     numbers = range(max(0, count - UNITS_LISTED_MAX), count)
     ids = [unit_id_of(client.genesis_hash, account, number) for number in numbers]
-    found = [await market_reads.unit(client, unit_id) for unit_id in ids]
-    return [one for one, status in zip(ids, found, strict=True) if status and not status.unit.ended_at]
+    found = await market_reads.units(client, ids)
+    return [one for one, unit in zip(ids, found, strict=True) if unit and not unit.ended_at]
 
 
 async def _post(

@@ -6,7 +6,6 @@ the final chain.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
@@ -27,7 +26,6 @@ from wallet.output import Output
 
 UNITS_WATCHED_MAX = 1_024
 TEXT_SHOWN = 60
-PARALLEL_READS = 16
 FIELDS = (
     "unit", "prompt", "state", "racers", "attempt", "attested_in_block", "ended_in_block", "payee", "cost_ogpu",
     "completion", "why",
@@ -62,7 +60,7 @@ async def _follow(
     waiting = list(rows)
     async for height in _heights(client):
         final = await client.finalized()
-        units = await _read(client, waiting, final)
+        units = await market_reads.units(client, waiting, final)
         for unit_id, unit in zip(list(waiting), units, strict=True):
             row = await row_of(client, blobs, key, unit_id, unit, prompts.get(unit_id))
             if row != rows[unit_id]:
@@ -103,17 +101,6 @@ async def _completion(client: ChainClient, blobs: BlobClient, key: Keypair, unit
     except ResultError as error:
         return {"why": str(error)}
     return {"prompt": _text(found.prompt), "completion": _text(found.output)}
-
-
-async def _read(client: ChainClient, ids: Sequence[bytes], at: bytes) -> list[Unit | None]:
-    slots = asyncio.Semaphore(PARALLEL_READS)
-
-    async def one(unit_id: bytes) -> Unit | None:
-        async with slots:
-            status = await market_reads.unit(client, unit_id, at)
-        return status.unit if status else None
-
-    return list(await asyncio.gather(*(one(unit_id) for unit_id in ids)))
 
 
 async def _heights(client: ChainClient) -> AsyncIterator[int]:

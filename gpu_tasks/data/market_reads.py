@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, Quote, Reader, UnitStatus
 from gpu_tasks.market.device_records import Provider
 from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.inference import InferenceMarket
 from gpu_tasks.market.services import Service
+from gpu_tasks.market.units import Unit
 from wallet.client import ChainClient
 
 PAGE = 500
@@ -39,6 +43,18 @@ async def unit(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> U
     """A unit; None where the chain does not know it, or not any more."""
     found: UnitStatus | None = await chain.query("GpuTasksApi_unit", unit_id, at=at)
     return found
+
+
+async def units(chain: ChainClient, ids: Sequence[bytes], at: bytes | None = None) -> list[Unit | None]:
+    """Many units with few questions; None for those that the chain does not know."""
+    known = chain.runtime.item(InferenceMarket.units)
+    keys = ["0x" + known.key(one).hex() for one in ids]
+    stored: dict[str, str | None] = {}
+    for start in range(0, len(keys), PAGE):
+        answer = await chain.rpc.call("state_queryStorageAt", keys[start : start + PAGE], _hex(at))
+        stored.update(answer[0]["changes"])
+    raws = [stored[key] for key in keys]
+    return [None if raw is None else known.decode(bytes.fromhex(raw[2:])) for raw in raws]
 
 
 async def stash_of(chain: ChainClient, provider_key: bytes, at: bytes | None = None) -> bytes | None:

@@ -13,8 +13,11 @@ from runtime.hashing import blake2_256
 
 COPIES = 4
 """Stores that a customer puts each input into."""
+STORES_ASKED_MAX = 16
+"""Stores that anybody tries for one blob: some may be away, but a search ends."""
 
 
 def stores_for(address: bytes, endpoints: Iterable[str]) -> list[str]:
-    """All endpoints, best first, for the blob `address`."""
-    return sorted(set(endpoints), key=lambda endpoint: (blake2_256(address + endpoint.encode()), endpoint))
+    """The endpoints to try for the blob `address`, best first."""
+    ranked = sorted(set(endpoints), key=lambda endpoint: (blake2_256(address + endpoint.encode()), endpoint))
+    return ranked[:STORES_ASKED_MAX]

@@ -31,7 +31,7 @@ class Inputs:
 
     async def open(self, unit: Unit) -> UnitInput:
         """The request; BadInputError for an unusable one, BlobError if no store has it now."""
-        blob = await self._fetch(unit.terms.input_root)
+        blob = await self._fetch(unit)
         try:
             content = self._identity.seal_key.open(blob)
             if commitment_of(content) != unit.terms.input_commitment:
@@ -43,11 +43,14 @@ class Inputs:
             raise BadInputError("the reply key is no X25519 key")
         return asked
 
-    async def _fetch(self, address: bytes) -> bytes:
+    async def _fetch(self, unit: Unit) -> bytes:
+        """From the own store, from those that the customer chose among, or from the racers, who keep copies."""
+        address = unit.terms.input_root
         blob = self._store.get(address)
         if blob is None:
-            endpoints = stores_for(address, endpoints_of(await self._chain.providers()))
-            blob = await self._blobs.get(address, endpoints)
+            known = await self._chain.providers()
+            racers = endpoints_of({one.owner: known[one.owner] for one in unit.racers if one.owner in known})
+            blob = await self._blobs.get(address, dict.fromkeys([*stores_for(address, endpoints_of(known)), *racers]))
             with contextlib.suppress(StoreFullError, OSError):  # others have it
                 self._store.put(blob)
         return blob

@@ -1,9 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.data.placement import COPIES, stores_for
+from gpu_tasks.data.placement import COPIES, STORES_ASKED_MAX, stores_for
 
-ENDPOINTS = [f"http://10.0.0.{number}:9750" for number in range(20)]
+ENDPOINTS = [f"http://10.0.0.{number}:9750" for number in range(STORES_ASKED_MAX)]
 ADDRESS = st.binary(min_size=32, max_size=32)
 
 
@@ -17,6 +17,11 @@ def test_everybody_finds_the_same_stores(address: bytes, endpoints: list[str]) -
 def test_a_store_that_leaves_moves_no_others_blobs(address: bytes, gone: str) -> None:
     before = stores_for(address, ENDPOINTS)
     assert stores_for(address, [one for one in ENDPOINTS if one != gone]) == [one for one in before if one != gone]
+
+
+def test_a_search_ends() -> None:
+    many = [f"http://10.0.{number // 256}.{number % 256}:9750" for number in range(4_000)]
+    assert len(stores_for(bytes(32), many)) == STORES_ASKED_MAX
 
 
 def test_blobs_spread_evenly() -> None:
