@@ -34,6 +34,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.market.inference import InferenceMarket
 from gpu_tasks.market.units import UnitState, unit_id_of
+from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT
 from wallet.keypair import Keypair
@@ -96,7 +97,9 @@ def post(
         else:
             columns = ("unit", "block", "prompt")
             rows = [{"unit": one.unit, "block": one.block, "prompt": one.prompt} for one in posted]
-            session.output.rows(f"{len(posted)} units posted; at most {Grains(cost.most)} grains", columns, rows)
+            session.output.rows(
+                f"{len(posted)} units posted, for at most {format_amount(cost.most)} oGPU", columns, rows
+            )
 
     session.run(body)
 
@@ -181,7 +184,7 @@ def providers(session: Session) -> None:
                 "class": one.device.kind.name.lower(),
                 "bond": Grains(one.device.bond),
                 "state": "paused" if one.device.is_paused else "working" if one.device.assignment else "free",
-                "asks": "; ".join(f"service {number}: {offer.ask:,} grains" for number, offer in one.offers),
+                "asks": ", ".join(f"service {number}: {format_amount(offer.ask)} oGPU" for number, offer in one.offers),
                 "endpoint": known[one.device.owner].endpoint.decode("ascii") if one.device.owner in known else None,
             }
             for one in await market_reads.devices(client)

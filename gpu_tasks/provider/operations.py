@@ -13,6 +13,7 @@ from gpu_tasks.provider.live_chain import LiveChain
 from gpu_tasks.provider.registering import Registration, registration_calls
 from runtime import ss58
 from runtime.pallets.utility import Utility
+from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.output import Grains, Output
@@ -65,7 +66,7 @@ async def show_status(output: Output, base_path: Path, chain: LiveChain) -> None
             "bond": Grains(one.device.bond),
             "paused": one.device.is_paused,
             "assignment": one.device.assignment,
-            "asks": ", ".join(f"{number}: {offer.ask}" for number, offer in one.offers),
+            "asks": ", ".join(f"service {number}: {format_amount(offer.ask)} oGPU" for number, offer in one.offers),
         }
         for one in devices
     ]
