@@ -70,8 +70,8 @@ def test_damaged_bytes_are_refused_and_leave_no_trace() -> None:
                 before.execute(with_root(block) if made_anew else block)
             except (DecodeError, InvalidBlock):
                 continue
-            # Execution does not judge the seal and the proof of randomness; all else must be what it was. Only an author
-            # may choose another body, such as the time as a bare extrinsic of version 5.
+            # Execution does not judge the seal and the proof of randomness; all else must be what it was. Only an
+            # author may choose another body, such as the time as a bare extrinsic of version 5.
             assert made_anew or block.extrinsics == before.block.extrinsics
             assert block.header.state_root == before.block.header.state_root
         assert before.untouched()
