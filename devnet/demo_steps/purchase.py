@@ -6,6 +6,7 @@ What always holds: completions are what `ogpu` shows, which opens and checks the
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,10 @@ def read_prompts(path: Path, count: int) -> list[str]:
     return list(islice(cycle(lines), count))
 
 
-def buy(net: Devnet, prompts: list[str], tell: Telling) -> list[Unit]:
-    """Post, and follow until every unit has ended; gives the last that `ogpu` said of each, in the order posted."""
+def buy(
+    net: Devnet, prompts: list[str], tell: Telling, on_ended: Callable[[int, Unit], None] = lambda *_: None
+) -> list[Unit]:
+    """Post, and follow until every unit has ended; gives the last that `ogpu` said of each."""
     file = net.folder / "prompts.txt"
     file.write_text("".join(f"{line}\n" for line in prompts), encoding="utf-8")
     words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch"]
@@ -65,6 +68,7 @@ def buy(net: Devnet, prompts: list[str], tell: Telling) -> list[Unit]:
         if row["ended_in_block"] is not None:
             ended += 1
             tell.line(f"{ended:>3}/{len(prompts)}  {_ending(row)}")
+            on_ended(ended, row)
         elif row["state"] != before and row["state"] == "judging":
             tell.line(f"         {row['unit'][:10]}  the racers disagree: a committee judges")
     return list(newest.values())
