@@ -2,8 +2,8 @@
 
 Run: python -m benchmarks.consensus          about 10 seconds
 
-Five minutes of a calm network with real signatures. Only `Machine.step` counts, not the simulator around it; every figure
-is of one node. Block bytes, state and network are not in it.
+Five minutes of a calm network with real signatures. Only `Machine.step` counts, not the simulator around it; every
+figure is of one node. Block bytes, state and network are not in it.
 """
 
 import time

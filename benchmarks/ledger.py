@@ -46,7 +46,12 @@ class Ledger:
         self.verifier = Verifier()
         self.slot = FIRST_SLOT
         storage = Storage(folder / "db", free_bytes_floor=0)
-        self.chain = open_chain(storage, SPEC, self._state(), lambda *claim: self.verifier.verify(*claim))
+        self.chain = open_chain(
+            storage,
+            SPEC,
+            self._state(),
+            lambda *claim: self.verifier.verify(*claim),  # noqa: PLW0108 - the verifier is replaced
+        )
         self._session = _key("Alice", dev_accounts.SESSION)
         file = SignStateFile.create(folder / "sign-state", self.chain.genesis, self._session.public)
         vrf = _key("Alice", dev_accounts.VRF)
@@ -80,7 +85,7 @@ class Ledger:
         self.chain.finalise((facts.id,), certificate)
 
     def _state(self) -> dict[bytes, bytes]:
-        """The state of block 0: the preset's, and the accounts. (Its issuance is counted, not held to the cap.)"""
+        """The state of block 0: the preset's, and the accounts, whose grains are counted but not held to the cap."""
         runtime = runtime_of(SPEC)
         state = genesis_state(SPEC)
         account, issuance = runtime.item(System.account), runtime.item(Balances.total_issuance)

@@ -63,12 +63,12 @@ async def _measure(ledger: Ledger) -> Figures:
         clock, workers = StillClock(), Verifier()
         admitted: list[bytes] = []
         pool = TransactionPool(
-            ledger.chain, workers, clock, lambda *_: None, lambda found, raw, peer: admitted.append(found)
+            ledger.chain, workers, clock, lambda *_: None, lambda found, _raw, _peer: admitted.append(found)
         )
         nursery.start_soon(pool.run)
         nursery.start_soon(workers.run_worker)
         author = Author(ledger.chain, ledger.validator, pool, workers.verify, clock, lambda _: ())
-        while not (pids := children()):
+        while not (pids := children()):  # noqa: ASYNC110 - another process comes up
             await trio.sleep(0.01)
         before = cpu_seconds_of(pids[0])
         for _ in range(BLOCKS):
@@ -101,7 +101,7 @@ async def _one_block(ledger: Ledger, pool: TransactionPool, author: Author, admi
     with trio.fail_after(ADMISSION_SECONDS_MAX):
         for raw in raws:
             pool.offer(raw, "peer", blake2_256(raw))
-        while len(admitted) < TRANSFERS:  # the worker answers batch after batch
+        while len(admitted) < TRANSFERS:  # noqa: ASYNC110 - the worker answers batch after batch
             await trio.sleep(0.01)
     spent["admission_in_node_us"] = watch.split()
     admitted.clear()
