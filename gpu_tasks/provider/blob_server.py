@@ -7,9 +7,11 @@ of requests at once is bounded. The address of the listener is 127.0.0.1 unless 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 from aiohttp import hdrs, web
+from aiohttp.http import HttpProcessingError
 
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from gpu_tasks.provider.blob_store import ADDRESS_DIGITS, BlobStore, StoreFullError
@@ -48,6 +50,7 @@ class BlobServer:
         app.router.add_put("/blobs", self._put)
         app.router.add_get("/blobs/{address}", self._get)
         app.router.add_post("/reseal", self._reseal)
+        logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port)
@@ -97,6 +100,11 @@ class BlobServer:
             return web.Response(body=await self._resealer.answer(question), headers=_HEADERS)
         except RefusedResealError as error:
             raise web.HTTPForbidden(text=str(error)) from None
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Bytes that are no HTTP are answered 400 and leave no stack trace: else a stranger could fill the disk."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 async def _body(request: web.Request, limit: int) -> bytes:

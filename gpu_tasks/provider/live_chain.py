@@ -1,7 +1,7 @@
 """The chain behind a node's JSON-RPC, for a provider.
 
-Always: one call is signed at a time, so nonces never collide; a lost connection ends in ChainError for whoever waits,
-and is opened again by `views`.
+Always: one call is signed at a time, so nonces never collide; a call that is sent again is the same extrinsic, so it
+happens once; a lost connection ends in ChainError for whoever waits, and is opened again by `views`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from wallet.keypair import Keypair
 from wallet.rpc import Json, NodeUnreachableError, RpcError
 
 ALREADY_KNOWN = 1013
+SIGNED_KEPT = 1_024
 RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 LOG = logging.getLogger("ogpu.provider")

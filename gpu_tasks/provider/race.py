@@ -49,6 +49,10 @@ class Step(Enum):
     REVEAL = auto()
 
 
+SENT_BY = {Step.DECLINE: Sent.DECLINE, Step.COMMIT: Sent.COMMIT, Step.ATTEST: Sent.ATTESTATION}
+"""What the journal calls the steps that the world sees."""
+
+
 @dataclass(frozen=True, slots=True)
 class Race:
     """One attempt at one unit that this provider was drawn for."""
@@ -144,10 +148,14 @@ class Racing:
             self._taken.pop((*key, step), None)
 
     def _is_due(self, race: Race, step: Step, height: int) -> bool:
-        taken_at = self._taken.get((*race.key, step), -RESEND_BLOCKS)
-        if height < taken_at + RESEND_BLOCKS:
+        """Whether to take the step now: at once, or again. What an earlier process sent may still be on its way."""
+        key = (*race.key, step)
+        if key not in self._taken and SENT_BY.get(step) in self.journal.races[race.key].sent:
+            self._taken[key] = height
             return False
-        self._taken[(*race.key, step)] = height
+        if height < self._taken.get(key, -RESEND_BLOCKS) + RESEND_BLOCKS:
+            return False
+        self._taken[key] = height
         return True
 
     async def take(self, race: Race, step: Step) -> None:
@@ -231,8 +239,9 @@ class Racing:
         self.telemetry.tell("committed", unit=race.unit_id, attempt=attempt)
 
     async def _decline(self, race: Race) -> None:
+        is_due = self._is_due(race, Step.DECLINE, self.height)
         self.note(race, Sent.DECLINE)
-        if self._is_due(race, Step.DECLINE, self.height):
+        if is_due:
             await self._submit_decline(race)
 
     async def _submit_decline(self, race: Race) -> None:

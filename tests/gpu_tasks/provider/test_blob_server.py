@@ -97,6 +97,23 @@ def test_a_body_that_is_too_long_is_refused_by_its_header_or_in_fact(tmp_path: P
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    "data",
+    [b"GARBAGE\r\n\r\n", b"PUT /blobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx"],
+)
+def test_bytes_that_are_no_http_leave_no_trace(tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes) -> None:
+    async def body(client: BlobClient, url: str) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(data)
+        assert b" 400 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        assert await client.put(b"still there", [url]) == [url]
+
+    with_server(tmp_path, body)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 def test_a_full_store_says_so_and_another_one_is_tried(tmp_path: Path) -> None:
     async def body(client: BlobClient, url: str) -> None:
         with pytest.raises(BlobError, match=r"answered 507 full: 0 blobs"):
