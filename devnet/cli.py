@@ -29,6 +29,7 @@ from node.errors import NodeError
 
 REFRESH_SECONDS = 1.0
 FOLLOW_SECONDS = 0.2
+WIDTH_WITHOUT_TERMINAL = 120
 
 
 def _names(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -170,7 +171,13 @@ def _restarts(net: Devnet) -> dict[str, int]:
 
 def _show(net: Devnet) -> None:
     standing = asyncio.run(status.ask_all(net))
-    Console().print(status.as_table(standing, _restarts(net), str(net.folder)))
+    _console().print(status.as_table(standing, _restarts(net), str(net.folder)))
+
+
+def _console() -> Console:
+    """As wide as the terminal; wide enough for the table where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
 
 
 def _watch(net: Devnet, hint: str) -> None:

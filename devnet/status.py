@@ -30,7 +30,8 @@ class NodeStatus:
     final: int
     peers: int
     ready: int
-    units: int
+    units: int  # in work
+    attested: int  # attestations in the final chain
     starts_at: int  # Unix time of the process's start; 0 while it does not answer
     rpc: str
 
@@ -63,7 +64,8 @@ async def _ask(session: aiohttp.ClientSession, member: Member) -> NodeStatus:
         final=figures.get("substrate_block_height/finalized", -1),
         peers=figures.get("substrate_sub_libp2p_peers_count", 0),
         ready=figures.get("substrate_ready_transactions_number", 0),
-        units=figures.get("ogpu_final_units_total", 0),
+        units=figures.get("ogpu_open_units", 0),
+        attested=figures.get("ogpu_attestations", 0),
         starts_at=figures.get("substrate_process_start_time_seconds", 0),
         rpc=member.rpc_url,
     )
@@ -104,12 +106,12 @@ def as_table(standing: list[NodeStatus], restarts: dict[str, int], title: str) -
     table = Table(title=title, title_justify="left")
     table.add_column("node", no_wrap=True)
     table.add_column("state", no_wrap=True)
-    for name in ("accepted", "final", "peers", "pool", "units", "restarts"):
+    for name in ("accepted", "final", "peers", "pool", "units", "attested", "restarts"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("rpc", justify="right", no_wrap=True)
     for one in standing:
         state = "[red]down" if not one.is_up else "validator" if one.is_validator else "follows"
-        figures = (one.accepted, one.final, one.peers, one.ready, one.units) if one.is_up else ("-",) * 5
+        figures = (one.accepted, one.final, one.peers, one.ready, one.units, one.attested) if one.is_up else ("-",) * 6
         table.add_row(
             one.name,
             state,
