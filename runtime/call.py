@@ -10,12 +10,12 @@ The annotation of `origin` says who may call. Both readings are typed by the met
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, get_type_hints, overload
 
 from runtime.codec import Codecs
 from runtime.product import product
+from runtime.record import record
 from runtime.scale import Wire
 from runtime.type_info import Field, Variant, sentences
 from runtime.types import DispatchClass, Origin, Root, Signed, Unsigned, Weight
@@ -29,7 +29,7 @@ CALL_DEPTH_MAX = 4
 DEFAULT_WEIGHT = Weight(100_000_000, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PostDispatch:
     """What a call may return to correct the bill: whether the fee stands, and what it really weighed."""
 
@@ -41,7 +41,7 @@ FREE = PostDispatch(pays_fee=False)
 """Returned by a duty call that succeeded: the fee that was taken comes back."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """A call as data: which method, and its arguments in order."""
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, dataclass_transform, overload
 
+from runtime.record import record
+
 T = TypeVar("T")
 
 
@@ -98,14 +100,14 @@ def struct(
     params: Mapping[str, Any] | None = None,
     unnamed: bool = False,
 ) -> Any:
-    """Make a class a frozen dataclass with an encoding: its fields in order.
+    """Make a class a `record` with an encoding: its fields in order.
 
     `path` is the Rust path that metadata shows (else module and name), `params` its generic parameters (two types of
     one path must differ in them), `unnamed` hides the fields' names from metadata, as in a Rust tuple struct.
     """
 
     def wrap(plain: type[T]) -> type[T]:
-        made: Any = dataclass(frozen=True, slots=True)(plain)
+        made: Any = record(plain)
         made.__rust_path__ = path or f"{plain.__module__}.{plain.__name__}".replace(".", "::")
         made.__rust_params__ = tuple((params or {}).items())
         made.__unnamed__ = unnamed

@@ -6,7 +6,6 @@ know: versions, genesis, birth block.
 The transaction extensions are exactly those that clients know without reading metadata, because some ignore it.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from runtime import type_info as info
@@ -15,6 +14,7 @@ from runtime.codec import U32, Codec, CompactU32, CompactU128, DecodeError, Fixe
 from runtime.crypto import Scheme
 from runtime.era import IMMORTAL, EraField
 from runtime.hashing import blake2_256
+from runtime.record import record
 from runtime.runtime import Runtime
 from runtime.scale import decode_compact, encode_compact
 from runtime.type_info import TypeInfo, rust_path
@@ -27,7 +27,7 @@ HASHED_PAYLOAD_BYTES = 256
 """Longer payloads are hashed before they are signed, so that small devices can show and sign them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MultiSignature:
     """A signature and its scheme."""
 
@@ -101,7 +101,7 @@ _ADDITIONAL = codec(Additional)
 _ADDRESS = codec(MultiAddress)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Authorization:
     """Who signed an extrinsic, how, and under which conditions; `payload_head` is `call ++ extra`."""
 
@@ -115,7 +115,7 @@ class Authorization:
         return signing_payload(self.payload_head, additional)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Extrinsic:
     """A decoded extrinsic: its call and what that weighs, its authorization (None: an inherent), and its bytes."""
 

@@ -64,7 +64,8 @@ class Overlay:
     """Writes and events over a reader, with undo.
 
     `_values` holds decoded values, read or written (None: no entry). `_written` holds what was written: bytes, None for
-    a removal, or the function that will encode the value at the end. The journal holds what each write replaced.
+    a removal, or the function that will encode the value at the end. The journal holds what each write replaced,
+    `_before` the values that were read from below.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -72,6 +73,7 @@ class Overlay:
         self.reader = reader
         self.events: list[Any] = []
         self._values: dict[bytes, Any] = {}
+        self._before: dict[bytes, Any] = {}
         self._written: dict[bytes, bytes | Encode | None] = {}
         self._journal: list[tuple[bytes, Any, Any]] = []
         self._depth = 0
@@ -82,6 +84,16 @@ class Overlay:
         if value is _NOTHING:
             raw = self.raw(key)
             value = self._values[key] = None if raw is None else decode(raw)
+            if key not in self._written:
+                self._before[key] = value
+        return value
+
+    def before(self, key: bytes, decode: Callable[[bytes], Any]) -> Any:
+        """The decoded value under `key` in the state that this lies over; None where there was none."""
+        value = self._before.get(key, _NOTHING)
+        if value is _NOTHING:
+            raw = self.reader.get(key)
+            value = self._before[key] = None if raw is None else decode(raw)
         return value
 
     def store(self, key: bytes, raw: bytes | Encode | None, value: Any) -> None:

@@ -22,8 +22,7 @@ def check_supply(bound: Bound) -> None:
     account = bound.runtime.item(System.account)
     gained = 0
     for key, value in bound.overlay.changed_values(account.prefix):
-        raw = bound.overlay.reader.get(key)
-        gained += _owned(value) - _owned(None if raw is None else account.decode(raw))
+        gained += _owned(value) - _owned(bound.overlay.before(key, account.decode))
     issued, burned = _delta(bound, Balances.total_issuance), _delta(bound, Balances.burned)
     if not gained == issued == -burned:
         raise SupplyBroken(f"accounts {gained:+}, issuance {issued:+}, burned {burned:+}")
@@ -45,6 +44,6 @@ def _owned(info: AccountInfo | None) -> int:
 
 def _delta(bound: Bound, declaration: Any) -> int:
     item = bound.runtime.item(declaration)
-    raw = bound.overlay.reader.get(item.key())
-    before = item.default if raw is None else item.decode(raw)
-    return int(bound.overlay.load(item.key(), item.decode) or item.default) - int(before)
+    before = bound.overlay.before(item.key(), item.decode)
+    now = bound.overlay.load(item.key(), item.decode)
+    return int(now or item.default) - int(before or item.default)

@@ -1,6 +1,5 @@
 """The chain's vocabulary: accounts, amounts, weights and their like, under the Rust paths that clients know."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated
 
@@ -22,6 +21,7 @@ from runtime.codec import (
     struct,
     variant,
 )
+from runtime.record import record
 from runtime.scale import DecodeError, EncodeError
 from runtime.type_info import TypeInfo, rust_path
 
@@ -154,19 +154,19 @@ class RuntimeVersion:
     system_version: U8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Signed:
     """The origin of a call that an account signed."""
 
     account: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Root:
     """The origin of a call by the chain's own authority: governance, or Sudo in development."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unsigned:
     """The origin of an inherent: the author of the block, answerable by its validity."""
 

@@ -3,20 +3,19 @@
 Tags are as in Substrate: a transaction provides (signer, nonce), and requires the nonce before if that is not used yet.
 """
 
-from dataclasses import dataclass
-
 from runtime.checks import Checks, Verify
 from runtime.errors import InvalidTransaction, Reason
 from runtime.extrinsic import Extrinsic, decode_extrinsic
 from runtime.fees import priority
 from runtime.pallets.system import System
+from runtime.record import record
 from runtime.resources import BlockResources
 from runtime.runtime import Runtime
 from runtime.state import Reader
 from runtime.types import U64_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Validity:
     """A valid transaction: in which order it wants to be, and for how many blocks."""
 
