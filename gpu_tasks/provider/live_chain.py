@@ -42,6 +42,7 @@ class LiveChain:
         self.client = client
         self.key = key
         self.turn = asyncio.Lock()
+        self._signed: dict[bytes, bytes] = {}
         self.stash = stash
 
     @classmethod
@@ -134,8 +135,18 @@ class LiveChain:
     async def submit(self, call: Call) -> None:
         """See `Chain`."""
         async with self.turn:
-            extrinsic = await self._asked(self.client.sign(call, self.key))
-            await self._sent(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
+            name = self.client.runtime.call_codec.encode(call)
+            known = self._signed.pop(name, None)
+            extrinsic: bytes = known or await self._asked(self.client.sign(call, self.key))
+            try:
+                await self._sent(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
+            except ChainError:
+                if known is None:
+                    raise
+                return  # it is in a block, or has outlived its era: if it is missing, it is signed anew next time
+            self._signed[name] = extrinsic
+            while len(self._signed) > SIGNED_KEPT:
+                del self._signed[next(iter(self._signed))]
 
     async def attest(self, attestation: SignedAttestation) -> None:
         """See `Chain`."""
