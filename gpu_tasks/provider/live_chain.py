@@ -137,7 +137,7 @@ class LiveChain:
         async with self.turn:
             name = self.client.runtime.call_codec.encode(call)
             known = self._signed.pop(name, None)
-            extrinsic: bytes = known or await self._asked(self.client.sign(call, self.key))
+            extrinsic = await self._asked(self.client.sign(call, self.key)) if known is None else known
             try:
                 await self._sent(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
             except ChainError:
