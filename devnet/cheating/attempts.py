@@ -39,7 +39,7 @@ class Attempts:
         """An attestation: to the node, and as a transaction."""
         try:
             await self._racing.chain.attest(signed)
-            answer = "taken into the pool"
+            answer = "the pool has it, or another one of this place"
         except ChainError as error:
             answer = str(error)
         self._tell(unit, "attestation", answer)
