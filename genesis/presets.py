@@ -31,7 +31,7 @@ ASK = GRAINS_PER_OGPU // 100
 """What a provider of a preset asks for a unit: 0.01 oGPU."""
 UNIT_PRICE_MAX = GRAINS_PER_OGPU
 TEXTGEN_WORKLOAD = bytes.fromhex("a99b44f323e5803fea6e9d0f333b929ad346f5ac77fc9552ccbe9e663c07fc9e")
-TEXTGEN_MODEL = bytes.fromhex("3979d4b9650bfc9a79d5cb3773c0df2beb2197ed7d559401b92b0d8aa33d975d")
+TEXTGEN_MODEL = bytes.fromhex("9a4aa3ca24c16979964acf53d58c2f80d8f6e8b3c42fdd0a29023af2d0a8b6e1")
 """The workload textgen-int8 and its published model; a test compares them with the package's."""
 
 PRESETS = ("dev", "local")

@@ -7,5 +7,5 @@ is published: its id is another, and so is the service.
 from hashlib import blake2b
 
 WORKLOAD_ID = blake2b(b"ogpu/workload/textgen-int8/1", digest_size=32).digest()
-MODEL_ID = "3979d4b9650bfc9a79d5cb3773c0df2beb2197ed7d559401b92b0d8aa33d975d"
-COMPLETIONS = "aba47629098bc183ff0bcfd9ec6f26063cd0848f4387862e613e1637ebc96ff5"
+MODEL_ID = "9a4aa3ca24c16979964acf53d58c2f80d8f6e8b3c42fdd0a29023af2d0a8b6e1"
+COMPLETIONS = "ed19aa04eedf384f20fbbf06cdce97170db4c2e4cc06bc38cd0fe14b82dbd567"
