@@ -10,6 +10,7 @@ The annotation of `origin` says who may call. Both readings are typed by the met
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, get_type_hints, overload
 
@@ -41,7 +42,7 @@ FREE = PostDispatch(pays_fee=False)
 """Returned by a duty call that succeeded: the fee that was taken comes back."""
 
 
-@record
+@dataclass(slots=True, unsafe_hash=True)  # a `record`, whose field mypy would read as the descriptor that it holds
 class Call:
     """A call as data: which method, and its arguments in order."""
 

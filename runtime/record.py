@@ -1,8 +1,8 @@
 """Immutable values of which every transaction makes dozens: accounts, events, calls.
 
-A frozen dataclass checks at run time that nobody assigns to its fields, which makes its constructor
-three to four times as slow. Here the type checker alone refuses assignments; nothing else differs from a
-frozen dataclass. What always holds, and what strict typing keeps: no field of a record changes after its construction, so values may be shared freely.
+A frozen dataclass checks at run time that nobody assigns to its fields, which makes its constructor three to four times
+as slow. Here the type checker alone refuses assignments; nothing else differs from a frozen dataclass. What always
+holds, and what strict typing keeps: no field of a record changes after its construction, so values may be shared.
 """
 
 from dataclasses import dataclass
