@@ -1,7 +1,5 @@
 """TrustLock: locks by reason, and the offence of proposing twice in one slot."""
 
-from itertools import pairwise
-
 import pytest
 
 from market_chain import BOND, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
@@ -76,19 +74,15 @@ def test_evidence_is_punished_once_whatever_its_order() -> None:
 def test_accomplices_are_slashed_together() -> None:
     chain = chain_of(7)
     alice, bob, charlie = chain.validators[:3]
-    chain.block(*(signed(REPORTER.stash, double(one)) for one in (alice, bob, charlie)))
-    proven = chain.happened(tl.OffenceProven)
-    assert [one.slashed_ppm for one in proven] == [9 * 10**6 // 49, 36 * 10**6 // 49, 10**6]
-    stake = chain.now()[TrustStake]
-    assert [stake.stakes[one.stash, one.stash] for one in (alice, bob)] == [
-        BOND - sum(BOND * step // 10**6 for step in _steps(proven, first)) for first in (0, 1)
-    ]
-    assert stake.stakes[charlie.stash, charlie.stash] == 0
-
-
-def _steps(proven: list[tl.OffenceProven], first: int) -> list[int]:
-    ppm = [0, *(one.slashed_ppm for one in proven[first:])]
-    return [after - before for before, after in pairwise(ppm)]
+    one, two = 9 * 10**6 // 49, 36 * 10**6 // 49
+    chain.block(*(signed(REPORTER.stash, double(who)) for who in (alice, bob)))
+    stakes = chain.now()[TrustStake].stakes
+    assert stakes[bob.stash, bob.stash] == BOND - BOND * two // 10**6
+    assert stakes[alice.stash, alice.stash] == BOND - BOND * one // 10**6 - BOND * (two - one) // 10**6
+    chain.block(signed(REPORTER.stash, double(charlie)))
+    assert [proven.slashed_ppm for proven in chain.happened(tl.OffenceProven)] == [one, two, 10**6]
+    stakes = chain.now()[TrustStake].stakes
+    assert [stakes[who.stash, who.stash] for who in (alice, bob, charlie)] == [0, 0, 0]
 
 
 def test_delegators_share_the_slash_and_leaving_is_no_escape() -> None:
