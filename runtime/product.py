@@ -4,8 +4,9 @@ A loop over the fields takes two to four times as long, and every transaction pa
 constant length that follow each other are read with one check of the length.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
+from struct import Struct
 from typing import Any
 
 from runtime.scale import SPANS, DecodeError, Wire
@@ -20,10 +21,11 @@ def product(parts: list[Part], build: Callable[..., Any], prefix: bytes = b"") -
     for number, (_, (encode, decode)) in enumerate(parts):
         scope[f"e{number}"], scope[f"d{number}"] = encode, decode
     terms = ["prefix"] * bool(prefix) + [_encoding(number, part) for number, part in enumerate(parts)]
-    names = ", ".join(f"v{number}" for number in range(len(parts)))
+    statements = "".join(f"    {line}\n" for line in _unpacking(parts, scope))
+    values = ", ".join(_value(number, part) for number, part in enumerate(parts))
     source = (
         f"def encode(value):\n    return {' + '.join(terms) or 'prefix'}\n"
-        f"def decode(data, at):\n{_decoding(parts)}    return build({names}), at\n"
+        f"def decode(data, at):\n{statements}    return build({values}), at\n"
     )
     exec(source, scope)  # noqa: S102  # deterministic: the source is built from our own declarations only
     return scope["encode"], scope["decode"]
@@ -37,21 +39,23 @@ def _encoding(number: int, part: Part) -> str:
     return span.encode.format(value=expression)
 
 
-def _decoding(parts: list[Part]) -> str:
-    """One statement a part; runs of parts of constant length share a check."""
-    lines = []
-    for constant, group in groupby(enumerate(parts), lambda one: one[1][1][1] in SPANS):
-        run = [(number, decode) for number, (_, (_, decode)) in group]
-        if not constant:
-            lines += [f"v{number}, at = d{number}(data, at)" for number, _ in run]
+def _unpacking(parts: list[Part], scope: dict[str, Any]) -> Iterator[str]:
+    """Statements that take the parts out of the data: one for each part, one for each run of constant length."""
+    for is_constant, group in groupby(enumerate(parts), lambda one: one[1][1][1] in SPANS):
+        run = [(f"v{number}", decode) for number, (_, (_, decode)) in group]
+        if not is_constant:
+            yield from (f"{name}, at = d{name[1:]}(data, at)" for name, _ in run)
             continue
-        size = sum(SPANS[decode].size for _, decode in run)
-        lines += [f"end = at + {size}", "if end > len(data): raise DecodeError('end of input', len(data))"]
-        offset = 0
-        for number, decode in run:
-            span = SPANS[decode]
-            start, end = f"at + {offset}", f"at + {offset + span.size}"
-            lines.append(f"v{number} = {span.decode.format(start=start, end=end)}")
-            offset += span.size
-        lines.append("at = end")
-    return "".join(f"    {line}\n" for line in lines)
+        layout = Struct("<" + "".join(SPANS[decode].format for _, decode in run))
+        unpack = "unpack_" + run[0][0]
+        scope[unpack] = layout.unpack_from
+        yield f"end = at + {layout.size}"
+        yield "if end > len(data): raise DecodeError('end of input', len(data))"
+        yield f"{', '.join(name for name, _ in run)}, = {unpack}(data, at)"
+        yield "at = end"
+
+
+def _value(number: int, part: Part) -> str:
+    """What was taken out for a part, as the expression of its value."""
+    span = SPANS.get(part[1][1])
+    return f"v{number}" if span is None else span.decode.format(value=f"v{number}")

@@ -19,6 +19,7 @@ Wire = tuple[Encode, Decode]
 _ONE_BYTE_MAX = 1 << 6
 _TWO_BYTE_MAX = 1 << 14
 _FOUR_BYTE_MAX = 1 << 30
+_NATIVE = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class DecodeError(ValueError):
@@ -41,11 +42,14 @@ class EncodeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of constant length, as the source code of its conversions: `{value}`, and `data[{start}:{end}]`."""
+    """A part of constant length: its format in the `struct` module, and source code of what that leaves to be done.
 
-    size: int
+    `encode` makes bytes of `{value}` (empty: the encoder has to be called), `decode` the value of what was unpacked.
+    """
+
+    format: str
     encode: str
-    decode: str
+    decode: str = "{value}"
 
 
 SPANS: dict[Decode, Span] = {}
@@ -64,7 +68,11 @@ def uint(size: int) -> Wire:
             raise DecodeError("end of input", len(data))
         return int.from_bytes(data[start:end], "little"), end
 
-    SPANS[decode] = Span(size, f"({{value}}).to_bytes({size}, 'little')", "from_bytes(data[{start}:{end}], 'little')")
+    to_bytes = f"({{value}}).to_bytes({size}, 'little')"
+    if size in _NATIVE:
+        SPANS[decode] = Span(_NATIVE[size], to_bytes)
+    else:
+        SPANS[decode] = Span(f"{size}s", to_bytes, "from_bytes({value}, 'little')")
     return encode, decode
 
 
@@ -151,7 +159,7 @@ def fixed_bytes(length: int) -> Wire:
             raise DecodeError("end of input", len(data))
         return data[start:end], end
 
-    SPANS[decode] = Span(length, "", "data[{start}:{end}]")
+    SPANS[decode] = Span(f"{length}s", "")
     return encode, decode
 
 

@@ -184,13 +184,12 @@ class StorageMap(StorageItem, Generic[K, V]):
 
     def key(self, key: K) -> bytes:
         """The storage key of `key`."""
-        return self._hashed((key,))
+        return self.prefix + self.hashers[0].function(self.key_codecs[0].encode(key))
 
     def _at(self, key: K) -> bytes:
         known = self._keys.get(key)
         if known is None:
-            encoded = self.key_codecs[0].encode(key)
-            known = self._keys[key] = self.prefix + self.hashers[0].function(encoded)
+            known = self._keys[key] = self.key(key)
         return known
 
     def __getitem__(self, key: K) -> V:

@@ -6,6 +6,8 @@ value, and up to 16 children. What always holds: a node never changes; a branch 
 more, so one set of keys and values has one trie; a value longer than 32 bytes stands in the node as its hash.
 """
 
+from itertools import compress
+from operator import attrgetter
 from typing import Final
 
 from runtime.hashing import HASH_BYTES, blake2_256
@@ -49,17 +51,12 @@ class Node:
 def encode(node: Node) -> bytes:
     """Header and partial key, bitmap of the children, value, references of the children: in this order."""
     value, partial, children = node.value, node.partial, node.children
-    value_part = _encode_value(value)
     even = partial if len(partial) % 2 == 0 else "0" + partial
     start = _HEADER_BYTES[_kind(value, children)][len(partial)] + bytes.fromhex(even)
     if children is None:
-        return start + value_part
-    references, bitmap = [], 0
-    for bit, child in zip(_BITS, children, strict=True):
-        if child is not None:
-            references.append(child.reference)
-            bitmap |= bit
-    return b"".join((start, bitmap.to_bytes(2, "little"), value_part, *references))
+        return start + _encode_value(value)
+    bitmap = sum(compress(_BITS, children)).to_bytes(2, "little")
+    return b"".join((start, bitmap, _encode_value(value), *map(_REFERENCE, filter(None, children))))
 
 
 def is_hashed(value: bytes) -> bool:
@@ -94,3 +91,4 @@ _HEADER_BYTES = tuple(
     tuple(_header(first, bits, length) for length in range(MAX_PARTIAL_NIBBLES + 1)) for first, bits in HEADERS
 )
 _BITS = tuple(1 << nibble for nibble in range(CHILDREN))
+_REFERENCE = attrgetter("reference")
