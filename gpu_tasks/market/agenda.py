@@ -1,38 +1,45 @@
-"""When a unit needs the chain's attention: at a height, or once a height is final.
+"""When a unit needs the chain's attention: at a height, or once a height is final; and when its record goes.
 
-Always: the work of one block is bounded, and what does not fit is done in the next, in order; a unit
-is on a list at most once, and being called too often or late does no harm, since a step does only
-what is due. So no state waits for anybody's transaction.
+Always: the work of one block is bounded, and what does not fit stays where it is until the next blocks come to it, so
+a backlog of any length costs no block more than any other; a unit is called once a block at most, and being called
+too often or late does no harm, since a step does only what is due. So no state waits for anybody's transaction.
 """
 
-from typing import TYPE_CHECKING, Annotated
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from gpu_tasks.market import rounds
 from gpu_tasks.market.rounds import Round, Windows
 from gpu_tasks.market.units import UnitId
-from runtime.codec import Bounded
+from runtime.pallet import StorageDoubleMap, StorageValue
+from runtime.types import BlockNumber
 
 if TYPE_CHECKING:
     from gpu_tasks.market.inference import InferenceMarket
 
 UNITS_OPEN_MAX = 4_096
-UNITS_KEPT_MAX = 65_536
 STEPS_PER_BLOCK_MAX = 256
+"""Units called in one block because of its height; at most half as many besides because of finality."""
+EXPIRIES_PER_BLOCK_MAX = 256
+"""More than may end in a block for long, since each that ends was called several times."""
 HEIGHTS_PER_BLOCK_MAX = 1_024
 
-UnitList = Annotated[tuple[UnitId, ...], Bounded(UNITS_KEPT_MAX)]
+Queue = StorageDoubleMap[BlockNumber, UnitId, bool]
 
 
 def at_height(market: "InferenceMarket", height: int, unit: bytes) -> None:
     """Call the unit in block `height`, which has not begun."""
-    if unit not in market.agenda[height]:
-        market.agenda[height] = (*market.agenda[height], unit)
+    market.agenda[height, unit] = True
 
 
 def once_final(market: "InferenceMarket", height: int, unit: bytes) -> None:
     """Call the unit in the first block whose `final_ref` covers `height`, which has not been."""
-    if unit not in market.final_agenda[height]:
-        market.final_agenda[height] = (*market.final_agenda[height], unit)
+    market.final_agenda[height, unit] = True
+
+
+def forget_at(market: "InferenceMarket", height: int, unit: bytes) -> None:
+    """Drop the record of an ended unit in block `height`, which has not begun."""
+    market.expiring[height, unit] = True
 
 
 def follow(market: "InferenceMarket", unit: bytes, now: Round, windows: Windows) -> None:
@@ -47,28 +54,29 @@ def follow(market: "InferenceMarket", unit: bytes, now: Round, windows: Windows)
 
 
 def due(market: "InferenceMarket", height: int, final_height: int) -> tuple[bytes, ...]:
-    """The units to call in block `height`, each once; what is over the limit moves to the next block."""
-    units = tuple(dict.fromkeys((*_newly_final(market, final_height), *market.agenda[height])))
-    del market.agenda[height]
-    for unit in units[STEPS_PER_BLOCK_MAX:]:
-        at_height(market, height + 1, unit)
-    return units[:STEPS_PER_BLOCK_MAX]
+    """The units to call in block `height`, each once."""
+    final = _take(market.final_agenda, market.final_cursor, final_height, STEPS_PER_BLOCK_MAX // 2)
+    reached = _take(market.agenda, market.agenda_cursor, height, STEPS_PER_BLOCK_MAX)
+    return tuple(dict.fromkeys((*final, *reached)))
 
 
-def _newly_final(market: "InferenceMarket", final_height: int) -> list[bytes]:
-    """Units that waited for heights up to `final_height`, at most half of a block's steps."""
-    units: list[bytes] = []
-    cursor = market.final_cursor.get()
-    limit = min(final_height, cursor + HEIGHTS_PER_BLOCK_MAX)
-    while cursor < limit:
-        waiting = market.final_agenda[cursor + 1]
-        room = STEPS_PER_BLOCK_MAX // 2 - len(units)
-        units += waiting[:room]
-        if len(waiting) > room:
-            market.final_agenda[cursor + 1] = waiting[room:]
+def expired(market: "InferenceMarket", height: int) -> list[bytes]:
+    """The ended units whose records are dropped in block `height`."""
+    return _take(market.expiring, market.expiring_cursor, height, EXPIRIES_PER_BLOCK_MAX)
+
+
+def _take(queue: Queue, cursor: StorageValue[BlockNumber], limit: int, room: int) -> list[bytes]:
+    """Up to `room` units out of a queue, from the heights after the cursor up to `limit`; the rest stays."""
+    taken: list[bytes] = []
+    done = cursor.get()
+    end = min(limit, done + HEIGHTS_PER_BLOCK_MAX)
+    while done < end:
+        units = [unit for unit, _ in islice(queue.under(done + 1), room - len(taken) + 1)]
+        for unit in units[: room - len(taken)]:
+            del queue[done + 1, unit]
+        taken += units
+        if len(taken) > room:
             break
-        if waiting:
-            del market.final_agenda[cursor + 1]
-        cursor += 1
-    market.final_cursor.set(cursor)
-    return units
+        done += 1
+    cursor.set(done)
+    return taken[:room]

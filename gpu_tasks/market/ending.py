@@ -81,7 +81,7 @@ def _end(market: "InferenceMarket", unit_id: bytes, unit: Unit, shares: tuple[Sh
     release_racers(market, unit_id, unit)
     market.units[unit_id] = replace(unit, state=state, ended_at=height)
     market.count_unit(unit.service, -1)
-    agenda.at_height(market, height + market.unit_keep, unit_id)
+    agenda.forget_at(market, height + market.unit_keep, unit_id)
 
 
 def _rebate(market: "InferenceMarket", provider: bytes, fee: int) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from gpu_tasks.market import agenda, judging, money, queueing, racing
 from gpu_tasks.market import market_events as ev
-from gpu_tasks.market.agenda import UNITS_OPEN_MAX, UnitList
+from gpu_tasks.market.agenda import UNITS_OPEN_MAX
 from gpu_tasks.market.commitments import Verdict
 from gpu_tasks.market.committees import Committee
 from gpu_tasks.market.devices import Devices
@@ -68,6 +68,8 @@ UNITS_PER_POST_MAX = 32
 POST_WEIGHT = work(reads=4, writes=4)
 DUTY_WEIGHT = work(reads=6, writes=8, microseconds=20)
 
+_QUEUE_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
+
 NewUnits = Annotated[tuple[UnitTerms, ...], Bounded(UNITS_PER_POST_MAX)]
 
 
@@ -110,13 +112,18 @@ class InferenceMarket(Pallet, index=10):
     duties: StorageDoubleMap[AccountId, UnitId, Duty | None] = StorageDoubleMap(
         doc="What a provider has to do now, by stash."
     )
-    agenda: StorageMap[BlockNumber, UnitList] = StorageMap(
-        default=(), hasher=Hasher.TWOX_64_CONCAT, doc="Units to look at in a block."
+    agenda: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_QUEUE_HASHERS, doc="Units to look at in a block."
     )
-    final_agenda: StorageMap[BlockNumber, UnitList] = StorageMap(
-        default=(), hasher=Hasher.TWOX_64_CONCAT, doc="Units to look at once a height is final."
+    agenda_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The agenda is done up to here.")
+    final_agenda: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_QUEUE_HASHERS, doc="Units to look at once a height is final."
     )
     final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The final agenda is done up to here.")
+    expiring: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_QUEUE_HASHERS, doc="Ended units whose records are dropped in a block."
+    )
+    expiring_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Records are dropped up to here.")
 
     events = (
         ev.ServiceCreated, ev.ServiceClosed, ev.Offered, ev.OfferWithdrawn, ev.UnitPosted, ev.UnitMatched,
@@ -234,8 +241,8 @@ class InferenceMarket(Pallet, index=10):
                 racing.step_racing(self, unit, one)
             elif one.state is UnitState.JUDGING:
                 judging.step_judging(self, unit, one)
-            elif self.system.number.get() >= one.ended_at + self.unit_keep:
-                del self.units[unit]
+        for unit in agenda.expired(self, self.system.number.get()):
+            del self.units[unit]
         slots = queueing.Slots(self)  # after the races above have freed theirs
         for unit, one in waiting:
             queueing.step_queued(self, unit, one, slots)

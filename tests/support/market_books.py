@@ -85,12 +85,9 @@ def _check_market(bound: Bound) -> None:
 def _check_agenda(bound: Bound, open_units: set[bytes]) -> None:
     """Every open unit will be called again without anybody's help."""
     market = bound[InferenceMarket]
-    height, cursor = bound[System].number.get(), market.final_cursor.get()
     called: set[bytes] = set()
-    for at, units in market.agenda.items():
-        assert at > height or not units
-        called.update(units)
-    for at, units in market.final_agenda.items():
-        assert at > cursor
-        called.update(units)
+    for queue, cursor in ((market.agenda, market.agenda_cursor), (market.final_agenda, market.final_cursor)):
+        for (at, unit), _ in queue.items():
+            assert at > cursor.get()
+            called.add(unit)
     assert open_units <= called
