@@ -2,7 +2,8 @@
 
 Always: a header that passes has the slot's one proposer, a slot after its parent's and not in the
 future, a final reference that is an ancestor with a certificate that verifies, the proof of its
-randomness, and its author's seal. `check_facts` is the part that the simulator shares.
+randomness, its author's seal, and, in the last block of an epoch only, a hash of the next validators (whose value
+execution checks). `check_facts` is the part that the simulator shares.
 """
 
 from collections.abc import Callable
@@ -58,6 +59,8 @@ class HeaderRules:
         parts = read_header(header)
         number = self.parameters.epoch_of(header.number)
         _require(parts.pre_digest.epoch == number, "the epoch is not that of the height")
+        says_next = parts.next_validators is not None
+        _require(says_next == self.parameters.is_boundary(header.number), "next validators at the wrong height")
         epoch = self._epoch(number)
         member = next((one for one in epoch.validators.members if one.stash == parts.author), None)
         if member is None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from consensus import events as ev
 from consensus.headers import final_ref_log, vrf_input
-from node.chain import Chain
+from node.chain import Chain, Executed
 from node.clock import Clock
 from node.errors import NodeError
 from node.sync_wire import BLOCK_BYTES_MAX
@@ -26,6 +26,7 @@ from runtime.codec import DecodeError
 from runtime.digest import Digest, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.errors import InvalidBlock, InvalidTransaction, Reason
 from runtime.pallets.timestamp import Timestamp
+from runtime.pallets.trust_stake import TrustStake
 from runtime.runtime import Bound
 
 SLOT_SHARE = 3  # building takes at most one part in so many of a slot
@@ -57,7 +58,8 @@ class Author:
         Raises `SigningRefusedError` when another block was sealed for this slot.
         """
         parent = self._chain[request.parent]
-        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, self._digest(request))
+        digest = self._digest(request, parent)
+        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, digest)
         authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
         attached = self._attach(authoring)
         taken = self._fill(authoring)
@@ -66,16 +68,17 @@ class Author:
         built = authoring.finish()
         return self._seal(built, request)
 
-    def _digest(self, request: ev.Build) -> Digest:
+    def _digest(self, request: ev.Build, parent: Executed) -> Digest:
         epoch = self._chain.epochs(request.epoch)
         if epoch is None:
             raise RuntimeError(f"asked to build in epoch {request.epoch}, which is not determined")
         output, proof = self._validator.prove_vrf(vrf_input(self._chain.genesis, epoch.seed, request.slot))
         pre_digest = PreDigest(request.slot, request.epoch, output, proof)
         digest: Digest = (author_item(self._validator.stash), pre_digest_item(pre_digest))
-        if request.final_ref is None:
-            return digest
-        return (*digest, consensus_item(final_ref_log(request.final_ref)))
+        if request.final_ref is not None:
+            digest = (*digest, consensus_item(final_ref_log(request.final_ref)))
+        following = self._chain.runtime.at(parent.state)[TrustStake].next_validators(request.height)
+        return digest if following is None else (*digest, consensus_item(following))
 
     def _attach(self, authoring: Authoring) -> int:
         """Add the inherents that are valid; one that is not is our mistake, and costs nothing but itself."""

@@ -94,7 +94,7 @@ class FinalRef:
 
 @variant(1)
 class NextValidators:
-    """At the end of an epoch: the hash of the next validator set."""
+    """In the last block of an epoch: `blake2_256(SCALE(Seats))` of the validators of the next one."""
 
     hash: Hash
 

@@ -36,7 +36,8 @@ class TwiceAuthor(Author):
 
     def _twin(self, request: ev.Build) -> Block:
         parent = self._chain[request.parent]
-        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, self._digest(request))
+        digest = self._digest(request, parent)
+        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, digest)
         authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
         built = authoring.finish()
         return Block(_sealed(self._validator, self._chain.genesis, built.header), built.extrinsics)

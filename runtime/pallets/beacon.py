@@ -94,10 +94,9 @@ class Beacon(Pallet, index=6):
         covered = number - self.epoch() * self.epoch_blocks >= self._seeding_blocks()
         return self.next_seed.get() if epoch == self.epoch() + 1 and covered else None
 
-    def is_epoch_end(self) -> bool:
-        """Whether this block is the last of its epoch."""
-        number = self.system.number.get()
-        return number > 0 and number % self.epoch_blocks == 0
+    def is_epoch_end(self, height: int) -> bool:
+        """Whether the block at a height is the last of its epoch."""
+        return height > 0 and height % self.epoch_blocks == 0
 
     def genesis(self, config: dict[str, Any]) -> None:
         """`{"seed": hex}`: the seed of epoch 0, from which everything else follows."""

@@ -8,7 +8,8 @@ candidates, and at any other block by the validators in office.
 from typing import TYPE_CHECKING, Any
 
 from runtime.codec import struct
-from runtime.digest import find_author
+from runtime.digest import NextValidators, consensus_logs, find_author
+from runtime.errors import InvalidBlock
 from runtime.pallets.balances import Transfer
 from runtime.pallets.exposures import elect, exposure, reward_shares
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
@@ -41,6 +42,14 @@ def emission(reserve: int, divisor: int) -> Emission:
     amount = reserve // divisor
     validators, providers = part(amount, VALIDATORS_PPM), part(amount, PROVIDERS_PPM)
     return Emission(validators, providers, amount - validators - providers)
+
+
+def check_next_validators(pallet: "TrustStake") -> None:
+    """The header names the next epoch's validators in an epoch's last block, once, and nowhere else; InvalidBlock."""
+    due = pallet.next_validators(pallet.system.number.get())
+    said = [log for log in consensus_logs(pallet.system.digest.get()) if isinstance(log, NextValidators)]
+    if said != ([] if due is None else [due]):
+        raise InvalidBlock("the header does not say of the next validators what the state says")
 
 
 def enter(pallet: "TrustStake") -> None:

@@ -12,8 +12,10 @@ Always:
 
 from typing import Any
 
-from runtime.codec import U32
+from runtime.codec import U32, codec
 from runtime.crypto import is_safe_public_key
+from runtime.digest import NextValidators
+from runtime.hashing import blake2_256
 from runtime.pallet import Constant, Pallet, Signed, StorageDoubleMap, StorageMap, StorageValue, call, ensure
 from runtime.pallets import eras
 from runtime.pallets.balances import Balances
@@ -216,7 +218,8 @@ class TrustStake(Pallet, index=7):
     # ------------------------------------------------------------------------------------------------------- hooks
 
     def on_initialize(self) -> None:
-        """Begin the era that this block belongs to, and note the author's work."""
+        """Check what the header says of the next validators; begin the era; note the author's work."""
+        eras.check_next_validators(self)
         eras.enter(self)
 
     def genesis(self, config: dict[str, Any]) -> None:
@@ -230,6 +233,17 @@ class TrustStake(Pallet, index=7):
     def validators(self, epoch: int) -> tuple[Seat, ...]:
         """Who may propose and vote in an epoch, by ascending stash."""
         return self.seats.get()
+
+    def next_validators(self, height: int) -> NextValidators | None:
+        """What the header at a height must say of the next epoch's set, given its parent's state; None if nothing.
+
+        Only the last block of an epoch says it: `blake2_256(SCALE(Seats))`. Who knows the set of an epoch and
+        trusts a header of its last block can check the set that follows, from headers and certificates alone.
+        """
+        if not self.beacon.is_epoch_end(height):
+            return None
+        following = self.validators(self.beacon.epoch_of(height) + 1)
+        return NextValidators(blake2_256(codec(Seats).encode(following)))
 
     def seat_of(self, stash: bytes) -> Seat | None:
         """The stash's seat in office."""

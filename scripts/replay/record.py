@@ -33,6 +33,7 @@ from runtime.extrinsic import (
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
+from runtime.pallets.trust_stake import TrustStake
 from runtime.runtime import Runtime
 from runtime.state import Memory
 from runtime.trie import Trie
@@ -116,6 +117,9 @@ class Recording:
             if reached > self.final:
                 self.final = reached
                 items.append(consensus_item(FinalRef(reached, self.ids[reached], b"not checked by execution")))
+        following = self.runtime.at(self.state)[TrustStake].next_validators(number)
+        if following is not None:
+            items.append(consensus_item(following))
         return tuple(items)
 
     def _attach(self, authoring: Authoring, attestations: list[SignedAttestation]) -> None:

@@ -128,6 +128,7 @@ INVALID: dict[str, tuple[Callable[[], Header], str]] = {
         lambda: header(extra=(NEXT, consensus_item(final_ref_log(final_ref(9))))),
         "twice or out of order",
     ),
+    "next validators within an epoch": (lambda: header(extra=(NEXT,)), "at the wrong height"),
     "foreign item": (lambda: header(extra=(Other(b"x"),)), "something else than"),
     "no digest": (lambda: replace(header(), digest=()), "not a seal"),
     "no author": (lambda: replace(header(), digest=header().digest[1:]), "something else than"),
@@ -168,6 +169,15 @@ def test_first_block_of_an_epoch_needs_its_seed_settled() -> None:
         else:
             with pytest.raises(InvalidHeaderError, match="seed is not final"):
                 check(one, parent=parent)
+
+
+def test_the_last_block_of_an_epoch_names_the_next_validators_after_its_final_reference() -> None:
+    parent = replace(PARENT, height=59)
+    reference = final_ref(8)
+    for extra, reason in (((), "at the wrong height"), ((NEXT, NEXT), "twice or out of order")):
+        with pytest.raises(InvalidHeaderError, match=reason):
+            check(header(number=60, reference=reference, extra=extra), parent=parent)
+    assert check(header(number=60, reference=reference, extra=(NEXT,)), parent=parent).height == 60
 
 
 def test_finality_may_lag_only_so_far() -> None:

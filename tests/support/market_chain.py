@@ -206,6 +206,9 @@ class MarketChain:
         final = self.height - self.final_lag
         if final > bound[Beacon].final_height():
             items.append(consensus_item(FinalRef(final, _hash_of(final), b"")))
+        following = bound[TrustStake].next_validators(self.height)
+        if following is not None:
+            items.append(consensus_item(following))
         return tuple(items)
 
     # --------------------------------------------------------------------------------------------------------- steps

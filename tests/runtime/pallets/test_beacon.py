@@ -98,9 +98,9 @@ def test_the_next_seed_is_made_of_two_thirds_of_an_epoch() -> None:
         if number <= 4:
             expected = blake2_256(expected + output(number))
     assert chain.beacon.seed_of(1) == expected
-    assert (chain.beacon.seed(), chain.beacon.seed_of(2), chain.beacon.is_epoch_end()) == (SEED, None, True)
+    assert (chain.beacon.seed(), chain.beacon.seed_of(2), chain.beacon.is_epoch_end(6)) == (SEED, None, True)
     chain.grow(chain.final(4))
-    assert (chain.beacon.seed(), chain.beacon.epoch(), chain.beacon.is_epoch_end()) == (expected, 1, False)
+    assert (chain.beacon.seed(), chain.beacon.epoch(), chain.beacon.is_epoch_end(7)) == (expected, 1, False)
 
 
 def test_an_epoch_cannot_begin_before_its_seed_is_final() -> None:
