@@ -61,7 +61,7 @@ simulate: ## SEEDS=200 simulated networks with loss, delay, crashes, partitions 
 replay: ## the same 5,000 random extrinsics under two Python versions and three hash seeds: the same roots and events
 	@$(PY) -m scripts.replay
 
-soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a long storm of damaged messages (half an hour)
+soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed
 
 crash: ## KILLS=100 times kill -9 on a node of a live devnet: nothing final lost, no conflicting signature
