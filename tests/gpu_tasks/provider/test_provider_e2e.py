@@ -6,21 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from genesis.presets import blob_endpoint
+from genesis.presets import load_spec
+from genesis.spec import to_json
 from node_process import NodeProcess, free_port, wait_for
 from provider_process import ProviderProcess, customer
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.xdist_group("blob-port-of-alice")]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SECONDS = 60.0
 
 
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[tuple[str, ProviderProcess]]:
-    """A development node, and Alice's provider at the endpoint that the genesis names."""
-    rpc_port = free_port()
-    node = NodeProcess(tmp_path, "node", "--dev", "--rpc-port", str(rpc_port), "--no-prometheus")
-    url, port = f"ws://127.0.0.1:{rpc_port}", int(blob_endpoint("Alice").rpartition(":")[2])
+    """A node of a development chain, and Alice's provider at the endpoint that its genesis names."""
+    rpc_port, port = free_port(), free_port()
+    spec = load_spec("dev")
+    assert spec.patch is not None
+    spec.patch["devices"]["providers"][0]["endpoint"] = f"http://127.0.0.1:{port}"
+    (tmp_path / "spec.json").write_text(to_json(spec))
+    flags = ["--chain", str(tmp_path / "spec.json"), "--alice", "--rpc-port", str(rpc_port), "--no-prometheus"]
+    node, url = NodeProcess(tmp_path, "node", *flags), f"ws://127.0.0.1:{rpc_port}"
     provider = ProviderProcess(tmp_path, "Alice", url, port=port)
     try:
         node.start()
