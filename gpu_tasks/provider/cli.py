@@ -29,6 +29,7 @@ from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.limits import limits_for
 from gpu_tasks.provider.live_chain import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.registering import Registration
+from gpu_tasks.provider.standing import StandingError
 from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry, Telemetry, Telling
 from runtime import ss58
 from wallet.commands.options import AMOUNT
@@ -255,7 +256,7 @@ async def _told(body: operations.Body) -> None:
     """Do something; what the operator can set right becomes a WalletError."""
     try:
         await body()
-    except (JournalError, ExecutionError, ChainError, OSError) as error:
+    except (JournalError, ExecutionError, StandingError, ChainError, OSError) as error:
         raise ProviderError(str(error)) from error
 
 

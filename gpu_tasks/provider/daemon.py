@@ -31,6 +31,7 @@ from gpu_tasks.provider.journal import Journal
 from gpu_tasks.provider.offences import Reporter
 from gpu_tasks.provider.race import Racing
 from gpu_tasks.provider.reseal import Resealer
+from gpu_tasks.provider.standing import check_standing
 from gpu_tasks.provider.telemetry import Telemetry
 
 ENDINGS_EVERY_BLOCKS = 4
@@ -98,7 +99,8 @@ class Daemon:
         await self._exits.aclose()
 
     async def run(self) -> None:
-        """Resume what is paused, then follow the chain for ever."""
+        """Resume what is paused, then follow the chain for ever. `StandingError` if another daemon is registered."""
+        await check_standing(self.chain, self.identity, self.executor)
         if not self.settings.keep_paused:
             await self.resume_devices()
         async for view in self.chain.views():

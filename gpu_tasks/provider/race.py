@@ -35,7 +35,7 @@ RESEND_BLOCKS = 3
 OMITTED_BLOCKS = 5
 """After this many blocks of an open reveal window an attestation that nobody attached goes as a transaction."""
 GIVE_BACK_BLOCKS = 8
-"""A race that could not be executed this many blocks before commits close is given back."""
+"""A race whose input is nowhere to be had this many blocks before commits close is given back."""
 
 
 class Step(Enum):
@@ -179,7 +179,11 @@ class Racing:
     # ------------------------------------------------------------------------------------------------------ execution
 
     async def _execute(self, race: Race) -> None:
-        """From assignment to commit. What cannot be done is given back while that is free of charge."""
+        """From assignment to commit.
+
+        Inputs that cannot be used, or be had, are given back. A fault of this machine's own is not: it is tried again
+        with each block, and a lease that runs out costs this provider, not the customer.
+        """
         if race.key not in self.journal.races:
             self.journal.append(Assigned(race.unit_id, race.unit.attempt, race.racer.device))
             self.telemetry.tell("assigned", unit=race.unit_id, attempt=race.unit.attempt, height=self.height)
@@ -192,17 +196,18 @@ class Racing:
         except (BadInputError, BadRequestError) as error:
             self.telemetry.tell("bad_input", unit=race.unit_id, problem=str(error))
             await self._decline(race)
-        except (BlobError, ExecutionError, ChainError) as error:
+        except BlobError as error:
             self.telemetry.tell("hindered", unit=race.unit_id, problem=str(error))
-            is_executed = self.journal.races[race.key].result is not None
-            if not is_executed and race.commits_until and self.height + GIVE_BACK_BLOCKS >= race.commits_until:
+            if race.commits_until and self.height + GIVE_BACK_BLOCKS >= race.commits_until:
                 await self._decline(race)
+        except (ExecutionError, ChainError) as error:
+            self.telemetry.tell("hindered", unit=race.unit_id, problem=str(error))
 
     async def _result(self, race: Race) -> Result:
         started_at = self.height
         service = await self.chain.service(race.unit.service)
         if (service.terms.workload, service.terms.model) != (self.executor.workload_id, self.executor.model_id):
-            raise BadInputError("this provider does not have the service's workload or model")
+            raise ExecutionError("this provider does not have the service's workload or model")
         asked = await self.inputs.open(race.unit)
         self.meter.begin()
         execution = await self.executor.run(asked.request)

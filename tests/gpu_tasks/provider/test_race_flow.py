@@ -155,30 +155,50 @@ def test_an_input_sealed_to_others_or_another_than_committed_is_declined(tmp_pat
     play(tmp_path, 4, scene)
 
 
-@pytest.mark.parametrize("trouble", ["executor", "blob", "node"])
-def test_a_race_that_cannot_be_run_is_given_back_in_time(tmp_path: Path, trouble: str) -> None:
+def test_an_input_that_no_store_has_is_given_back_in_time(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
-        unit = await village.post(racers=1, is_stored=trouble != "blob")
-        for miner in village.miners:
-            if trouble == "executor":
-                miner.executor.trouble = ExecutionError("out of memory")
-        blocks = 0
-        while not any("declined" in one.heard.names() for one in village.miners):
+        await village.run(await village.post(racers=1, is_stored=False), blocks=120)
+        assert [one.refund for one in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
+        assert not village.node.chain.happened(RaceMissed)
+        assert any("hindered" in one.heard.names() for one in village.miners)
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_machine_that_fails_costs_its_owner_and_not_the_customer(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        broken = village.miners[0]
+        broken.executor.trouble = ExecutionError("out of memory")
+        while not village.node.chain.happened(RaceMissed):
+            status = await village.run(await village.post(racers=1), blocks=120)
+            assert status.unit.state is UnitState.SETTLED  # the other one did it, in the end
+        assert [one.provider for one in village.node.chain.happened(RaceMissed)] == [broken.keys.stash]
+        assert "declined" not in broken.heard.names()
+        assert broken.heard.names().count("hindered") > 5
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_node_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post()
+        village.node.block()
+        views = []
+        while not racers_of(village, unit):
             village.node.block()
-            blocks += 1
-            for miner in village.miners:
-                miner.chain.is_away = False
-                view = miner.chain.view()
-                miner.chain.is_away = trouble == "node" and blocks < 30
+        views = [miner.chain.view() for miner in village.miners]
+        for miner in village.miners:
+            miner.chain.is_away = True
+        for _ in range(5):
+            for miner, view in zip(village.miners, views, strict=True):
                 await miner.daemon.step(view)
                 while miner.daemon.racing.tasks._tasks:
                     await asyncio.sleep(0.001)
-            if trouble == "node" and blocks == 32:
-                break
+            village.node.block()
+        for miner in village.miners:
+            miner.chain.is_away = False
+        assert (await village.run(unit)).unit.state is UnitState.SETTLED
         assert not village.node.chain.happened(RaceMissed)
-        if trouble != "node":
-            assert any("hindered" in one.heard.names() for one in village.miners)
-        assert village.node.api().unit(unit) is not None
 
     play(tmp_path, 2, scene)
 
