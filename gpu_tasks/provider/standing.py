@@ -1,7 +1,7 @@
 """Whether what the chain has of a provider fits this daemon, looked at before it takes work.
 
-A daemon that cannot open inputs, or has another model than its offers promise, would give races back; two such providers
-make the market take a unit's input for bad, at the customer's cost. So it refuses to run.
+A daemon that cannot open inputs would give every race back, and two such providers make the market take a unit's input
+for bad, at the customer's cost; one that has another model than its offers promise would miss every race.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ async def check_standing(chain: Chain, identity: Identity, executor: Executor) -
         if (terms.workload, terms.model) != (executor.workload_id, executor.model_id):
             raise StandingError(
                 f"a device offers service {number}, whose model 0x{terms.model.hex()[:8]}.. this daemon does not have "
-                f"(it has 0x{executor.model_id.hex()[:8]}..): withdraw the offer, or install the release with that model"
+                f"(it has 0x{executor.model_id.hex()[:8]}..): withdraw the offer, or install the release with it"
             )
