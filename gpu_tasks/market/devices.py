@@ -156,7 +156,12 @@ class Devices(Pallet, index=9):
     # ------------------------------------------------------------------------------------------------ for the markets
 
     def operator(self, account: bytes) -> bytes:
-        """The stash that an account acts for: itself, or the one whose provider key it is."""
+        """The stash that an account acts for: itself if it is one, or the one whose provider key it is.
+
+        Nobody proves that a provider key is its own, so naming somebody's stash as one's key must change nothing.
+        """
+        if account in self.providers or account in self.stake.candidates:
+            return account
         return self.stake.stash_of(account) or account
 
     def owned(self, device: bytes, owner: bytes) -> Device:

@@ -1,13 +1,14 @@
 """Who races: owners drawn by the bond of their free slots, one slot each.
 
 Always: the draw is a function of the beacon, the unit and the candidates; two slots of one owner
-never race for one unit; splitting a bond over several accounts changes no owner's expected work.
+never race for one unit; splitting a bond over several accounts changes no owner's expected work;
+slots that leave after the beacon is known (by a pause, or busy again) bring nobody else out of the race.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runtime.draw import roulette
+from runtime.draw import lottery
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,6 @@ def draw_racers(
     if len(owned) < racers:
         return []
     owners = sorted(owned)
-    weights = [sum(slot.bond for slot in owned[owner]) for owner in owners]
-    drawn = roulette(seed, label, weights, racers)
+    entrants = [(owner, sum(slot.bond for slot in owned[owner])) for owner in owners]
+    drawn = lottery(seed, label, entrants, racers)
     return [owned[owners[place]][0] for place in drawn] if len(drawn) == racers else []

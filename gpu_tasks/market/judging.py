@@ -26,7 +26,7 @@ from gpu_tasks.market.market_events import (
 from gpu_tasks.market.queueing import BEACON_DELAY, requeue
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.market.units import Duty, Refund, Unit, UnitState
-from runtime.draw import roulette
+from runtime.draw import lottery
 from runtime.pallet import ensure
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _draw(market: "InferenceMarket", unit_id: bytes, unit: Unit, committee: Comm
         return
     eligible = _eligible(market, unit, committee)
     label = b"judges" + unit_id + bytes((committee.number,))
-    drawn = roulette(seed, label, [weight for _, weight in eligible], committee.size)
+    drawn = lottery(seed, label, eligible, committee.size)
     if len(drawn) < JUDGES_MIN:
         _finish(market, unit_id)
         refund(market, unit_id, unit, Refund.INCONCLUSIVE)
@@ -124,7 +124,7 @@ def _draw(market: "InferenceMarket", unit_id: bytes, unit: Unit, committee: Comm
 def _eligible(market: "InferenceMarket", unit: Unit, committee: Committee) -> list[tuple[bytes, int]]:
     """Who may judge, with its weight: in office, without offence, a reader of the input, and no party."""
     customer = market.devices.operator(unit.customer)
-    parties = (customer, *unit.declined_by, *(racer.owner for racer in unit.racers), *committee.served)
+    parties = (unit.customer, customer, *unit.declined_by, *(racer.owner for racer in unit.racers), *committee.served)
     chosen = []
     for seat in market.stake.validators(market.beacon.epoch()):
         provider = market.devices.providers[seat.stash]

@@ -87,7 +87,8 @@ def _check_agenda(bound: Bound, open_units: set[bytes]) -> None:
     market = bound[InferenceMarket]
     called: set[bytes] = set()
     for queue, cursor in ((market.agenda, market.agenda_cursor), (market.final_agenda, market.final_cursor)):
-        for (at, unit), _ in queue.items():
+        for (at, unit), is_there in queue.items():
+            assert is_there
             assert at > cursor.get()
             called.add(unit)
     assert open_units <= called

@@ -87,3 +87,14 @@ def test_libsodium_agrees_that_these_seal_keys_are_worthless(number: int) -> Non
 def test_honest_seal_keys_are_safe() -> None:
     assert is_safe_seal_key(EVE.public("seal"))
     assert not is_safe_seal_key(b"k" * 31)
+
+
+def test_who_names_somebodys_stash_as_its_key_gets_no_hold_of_it() -> None:
+    chain = MarketChain(named_keys(4), [EVE])
+    alice = chain.validators[0]
+    chain.block(
+        signed(EVE.stash, TrustStake.bond(value=BOND)),
+        signed(EVE.stash, TrustStake.validate(EVE.public("session"), EVE.public("vrf"), alice.stash, 0)),
+    )
+    assert chain.now()[Devices].operator(alice.stash) == alice.stash  # else she might judge what she asked for
+    chain.block(signed(alice.stash, Devices.pause(device=alice.device)))

@@ -70,3 +70,16 @@ def test_splitting_a_bond_gains_nothing() -> None:
         wins[0] += draw_racers(whole, WANTED, 1, seed=seed, label=b"u")[0].owner != whole[0].owner
         wins[1] += draw_racers(split, WANTED, 1, seed=seed, label=b"u")[0].owner != whole[0].owner
     assert abs(wins[0] - wins[1]) < rounds // 20
+
+
+def test_leaving_after_the_beacon_is_known_puts_no_rival_out_of_the_race() -> None:
+    """An owner of many accounts who withdraws some of them cannot find a draw without an honest racer."""
+    mine, honest = [slot(number, number) for number in range(1, 9)], [slot(20 + n, 20 + n) for n in range(8)]
+    rivals = {one.owner for one in honest}
+    for number in range(20):
+        seed = bytes([number])
+        racing = {one.owner for one in draw_racers([*mine, *honest], WANTED, 2, seed=seed, label=b"u")} & rivals
+        for staying in range(256):
+            some = [one for place, one in enumerate(mine) if staying >> place & 1]
+            drawn = {one.owner for one in draw_racers([*some, *honest], WANTED, 2, seed=seed, label=b"u")}
+            assert racing <= drawn
