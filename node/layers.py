@@ -6,6 +6,7 @@ layer and nothing else. Below the lowest one lies the state of a final block.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -28,7 +29,7 @@ class Layer:
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """The keys that begin with `prefix` and come after `start`, ascending."""
-        own = [key for key in self._sorted if key > start and key.startswith(prefix)]
+        own = self._own_keys(prefix, start)
         added = [key for key in own if self.changes[key] is not None]
         position = 0
         for key in self.parent.keys(prefix, start):
@@ -38,6 +39,17 @@ class Layer:
             if key not in self.changes:
                 yield key
         yield from added[position:]
+
+    def _own_keys(self, prefix: bytes, start: bytes) -> list[bytes]:
+        """The changed keys that begin with `prefix` and come after `start`, found among very many others."""
+        found: list[bytes] = []
+        for position in range(bisect_left(self._sorted, max(prefix, start)), len(self._sorted)):
+            key = self._sorted[position]
+            if not key.startswith(prefix):
+                break
+            if key > start:
+                found.append(key)
+        return found
 
     @cached_property
     def _sorted(self) -> list[bytes]:

@@ -29,7 +29,7 @@ class Slots:
         """Begin with everything that is free when the block's draws begin."""
         self._market = market
         self._of_service: dict[int, list[Candidate]] = {}
-        self._taken: list[bytes] = []
+        self._taken: dict[bytes, None] = {}
 
     def of_service(self, service: int) -> list[Candidate]:
         """The free slots that offer a service, by ascending device."""
@@ -39,7 +39,7 @@ class Slots:
 
     def take(self, drawn: list[Candidate]) -> None:
         """Remove slots that were drawn."""
-        self._taken += [one.device for one in drawn]
+        self._taken.update((one.device, None) for one in drawn)
 
 
 def step_queued(market: "InferenceMarket", unit_id: bytes, unit: Unit, slots: Slots) -> None:
