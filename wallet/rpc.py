@@ -90,7 +90,8 @@ class RpcConnection:
         self._waiting[number] = future
         try:
             await self._socket.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
-            return await asyncio.wait_for(future, CALL_SECONDS)
+            async with asyncio.timeout(CALL_SECONDS):  # wait_for of Python 3.11 may swallow a cancellation
+                return await future
         except websockets.ConnectionClosed as error:
             raise NodeUnreachableError(f"the connection to {self.url} broke") from error
         except TimeoutError as error:
