@@ -108,7 +108,7 @@ def _undue(finding: Finding, record: UnitRecord) -> int:
     """Attestations of the cheat in the chain beyond the one that an honest racer attaches."""
     cheat = dev_accounts.stash(CHEAT)
     attached = sum(one.provider == cheat for _, one in record.attested)
-    return max(0, attached - (record.racers.count(cheat) if finding.mode in MAY_EARN else 0))
+    return max(0, attached - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat)))
 
 
 async def _amounts(chain: ChainClient, book: Ledger) -> list[Check]:

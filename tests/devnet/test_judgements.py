@@ -117,6 +117,12 @@ def test_an_attestation_that_no_block_took_was_refused() -> None:
     assert (finding.tried, finding.refused) == (2, 1)
 
 
+def test_a_racer_that_reveals_its_own_wrong_result_was_not_refused() -> None:
+    finding, book = Finding("flip-bit", 1), played("flip-bit")
+    cheat_checks._count_attempts(finding, [], {"0x01": book.unit(UNIT)})
+    assert (finding.tried, finding.refused) == (0, 0)
+
+
 PAID = {"unit": "0x01", "state": "settled", "times_paid": 1, "completion": "x", "attestation": "0x02", "payee": "Alice"}
 SLASHED = [{"provider": "Eve"}]
 
