@@ -76,8 +76,11 @@ class HeaderRules:
             referenced,
             reference,
         )
+        # First what a stranger cannot make: the certificate below takes a hundred times as long to check.
+        payload = seal_payload(self.genesis, header)
+        _require(self.verify(member.session, payload, parts.signature), "the seal does not verify")
         self.check_facts(facts, parent, ancestor_at, now_ms)
-        self._check_secrets(header, parts, member, epoch.seed)
+        self._check_randomness(parts, member, epoch.seed)
         return facts
 
     def check_facts(self, facts: BlockFacts, parent: BlockFacts, ancestor_at: AncestorAt, now_ms: int) -> None:
@@ -110,10 +113,8 @@ class HeaderRules:
         is_certified = verify_certificate(reference.certificate, members, self.genesis, self.verify)
         _require(is_certified, "the certificate does not verify")
 
-    def _check_secrets(self, header: Header, parts: HeaderParts, member: Validator, seed: bytes) -> None:
-        """The two things that only the author can make: the seal and the slot's randomness."""
-        payload = seal_payload(self.genesis, header)
-        _require(self.verify(member.session, payload, parts.signature), "the seal does not verify")
+    def _check_randomness(self, parts: HeaderParts, member: Validator, seed: bytes) -> None:
+        """What the slot's draw made of the author's secret."""
         output = vrf.verify(
             member.vrf, vrf_input(self.genesis, seed, parts.pre_digest.slot), parts.pre_digest.vrf_proof
         )
