@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genesis import presets
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.registry import arithmetic, open_workload
 from gpu_tasks.workloads.textgen_int8 import conformance, published
@@ -121,9 +120,3 @@ def test_unknown_names_are_refused(name: str) -> None:
 
 def test_the_model_file_is_small() -> None:
     assert len(registry.model_file("textgen-int8")) < 4_000_000
-
-
-def test_the_presets_name_the_published_model() -> None:
-    """Genesis writes the ids down, because a node does not import workloads."""
-    assert published.WORKLOAD_ID == presets.TEXTGEN_WORKLOAD
-    assert presets.TEXTGEN_MODEL.hex() == published.MODEL_ID
