@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from runtime import ss58
@@ -41,7 +42,7 @@ class Output:
                 name.replace("_", " "), justify=justify, overflow="fold", no_wrap=isinstance(first, Account)
             )
         for row in rows:
-            table.add_row(*(_text(row[name]) for name in columns))
+            table.add_row(*(escape(_text(row[name])) for name in columns))
         self.console.print(table)
 
     def facts(self, facts: Mapping[str, Any]) -> None:
@@ -51,7 +52,7 @@ class Output:
             return
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         for name, value in facts.items():
-            table.add_row(f"[bold]{name.replace('_', ' ')}[/bold]", _text(value))
+            table.add_row(f"[bold]{name.replace('_', ' ')}[/bold]", escape(_text(value)))
         self.console.print(table)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from gpu_tasks.client.results import Completion, ResultError, attested_at, completion_of, cost_of, progress, winner_of
 from gpu_tasks.data import market_reads
@@ -117,7 +118,7 @@ def _table(rows: dict[bytes, Row]) -> Table:
         cells = [row["unit"][:10], row["state"], row["racers"], row["attested_in_block"]]
         payee, completion = row["payee"], row["completion"] or row["why"]
         cells += [payee[:8] if payee else None, row["cost_ogpu"], _shortened(completion)]
-        table.add_row(*("" if cell is None else str(cell) for cell in cells))
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))  # text, not markup
     return table
 
 

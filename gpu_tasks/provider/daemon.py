@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -117,6 +118,7 @@ class Daemon:
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
             await self._note_endings()
             await self._report_offences()
+            self.store.sweep(time.time())
 
     async def resume_devices(self) -> None:
         """Offer paused devices again: a race missed while the daemon was away paused them."""

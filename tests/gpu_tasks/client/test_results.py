@@ -1,14 +1,16 @@
 """Completions out of a real blob store; the chain is a fake that answers one question."""
 
 import asyncio
+import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from rich.console import Console
 
 from gpu_tasks.client.results import ResultError, completion_of, cost_of, progress, winner_of
-from gpu_tasks.client.watching import _shortened
+from gpu_tasks.client.watching import FIELDS, _shortened, _table
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
@@ -118,6 +120,13 @@ def test_what_an_ended_unit_cost_and_who_was_paid() -> None:
         progress(settled(first, replace(second, reveal=None), state=UnitState.RACING))
         == "racing, 2 committed, 1 revealed"
     )
+
+
+def test_a_completion_is_no_markup() -> None:
+    row = {**dict.fromkeys(FIELDS), "unit": "0x1234567890", "state": "settled", "completion": "a[0] [/] [red]b[/red]"}
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(_table({b"u": row}))
+    assert "a[0] [/] [red]b[/red]" in console.export_text()
 
 
 def test_a_completion_cannot_command_the_terminal() -> None:
