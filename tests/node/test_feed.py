@@ -127,7 +127,8 @@ def test_the_nodes_end_ends_everything(tmp_path: Path) -> None:
         client = await FeedClient.connect(served.path)
         try:
             async for _ in client.frames():
-                served.call(served._scope.cancel)
+                with suppress(trio.RunFinishedError):  # frames that were on their way still arrive
+                    served.call(served._scope.cancel)
         finally:
             await client.close()
 
