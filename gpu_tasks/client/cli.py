@@ -6,6 +6,7 @@ was given.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -29,7 +30,7 @@ from gpu_tasks.client.posting import (
 )
 from gpu_tasks.client.results import ResultError, progress
 from gpu_tasks.client.results import completion_of as read_completion
-from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of
+from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, harmless, row_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.market.inference import InferenceMarket
@@ -140,7 +141,8 @@ def result(session: Session, unit: str, key_text: str) -> None:
             if status.unit.state is not UnitState.SETTLED:
                 raise ResultError(f"the unit is {progress(status.unit)}: follow it with `ogpu watch {unit}`")
             found = await read_completion(client, blobs, key, unit_id, status.unit)
-        click.echo((found.prompt + found.output).decode("utf-8", errors="replace"))
+        text = (found.prompt + found.output).decode("utf-8", errors="replace")
+        click.echo(harmless(text) if sys.stdout.isatty() else text)
 
     session.run(body)
 

@@ -126,9 +126,14 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", errors="replace")
 
 
+def harmless(text: str) -> str:
+    """A text without what a terminal would take for a command; line breaks stay."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+
+
 def _shortened(text: str | None) -> str | None:
-    """One line of a text, without what a terminal would take for a command."""
+    """One line of a text."""
     if text is None:
         return None
-    line = "".join(letter if letter.isprintable() else " " for letter in text)
+    line = harmless(text).replace("\n", " ")
     return line if len(line) <= TEXT_SHOWN else line[: TEXT_SHOWN - 1] + "…"

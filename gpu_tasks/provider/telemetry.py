@@ -13,6 +13,7 @@ from typing import Protocol
 
 LOG = logging.getLogger("ogpu.provider")
 FILE_BYTES_MAX = 32 * 1024 * 1024
+TEXT_SHOWN = 400
 
 Field = str | int | bytes | None
 
@@ -75,4 +76,7 @@ class Telling:
 
 
 def _short(value: Field) -> str:
-    return f"0x{value[:4].hex()}.." if isinstance(value, bytes) else str(value)
+    """A value for one line of a log: peers and customers write some of them, so nothing in it can look like a line."""
+    if isinstance(value, bytes):
+        return f"0x{value[:4].hex()}.."
+    return "".join(letter if letter.isprintable() else " " for letter in str(value)[:TEXT_SHOWN])

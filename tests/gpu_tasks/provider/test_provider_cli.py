@@ -10,7 +10,7 @@ from gpu_tasks.provider.journal import Journal
 from gpu_tasks.provider.journal_records import Assigned, End, Ended
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.operations import _journal_facts
-from gpu_tasks.provider.telemetry import JsonLinesTelemetry
+from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry
 from runtime.crypto import Scheme
 from wallet import keyfile
 from wallet.errors import WalletError
@@ -86,6 +86,14 @@ def test_the_journals_sums_are_shown_while_a_daemon_writes_it(tmp_path: Path) ->
     facts = _journal_facts(tmp_path / "journal")
     assert facts == {"races": 4, "open": 1, "won": 1, "witnessed": 1, "earned": Grains(33)}
     journal.close()
+
+
+def test_nobody_writes_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        LogTelemetry().tell("hindered", unit=bytes(32), problem="503 \x1b[2J\n2026 INFO paid" + "x" * 1000)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("hindered unit=0x00000000.. problem=503  [2J 2026 INFO paidxxx")
+    assert len(record.getMessage()) < 500
 
 
 def test_telemetry_is_json_lines(tmp_path: Path) -> None:
