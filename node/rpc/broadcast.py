@@ -1,6 +1,7 @@
 """One writer, many readers: an item that is published reaches everyone who listens at that moment.
 
-A listener has a bounded queue. One that does not keep up ends with `LaggedError`; nobody else is held back.
+A listener has a bounded queue. One that does not keep up ends with `LaggedError`; nobody else is held back. Who drops
+its iterator is forgotten, also before its first item, when there is nothing yet that could run its end.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Generic, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
@@ -23,7 +25,12 @@ class Broadcast(Generic[T]):
 
     def __init__(self) -> None:
         """Nobody listens yet."""
-        self._queues: set[asyncio.Queue[T | None]] = set()
+        self._queues: WeakSet[asyncio.Queue[T | None]] = WeakSet()
+
+    @property
+    def listeners(self) -> int:
+        """How many listen."""
+        return len(self._queues)
 
     def publish(self, item: T) -> None:
         """Hand `item` to every listener."""

@@ -26,7 +26,9 @@ log = logging.getLogger(__name__)
 
 MAX_SUBSCRIPTIONS = 1024
 OUTBOX_ITEMS = 1024
+OUTBOX_BYTES_MAX = 4 * jsonrpc.MAX_RESPONSE_BYTES
 HEARTBEAT_SECONDS = 30.0
+_TOO_LARGE = RpcError(INTERNAL_ERROR, f"Responses larger than {jsonrpc.MAX_RESPONSE_BYTES} bytes")
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -89,9 +91,8 @@ class Server:
     async def _on_post(self, request: web.Request) -> web.Response:
         self._check_host(request)
         body = await request.read()
-        answer = await self._answer(body, None, Allowance(self.options.calls_per_minute, jsonrpc.MAX_BATCH))
-        text = "" if answer is None else jsonrpc.dumps(answer)
-        return web.Response(text=text, content_type="application/json", headers=self._cors(request))
+        text = await self._answer(body, None, Allowance(self.options.calls_per_minute, jsonrpc.MAX_BATCH))
+        return web.Response(text=text or "", content_type="application/json", headers=self._cors(request))
 
     async def _on_options(self, request: web.Request) -> web.Response:
         self._check_host(request)
@@ -116,16 +117,34 @@ class Server:
             self.connections -= 1
         return socket
 
-    async def _answer(self, body: bytes, connection: Connection | None, allowance: Allowance) -> Json | None:
-        """The response to one message, or None when it held only notifications."""
+    async def _answer(self, body: bytes, connection: Connection | None, allowance: Allowance) -> str | None:
+        """The text of the response to one message, or None when it held only notifications."""
         try:
             parsed = jsonrpc.parse(body)
         except RpcError as error:
-            return jsonrpc.failure(None, error)
-        if isinstance(parsed, Request):
-            return await self._answer_one(parsed, connection, allowance)
-        answers = [await self._answer_one(item, connection, allowance) for item in parsed]
-        return [answer for answer in answers if answer is not None] or None
+            return jsonrpc.dumps(jsonrpc.failure(None, error))
+        if not isinstance(parsed, Request):
+            return await self._answer_batch(parsed, connection, allowance)
+        answer = await self._answer_one(parsed, connection, allowance)
+        return None if answer is None else jsonrpc.dumps(answer)
+
+    async def _answer_batch(
+        self, batch: list[Request | RpcError], connection: Connection | None, allowance: Allowance
+    ) -> str | None:
+        """Answers in order, together no longer than one response; those behind the first that is too much fail."""
+        texts: list[str] = []
+        room = jsonrpc.MAX_RESPONSE_BYTES
+        for item in batch:
+            if room < 0 and isinstance(item, Request):
+                answer = None if item.is_notification else jsonrpc.failure(item.id, _TOO_LARGE)
+            else:
+                answer = await self._answer_one(item, connection, allowance)
+            if answer is None:
+                continue
+            text = jsonrpc.dumps(answer)
+            room -= len(text)
+            texts.append(text if room >= 0 else jsonrpc.dumps(jsonrpc.failure(answer["id"], _TOO_LARGE)))
+        return f"[{','.join(texts)}]" if texts else None
 
     async def _answer_one(
         self, item: Request | RpcError, connection: Connection | None, allowance: Allowance
@@ -185,6 +204,7 @@ class Connection:
         self.server = server
         self.socket = socket
         self.outbox: asyncio.Queue[str] = asyncio.Queue(OUTBOX_ITEMS)
+        self._outbox_bytes = 0
         self.subscriptions: dict[str, asyncio.Task[None]] = {}
         self._answered = asyncio.Event()  # set when the answers to the last message are queued
         self.allowance = Allowance(server.options.calls_per_minute, float(server.options.calls_per_minute))
@@ -199,7 +219,7 @@ class Connection:
                     self._answered = asyncio.Event()
                     answer = await self.server._answer(data, self, self.allowance)  # noqa: SLF001 - one idea, two classes
                     if answer is not None:
-                        self._send(jsonrpc.dumps(answer))
+                        self._send(answer)
                     self._answered.set()
         finally:
             tasks = [writer, *self.subscriptions.values()]
@@ -238,16 +258,19 @@ class Connection:
 
     def _send(self, text: str) -> None:
         """Queue a message; a client that does not read is dropped."""
-        try:
+        if self._outbox_bytes + len(text) <= OUTBOX_BYTES_MAX and not self.outbox.full():
+            self._outbox_bytes += len(text)
             self.outbox.put_nowait(text)
-        except asyncio.QueueFull:
-            log.info("dropped a client that does not read")
-            transport = self.socket._req.transport if self.socket._req is not None else None  # noqa: SLF001 - no public way to abort
-            if transport is not None:
-                transport.abort()
+            return
+        log.info("dropped a client that does not read")
+        transport = self.socket._req.transport if self.socket._req is not None else None  # noqa: SLF001 - no public way to abort
+        if transport is not None:
+            transport.abort()
 
     async def _write(self) -> None:
         with contextlib.suppress(ConnectionError):
             while True:
-                await self.socket.send_str(await self.outbox.get())
+                text = await self.outbox.get()
+                await self.socket.send_str(text)
+                self._outbox_bytes -= len(text)
         await self.socket.close(code=WSCloseCode.GOING_AWAY)
