@@ -1,21 +1,19 @@
 """CPU time of the peer-to-peer transport between two processes on loopback: questions and answers, floods, blocks.
 
-Run: python benchmarks/p2p.py            about 15 seconds; one line for each measurement
-CPU is user and system time of one process; both ends cost about the same.
+Run: python -m benchmarks.p2p            about 15 seconds
+CPU is user and system time of one process, `here` of the one that asks or sends, `there` of the other one.
 """
 
 import os
 import random
 import resource
+import signal
 import statistics
-import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import trio
 
+from benchmarks.figures import Figures, report
 from node.p2p.frames import Kind
 from node.p2p.identity import identity_from_seed
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
@@ -44,7 +42,20 @@ async def answer(port: int) -> None:
                 node.send(message.peer, Kind.CERT, repr(cpu_seconds()).encode())
 
 
-async def measure(address: str) -> None:
+def measure() -> Figures:
+    """Two processes, which find each other through a pipe."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        trio.run(answer, writer)
+    try:
+        return trio.run(ask, os.read(reader, 1000).decode())
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+async def ask(address: str) -> Figures:
     """All measurements, one after the other."""
     node = transport(2)
     async with trio.open_nursery() as nursery:
@@ -52,22 +63,20 @@ async def measure(address: str) -> None:
         start, began = cpu_seconds(), time.perf_counter()
         node.connect(address)
         await node.events.receive()
-        print(
-            f"connect, Noise, hello     {(time.perf_counter() - began) * 1e3:8.1f} ms   CPU {cpu_since(start):8.0f} us"
-        )
+        figures = {"connect_ms": round((time.perf_counter() - began) * 1e3, 1), "connect_cpu_us": cpu_since(start)}
         for in_flight in (1, 10, 50, 200):
-            await pairs(node, in_flight, rounds=max(20, 2000 // in_flight))
+            figures |= await pairs(node, f"pairs_{in_flight}_at_once", in_flight, rounds=max(20, 2000 // in_flight))
         async with trio.open_nursery() as beside:
             beside.start_soon(trickle, node)
-            print("beside 10,000 TX a second: ", end="")
-            await pairs(node, 1, rounds=200)
+            figures |= await pairs(node, "pairs_beside_10000_tx_a_second", 1, rounds=200)
             beside.cancel_scope.cancel()
-        await flood(node, Kind.TX, MESSAGE_BYTES, 40_000)
-        await flood(node, Kind.BLOCK, 1_900_000, 60)
+        figures |= await flood(node, Kind.TX, MESSAGE_BYTES, 40_000)
+        figures |= await flood(node, Kind.BLOCK, 1_900_000, 60)
         nursery.cancel_scope.cancel()
+    return figures
 
 
-async def pairs(node: Libp2pTransport, in_flight: int, rounds: int) -> None:
+async def pairs(node: Libp2pTransport, name: str, in_flight: int, rounds: int) -> Figures:
     """Questions and answers, `in_flight` at once, each round when the last is complete."""
     peer, payload = node.peers()[0].peer, bytes(MESSAGE_BYTES)
     theirs = await cpu_of(node, peer)
@@ -82,10 +91,11 @@ async def pairs(node: Libp2pTransport, in_flight: int, rounds: int) -> None:
     count = rounds * in_flight
     spent = cpu_since(ours) / count
     remote = (await cpu_of(node, peer) - theirs) * 1e6 / count
-    print(
-        f"{MESSAGE_BYTES} B pairs, {in_flight:4} at once   p50 {statistics.median(latencies) * 1e3:6.2f} ms   "
-        f"CPU per pair {spent:6.1f} us here, {remote:6.1f} us there"
-    )
+    return {
+        f"{name}_p50_ms": round(statistics.median(latencies) * 1e3, 2),
+        f"{name}_cpu_here_us": round(spent, 1),
+        f"{name}_cpu_there_us": round(remote, 1),
+    }
 
 
 async def trickle(node: Libp2pTransport) -> None:
@@ -97,7 +107,7 @@ async def trickle(node: Libp2pTransport) -> None:
         await trio.sleep(0.005)
 
 
-async def flood(node: Libp2pTransport, kind: Kind, size: int, count: int) -> None:
+async def flood(node: Libp2pTransport, kind: Kind, size: int, count: int) -> Figures:
     """Many messages one way, as fast as they go."""
     peer, payload = node.peers()[0].peer, bytes(size)
     theirs = await cpu_of(node, peer)
@@ -109,10 +119,12 @@ async def flood(node: Libp2pTransport, kind: Kind, size: int, count: int) -> Non
             await trio.sleep(0.001)
     remote = (await cpu_of(node, peer) - theirs) * 1e6 / count
     spent, wall = cpu_since(ours) / count, time.perf_counter() - began
-    print(
-        f"{size} B {kind.name} one way   {count / wall:9.0f} /s {size * count / wall / 1e6:7.1f} MB/s   "
-        f"CPU each {spent:7.1f} us here, {remote:7.1f} us there"
-    )
+    name = f"flood_{kind.name.lower()}_of_{size}_bytes"
+    return {
+        f"{name}_per_second": round(count / wall),
+        f"{name}_cpu_here_us": round(spent, 1),
+        f"{name}_cpu_there_us": round(remote, 1),
+    }
 
 
 async def cpu_of(node: Libp2pTransport, peer: str) -> float:
@@ -132,16 +144,8 @@ def cpu_seconds() -> float:
 
 def cpu_since(start: float) -> float:
     """Microseconds of CPU since `start`."""
-    return (cpu_seconds() - start) * 1e6
+    return round((cpu_seconds() - start) * 1e6, 1)
 
 
 if __name__ == "__main__":
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        trio.run(answer, writer)
-    try:
-        trio.run(measure, os.read(reader, 1000).decode())
-    finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
+    report(measure)

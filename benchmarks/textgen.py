@@ -1,43 +1,26 @@
 """CPU time of `textgen-int8`: decoding, prefill, and what a check costs against the work it checks.
 
-Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks.textgen [backend]     default: numpy
+Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks.textgen          about 5 seconds; BACKEND=torch chooses another one
 
 More BLAS threads burn CPU time in waiting and gain nothing at this size. Process time counts all threads, so it says
 what a shared machine really pays; on a GPU, whose work it does not count, wall time is taken instead.
 """
 
-import json
 import os
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
+from benchmarks.figures import Figures, report
 from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.textgen_int8.request import Request, encode_request
 
 PROMPT = b"import os\n\n\ndef main(argv):\n    "
 ROUNDS = 9
-DECODE_TOKENS_PER_SECOND_MIN = 30
-OUT = Path("out/textgen.json")
 
 
-def main() -> int:
-    """Measure, print one line, write JSON; fails below the least speed that a devnet needs."""
-    backend = sys.argv[1] if len(sys.argv) > 1 else "numpy"
-    figures = measure(backend)
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps(figures, indent=1) + "\n")
-    print(
-        f"textgen-int8 {backend}: decode {figures['decode_tokens_per_second']} tokens/s, "
-        f"prefill {figures['prefill_tokens_per_second']} tokens/s, "
-        f"verify:generate 1:{figures['generate_to_verify']}, 48 tokens {figures['generate_48_ms']} ms ({OUT})"
-    )
-    return 0 if figures["decode_tokens_per_second"] >= DECODE_TOKENS_PER_SECOND_MIN else 1
-
-
-def measure(backend: str) -> dict[str, float]:
+def measure() -> Figures:
     """Medians of `ROUNDS`; greedy, so that no text ends early by chance."""
+    backend = os.environ.get("BACKEND", "numpy")
     workload = open_workload("textgen-int8", backend)
     clock = time.perf_counter if "cuda" in backend else time.process_time
     short, long = request(48), request(200)
@@ -73,4 +56,4 @@ def median_of(clock: Callable[[], float], work: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    report(measure)

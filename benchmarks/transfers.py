@@ -8,7 +8,6 @@ all known, made final in a real LevelDB with sync. The stages are the same block
 blocks; every figure is per transfer. The signature limit is what verifying the same signatures alone allows.
 """
 
-import gc
 import random
 import tempfile
 import time
@@ -20,6 +19,7 @@ from benchmarks.figures import Figures, Stopwatch, median_figures, report
 from benchmarks.ledger import Ledger
 from benchmarks.processes import children, cpu_seconds_of
 from consensus.events import Build
+from node import memory
 from node.author import Author
 from node.chain import Executed
 from node.clock import Clock
@@ -52,8 +52,7 @@ def measure() -> Figures:
     """Everything, in one process and its worker."""
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder), random.Random(1))
-        gc.collect()
-        gc.freeze()  # as the node does after its start
+        memory.settle()  # as the node does after its start
         return trio.run(_measure, ledger)
 
 

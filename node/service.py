@@ -6,7 +6,6 @@ stops the node is a `NodeError` with an exit code; Ctrl-C and SIGTERM end it cle
 
 from __future__ import annotations
 
-import gc
 import logging
 import random
 import resource
@@ -24,6 +23,7 @@ from consensus.machine import Machine
 from consensus.signstate import EMPTY
 from genesis.chain import genesis_state
 from genesis.spec import ChainSpec
+from node import memory
 from node.attestation_pool import AttestationPool
 from node.author import Author
 from node.chain import Executed, open_chain
@@ -187,8 +187,7 @@ class Node:
         )
         _LOG.info("starting at final #%d 0x%s", final.facts.height, final.facts.id.hex()[:12])
         self.loop.restore(effects)
-        gc.collect()
-        gc.freeze()  # the state's trie lives long: do not look through it again and again
+        memory.settle()
 
     def _preference(self) -> bytes | None:
         try:
