@@ -1,14 +1,14 @@
 """How Python's collector of reference cycles runs in a node.
 
-What always holds: what lives as long as the node (the state's trie above all) is never looked through again, and a block
-of a few thousand extrinsics is executed without a search through everything that recent blocks left behind. Python's own
-thresholds, made for programs with few objects, search every 700 new ones, which is a third of the time of an import.
+What always holds: what lives as long as the node (the state's trie above all) is never looked through again, and a
+block of a few thousand extrinsics is executed without a search through all that recent blocks left behind. Python's
+own thresholds, made for programs with few objects, search after 700 new ones: a third of the time of an import.
 """
 
 import gc
 
 THRESHOLDS = (50_000, 5, 5)
-"""New objects until the youngest are searched, and how often until the older and the oldest are: some 100 MB at most."""
+"""New objects until the youngest are searched, and how often that until older and oldest are: some 100 MB at most."""
 
 
 def settle() -> None:
