@@ -20,7 +20,7 @@ def write_durably(path: Path, data: bytes) -> None:
     draft = path.with_name(f".{path.name}.new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY)
     try:
-        os.write(descriptor, data)
+        _write_all(descriptor, data)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -30,6 +30,13 @@ def write_durably(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write everything, or raise OSError: one call may write less, as on a disk that is almost full."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def write_quickly(path: Path, data: bytes) -> None:

@@ -234,6 +234,11 @@ class Loop:
         except SigningRefusedError as error:
             _LOG.error("no block in slot %d: %s", request.slot, error)
             return
+        except (NodeError, OSError):
+            raise
+        except Exception:  # noqa: BLE001  # hooks run before any extrinsic: a fault there must not stop every validator
+            _LOG.exception("no block in slot %d by a fault of this node: it leaves the slot to nobody", request.slot)
+            return
         if facts is not None:
             self._tell_imported(facts.id)
             self._events.append(ev.Built(facts))

@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 
 from consensus.certificates import CERTIFICATE, Certificate
-from node.durable import write_quickly
+from node.durable import write_durably, write_quickly
 from runtime.codec import DecodeError
 
 LENGTH = struct.Struct("<I")
@@ -23,11 +23,13 @@ class RoundLog:
     """The notarise and skip certificates above the last final round."""
 
     def __init__(self, path: Path) -> None:
-        """Read what is there."""
+        """Read what is there; a damaged end is cut off, or what is added behind it could not be read again."""
         self._path = path
         self._kept: dict[Round, Certificate] = {}
         for certificate in _read(path):
             self._kept[_round_of(certificate)] = certificate
+        if path.is_file() and path.read_bytes() != self._packed():
+            write_durably(path, self._packed())
 
     def certificates(self) -> list[Certificate]:
         """Everything kept, by epoch and round."""
@@ -46,7 +48,11 @@ class RoundLog:
     def forget_to(self, epoch: int, round_: int) -> None:
         """(epoch, round) is final: what is not above it is needed no more."""
         self._kept = {key: one for key, one in self._kept.items() if key[:2] > (epoch, round_)}
-        write_quickly(self._path, b"".join(map(_packed, self.certificates())))
+        write = write_durably if self._kept else write_quickly
+        write(self._path, self._packed())
+
+    def _packed(self) -> bytes:
+        return b"".join(map(_packed, self.certificates()))
 
 
 def _round_of(certificate: Certificate) -> Round:

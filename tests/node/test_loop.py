@@ -227,3 +227,22 @@ def test_a_node_that_was_down_for_epochs_comes_to_the_same_state(alice: Stage, t
     assert late.chain.final.facts.height > 2 * alice.chain.parameters.epoch_blocks
     assert dict(late.chain.storage.items()) == dict(alice.chain.storage.items())
     assert late.sync.rejected == late.sync.abstained == alice.sync._network.penalties == 0
+
+
+def test_a_fault_of_ours_while_building_costs_the_slot_and_not_the_node(
+    alice: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    author = alice.loop._author
+    assert author is not None
+    build, slots = author.build, []
+
+    def faulty(request: ev.Build) -> ev.BlockFacts | None:
+        slots.append(request.slot)
+        if len(slots) < 3:
+            raise RuntimeError("a hook of the runtime is broken")
+        return build(request)
+
+    monkeypatch.setattr(author, "build", faulty)
+    alice.pass_seconds(6)
+    assert len(set(slots)) == len(slots) > 3
+    assert alice.chain.final.facts.height >= 1

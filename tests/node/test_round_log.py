@@ -37,3 +37,12 @@ def test_a_cut_or_damaged_end_costs_only_itself(tmp_path: Path) -> None:
     assert RoundLog(path).certificates() == [certificate(1)]
     path.write_bytes(b"")
     assert RoundLog(path).certificates() == []
+
+
+def test_what_comes_after_a_torn_end_is_kept_too(tmp_path: Path) -> None:
+    path = tmp_path / "rounds"
+    RoundLog(path).add(certificate(1))
+    with path.open("ab") as file:
+        file.write(b"\x80\0\0\0 half a certificate")
+    RoundLog(path).add(certificate(2))
+    assert RoundLog(path).certificates() == [certificate(1), certificate(2)]

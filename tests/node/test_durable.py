@@ -1,0 +1,36 @@
+"""Small files: whole on the disk, or the old one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from node.durable import read_private, write_durably
+
+
+def test_a_disk_that_takes_little_at_a_time_still_gets_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data[:7])))
+    write_durably(tmp_path / "sign-state", b"what a key has signed" * 10)
+    assert read_private(tmp_path / "sign-state", 1_000) == b"what a key has signed" * 10
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, room = os.write, [10]
+
+    def almost_full(descriptor: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(28, "No space left on device")
+        written = write(descriptor, bytes(data[: room[0]]))
+        room[0] -= written
+        return written
+
+    write_durably(tmp_path / "sign-state", b"old")
+    monkeypatch.setattr(os, "write", almost_full)
+    with pytest.raises(OSError, match="No space"):
+        write_durably(tmp_path / "sign-state", b"what a key has signed")
+    assert read_private(tmp_path / "sign-state", 1_000) == b"old"
