@@ -6,6 +6,7 @@ consensus.
 
 from __future__ import annotations
 
+import logging
 import time
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
@@ -16,6 +17,7 @@ from node.errors import BadInputError
 
 SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 FULL_NODE, AUTHORITY = 1, 4  # Substrate's numbers for roles
+_LOG = logging.getLogger(__name__)
 
 
 class Metrics:
@@ -81,6 +83,7 @@ class MetricsServer:
                 f"port {port} for metrics is not free ({error.strerror}): "
                 "choose another --prometheus-port, or --no-prometheus"
             ) from error
+        self._server.handle_error = _note_broken_request  # type: ignore[method-assign]  # it prints a stack trace
         self.port = int(self._server.server_port)
 
     def close(self) -> None:
@@ -88,3 +91,9 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def _note_broken_request(request: object, client_address: object) -> None:
+    """A stranger that leaves in the middle of a request is no fault of ours."""
+    del request
+    _LOG.debug("a request for metrics from %s broke off", client_address, exc_info=True)
