@@ -113,17 +113,19 @@ class FeedServer:
         nursery.cancel_scope.cancel()
 
     async def _respond(self, reader: _Reader, request: feed.Request, in_flight: trio.Semaphore) -> None:
-        reply: feed.ToRpc
         try:
-            reply = feed.Result(request.request_id, await self._answer(request))
+            reply = feed.pack(feed.Result(request.request_id, await self._answer(request)))
         except PoolRefusalError as refusal:
-            reply = feed.Refused(request.request_id, refusal.code, refusal.text, refusal.data)
+            reply = feed.pack(feed.Refused(request.request_id, refusal.code, refusal.text, refusal.data))
+        except feed.FeedError as error:  # a full pool is longer than a frame: that is the client's to know, no fault
+            reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Response too large", str(error)))
         except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
             _LOG.exception("a request of the RPC process failed: %s", type(request).__name__)
-            reply = feed.Refused(request.request_id, INTERNAL_ERROR, "Internal error", "the node's log says more")
+            text = "the node's log says more"
+            reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Internal error", text))
         finally:
             in_flight.release()
-        reader.queue(feed.pack(reply))
+        reader.queue(reply)
 
 
 def _private_folder(folder: Path) -> None:

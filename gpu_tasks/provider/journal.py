@@ -147,7 +147,9 @@ class Journal:
         file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for record in self._records():
-            os.write(file, _frame(record))
+            frame = _frame(record)
+            if os.write(file, frame) != len(frame):
+                raise JournalError(f"{draft} cannot be written: the disk is full")
         os.fsync(file)
         draft.rename(self.path)
         sync_folder(self.path.parent)

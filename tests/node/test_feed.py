@@ -37,6 +37,8 @@ async def answer(request: feed.Request) -> feed.Value:
             raise PoolRefusalError(1010, "Invalid Transaction", "empty")
         case feed.IdAt(_, height):
             return None if height else b"0" * 32
+        case feed.Pending():
+            return [bytes(1024 * 1024)] * 33  # a full pool, and blocks that are not final
         case _:
             raise ZeroDivisionError
 
@@ -92,6 +94,18 @@ def test_opening_then_live_frames_then_answers(tmp_path: Path) -> None:
         assert stat.S_IMODE(served.path.stat().st_mode) == 0o600
         asyncio.run(talk(served))
     assert not served.path.exists()
+
+
+def test_an_answer_that_is_longer_than_a_frame_is_refused_and_ends_nothing(tmp_path: Path) -> None:
+    async def talk(served: Served) -> None:
+        client = await FeedClient.connect(served.path)
+        with pytest.raises(RequestRefusedError, match="too large"):
+            await client.pending()
+        assert await client.submit(b"x") == b"h" * 32
+        await client.close()
+
+    with Served(tmp_path / "rpc.sock") as served:
+        asyncio.run(talk(served))
 
 
 def test_beyond_the_quota_requests_are_refused(tmp_path: Path) -> None:

@@ -145,6 +145,19 @@ def test_a_disk_that_is_full_leaves_whole_records(tmp_path: Path, monkeypatch: p
     journal.close()
 
 
+def test_a_disk_that_is_full_when_it_is_rewritten_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j"
+    written(path, *RACE)
+    before, real = path.read_bytes(), os.write
+    monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 100)
+    monkeypatch.setattr(os, "write", lambda file, data: real(file, data[: HEADER_BYTES + 3]))
+    with pytest.raises(JournalError, match="disk is full"):
+        Journal(path)
+    assert path.read_bytes() == before
+
+
 def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "j"
     done: list[Record] = []
