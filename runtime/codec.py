@@ -91,7 +91,10 @@ class Codec(Generic[T]):
 
     def decode(self, data: bytes) -> T:
         """The value that `data` encodes; DecodeError if it is not exactly one encoding."""
-        value, end = self.decode_prefix(data)
+        try:
+            value, end = self.decode_from(data, 0)
+        except IndexError:
+            raise DecodeError("end of input", len(data)) from None
         if end != len(data):
             raise DecodeError("bytes left over", end)
         return value

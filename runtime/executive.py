@@ -80,6 +80,8 @@ class BlockExecution:
         for pallet in self.bound.pallets:
             pallet.on_initialize()
         self._checks = Checks(self.bound, self.resources)
+        self._balances = self.bound[Balances]
+        self._payment = self.bound[TransactionPayment]
 
     def apply_from_block(self, raw: bytes, verify: Verify) -> None:
         """Apply an extrinsic of a finished block; InvalidBlock if it may not be there."""
@@ -129,17 +131,16 @@ class BlockExecution:
         self, extrinsic: Extrinsic, who: Authorization, withdrawn: int
     ) -> tuple[DispatchInfo, DispatchError | None]:
         """Nonce and fee first, then the call in a layer of its own, then the fee that is really due."""
-        self.bound[Balances].begin_transaction(who.signer, withdrawn)
+        self._balances.begin_transaction(who.signer, withdrawn)
         result, failure = self._dispatch(extrinsic, who)
         declared, actual, tip = extrinsic.weight, result.actual_weight, who.extra.tip
         weight = actual if actual is not None and actual.fits(declared) else declared
-        payment = self.bound[TransactionPayment]
         due = withdrawn
         if not result.pays_fee:
             due = tip
         elif weight is not declared:
-            due = payment.total_fee(len(extrinsic.raw), weight) + tip
-        payment.settle(who.signer, withdrawn, due, tip)
+            due = self._payment.total_fee(len(extrinsic.raw), weight) + tip
+        self._payment.settle(who.signer, withdrawn, due, tip)
         pays = Pays.Yes if result.pays_fee else Pays.No
         return DispatchInfo(weight, extrinsic.call.method.dispatch_class, pays), failure
 
