@@ -91,14 +91,17 @@ class Author:
                 _LOG.warning("an inherent of ours is invalid and left out: %s", error)
         return count
 
-    def _fill(self, authoring: Authoring) -> int:  # noqa: C901  # one case for each way to be refused
+    def _fill(self, authoring: Authoring) -> int:  # noqa: C901, PLR0912  # one case for each way to be refused
         """Offer ready extrinsics until the block is full or time is up; how many were taken."""
         slot_ms = self._chain.parameters.slot_ms
         deadline_ms = self._clock.now_ms() + slot_ms // SLOT_SHARE
         room = BLOCK_BYTES_MAX - HEADER_BYTES_MAX
         taken = refusals = 0
         invalid: list[tuple[bytes, str]] = []
+        stuck: set[bytes] = set()  # senders of whom one was refused: what follows it has no nonce before it
         for candidate in self._pool.ready():
+            if candidate.sender in stuck:
+                continue
             if refusals >= REFUSALS_FOR_SPACE_MAX or self._clock.now_ms() >= deadline_ms:
                 break
             if len(candidate.raw) + 4 > room:
@@ -107,6 +110,8 @@ class Author:
             try:
                 authoring.offer(self._pool.decoded(candidate.extrinsic_hash), self._verify)
             except InvalidTransaction as error:
+                if error.reason not in (Reason.STALE, Reason.FUTURE):
+                    stuck.add(candidate.sender)
                 if error.reason is Reason.EXHAUSTS_RESOURCES:
                     refusals += 1
                 elif error.reason is not Reason.FUTURE:

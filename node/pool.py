@@ -5,6 +5,8 @@ What always holds:
   the rest *future*;
 * count, bytes, and count per sender stay within the limits below, whoever sends what: the lowest priority leaves
   first, and of its sender the highest nonce, so that no gap opens;
+* who lets one of its extrinsics fail or expire keeps no more of those behind it than may wait for a nonce at all: else
+  extrinsics that can never be paid would fill the pool, at the price of the one before them;
 * what was refused as invalid is banned for a while and costs one look-up when it comes again.
 
 Pure: the caller checks signature and validity first, and says what the accounts' nonces are, which height and what
@@ -182,7 +184,9 @@ class Pool:
             return Settled()
         self._take_out(candidate)
         promoted, demoted = self._settle(candidate.sender)
-        return Settled(tuple(promoted), tuple(demoted), (extrinsic_hash,))
+        trimmed = self._trim_future(candidate.sender)
+        demoted = [one for one in demoted if one not in trimmed]
+        return Settled(tuple(promoted), tuple(demoted), (extrinsic_hash, *trimmed))
 
     def settle(self, nonces: Mapping[bytes, int], height: int) -> Settled:
         """A new best block at `height`, after which accounts have these `nonces`: used and expired extrinsics leave.
@@ -203,7 +207,9 @@ class Pool:
             up, down = self._settle(account, nonces.get(account))
             promoted += up
             demoted += down
-        return Settled(tuple(promoted), tuple(demoted), tuple(c.extrinsic_hash for c in expired))
+        trimmed = [one for account in dict.fromkeys(c.sender for c in expired) for one in self._trim_future(account)]
+        demoted = [one for one in demoted if one in self._by_hash]
+        return Settled(tuple(promoted), tuple(demoted), (*(c.extrinsic_hash for c in expired), *trimmed))
 
     def ready(self) -> Iterator[Candidate]:
         """Ready extrinsics in the order of a block.
@@ -285,6 +291,21 @@ class Pool:
         promoted = [sender.by_nonce[n].extrinsic_hash for n in sorted(is_ready - was_ready)]
         demoted = [sender.by_nonce[n].extrinsic_hash for n in sorted(was_ready - is_ready)]
         return promoted, demoted
+
+    def _trim_future(self, account: bytes) -> list[bytes]:
+        """Take out a sender's highest nonces until no more of them wait than may; what was taken out."""
+        sender, trimmed = self._senders.get(account), list[bytes]()
+        if sender is None:
+            return trimmed
+        for nonce in sorted(sender.by_nonce, reverse=True):
+            is_within = sender.future_count() <= FUTURE_PER_SENDER_LIMIT and self._future <= FUTURE_LIMIT
+            if is_within or nonce < sender.ready_end:
+                break
+            trimmed.append(sender.by_nonce[nonce].extrinsic_hash)
+            self._take_out(sender.by_nonce[nonce])
+        if not sender.by_nonce:
+            del self._senders[account]
+        return trimmed
 
     def _least(self) -> Candidate | None:
         """What leaves next: the last extrinsic of the sender of the cheapest one."""

@@ -33,6 +33,20 @@ def test_extrinsics_go_in_in_order_and_invalid_ones_are_dropped(maker: Maker) ->
     assert maker.pool.dropped == ["stale", "bad_proof"]
 
 
+def test_a_sender_who_cannot_pay_costs_one_look(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    apply = BlockExecution.apply_signed
+
+    def counted(self: BlockExecution, extrinsic: object, verify: object) -> bool:
+        looks.append(extrinsic)
+        return apply(self, extrinsic, verify)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BlockExecution, "apply_signed", counted)
+    poor = [maker.transfer(PAY, nonce, tip=10**30) for nonce in range(50)]
+    assert maker.make(None, *poor).extrinsics[1:] == ()
+    assert (len(looks), maker.pool.dropped) == (1, ["payment"])
+
+
 def test_an_extrinsic_that_breaks_us_is_quarantined(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     good, evil = maker.transfer(PAY, 0), maker.transfer(PAY, 1)
     apply = BlockExecution.apply_signed

@@ -92,6 +92,29 @@ def test_removing_an_invalid_one_holds_back_those_behind_it() -> None:
     assert pool.remove(b"unknown") == node.pool.Settled()
 
 
+def ready_twice_ten() -> Pool:
+    """Ten of each of two senders, whose first ones expire at height 5."""
+    pool = Pool()
+    for sender in (1, 2):
+        for nonce in range(10):
+            pool.add(xt(sender, nonce, 10**9, expires_at=5 if nonce == 0 else 10**9), 0)
+    return pool
+
+
+def test_what_can_be_ready_no_more_does_not_stay_to_fill_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.pool, "FUTURE_PER_SENDER_LIMIT", 4)
+    monkeypatch.setattr(node.pool, "FUTURE_LIMIT", 6)
+    pool = ready_twice_ten()
+    for sender, kept in ((1, 4), (2, 2)):
+        settled = pool.remove(xt(sender, 0, 10**9).extrinsic_hash)
+        assert (len(settled.demoted), len(settled.dropped)) == (kept, 10 - kept)
+    assert (len(pool), pool.ready_count, pool.future_count) == (6, 0, 6)
+    pool = ready_twice_ten()
+    settled = pool.settle({}, 6)
+    assert (len(settled.demoted), len(settled.dropped)) == (4, 16)
+    assert (len(pool), pool.ready_count, pool.future_count) == (4, 0, 4)
+
+
 def test_limits_per_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node.pool, "PER_SENDER_LIMIT", 2)
     monkeypatch.setattr(node.pool, "FUTURE_PER_SENDER_LIMIT", 1)

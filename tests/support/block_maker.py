@@ -108,11 +108,11 @@ class Maker:
         signature = crypto.sign(Scheme.ED25519, self.session.public, self.session.secret, payload)
         return make_certificate(ballot, epoch.validators, {self.session.public: signature})
 
-    def transfer(self, call: Call, nonce: int) -> bytes:
+    def transfer(self, call: Call, nonce: int, tip: int = 0) -> bytes:
         """A call signed by Alice's provider key, which is an account of its own."""
         seed = dev_accounts.key_seed("Alice", dev_accounts.PROVIDER)
         public, secret = crypto.keypair_from_seed(Scheme.ED25519, seed)
-        runtime, extra = self.chain.runtime, Extra(nonce=nonce)
+        runtime, extra = self.chain.runtime, Extra(nonce=nonce, tip=tip)
         additional = Additional(
             runtime.version.spec_version, runtime.version.transaction_version, self.chain.genesis, self.chain.genesis
         )
