@@ -4,6 +4,7 @@
 PY ?= .venv/bin/python
 SEEDS ?= 200
 KILLS ?= 100
+UNITS ?= 200
 HYPOTHESIS_PROFILE ?= dev
 PURE := runtime consensus genesis gpu_tasks/market gpu_tasks/workloads
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
@@ -13,10 +14,10 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench clients simulate replay soak crash cheats equivocation lock package clean
+.PHONY: help setup demo devnet test check static format quick bench clients simulate replay soak crash cheats units equivocation lock package clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## system packages and .venv from the locks (what ./run does before every target)
 	@./run setup
@@ -69,6 +70,9 @@ crash: ## KILLS=100 times kill -9 on a node of a live devnet: nothing final lost
 
 cheats: ## every known way to cheat the market, on a real devnet: each refused or slashed
 	@$(PY) -m devnet.cheats
+
+units: ## UNITS=200 honest units on a devnet, a provider killed midway: each paid once
+	@$(PY) -m devnet.work --units $(UNITS)
 
 equivocation: ## a validator proposes twice on a live devnet: proven, slashed and tombstoned; blocks go on
 	@$(PY) -m devnet.equivocation
