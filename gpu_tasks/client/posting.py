@@ -52,7 +52,7 @@ class Cost:
 
     units: int
     locked: int
-    """Held until the units end: the price, a witness fee where two or more race, and the customer's bond."""
+    """Held until the units end: the price, a witness fee where two or more race, the customer's bond, a deposit."""
     prepaid: int
     """Gone at once, for the duty calls that the units cause."""
     fees: int

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpu_tasks.market.inference import InferenceMarket
 
 UNITS_OPEN_MAX = 4_096
+"""Each locks a deposit, so to shut others out costs the use of `unit_deposit` times this."""
 STEPS_PER_BLOCK_MAX = 256
 """Units called in one block because of its height; at most half as many besides because of finality."""
 EXPIRIES_PER_BLOCK_MAX = 256

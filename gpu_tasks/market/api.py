@@ -144,7 +144,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         prepaid = market.duty_fee * money.duty_calls(racers)
         escrow = money.escrow(price_max, racers)
         return Quote(
-            locked=escrow + money.customer_bond(price_max),
+            locked=escrow + money.customer_bond(price_max) + market.unit_deposit,
             prepaid=prepaid,
             price_now=money.ramped_price(one.terms.price_min, price_max, 0, one.terms.ramp),
             cost_max=escrow + prepaid,

@@ -1,7 +1,7 @@
 """How a unit ends: one payment of all that was locked, and everything that it held set free.
 
-Always: a unit ends once; then its lock is empty, its devices are bound to it no more, and its
-record stays readable for `unit_keep` blocks before it is dropped.
+Always: a unit ends once; then its lock is empty, its deposit is back with its customer, its devices are
+bound to it no more, and its record stays readable for `unit_keep` blocks before it is dropped.
 """
 
 from dataclasses import replace
@@ -78,6 +78,7 @@ def slash_liar(market: "InferenceMarket", unit_id: bytes, unit: Unit, liar: Race
 def _end(market: "InferenceMarket", unit_id: bytes, unit: Unit, shares: tuple[Share, ...], state: UnitState) -> None:
     height = market.system.number.get()
     market.lock.pay_out(unit.customer, LockReason.UNIT, shares)
+    market.lock.unlock(unit.customer, LockReason.DEPOSIT, unit.deposit)
     release_racers(market, unit_id, unit)
     market.units[unit_id] = replace(unit, state=state, ended_at=height)
     market.count_unit(unit.service, -1)

@@ -4,8 +4,9 @@ A customer posts units; the beacon draws bonded devices of distinct owners for e
 then reveal; the earliest right result is paid. This module is the pallet: storage, calls, hook. Each
 part of a unit's life has a module of its own: queueing, racing, judging, ending.
 
-Always: `units[u]` and the UNIT locks agree: the open units of a customer hold `escrow + bond` each and
-nothing else is locked for that reason; every open unit is on the agenda, so every state ends by itself.
+Always: `units[u]` and the locks agree: the open units of a customer hold `escrow + bond` each as UNIT,
+where nothing else is locked, and `deposit` each as DEPOSIT, beside those of its open services; every
+open unit is on the agenda, so every state ends by itself.
 """
 
 from dataclasses import replace
@@ -95,6 +96,7 @@ class InferenceMarket(Pallet, index=10):
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
     unit_keep: Constant[BlockNumber] = Constant(7_200, doc="Blocks that the record of an ended unit is kept.")
     service_deposit: Constant[Balance] = Constant(10 * GRAINS_PER_OGPU, doc="Deposit for a service's record.")
+    unit_deposit: Constant[Balance] = Constant(GRAINS_PER_OGPU // 10, doc="Deposit for an open unit's record.")
     duty_fee: Constant[Balance] = Constant(4_000, doc="What a post prepays for each duty call that it causes.")
 
     next_service: StorageValue[ServiceId] = StorageValue(default=0)
@@ -181,7 +183,7 @@ class InferenceMarket(Pallet, index=10):
 
     @call(index=4, weight=_post_weight)
     def post(self, origin: Signed, service: ServiceId, units: NewUnits) -> None:
-        """Ask for units: locks price, witness fee and bond of each, and prepays the duty calls that it causes."""
+        """Ask for units: locks price, witness fee, bond and deposit of each, and prepays the duty calls it causes."""
         one = self.service(service)
         ensure(one.is_open, ev.UnknownService)
         ensure(self.open_units.get() + len(units) <= UNITS_OPEN_MAX, ev.TooManyOpen)
@@ -321,11 +323,13 @@ class InferenceMarket(Pallet, index=10):
             terms=terms,
             escrow=money.escrow(terms.price_max, terms.racers),
             bond=money.customer_bond(terms.price_max),
+            deposit=self.unit_deposit,
             posted_at=height,
             recorded_at=height,
         )
         self._prepay(customer, self.duty_fee * money.duty_calls(terms.racers))
         self.lock.lock(customer, LockReason.UNIT, unit.escrow + unit.bond)
+        self.lock.lock(customer, LockReason.DEPOSIT, unit.deposit)
         self.posted[customer] = number + 1
         queueing.enqueue(self, unit_id, unit)
         self.emit(ev.UnitPosted(unit_id, service, customer, terms.input_root, terms.price_max, terms.racers))

@@ -1,7 +1,8 @@
 """The money table of a unit: who gets which part of what its customer locked.
 
-Always: the shares of an outcome add up to `escrow + bond` exactly; nobody but the customer gets
-a grain of the customer's without a result; rounding goes to the customer or is burned.
+Always: the shares of an outcome add up to `escrow + bond` exactly, and the deposit beside them comes
+back whole; nobody but the customer gets a grain of the customer's without a result; rounding goes to
+the customer or is burned.
 """
 
 from gpu_tasks.market.committees import FIRST_SIZE

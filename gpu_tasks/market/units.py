@@ -1,7 +1,7 @@
 """A unit of continuous inference: what the customer asked, who races for it, how it ended.
 
-Always: a unit holds `escrow + bond` grains of its customer from posting until it is settled or
-refunded, and nothing after; its racers have distinct owners; it is in exactly one `UnitState`.
+Always: a unit holds `escrow + bond + deposit` grains of its customer from posting until it is settled
+or refunded, and nothing after; its racers have distinct owners; it is in exactly one `UnitState`.
 """
 
 from enum import IntEnum
@@ -102,6 +102,8 @@ class Unit:
     terms: UnitTerms
     escrow: Balance
     bond: Balance
+    deposit: Balance
+    """Held for the record, and returned whole however the unit ends."""
     posted_at: BlockNumber
     recorded_at: BlockNumber
     """The draw uses the beacon of two blocks after this one."""

@@ -58,10 +58,12 @@ def _check_market(bound: Bound) -> None:
     open_units = {unit_id: unit for unit_id, unit in market.units.items() if unit and is_open(unit)}
     assert market.open_units.get() == len(open_units)
     wanted: dict[bytes, int] = {}
+    deposits = _service_deposits(market)
     secured: dict[bytes, int] = {}
     working: dict[bytes, bytes] = {}
     for unit in open_units.values():
         wanted[unit.customer] = wanted.get(unit.customer, 0) + unit.escrow + unit.bond
+        deposits[unit.customer] = deposits.get(unit.customer, 0) + unit.deposit
         assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
         for racer in unit.racers:
             secured[racer.device] = secured.get(racer.device, 0) + racer.collateral
@@ -77,9 +79,21 @@ def _check_market(bound: Bound) -> None:
         amounts = {one.reason: one.amount for one in locks}
         assert amounts.get(LockReason.UNIT, 0) == wanted.pop(who, 0)
         assert amounts.get(LockReason.DEVICE_BOND, 0) == bonds.pop(who, 0)
+        assert amounts.get(LockReason.DEPOSIT, 0) == deposits.pop(who, 0)
     assert not any(wanted.values())
     assert not any(bonds.values())
+    assert not any(deposits.values())
     _check_agenda(bound, set(open_units))
+
+
+def _service_deposits(market: InferenceMarket) -> dict[bytes, int]:
+    """What each owner has deposited for services that are open."""
+    sums: dict[bytes, int] = {}
+    for number, one in market.services.items():
+        assert one is not None, number
+        if one.is_open:
+            sums[one.owner] = sums.get(one.owner, 0) + one.deposit
+    return sums
 
 
 def _check_agenda(bound: Bound, open_units: set[bytes]) -> None:

@@ -68,7 +68,7 @@ def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: Unit, stored: li
 
 def settled(*racers: Racer, **changed: Any) -> Unit:
     unit = Unit(
-        0, KEY.account, TERMS, 130, 5, 10, 10, UnitState.SETTLED, 1, 100, None, racers, output_root=ROOT, ended_at=31
+        0, KEY.account, TERMS, 130, 5, 7, 10, 10, UnitState.SETTLED, 1, 100, None, racers, output_root=ROOT, ended_at=31
     )
     return replace(unit, **changed)
 

@@ -1,8 +1,11 @@
 """Disputes: committees, liars, judges, and every row of the money table on a chain of the real pallets."""
 
+from collections.abc import Callable
+
 import pytest
 
 from gpu_tasks.market import market_events as ev
+from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.attestations import Attestations
 from gpu_tasks.market.commitments import InputBad, Recomputed
 from gpu_tasks.market.devices import Devices
@@ -13,6 +16,7 @@ from market_chain import (
     BOND,
     CUSTOMER,
     DEVICE_BOND,
+    GENESIS_HASH,
     OGPU,
     Keys,
     MarketChain,
@@ -27,8 +31,11 @@ from market_chain import (
     signed,
     terms,
 )
+from runtime.api import Apis
+from runtime.crypto import verify
 from runtime.errors import InvalidBlock
 from runtime.pallets.balances import Balances
+from runtime.pallets.trust_lock import LockReason, TrustLock, Unlocked
 from runtime.pallets.trust_stake import TrustStake
 from runtime.types import Unsigned
 
@@ -153,6 +160,76 @@ def test_a_committee_of_two_must_agree_and_without_more_members_nobody_is_slashe
     assert (refunded.refund, refunded.burned) == (Refund.INCONCLUSIVE, 0)
     assert customer - owned(chain, CUSTOMER.stash) == 10 * 4_000
     assert not chain.happened(ev.ProviderSlashed)
+
+
+def _cancel(chain: MarketChain) -> None:
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)))
+
+
+def _expire(chain: MarketChain) -> None:
+    chain.blocks(3)
+    chain.post(terms(racers=7))
+    chain.blocks(20)
+
+
+def _decline(chain: MarketChain) -> None:
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    for attempt in (1, 2):
+        while chain.unit(unit_id).state is UnitState.QUEUED:
+            chain.block()
+        racer = chain.keys_of(chain.unit(unit_id).racers[0].owner)
+        chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=attempt)))
+
+
+def _agree(chain: MarketChain) -> None:
+    raced(chain, {0: RIGHT, 1: RIGHT})
+
+
+def _judge(verdict: Recomputed | InputBad | None) -> Callable[[MarketChain], None]:
+    def end(chain: MarketChain) -> None:
+        unit_id, _, _ = raced(chain, {0: WRONG, 1: RIGHT})
+        judged(chain, unit_id, [verdict] * 3)
+        chain.blocks(3)
+
+    return end
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        (_agree, None),
+        (_judge(Recomputed(RIGHT)), None),
+        (_judge(InputBad()), Refund.INPUT_BAD),
+        (_judge(None), Refund.INCONCLUSIVE),
+        (_decline, Refund.INPUT_DECLINED),
+        (_expire, Refund.EXPIRED),
+        (_cancel, Refund.CANCELLED),
+    ],
+)
+def test_the_deposit_comes_back_at_every_end(end: Callable[[MarketChain], None], kind: Refund | None) -> None:
+    chain = MarketChain(named_keys(6), constants={"InferenceMarket.queue_blocks": 20})
+    end(chain)
+    assert [one.refund for one in chain.happened(ev.UnitRefunded)] == ([] if kind is None else [kind])
+    assert len(chain.happened(ev.UnitSettled)) == (kind is None)
+    returned = [one for one in chain.happened(Unlocked) if one.reason is LockReason.DEPOSIT]
+    assert returned == [Unlocked(CUSTOMER.stash, LockReason.DEPOSIT, OGPU // 10)]
+    assert not chain.now()[TrustLock].locks[CUSTOMER.stash]
+
+
+@pytest.mark.parametrize("racers", [1, 2, 8])
+def test_the_quote_is_what_is_locked(racers: int) -> None:
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    before = chain.now()[Balances].free_balance(CUSTOMER.stash)
+    api = GpuTasksApi(Apis(chain.runtime, (GpuTasksApi,)), chain.state, GENESIS_HASH, verify)
+    quote = api.quote(0, OGPU, racers)
+    assert quote is not None
+    chain.post(terms(racers=racers))
+    assert chain.now()[Balances].reserved_balance(CUSTOMER.stash) == quote.locked
+    assert before - chain.now()[Balances].free_balance(CUSTOMER.stash) == quote.locked + quote.prepaid
 
 
 def test_silent_judges_end_in_a_refund_too() -> None:

@@ -20,6 +20,7 @@ def unit(price_max: int = OGPU, price: int | None = None, racers: int = 2) -> Un
         terms=terms,
         escrow=money.escrow(price_max, racers),
         bond=money.customer_bond(price_max),
+        deposit=OGPU // 10,
         posted_at=1,
         recorded_at=1,
         price=price_max if price is None else price,

@@ -17,7 +17,7 @@ from gpu_tasks.provider.race import OMITTED_BLOCKS, Race, Step
 ME, DEVICE = b"m" * 32, b"d" * 32
 TERMS = UnitTerms(100, 2, b"i" * 32, b"c" * 32, 0, 64)
 RACER = Racer(ME, DEVICE, 25)
-UNIT = Unit(0, b"k" * 32, TERMS, 130, 5, 10, 10, UnitState.RACING, 1, 100, Round(20), (RACER,))
+UNIT = Unit(0, b"k" * 32, TERMS, 130, 5, 7, 10, 10, UnitState.RACING, 1, 100, Round(20), (RACER,))
 RESULT = Result(b"out", b"r" * 32, b"b" * 32, b"s" * 32, Usage(0, 0, 0, 0, 0, 0), 21, 21)
 COMMITTED = replace(RACER, commitment=b"h" * 32, committed_at=22)
 REVEALED = replace(COMMITTED, reveal=Reveal(b"r" * 32, b"b" * 32, 3, 25))
