@@ -19,7 +19,7 @@ from consensus.certificates import Certificate
 from consensus.events import BlockFacts, Effect, Event, FinalRef
 from consensus.fetches import Fetches
 from consensus.gadget import Gadget, InvalidVoteError
-from consensus.parameters import Parameters
+from consensus.parameters import Condition, Parameters
 from consensus.poller import Poller
 from consensus.topological import Topological
 from consensus.validators import Epochs
@@ -85,6 +85,10 @@ class Machine:
     def ancestor_at(self, block: bytes, height: int) -> bytes | None:
         """The ancestor of such a block, None if it is below the final one."""
         return self._tree.ancestor_at(block, height) if height >= self.final.height else None
+
+    def confidence(self, block: bytes) -> tuple[tuple[Condition, int], ...]:
+        """How sure the polls are of a preferred block: each condition, and the polls in a row that met it."""
+        return self._chain.confidence(block)
 
     def is_welcome(self, facts: BlockFacts) -> bool:
         """Whether to execute a block whose header is valid.

@@ -134,6 +134,19 @@ class Snowflake:
                 return False
             run = run.fork.sides[run.fork.preference]
 
+    @property
+    def confidence(self) -> tuple[int, ...]:
+        """For each condition the polls in a row that met it, at the least sure bit of the preference."""
+        run, counters = self._root, []
+        while True:
+            zeros = [0] * len(self.thresholds.conditions)
+            if run.end > run.start:
+                counters.append(zeros if run.stale else run.confidence.counters)
+            if run.fork is None:
+                return tuple(min(column) for column in zip(*counters, strict=True))
+            counters.append(zeros if run.stale else run.fork.confidence.counters)
+            run = run.fork.sides[run.fork.preference]
+
     def falter(self) -> None:
         """A poll did not reach these choices at all."""
         self._root.stale = True

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from consensus.blocktree import BlockTree
 from consensus.events import BlockFacts
-from consensus.parameters import Thresholds
+from consensus.parameters import Condition, Thresholds
 from consensus.snowflake import Snowflake
 
 
@@ -39,6 +39,13 @@ class Topological:
     def preferred_at(self, height: int) -> bytes:
         """The block of the preferred branch at a height, or its nearest end."""
         return self.tree.ancestor_at(self.preference, height)
+
+    def confidence(self, block: bytes) -> tuple[tuple[Condition, int], ...]:
+        """Each condition of acceptance and the polls in a row that met it for a preferred block; () for others."""
+        instance = self._instances.get(self.tree[block].parent) if block in self.tree else None
+        if instance is None or instance.preference != block:
+            return ()
+        return tuple(zip(self.thresholds.conditions, instance.confidence, strict=True))
 
     # --- what changes it
 

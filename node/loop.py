@@ -204,7 +204,7 @@ class Loop:
             case ev.Fetch(block, peer, above):
                 self.sync.fetch(block, peer, above)
             case ev.Accepted(block, height):
-                self.polls.on_accepted(height, self._clock.now_ms())
+                self.polls.on_accepted(height, self._clock.now_ms(), self.machine.confidence(block))
                 self._tell(lambda listener: listener.on_accepted(block, reverted=False))
             case ev.AcceptedReverted(_, new):
                 self._tell(lambda listener: listener.on_accepted(new, reverted=True))

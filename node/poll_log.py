@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from consensus.parameters import Condition
 from consensus.wire import Chits, PullQuery
 from node.feed import Value
 
 POLLS_KEPT = 64
+
+Confidence = tuple[tuple[Condition, int], ...]
+"""Each condition of acceptance (`beta` polls in a row with `alpha` of the weight), and the polls that met it."""
 
 
 @dataclass(slots=True)
@@ -24,6 +28,7 @@ class _Poll:
     started_ms: int
     answers: dict[bytes, tuple[bytes, bytes, int] | None] = field(default_factory=dict)
     accepted_ms: int | None = None
+    confidence: Confidence = ()
 
 
 class PollLog:
@@ -47,11 +52,12 @@ class PollLog:
         if poll is not None and peer in poll.answers and poll.answers[peer] is None:
             poll.answers[peer] = (chits.tip, chits.at_height, now_ms - poll.started_ms)
 
-    def on_accepted(self, height: int, now_ms: int) -> None:
+    def on_accepted(self, height: int, now_ms: int, confidence: Confidence) -> None:
         """A block at this height is accepted: the polls about it were enough."""
         for poll in self._polls.values():
             if poll.height <= height and poll.accepted_ms is None:
                 poll.accepted_ms = now_ms - poll.started_ms
+                poll.confidence = confidence
 
     def show(self, names: dict[bytes, bytes]) -> list[Value]:
         """The polls, newest first; `names` gives the stash behind a peer."""
@@ -74,5 +80,6 @@ def _shown(request: int, poll: _Poll, names: dict[bytes, bytes]) -> Value:
         "answered": sum(answer is not None for answer in poll.answers.values()),
         "agreed": agreeing,
         "accepted_after_ms": poll.accepted_ms,
+        "confidence": [{"alpha": one.alpha, "beta": one.beta, "polls": count} for one, count in poll.confidence],
         "answers": answers,
     }

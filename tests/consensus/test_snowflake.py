@@ -44,6 +44,38 @@ def test_sampled_thresholds_are_the_published_ones() -> None:
 
 
 @pytest.mark.parametrize(
+    ("polls", "confidence"),
+    [
+        ([], (0, 0)),
+        ([4], (1, 1)),
+        ([3, 3], (2, 0)),
+        ([4, 3], (2, 0)),  # a poll of 3 breaks the run of 4s
+        ([4, 4], (2, 2)),
+        ([3, 2], (0, 0)),
+    ],
+)
+def test_confidence_is_the_polls_in_a_row(polls: list[int], confidence: tuple[int, ...]) -> None:
+    instance = Snowflake(FOUR, identity(1))
+    for count in polls:
+        instance.record({identity(1): count})
+    assert instance.confidence == confidence
+
+
+def test_confidence_is_that_of_the_least_sure_bit() -> None:
+    instance = Snowflake(FOUR, identity(0b10))
+    instance.record({identity(0b10): 3})
+    instance.add(identity(0b00))  # the bit where they part begins with what the other had
+    instance.record({identity(0b10): 3})
+    assert instance.confidence == (2, 0)
+    instance.record({identity(0b10): 2, identity(0b00): 2})
+    assert instance.confidence == (0, 0)
+    instance.record({identity(0b10): 4})
+    assert instance.confidence == (1, 1)
+    instance.falter()
+    assert instance.confidence == (0, 0)
+
+
+@pytest.mark.parametrize(
     ("polls", "decided"),
     [
         ([4], False),
