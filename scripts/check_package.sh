@@ -19,9 +19,10 @@ if "$PY" -m zipfile -l dist/*.whl | grep -E '^(tests|scripts|benchmarks|docs)/';
 fi
 
 "$PY" -m venv "$work/venv"
-"$work/venv/bin/python" -m pip install --quiet --require-hashes -r locks/wallet.lock
-"$work/venv/bin/python" -m pip install --quiet --no-deps dist/*.whl
+"$work/venv/bin/python" -m pip install --quiet --quiet --require-hashes -r locks/wallet.lock
+"$work/venv/bin/python" -m pip install --quiet --quiet --no-deps dist/*.whl
+size=$(cat dist/*.whl | wc -c)
+dependencies=$(grep -c == locks/wallet.lock)
 cd "$work"
 "$work/venv/bin/ogpu-wallet" --help >/dev/null
-echo "package: $(wc -c < "$OLDPWD"/dist/*.whl) bytes of wheel, reproducible; ogpu-wallet runs with" \
-  "$(grep -c == "$OLDPWD/locks/wallet.lock") locked dependencies"
+echo "package: $size bytes of wheel, reproducible; ogpu-wallet runs with $dependencies locked dependencies"
