@@ -15,7 +15,6 @@ from genesis.chain import apis_for
 from runtime import ss58
 from runtime.api import Apis
 from runtime.call import Call
-from runtime.codec import Codec, codec
 from runtime.era import mortal
 from runtime.errors import ErrorValue
 from runtime.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
@@ -119,16 +118,12 @@ class ChainClient:
         raw = await self.rpc.call("state_getStorage", _hex(key), _hex(at))
         return known.default if raw is None else known.decode(bytes.fromhex(raw[2:]))
 
-    async def ask(self, function: str, arguments: bytes, answer: Codec[Any], at: bytes | None = None) -> Any:
-        """The answer of a runtime API, such as `OgpuApi_validators`."""
-        raw = await self.rpc.call("state_call", function, _hex(arguments), _hex(at))
-        return answer.decode(bytes.fromhex(raw[2:]))
-
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
         method = self.apis.methods[function]
         data = b"".join(codec.encode(one) for (_, codec), one in zip(method.inputs, arguments, strict=True))
-        return await self.ask(function, data, method.output, at)
+        raw = await self.rpc.call("state_call", function, _hex(data), _hex(at))
+        return method.output.decode(bytes.fromhex(raw[2:]))
 
     async def nonce(self, account: bytes) -> int:
         """The nonce for the account's next extrinsic, those that wait in the pool counted."""
@@ -211,11 +206,6 @@ def describe_error(runtime: Runtime, value: ErrorValue) -> str:
             error = pallet.errors[number]
             return f"{pallet.__name__}.{error.__name__}: {(error.__doc__ or '').strip().splitlines()[0]}"
     return f"error {number} of pallet {index}"
-
-
-def encode_arguments(*pairs: tuple[Any, Any]) -> bytes:
-    """Arguments of a runtime API: (annotation, value) in order."""
-    return b"".join(codec(kind).encode(value) for kind, value in pairs)
 
 
 def _check_version(version: Json, runtime: Runtime) -> None:
