@@ -41,11 +41,6 @@ class FeedServer:
         self._readers: dict[_Reader, None] = {}
         self._listener: trio.SocketListener
 
-    @property
-    def has_readers(self) -> bool:
-        """Whether anybody would hear what is published."""
-        return bool(self._readers)
-
     def publish(self, frame: feed.ToRpc) -> None:
         """Send a frame to everybody connected."""
         if self._readers:

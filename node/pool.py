@@ -127,10 +127,6 @@ class Pool:
         """Every extrinsic in the pool, oldest first."""
         return list(self._by_hash)
 
-    def senders(self) -> list[bytes]:
-        """Every account with an extrinsic in the pool."""
-        return list(self._senders)
-
     def refuse_known(self, extrinsic_hash: bytes, now: float) -> None:
         """Raise when an extrinsic is in the pool or banned.
 

@@ -16,7 +16,6 @@ import msgpack
 from runtime.crypto import Scheme, verify
 
 LENGTH = struct.Struct(">I")
-BATCH_BYTES_MAX = 32 * 1024 * 1024
 
 
 def verdicts(batch: bytes) -> bytes:

@@ -24,7 +24,6 @@ from runtime.hashing import blake2_256
 
 PUBLIC_KEY_BYTES = 32
 SEED_BYTES = 32
-SECRET_KEY_BYTES = 64
 SIGNATURE_BYTES = 64
 
 

@@ -17,7 +17,6 @@ from runtime.types import AccountId, BlockNumber, Hash
 
 FIRST_SIZE = 3
 LATER_SIZE = 5
-SUCCESSES_NEEDED = 2
 LATER_COMMITTEES_MAX = 4
 COURT_SIZE = 63
 MEMBERS_MAX = COURT_SIZE

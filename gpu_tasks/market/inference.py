@@ -66,7 +66,6 @@ from runtime.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, Comp
 from runtime.weights import work
 
 UNITS_PER_POST_MAX = 32
-POST_WEIGHT = work(reads=4, writes=4)
 DUTY_WEIGHT = work(reads=6, writes=8, microseconds=20)
 
 _QUEUE_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
