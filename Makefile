@@ -54,7 +54,7 @@ bench: ## CPU per transfer by stage, import rate, finality, polls, tokens per se
 	@$(PY) -m benchmarks
 
 clients: .venv-clients/stamp ## unmodified public clients against a node of ours: connect, read, sign, submit, watch
-	@CLIENTS_PYTHON=.venv-clients/bin/python $(PY) -m devnet.clients
+	@CLIENTS_PYTHON=.venv-clients/bin/python $(PY) -m devnet.proofs.clients
 
 simulate: ## SEEDS=200 simulated networks with loss, delay, crashes, partitions and a Byzantine node
 	@$(PY) -m devnet.simulation --seeds $(SEEDS)
@@ -66,16 +66,16 @@ soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged m
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed
 
 crash: ## KILLS=100 times kill -9 on a node of a live devnet: nothing final lost, no conflicting signature
-	@$(PY) -m devnet.crash --kills $(KILLS)
+	@$(PY) -m devnet.proofs.crash --kills $(KILLS)
 
 cheats: ## every known way to cheat the market, on a real devnet: each refused or slashed
-	@$(PY) -m devnet.cheats
+	@$(PY) -m devnet.proofs.cheats
 
 units: ## UNITS=200 honest units on a devnet, a provider killed midway: each paid once
-	@$(PY) -m devnet.work --units $(UNITS)
+	@$(PY) -m devnet.proofs.work --units $(UNITS)
 
 equivocation: ## a validator proposes twice on a live devnet: proven, slashed and tombstoned; blocks go on
-	@$(PY) -m devnet.equivocation
+	@$(PY) -m devnet.proofs.equivocation
 
 lock: ## solve the dependencies anew into locks/ (needs uv on the path)
 	@$(LOCK) --upgrade pyproject.toml --all-extras -o locks/all.lock

@@ -16,13 +16,14 @@ from typing import Any
 
 from benchmarks.figures import Figures, report
 from benchmarks.processes import Usage, children, usage
-from devnet import layout, network, processes
-from devnet.latency import Latencies
-from devnet.latency import measure as listen
-from devnet.layout import Devnet
-from devnet.load import Load, transfers
-from devnet.processes import Process
-from devnet.status import ask_all
+from devnet.launcher import layout, processes
+from devnet.launcher import lifecycle as network
+from devnet.launcher.layout import Devnet
+from devnet.launcher.processes import Process
+from devnet.launcher.status import ask_all
+from devnet.measuring.latency import Latencies
+from devnet.measuring.latency import measure as listen
+from devnet.measuring.load import Load, transfers
 from genesis.parameters import CONSENSUS
 from wallet.rpc import RpcConnection
 

@@ -8,22 +8,22 @@ from pathlib import Path
 
 from consensus.certificates import make_certificate
 from consensus.events import BlockFacts
-from consensus.votes import Ballot, Kind, ballot_payload
+from consensus.votes import Ballot, BallotKind, ballot_payload
 from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
-from node.chain import open_chain
-from node.keystore import KeyPair
-from node.signstate_file import SignStateFile
-from node.storage import Storage
-from node.validator import Validator
-from node.verifier import Verifier
-from runtime import crypto
-from runtime.crypto import Scheme
-from runtime.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from node.duty.keystore import KeyPair
+from node.duty.signstate_file import SignStateFile
+from node.duty.validator_keys import ValidatorKeys
+from node.ledger.chain import open_chain
+from node.ledger.storage import Storage
+from node.pool.verifier import Verifier
+from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import Scheme
+from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import AccountData, AccountInfo, System
-from runtime.types import GRAINS_PER_OGPU
 
 ACCOUNTS = 100_000
 SENDERS = 10_000
@@ -39,7 +39,7 @@ class Ledger:
     def __init__(self, folder: Path, rng: random.Random) -> None:
         """In an empty folder."""
         self._rng = rng
-        self._keys = [crypto.keypair_from_seed(Scheme.ED25519, rng.randbytes(32)) for _ in range(SENDERS)]
+        self._keys = [signatures.keypair_from_seed(Scheme.ED25519, rng.randbytes(32)) for _ in range(SENDERS)]
         others = [rng.randbytes(32) for _ in range(ACCOUNTS - SENDERS)]
         self._accounts = [public for public, _ in self._keys] + others
         self._nonces = [0] * SENDERS
@@ -55,7 +55,7 @@ class Ledger:
         self._session = _key("Alice", dev_accounts.SESSION)
         file = SignStateFile.create(folder / "sign-state", self.chain.genesis, self._session.public)
         vrf = _key("Alice", dev_accounts.VRF)
-        self.validator = Validator(self.chain.genesis, dev_accounts.stash("Alice"), self._session, vrf, file)
+        self.validator = ValidatorKeys(self.chain.genesis, dev_accounts.stash("Alice"), self._session, vrf, file)
 
     @property
     def slot_ms(self) -> int:
@@ -76,9 +76,9 @@ class Ledger:
         epoch = self.chain.epochs(0)
         if epoch is None:
             raise RuntimeError("the first epoch is always determined")
-        ballot = Ballot(Kind.FINALISE, 0, facts.height, facts.height, facts.id)
+        ballot = Ballot(BallotKind.FINALISE, 0, facts.height, facts.height, facts.id)
         session = self._session
-        signature = crypto.sign(
+        signature = signatures.sign(
             Scheme.ED25519, session.public, session.secret, ballot_payload(self.chain.genesis, ballot)
         )
         certificate = make_certificate(ballot, epoch.validators, {session.public: signature})
@@ -102,7 +102,7 @@ class Ledger:
         payload = signing_payload(payload_head(runtime, call, extra), additional)
         public, secret = self._keys[sender]
         self._nonces[sender] += 1
-        signature = MultiSignature(Scheme.ED25519, crypto.sign(Scheme.ED25519, public, secret, payload))
+        signature = MultiSignature(Scheme.ED25519, signatures.sign(Scheme.ED25519, public, secret, payload))
         return encode_signed(runtime, call, extra, public, signature)
 
 

@@ -14,7 +14,7 @@ import time
 import trio
 
 from benchmarks.figures import Figures, report
-from node.p2p.frames import Kind
+from node.p2p.frames import FrameKind
 from node.p2p.identity import identity_from_seed
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.meter import RateLimits
@@ -36,10 +36,10 @@ async def answer(port: int) -> None:
         await node.start(nursery)
         os.write(port, node.address.encode())
         async for message in node.inbound:
-            if message.kind is Kind.POLL_QUERY:
-                node.send(message.peer, Kind.CHITS, message.payload)
-            elif message.kind is Kind.GET_CERTS:
-                node.send(message.peer, Kind.CERT, repr(cpu_seconds()).encode())
+            if message.kind is FrameKind.POLL_QUERY:
+                node.send(message.peer, FrameKind.CHITS, message.payload)
+            elif message.kind is FrameKind.GET_CERTS:
+                node.send(message.peer, FrameKind.CERT, repr(cpu_seconds()).encode())
 
 
 def measure() -> Figures:
@@ -70,8 +70,8 @@ async def ask(address: str) -> Figures:
             beside.start_soon(trickle, node)
             figures |= await pairs(node, "pairs_beside_10000_tx_a_second", 1, rounds=200)
             beside.cancel_scope.cancel()
-        figures |= await flood(node, Kind.TX, MESSAGE_BYTES, 40_000)
-        figures |= await flood(node, Kind.BLOCK, 1_900_000, 60)
+        figures |= await flood(node, FrameKind.TX, MESSAGE_BYTES, 40_000)
+        figures |= await flood(node, FrameKind.BLOCK, 1_900_000, 60)
         nursery.cancel_scope.cancel()
     return figures
 
@@ -84,7 +84,7 @@ async def pairs(node: Libp2pTransport, name: str, in_flight: int, rounds: int) -
     for _ in range(rounds):
         began = time.perf_counter()
         for _ in range(in_flight):
-            node.send(peer, Kind.POLL_QUERY, payload)
+            node.send(peer, FrameKind.POLL_QUERY, payload)
         for _ in range(in_flight):
             await node.inbound.receive()
         latencies.append(time.perf_counter() - began)
@@ -103,11 +103,11 @@ async def trickle(node: Libp2pTransport) -> None:
     peer, payload = node.peers()[0].peer, bytes(MESSAGE_BYTES)
     while True:
         for _ in range(50):
-            node.send(peer, Kind.TX, payload)
+            node.send(peer, FrameKind.TX, payload)
         await trio.sleep(0.005)
 
 
-async def flood(node: Libp2pTransport, kind: Kind, size: int, count: int) -> Figures:
+async def flood(node: Libp2pTransport, kind: FrameKind, size: int, count: int) -> Figures:
     """Many messages one way, as fast as they go."""
     peer, payload = node.peers()[0].peer, bytes(size)
     theirs = await cpu_of(node, peer)
@@ -129,9 +129,9 @@ async def flood(node: Libp2pTransport, kind: Kind, size: int, count: int) -> Fig
 
 async def cpu_of(node: Libp2pTransport, peer: str) -> float:
     """CPU seconds of the other process, once it has dealt with everything before."""
-    while not node.send(peer, Kind.GET_CERTS, b""):  # noqa: ASYNC110 - a full queue drains by itself
+    while not node.send(peer, FrameKind.GET_CERTS, b""):  # noqa: ASYNC110 - a full queue drains by itself
         await trio.sleep(0.01)
-    while (message := await node.inbound.receive()).kind is not Kind.CERT:
+    while (message := await node.inbound.receive()).kind is not FrameKind.CERT:
         pass
     return float(message.payload)
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import partial
 
 from benchmarks.figures import Figures, report
-from runtime import crypto, vrf
-from runtime.crypto import Scheme
-from runtime.draw import roulette
-from runtime.hashing import blake2_128_concat, blake2_256, twox_64_concat
+from runtime.cryptography import signatures, vrf
+from runtime.cryptography.draw import roulette
+from runtime.cryptography.hashing import blake2_128_concat, blake2_256, twox_64_concat
+from runtime.cryptography.signatures import Scheme
 
 SEED = bytes(range(32))
 MESSAGE = bytes(110)
@@ -28,16 +28,16 @@ def operations() -> dict[str, Callable[[], object]]:
     found: dict[str, Callable[[], object]] = {}
     for scheme in Scheme:
         name = scheme.name.lower()
-        public_key, secret_key = crypto.keypair_from_seed(scheme, SEED)
-        signature = crypto.sign(scheme, public_key, secret_key, MESSAGE)
+        public_key, secret_key = signatures.keypair_from_seed(scheme, SEED)
+        signature = signatures.sign(scheme, public_key, secret_key, MESSAGE)
         refused = signature[:32] + bytes([signature[32] ^ 1]) + signature[33:]
-        found[f"sign_{name}"] = partial(crypto.sign, scheme, public_key, secret_key, MESSAGE)
-        found[f"verify_{name}"] = partial(crypto.verify, scheme, public_key, MESSAGE, signature)
-        found[f"refuse_{name}"] = partial(crypto.verify, scheme, public_key, MESSAGE, refused)
+        found[f"sign_{name}"] = partial(signatures.sign, scheme, public_key, secret_key, MESSAGE)
+        found[f"verify_{name}"] = partial(signatures.verify, scheme, public_key, MESSAGE, signature)
+        found[f"refuse_{name}"] = partial(signatures.verify, scheme, public_key, MESSAGE, refused)
     key, (_, proof) = vrf.public_key(SEED), vrf.prove(SEED, MESSAGE)
     weights = list(range(1, 129))
     return found | {
-        "registration_check_of_a_key": partial(crypto.is_safe_public_key, key),
+        "registration_check_of_a_key": partial(signatures.is_safe_public_key, key),
         "vrf_prove": partial(vrf.prove, SEED, MESSAGE),
         "vrf_verify": partial(vrf.verify, key, MESSAGE, proof),
         "draw_1_of_128": partial(roulette, SEED, b"slot", weights, 1),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from benchmarks.figures import Figures, report
 from gpu_tasks.workloads.registry import open_workload
-from gpu_tasks.workloads.textgen_int8.request import Request, encode_request
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 
 PROMPT = b"import os\n\n\ndef main(argv):\n    "
 ROUNDS = 9
@@ -42,7 +42,7 @@ def measure() -> Figures:
 
 def request(tokens: int) -> bytes:
     """Greedy continuation of `PROMPT`."""
-    return encode_request(Request(PROMPT, tokens, 0, bytes(32)))
+    return encode_request(CompletionRequest(PROMPT, tokens, 0, bytes(32)))
 
 
 def median_of(clock: Callable[[], float], work: Callable[[], object]) -> float:

@@ -20,17 +20,17 @@ from benchmarks.ledger import Ledger
 from benchmarks.processes import children, cpu_seconds_of
 from consensus.events import Build
 from node import memory
-from node.author import Author
-from node.chain import Executed
 from node.clock import Clock
-from node.txpool import TransactionPool
-from node.verifier import Claim, Verifier
-from runtime import crypto
-from runtime.block import BLOCK, Block, extrinsics_root, without_seal
-from runtime.crypto import Scheme
-from runtime.executive import BlockExecution
-from runtime.extrinsic import Extrinsic, decode_extrinsic
-from runtime.hashing import blake2_256
+from node.duty.author import Author
+from node.ledger.chain import ExecutedBlock
+from node.pool.transaction_pool import TransactionPool
+from node.pool.verifier import Claim, Verifier
+from runtime.blocks.block import BLOCK, Block, extrinsics_root, without_seal
+from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic
+from runtime.cryptography import signatures
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme
+from runtime.execution.executive import BlockExecution
 
 TRANSFERS = 2_000
 BLOCKS = 9
@@ -121,7 +121,7 @@ async def _one_block(ledger: Ledger, pool: TransactionPool, author: Author, admi
     return {name: seconds / TRANSFERS * MICROSECONDS for name, seconds in spent.items()}
 
 
-def _stages(ledger: Ledger, parent: Executed, made: Executed) -> Figures:
+def _stages(ledger: Ledger, parent: ExecutedBlock, made: ExecutedBlock) -> Figures:
     """CPU seconds of each step of an import, apart from each other."""
     runtime, header, raws = ledger.chain.runtime, without_seal(made.header), made.extrinsics
     claims: list[Claim] = []
@@ -145,7 +145,7 @@ def _stages(ledger: Ledger, parent: Executed, made: Executed) -> Figures:
     trie = parent.trie.updated(changes)
     root = extrinsics_root(raws)
     spent["root_us"] = watch.split()
-    valid = all(crypto.verify(*claim) for claim in claims)
+    valid = all(signatures.verify(*claim) for claim in claims)
     spent["verify_us"] = watch.split()
     if not valid or len(claims) != TRANSFERS or (trie.root, root) != (header.state_root, header.extrinsics_root):
         raise RuntimeError("the stages do not come to what the block says")
@@ -161,7 +161,7 @@ def _apply(execution: BlockExecution, extrinsics: list[Extrinsic], verify: objec
             execution.apply_signed(extrinsic, verify)  # type: ignore[arg-type]
 
 
-def _imports(ledger: Ledger, made: Executed) -> Figures:
+def _imports(ledger: Ledger, made: ExecutedBlock) -> Figures:
     """CPU seconds from a block's bytes to its state, when no signature in it is known, and when all are."""
     received = BLOCK.encode(Block(made.header, made.extrinsics))
     ledger.verifier = Verifier()

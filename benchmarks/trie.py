@@ -7,9 +7,9 @@ import random
 import resource
 
 from benchmarks.figures import Figures, Stopwatch, report
-from runtime.hashing import blake2_128_concat, twox_128
-from runtime.trie import Trie
-from runtime.trie_proof import verify_proof
+from runtime.cryptography.hashing import blake2_128_concat, twox_128
+from runtime.state.trie import Trie
+from runtime.state.trie_proof import verify_proof
 
 PREFIX = twox_128(b"System") + twox_128(b"Account")
 ACCOUNT_INFO_BYTES = 80

@@ -1,6 +1,6 @@
 """When this validator may build a block, and on what."""
 
-from consensus.events import BlockFacts, Build, FinalRef
+from consensus.events import BlockFacts, Build, CertifiedRef
 from consensus.parameters import Parameters
 from consensus.proposer import proposer
 from consensus.validators import Epochs
@@ -14,7 +14,7 @@ def plan_block(
     built_slot: int,
     tip: BlockFacts,
     processing: int,
-    final: FinalRef | None,
+    final: CertifiedRef | None,
 ) -> Build | None:
     """The block to build now on the preferred `tip`, if the slot is ours and a block may be valid.
 

@@ -7,7 +7,7 @@ is evidence. Bounded by members x kinds x the rounds that the gadget lets in.
 from consensus.certificates import Certificate, make_certificate
 from consensus.evidence import DoubleBallot, are_exclusive, double_ballot
 from consensus.validators import ValidatorSet
-from consensus.votes import Ballot, Kind, SignedBallot
+from consensus.votes import Ballot, BallotKind, SignedBallot
 
 
 class BallotBox:
@@ -16,7 +16,7 @@ class BallotBox:
     def __init__(self, members: ValidatorSet) -> None:
         """Empty."""
         self._members = members
-        self._first: dict[tuple[int, Kind], dict[bytes, SignedBallot]] = {}
+        self._first: dict[tuple[int, BallotKind], dict[bytes, SignedBallot]] = {}
         self._accused: set[bytes] = set()
 
     def has_no_use_for(self, ballot: Ballot, voter: bytes) -> bool:
@@ -30,7 +30,7 @@ class BallotBox:
         self._first.setdefault((ballot.round, ballot.kind), {}).setdefault(voter, vote)
         if voter in self._accused:
             return None
-        for kind in Kind:
+        for kind in BallotKind:
             earlier = self._first.get((ballot.round, kind), {}).get(voter)
             if earlier is not None and are_exclusive(earlier.ballot, ballot):
                 self._accused.add(voter)
@@ -52,7 +52,7 @@ class BallotBox:
 
     def own(self, round_: int, voter: bytes) -> list[SignedBallot]:
         """What a voter cast in a round."""
-        return [vote for kind in Kind if (vote := self._first.get((round_, kind), {}).get(voter)) is not None]
+        return [vote for kind in BallotKind if (vote := self._first.get((round_, kind), {}).get(voter)) is not None]
 
     def prune(self, below: int) -> None:
         """Forget rounds below one."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from consensus.parameters import ACTIVE_VALIDATORS_MAX
 from consensus.validators import ValidatorSet
-from consensus.votes import Ballot, Signature, Verify, ballot_payload
-from runtime.codec import U8, Annotated, Bounded, Codec, codec, struct
+from consensus.votes import Ballot, Signature, VerifyEd25519, ballot_payload
+from runtime.encoding.codec import U8, Annotated, Bounded, Codec, codec, struct
 
 VERSION_ED25519 = 1
 BITMAP_BYTES_MAX = ACTIVE_VALIDATORS_MAX // 8
@@ -49,7 +49,7 @@ def signers_of(certificate: Certificate, members: ValidatorSet) -> tuple[bytes, 
     return tuple(one.session for place, one in enumerate(members.members) if bits >> place & 1)
 
 
-def verify_certificate(certificate: Certificate, members: ValidatorSet, genesis: bytes, verify: Verify) -> bool:
+def verify_certificate(certificate: Certificate, members: ValidatorSet, genesis: bytes, verify: VerifyEd25519) -> bool:
     """Whether more than two thirds of the set signed. Weight is checked before any signature."""
     if certificate.version != VERSION_ED25519 or certificate.ballot.epoch != members.epoch:
         return False

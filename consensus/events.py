@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from consensus.certificates import Certificate
 from consensus.evidence import DoubleBallot, DoubleProposal
-from consensus.signstate import Record
+from consensus.signstate import SignedRecord
 from consensus.wire import Message
 
 
 @dataclass(frozen=True, slots=True)
-class FinalRef:
+class CertifiedRef:
     """A final block that a header names, and the finalise-certificate that it carries."""
 
     height: int
@@ -44,7 +44,7 @@ class BlockFacts:
     slot: int
     author: bytes
     referenced_height: int
-    final_ref: FinalRef | None = None
+    final_ref: CertifiedRef | None = None
 
 
 # --- events
@@ -101,7 +101,7 @@ class BlockWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BlockBuilt:
     """The answer to `Build`: own block, recorded as `HeaderRecord`, sealed, stored and executed.
 
     The record is checked with `signstate.after` and fsynced before the seal is made.
@@ -111,16 +111,16 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class RecordSigned:
     """The answer to `PersistThenSign`."""
 
-    record: Record
+    record: SignedRecord
     signature: bytes
 
 
 Event = (
     Tick | PeerConnected | PeerLost | MessageReceived | BlockImported | BlockRejected
-    | BlockWanted | Built | Signed
+    | BlockWanted | BlockBuilt | RecordSigned
 )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ class Announce:
 class Build:
     """Build a block for `slot` on `parent`; `final_ref`, if given, goes into its digest.
 
-    Without `heartbeat` an empty block may be left out; then nothing is answered, or `Built` comes
+    Without `heartbeat` an empty block may be left out; then nothing is answered, or `BlockBuilt` comes
     later in the slot, when there is something to put in.
     """
 
@@ -161,19 +161,19 @@ class Build:
     parent: bytes
     height: int
     epoch: int
-    final_ref: FinalRef | None
+    final_ref: CertifiedRef | None
     heartbeat: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PersistThenSign:
-    """Check the record with `signstate.after`, write and fsync the new state, sign, answer `Signed`.
+    """Check the record with `signstate.after`, write and fsync the new state, sign, answer `RecordSigned`.
 
     The signed bytes are `signstate.record_payload(genesis, record)`. For a notarise ballot, the
     bytes of the block are synced first. If the sign-state refuses: alarm, and answer nothing.
     """
 
-    record: Record
+    record: SignedRecord
 
 
 @dataclass(frozen=True, slots=True)

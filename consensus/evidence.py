@@ -10,18 +10,18 @@ from typing import Annotated
 
 from consensus.votes import (
     Ballot,
+    BallotKind,
     Key,
-    Kind,
     Proposal,
     Signature,
     SignedBallot,
-    Verify,
+    VerifyEd25519,
     ballot_payload,
     proposal_payload,
 )
-from runtime.block import HEADER, HEADER_BYTES_MAX, Header, block_id, seal_payload
-from runtime.codec import U64, Bounded, Codec, DecodeError, Tagged, codec, variant
-from runtime.digest import find_pre_digest, split_seal
+from runtime.blocks.block import HEADER, HEADER_BYTES_MAX, Header, block_id, seal_payload
+from runtime.blocks.digest import find_pre_digest, split_seal
+from runtime.encoding.codec import U64, Bounded, Codec, DecodeError, Tagged, codec, variant
 
 
 @variant(1)
@@ -66,7 +66,7 @@ def are_exclusive(first: Ballot, second: Ballot) -> bool:
         return False
     if first.kind == second.kind:
         return first != second
-    return {first.kind, second.kind} == {Kind.FINALISE, Kind.SKIP}
+    return {first.kind, second.kind} == {BallotKind.FINALISE, BallotKind.SKIP}
 
 
 def double_ballot(first: SignedBallot, second: SignedBallot) -> DoubleBallot:
@@ -75,7 +75,9 @@ def double_ballot(first: SignedBallot, second: SignedBallot) -> DoubleBallot:
     return DoubleBallot(first.voter, one.ballot, one.signature, two.ballot, two.signature)
 
 
-def verify_votes(evidence: DoubleProposal | DoubleBallot, genesis: bytes, verify: Verify, leader: bytes = b"") -> bool:
+def verify_votes(
+    evidence: DoubleProposal | DoubleBallot, genesis: bytes, verify: VerifyEd25519, leader: bytes = b""
+) -> bool:
     """Whether E2, E3 or E4 proves its accused at fault; E2 needs the round's `leader`."""
     match evidence:
         case DoubleProposal(accused, first, first_signature, second, second_signature):
@@ -93,7 +95,7 @@ def verify_votes(evidence: DoubleProposal | DoubleBallot, genesis: bytes, verify
             )
 
 
-def verify_headers(evidence: DoubleHeader, genesis: bytes, verify: Verify) -> bool:
+def verify_headers(evidence: DoubleHeader, genesis: bytes, verify: VerifyEd25519) -> bool:
     """Whether E1 proves its accused at fault: two sealed headers of its own in the named slot."""
     try:
         first, second = HEADER.decode(evidence.first), HEADER.decode(evidence.second)
@@ -104,7 +106,7 @@ def verify_headers(evidence: DoubleHeader, genesis: bytes, verify: Verify) -> bo
         return False
 
 
-def _is_sealed(header: Header, evidence: DoubleHeader, genesis: bytes, verify: Verify) -> bool:
+def _is_sealed(header: Header, evidence: DoubleHeader, genesis: bytes, verify: VerifyEd25519) -> bool:
     digest, signature = split_seal(header.digest)
     pre_digest = find_pre_digest(digest)
     if pre_digest is None or pre_digest.slot != evidence.slot:

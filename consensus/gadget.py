@@ -32,11 +32,11 @@ from consensus.validators import Epoch, Leaders
 from consensus.votes import (
     NO_BLOCK,
     Ballot,
-    Kind,
+    BallotKind,
     Proposal,
     SignedBallot,
     SignedProposal,
-    Verify,
+    VerifyEd25519,
     ballot_payload,
     proposal_payload,
     skip_ballot,
@@ -59,7 +59,7 @@ class Gadget:
         parameters: Parameters,
         genesis: bytes,
         chain: Topological,
-        verify: Verify,
+        verify: VerifyEd25519,
         session: bytes | None,
         emit: Emit,
     ) -> None:
@@ -140,7 +140,7 @@ class Gadget:
         for key, signature in zip(keys, certificate.signatures, strict=True):
             self._count(SignedBallot(ballot, key, signature))
 
-    def signed(self, record: signstate.Record, signature: bytes) -> None:
+    def signed(self, record: signstate.SignedRecord, signature: bytes) -> None:
         """The shell persisted and signed what we asked for: count it and send it."""
         self._resend_at_ms += self._parameters.resend_ms
         assert self._session is not None  # observers ask for no signature
@@ -213,9 +213,9 @@ class Gadget:
         if not self.rounds.add(certificate):
             return
         ballot = certificate.ballot
-        if ballot.kind != Kind.FINALISE:
+        if ballot.kind != BallotKind.FINALISE:
             self._emit(PersistCertificate(certificate))
-        if ballot.kind == Kind.FINALISE and ballot.height > self._chain.tree.final.height:
+        if ballot.kind == BallotKind.FINALISE and ballot.height > self._chain.tree.final.height:
             self.pending_final = certificate
         lock = self.rounds.newest_notarised()
         if lock is not None and lock.ballot.round == ballot.round:
@@ -245,7 +245,7 @@ class Gadget:
         notarised = self.rounds.notarised.get(newest)
         if notarised is not None and newest > self.rounds.floor:
             ballot = notarised.ballot
-            self._sign(Ballot(Kind.FINALISE, ballot.epoch, newest, ballot.height, ballot.block))
+            self._sign(Ballot(BallotKind.FINALISE, ballot.epoch, newest, ballot.height, ballot.block))
         was = self.rounds.current
         self.rounds.current = newest + 1
         if newest > was and self.rounds.gaps():
@@ -318,7 +318,7 @@ class Gadget:
         is_overdue = self._skips() >= self._parameters.override_skips
         if is_overdue or voting.is_supported(self._chain, proposal.block, self._skips(), has_waited=has_waited):
             content = (proposal.epoch, proposal.round, proposal.height, proposal.block)
-            self._sign(Ballot(Kind.NOTARISE, *content))
+            self._sign(Ballot(BallotKind.NOTARISE, *content))
 
     def _skip(self, now_ms: int) -> None:
         ballot = skip_ballot(self.members.epoch, self.rounds.current)
@@ -366,7 +366,7 @@ class Gadget:
         return NeedCerts(self.members.epoch, self.rounds.current, held, self.rounds.floor)
 
     def _vote_message(self, vote: SignedBallot) -> Vote:
-        is_notarise = vote.ballot.kind == Kind.NOTARISE
+        is_notarise = vote.ballot.kind == BallotKind.NOTARISE
         return Vote(vote, self._proposals.get(vote.ballot.round) if is_notarise else None)
 
     # --- form
@@ -381,6 +381,6 @@ class Gadget:
         return self.rounds.base[0] < height <= self._boundary()
 
     def _is_well_formed(self, ballot: Ballot) -> bool:
-        if ballot.kind == Kind.SKIP:
+        if ballot.kind == BallotKind.SKIP:
             return (ballot.height, ballot.block) == (0, NO_BLOCK)
         return self._is_votable(ballot.height)

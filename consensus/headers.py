@@ -10,16 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from consensus.certificates import CERTIFICATE, verify_certificate
-from consensus.events import BlockFacts, FinalRef
+from consensus.events import BlockFacts, CertifiedRef
 from consensus.parameters import Parameters
 from consensus.proposer import proposer
 from consensus.validators import Epoch, Epochs, Validator
-from consensus.votes import Kind, Verify
-from runtime import digest, vrf
-from runtime.block import Header, block_id, seal_payload
-from runtime.codec import DecodeError
-from runtime.errors import InvalidBlock
-from runtime.signing import domain
+from consensus.votes import BallotKind, VerifyEd25519
+from runtime.blocks import digest
+from runtime.blocks.block import Header, block_id, seal_payload
+from runtime.cryptography import vrf
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import DecodeError
+from runtime.frame.errors import InvalidBlock
 
 # Id of the checked block's ancestor at a height below its own, final blocks included; None if
 # there is no such height.
@@ -40,7 +41,7 @@ class HeaderParts:
 
     author: bytes  # the stash
     pre_digest: digest.PreDigest
-    final_ref: FinalRef | None
+    final_ref: CertifiedRef | None
     next_validators: bytes | None
     signature: bytes
 
@@ -52,7 +53,7 @@ class HeaderRules:
     parameters: Parameters
     epochs: Epochs
     genesis: bytes
-    verify: Verify
+    verify: VerifyEd25519
 
     def check_header(self, header: Header, parent: BlockFacts, ancestor_at: AncestorAt, now_ms: int) -> BlockFacts:
         """Everything about a header but its execution; its facts. InvalidHeaderError, NotYetError."""
@@ -108,7 +109,7 @@ class HeaderRules:
         _require(parent.referenced_height < reference.height < facts.height, "the final reference does not advance")
         _require(ancestor_at(reference.height) == reference.block, "the final reference is no ancestor")
         named = (ballot.kind, ballot.height, ballot.block)
-        _require(named == (Kind.FINALISE, reference.height, reference.block), "a certificate for something else")
+        _require(named == (BallotKind.FINALISE, reference.height, reference.block), "a certificate for something else")
         members = self._epoch(self.parameters.epoch_of(reference.height)).validators
         is_certified = verify_certificate(reference.certificate, members, self.genesis, self.verify)
         _require(is_certified, "the certificate does not verify")
@@ -157,14 +158,14 @@ def read_header(header: Header) -> HeaderParts:
     )
 
 
-def _read_final_ref(log: digest.FinalRef) -> FinalRef:
+def _read_final_ref(log: digest.FinalRef) -> CertifiedRef:
     try:
-        return FinalRef(log.height, log.hash, CERTIFICATE.decode(log.certificate))
+        return CertifiedRef(log.height, log.hash, CERTIFICATE.decode(log.certificate))
     except DecodeError as error:
         raise InvalidHeaderError(f"the certificate is malformed: {error}") from error
 
 
-def final_ref_log(reference: FinalRef) -> digest.FinalRef:
+def final_ref_log(reference: CertifiedRef) -> digest.FinalRef:
     """The digest item that names a final block."""
     return digest.FinalRef(reference.height, reference.block, CERTIFICATE.encode(reference.certificate))
 

@@ -16,14 +16,14 @@ from consensus import events as ev
 from consensus.blocktree import BlockTree
 from consensus.catchup import CatchUp
 from consensus.certificates import Certificate
-from consensus.events import BlockFacts, Effect, Event, FinalRef
+from consensus.events import BlockFacts, CertifiedRef, Effect, Event
 from consensus.fetches import Fetches
 from consensus.gadget import Gadget, InvalidVoteError
 from consensus.parameters import Condition, Parameters
 from consensus.poller import Poller
 from consensus.topological import Topological
 from consensus.validators import Epochs
-from consensus.votes import NO_BLOCK, Verify
+from consensus.votes import NO_BLOCK, VerifyEd25519
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
 
 
@@ -35,7 +35,7 @@ class Machine:
         parameters: Parameters,
         genesis: bytes,
         epochs: Epochs,
-        verify: Verify,
+        verify: VerifyEd25519,
         session: bytes | None,
         randbelow: sampling.RandBelow,
     ) -> None:
@@ -178,10 +178,10 @@ class Machine:
                 self._receive(peer, message)
             case ev.BlockImported(facts):
                 self._insert(facts)
-            case ev.Built(facts):
+            case ev.BlockBuilt(facts):
                 self._insert(facts)
                 self._effects.append(ev.Announce(facts.id))
-            case ev.Signed(record, signature):
+            case ev.RecordSigned(record, signature):
                 self._gadget.signed(record, signature)
             case ev.BlockRejected(block):
                 self._fetches.reject(block)
@@ -368,13 +368,13 @@ class Machine:
             self._built_slot = request.slot
             self._effects.append(request)
 
-    def _final_reference(self) -> FinalRef | None:
+    def _final_reference(self) -> CertifiedRef | None:
         certificate = self._gadget.rounds.final
         if certificate is not None and certificate.ballot.block == self.final.id:
             self._final_certificate = certificate
         if self._final_certificate is None:
             return None
-        return FinalRef(self.final.height, self.final.id, self._final_certificate)
+        return CertifiedRef(self.final.height, self.final.id, self._final_certificate)
 
     def _next_deadline(self, now_ms: int) -> int:
         slot_ms = self._parameters.slot_ms

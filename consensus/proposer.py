@@ -3,8 +3,8 @@
 from functools import lru_cache
 
 from consensus.validators import Epoch, ValidatorSet
-from runtime.draw import roulette
-from runtime.hashing import blake2_256
+from runtime.cryptography.draw import roulette
+from runtime.cryptography.hashing import blake2_256
 
 
 def slot_at(now_ms: int, slot_ms: int) -> int:

@@ -8,7 +8,7 @@ forgotten. A finalise certificate serves as the notarisation of its round.
 from collections.abc import Iterator
 
 from consensus.certificates import Certificate
-from consensus.votes import Kind
+from consensus.votes import BallotKind
 
 
 class Rounds:
@@ -28,15 +28,15 @@ class Rounds:
         """The newest final round; older ones are forgotten."""
         return 0 if self.final is None else self.final.ballot.round
 
-    def find(self, kind: Kind, round_: int) -> Certificate | None:
+    def find(self, kind: BallotKind, round_: int) -> Certificate | None:
         """The certificate held for a kind and round; a finalise one may serve as a notarisation."""
-        if kind == Kind.SKIP:
+        if kind == BallotKind.SKIP:
             return self.skipped.get(round_)
-        if kind == Kind.NOTARISE:
+        if kind == BallotKind.NOTARISE:
             return self.notarised.get(round_)
         return self.final if self.floor == round_ else None
 
-    def holds(self, kind: Kind, round_: int) -> bool:
+    def holds(self, kind: BallotKind, round_: int) -> bool:
         """Whether nothing is to be learnt from another certificate of this kind and round."""
         return round_ < self.floor or self.find(kind, round_) is not None
 
@@ -45,11 +45,11 @@ class Rounds:
         kind, round_ = certificate.ballot.kind, certificate.ballot.round
         if self.holds(kind, round_):
             return False
-        if kind == Kind.SKIP:
+        if kind == BallotKind.SKIP:
             self.skipped[round_] = certificate
             return True
         self.notarised[round_] = certificate
-        if kind == Kind.FINALISE:
+        if kind == BallotKind.FINALISE:
             self.final = certificate
             self.notarised = {one: held for one, held in self.notarised.items() if one >= round_}
             self.skipped = {one: held for one, held in self.skipped.items() if one >= round_}

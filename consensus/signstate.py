@@ -7,15 +7,8 @@ content again is allowed (ed25519 signatures are deterministic).
 
 from dataclasses import replace
 
-from consensus.votes import (
-    Ballot,
-    Hash,
-    Kind,
-    Proposal,
-    ballot_payload,
-    proposal_payload,
-)
-from runtime.codec import U32, U64, Annotated, Bounded, Codec, codec, struct
+from consensus.votes import Ballot, BallotKind, Hash, Proposal, ballot_payload, proposal_payload
+from runtime.encoding.codec import U32, U64, Annotated, Bounded, Codec, codec, struct
 
 RECORDS_MAX = 65_536
 
@@ -32,7 +25,7 @@ class HeaderRecord:
     payload_hash: Hash
 
 
-Record = HeaderRecord | Proposal | Ballot
+SignedRecord = HeaderRecord | Proposal | Ballot
 
 
 @struct
@@ -50,7 +43,7 @@ SIGN_STATE: Codec[SignState] = codec(SignState)
 EMPTY = SignState(HeaderRecord(0, bytes(32)), 0, 0, (), ())
 
 
-def after(state: SignState, record: Record) -> SignState:
+def after(state: SignState, record: SignedRecord) -> SignState:
     """The state after signing `record`; SigningRefusedError if that would contradict it."""
     match record:
         case HeaderRecord(slot, _):
@@ -110,11 +103,11 @@ def _require_above_floor(state: SignState, epoch: int, round_: int) -> None:
         raise SigningRefusedError("this round is final")
 
 
-def _require_compatible(kind: Kind, signed: Kind) -> None:
+def _require_compatible(kind: BallotKind, signed: BallotKind) -> None:
     """Refuse a kind that may not follow the one that is signed in the same round.
 
     A notarise ballot may be followed by one finalise or one skip, and by nothing else; a skip is
     followed by nothing, so a node that gave up on a round takes no further part in it.
     """
-    if signed != Kind.NOTARISE or kind == Kind.NOTARISE:
+    if signed != BallotKind.NOTARISE or kind == BallotKind.NOTARISE:
         raise SigningRefusedError("a ballot of this round is signed that excludes this one")

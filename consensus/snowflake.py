@@ -1,6 +1,6 @@
 """Snowflake+ over sibling blocks: one binary decision for each bit of their ids.
 
-The ids under one parent form a binary trie. A `Run` is a stretch of bits that all its choices
+The ids under one parent form a binary trie. A `BitRun` is a stretch of bits that all its choices
 share, a `Fork` the bit where they part; each carries one counter for each acceptance condition.
 Flat voting among three siblings can leave nobody with a majority; a bit always has a majority side.
 
@@ -44,7 +44,7 @@ class Confidence:
 
 
 @dataclass(slots=True)
-class Run:
+class BitRun:
     """Bits [start, end) that all choices below share; `fork` follows unless `end` is the last."""
 
     start: int
@@ -61,7 +61,7 @@ class Fork:
 
     preference: int
     confidence: Confidence
-    sides: list[Run] = field(default_factory=list)
+    sides: list[BitRun] = field(default_factory=list)
 
 
 def bit_of(choice: int, place: int) -> int:
@@ -77,7 +77,7 @@ class Snowflake:
         self.thresholds = thresholds
         number = int.from_bytes(choice, "big")
         self._ids = {number: choice}
-        self._root = Run(0, ID_BITS, number, self._fresh())
+        self._root = BitRun(0, ID_BITS, number, self._fresh())
 
     def _fresh(self) -> Confidence:
         return Confidence([0] * len(self.thresholds.conditions))
@@ -105,10 +105,10 @@ class Snowflake:
         self._ids[number] = choice
         return True
 
-    def _split(self, run: Run, place: int, number: int) -> None:
+    def _split(self, run: BitRun, place: int, number: int) -> None:
         """Part a run at `place`: its own side keeps the confidence, the new side starts at 0."""
-        kept = Run(place + 1, run.end, run.choice, run.confidence.copy(), run.fork, run.stale)
-        new = Run(place + 1, ID_BITS, number, self._fresh())
+        kept = BitRun(place + 1, run.end, run.choice, run.confidence.copy(), run.fork, run.stale)
+        new = BitRun(place + 1, ID_BITS, number, self._fresh())
         side = bit_of(run.choice, place)
         fork = Fork(side, run.confidence.copy(), [kept, new] if side == 0 else [new, kept])
         run.end, run.fork = place, fork
@@ -193,7 +193,7 @@ class Snowflake:
         return winner
 
 
-def _refresh(run: Run) -> None:
+def _refresh(run: BitRun) -> None:
     """Carry out the resets that earlier polls left for later."""
     if run.stale:
         run.stale = False

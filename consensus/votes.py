@@ -8,8 +8,8 @@ from collections.abc import Callable
 from enum import IntEnum
 from functools import lru_cache
 
-from runtime.codec import U32, Annotated, Codec, Fixed, codec, struct
-from runtime.signing import domain
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import U32, Annotated, Codec, Fixed, codec, struct
 
 Hash = Annotated[bytes, Fixed(32)]
 Key = Annotated[bytes, Fixed(32)]
@@ -18,11 +18,11 @@ Signature = Annotated[bytes, Fixed(64)]
 NO_BLOCK = bytes(32)
 
 # (public key, signed bytes, signature) -> whether the signature holds. The node passes the one
-# ed25519 rule of `runtime.crypto`; the simulator may pass a cheap stand-in.
-Verify = Callable[[bytes, bytes, bytes], bool]
+# ed25519 rule of `runtime.cryptography.signatures`; the simulator may pass a cheap stand-in.
+VerifyEd25519 = Callable[[bytes, bytes, bytes], bool]
 
 
-class Kind(IntEnum):
+class BallotKind(IntEnum):
     """The three ballots of a round."""
 
     NOTARISE = 1
@@ -30,7 +30,7 @@ class Kind(IntEnum):
     SKIP = 3
 
 
-_LABELS = {Kind.NOTARISE: b"notarise", Kind.FINALISE: b"finalise", Kind.SKIP: b"skip"}
+_LABELS = {BallotKind.NOTARISE: b"notarise", BallotKind.FINALISE: b"finalise", BallotKind.SKIP: b"skip"}
 
 
 @struct
@@ -56,7 +56,7 @@ class SignedProposal:
 class Ballot:
     """What one vote says; a skip names no block."""
 
-    kind: Kind
+    kind: BallotKind
     epoch: U32
     round: U32
     height: U32
@@ -78,7 +78,7 @@ _PROPOSAL: Codec[Proposal] = codec(Proposal)
 
 def skip_ballot(epoch: int, round_: int) -> Ballot:
     """The ballot that gives up on a round."""
-    return Ballot(Kind.SKIP, epoch, round_, 0, NO_BLOCK)
+    return Ballot(BallotKind.SKIP, epoch, round_, 0, NO_BLOCK)
 
 
 @lru_cache(maxsize=4096)

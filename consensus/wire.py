@@ -9,7 +9,7 @@ from typing import Annotated
 
 from consensus.certificates import Certificate
 from consensus.votes import Hash, SignedBallot, SignedProposal
-from runtime.codec import U32, Bounded, Codec, Tagged, codec, variant
+from runtime.encoding.codec import U32, Bounded, Codec, Tagged, codec, variant
 
 CERTIFICATES_PER_MESSAGE_MAX = 32
 MESSAGE_BYTES_MAX = 512 * 1024

@@ -13,32 +13,32 @@ from genesis.parameters import constants
 from genesis.patch_form import check_patch
 from genesis.spec import ChainSpec, Json, Patch, SpecError
 from gpu_tasks.market.api import GpuTasksApi
-from gpu_tasks.market.attestations import Attestations
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from runtime.api import Apis, RuntimeApi, with_apis
-from runtime.block import Header, genesis_header
-from runtime.errors import DispatchError
-from runtime.pallet import Pallet, StorageValue
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
+from runtime.blocks.block import Header, genesis_header
+from runtime.encoding.scale import DecodeError
+from runtime.encoding.types import CAP_GRAINS, RuntimeVersion
+from runtime.execution.supply import SupplyBroken, recount
+from runtime.frame.api import Apis, RuntimeApi, with_apis
+from runtime.frame.errors import DispatchError
+from runtime.frame.pallet import Pallet, StorageValue
+from runtime.frame.runtime import Runtime
+from runtime.frame.storage import StateCorrupted
+from runtime.interface.staking_api import OgpuApi
+from runtime.interface.standard_apis import STANDARD_APIS
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.session import Session
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionPayment
-from runtime.pallets.trust_lock import TrustLock
-from runtime.pallets.trust_stake import TrustStake
 from runtime.pallets.utility import Utility
-from runtime.runtime import Runtime
-from runtime.scale import DecodeError
-from runtime.staking_api import OgpuApi
-from runtime.standard_apis import STANDARD_APIS
-from runtime.state import Memory
-from runtime.storage import StateCorrupted
-from runtime.supply import SupplyBroken, recount
-from runtime.trie import Trie
-from runtime.types import CAP_GRAINS, RuntimeVersion
+from runtime.state.overlay import Memory
+from runtime.state.trie import Trie
 
 PALLETS: tuple[type[Pallet], ...] = (
     System,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from runtime.codec import Annotated, Bounded, codec
-from runtime.crypto import Scheme, derive_sr25519, keypair_from_seed, seal_keypair_from_seed
-from runtime.hashing import blake2_256
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme, derive_sr25519, keypair_from_seed, seal_keypair_from_seed
+from runtime.encoding.codec import Annotated, Bounded, codec
 
 DEV_PHRASE = "bottom drive obey lake curtain smoke basket hold race lonely fit walk"
 DEV_SEED = bytes.fromhex("fac7959dbfe72f052e5a0c3c8d6530f202b02fd8f9f5ca3580ec8deb7797479e")  # the phrase's mini-secret

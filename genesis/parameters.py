@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from consensus.parameters import DEVNET, MAINNET, Parameters
-from gpu_tasks.market.device_records import ClassBonds
+from gpu_tasks.market.devices.records import ClassBonds
 from gpu_tasks.market.rounds import Windows
-from runtime.types import GRAINS_PER_OGPU
+from runtime.encoding.types import GRAINS_PER_OGPU
 
 CONSENSUS: dict[str, Parameters] = {"devnet": DEVNET, "mainnet": MAINNET}
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from genesis.spec import Json, Patch, SpecError
-from runtime.ss58 import account_from_text
+from runtime.cryptography.ss58 import account_from_text
 
 GRAINS_MAX = (1 << 128) - 1
 U32_MAX = (1 << 32) - 1

@@ -12,11 +12,11 @@ from genesis import dev_accounts
 from genesis.chain import genesis_state
 from genesis.dev_accounts import DEV_NAMES
 from genesis.spec import ChainSpec, Patch, from_json
-from gpu_tasks.market.device_records import device_id
-from runtime.hashing import blake2_256
+from gpu_tasks.market.devices.records import device_id
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.ss58 import encode as ss58
+from runtime.encoding.types import CAP_GRAINS, GRAINS_PER_OGPU
 from runtime.pallets.pots import RESERVE
-from runtime.ss58 import encode as ss58
-from runtime.types import CAP_GRAINS, GRAINS_PER_OGPU
 
 PROPERTIES = {"ss58Format": 42, "tokenDecimals": 8, "tokenSymbol": "oGPU"}
 ENDOWMENT = 1_000_000 * GRAINS_PER_OGPU

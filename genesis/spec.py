@@ -22,7 +22,7 @@ _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 Json = Any
 Patch = dict[str, dict[str, Json]]
-Raw = dict[bytes, bytes]
+RawState = dict[bytes, bytes]
 
 
 class SpecError(ValueError):
@@ -39,7 +39,7 @@ class ChainSpec:
     parameters: str  # which set of `genesis.parameters` the chain runs by
     properties: dict[str, Json]
     patch: Patch | None
-    raw: Raw | None
+    raw: RawState | None
     boot_nodes: tuple[str, ...] = ()
     protocol_id: str = "ogpu"
 
@@ -139,7 +139,7 @@ def _patch(value: Json) -> Patch:
     return {pallet: _object(config, f"patch.{pallet}") for pallet, config in patch.items()}
 
 
-def _raw(value: Json) -> Raw:
+def _raw(value: Json) -> RawState:
     genesis = _object(value, "genesis.raw")
     _only(genesis, "genesis.raw", "top", "childrenDefault")
     if genesis.get("childrenDefault"):

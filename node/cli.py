@@ -176,7 +176,7 @@ def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool,
 
 def _refuse_running(paths: Paths) -> None:
     """`BadInputError` while a node has the database open; a damaged one may well be removed."""
-    from node.storage import Storage  # noqa: PLC0415  # as in chain_info
+    from node.ledger.storage import Storage  # noqa: PLC0415  # as in chain_info
 
     with suppress(DatabaseError):
         Storage(paths.database, free_bytes_floor=0).close()
@@ -186,7 +186,7 @@ def _refuse_running(paths: Paths) -> None:
 @_chain_options
 def chain_info(chain: str | None, dev: bool, base_path: Path | None) -> None:
     """Print the last final block in the database, as JSON."""
-    from node.storage import Storage  # noqa: PLC0415  # LevelDB is not needed by the other commands
+    from node.ledger.storage import Storage  # noqa: PLC0415  # LevelDB is not needed by the other commands
 
     paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
     if not paths.database.exists():

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from node.errors import BadInputError
-from runtime.hashing import blake2_256
+from runtime.cryptography.hashing import blake2_256
 
 DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT = 30333, 9944, 9615
 NAME_LENGTH_MAX = 64

@@ -11,9 +11,9 @@ import click
 
 from node.config import Paths, default_base_path
 from node.durable import write_durably
+from node.duty.keystore import KEY_TYPES, Keystore
 from node.errors import BadInputError
-from node.keystore import KEY_TYPES, Keystore
-from runtime.crypto import SEED_BYTES, Scheme
+from runtime.cryptography.signatures import SEED_BYTES, Scheme
 from wallet import mnemonic
 from wallet.errors import WalletError
 from wallet.keypair import Keypair

@@ -5,14 +5,14 @@ What always holds: a listener is told after the fact, inside the loop's turn, an
 
 from __future__ import annotations
 
-from node.chain import Executed
-from node.p2p.frames import Kind
+from node.ledger.chain import ExecutedBlock
+from node.p2p.frames import FrameKind
 
 
 class Listener:
     """Does nothing about anything; listeners override what they care for."""
 
-    def on_imported(self, block: Executed) -> None:
+    def on_imported(self, block: ExecutedBlock) -> None:
         """A valid block was added to the tree."""
 
     def on_tip(self, block: bytes) -> None:
@@ -21,11 +21,11 @@ class Listener:
     def on_accepted(self, block: bytes, *, reverted: bool) -> None:
         """The accepted tip is another one; `reverted`: finality overruled the one before."""
 
-    def on_final(self, blocks: list[Executed]) -> None:
+    def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """These blocks, oldest first, are final and on the disk."""
 
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
         """Two sealed headers (encoded) of one author and slot."""
 
-    def on_gossip(self, kind: Kind, payload: bytes, peer: str) -> None:
+    def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """A peer sent an extrinsic or an attestation."""

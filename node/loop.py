@@ -22,29 +22,29 @@ import trio
 from consensus import events as ev
 from consensus.certificates import Certificate, verify_certificate
 from consensus.machine import Machine
-from consensus.signstate import Record, SigningRefusedError
-from consensus.votes import Ballot, Kind, Proposal, SignedBallot, ballot_payload
+from consensus.signstate import SignedRecord, SigningRefusedError
+from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, Chits, Message, PullQuery, Vote
-from node.author import Author
-from node.chain import Chain
 from node.clock import Clock
 from node.durable import write_quickly
+from node.duty.author import Author
+from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
+from node.ledger.chain import Chain
+from node.ledger.round_log import RoundLog
 from node.listener import Listener
-from node.metrics import Metrics
-from node.network import Network
-from node.p2p.frames import Kind as WireKind
-from node.p2p.inbox import Message as Arrived
-from node.poll_log import PollLog
-from node.round_log import RoundLog
-from node.sync import Sync
-from node.sync_wire import GET_BLOCKS, STATUS, Status
-from node.validator import Validator
-from runtime import crypto
-from runtime.codec import DecodeError
+from node.monitoring.metrics import Metrics
+from node.monitoring.poll_log import PollLog
+from node.p2p.frames import FrameKind
+from node.p2p.inbox import InboxMessage as Arrived
+from node.peer_messages import GET_BLOCKS, STATUS, PeerStatus
+from node.peers import Peers
+from node.sync.sync import Sync
+from runtime.cryptography import signatures
+from runtime.encoding.codec import DecodeError
 
 MESSAGES_PER_TURN = 64
-CONSENSUS = frozenset({WireKind.POLL_QUERY, WireKind.CHITS, WireKind.VOTE, WireKind.CERT, WireKind.GET_CERTS})
+CONSENSUS = frozenset({FrameKind.POLL_QUERY, FrameKind.CHITS, FrameKind.VOTE, FrameKind.CERT, FrameKind.GET_CERTS})
 _LOG = logging.getLogger(__name__)
 
 
@@ -56,9 +56,9 @@ class Loop:
         machine: Machine,
         chain: Chain,
         sync: Sync,
-        network: Network,
+        network: Peers,
         clock: Clock,
-        validator: Validator | None,
+        validator: ValidatorKeys | None,
         author: Author | None,
         metrics: Metrics,
         preference: Path,
@@ -119,10 +119,10 @@ class Loop:
         self.sync.forget_peer(peer.encode())
         self.feed(ev.PeerLost(peer.encode()))
 
-    def status(self) -> Status:
+    def status(self) -> PeerStatus:
         """Where this node stands."""
         tip, final = self.machine.tip, self.machine.final
-        return Status(tip.id, tip.height, final.id, final.height)
+        return PeerStatus(tip.id, tip.height, final.id, final.height)
 
     def _drain(self) -> None:
         self._busy = True
@@ -147,15 +147,15 @@ class Loop:
                         self.polls.on_chits(peer, message, self._clock.now_ms())
                     self._look_out(message)
                     self.feed(ev.MessageReceived(peer, message))
-                case WireKind.BLOCK:
+                case FrameKind.BLOCK:
                     self.sync.on_block(arrived.payload, peer)
-                case WireKind.BLOCKS:
+                case FrameKind.BLOCKS:
                     self.sync.on_answer(arrived.payload, peer)
-                case WireKind.GET_BLOCKS:
+                case FrameKind.GET_BLOCKS:
                     answer = self.sync.on_request(GET_BLOCKS.decode(arrived.payload), peer)
                     if answer is not None:
-                        self._network.transport.send(arrived.peer, WireKind.BLOCKS, answer)
-                case WireKind.STATUS:
+                        self._network.transport.send(arrived.peer, FrameKind.BLOCKS, answer)
+                case FrameKind.STATUS:
                     self.feed(*self.sync.on_status(STATUS.decode(arrived.payload), peer))
                 case _:
                     self._tell(lambda listener: listener.on_gossip(arrived.kind, arrived.payload, arrived.peer))
@@ -241,19 +241,19 @@ class Loop:
             return
         if facts is not None:
             self._tell_imported(facts.id)
-            self._events.append(ev.Built(facts))
+            self._events.append(ev.BlockBuilt(facts))
 
-    def _sign(self, record: Record) -> None:
+    def _sign(self, record: SignedRecord) -> None:
         if self._validator is None or not isinstance(record, Proposal | Ballot):
             return
         try:
-            if isinstance(record, Ballot) and record.kind is Kind.NOTARISE:
+            if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE:
                 self.chain.keep(record.block)
             signature = self._validator.sign_vote(record)
         except SigningRefusedError as error:
             _LOG.error("not signed (epoch %d, round %d): %s", record.epoch, record.round, error)
             return
-        self._events.append(ev.Signed(record, signature))
+        self._events.append(ev.RecordSigned(record, signature))
 
     def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
         with self._metrics.commit_seconds.time():
@@ -287,16 +287,16 @@ class Loop:
 
     def _is_genuine(self, vote: SignedBallot) -> bool:
         """Whether a vote bears the signature of the key that it names."""
-        return crypto.verify_ed25519(vote.voter, ballot_payload(self.chain.genesis, vote.ballot), vote.signature)
+        return signatures.verify_ed25519(vote.voter, ballot_payload(self.chain.genesis, vote.ballot), vote.signature)
 
     def _stop_if_faulty(self, certificate: Certificate) -> None:
         """A block that is final for everybody and that this node abstained from: its state can be trusted no longer."""
         ballot = certificate.ballot
-        if ballot.kind is not Kind.FINALISE or ballot.block not in self.sync.faulty:
+        if ballot.kind is not BallotKind.FINALISE or ballot.block not in self.sync.faulty:
             return
         epoch = self.chain.epochs(ballot.epoch)
         if epoch is None or not verify_certificate(
-            certificate, epoch.validators, self.chain.genesis, crypto.verify_ed25519
+            certificate, epoch.validators, self.chain.genesis, signatures.verify_ed25519
         ):
             return
         raise NodeError(

@@ -24,37 +24,37 @@ from consensus.signstate import EMPTY
 from genesis.chain import genesis_state
 from genesis.spec import ChainSpec
 from node import memory
-from node.attestation_pool import AttestationPool
-from node.author import Author
-from node.chain import Executed, open_chain
 from node.clock import Clock
 from node.config import Config, Paths
+from node.duty.author import Author
+from node.duty.peer_proof import PeerProofs, prove
+from node.duty.seat import take_seat
 from node.errors import BadInputError, NodeError
-from node.feed import ExtrinsicStatus, Request, ToRpc, Value
-from node.feed_server import FeedServer
-from node.feed_source import FeedSource
-from node.figures import Figures
+from node.feed.messages import ExtrinsicStatus, Request, ToRpc, Value
+from node.feed.server import FeedServer
+from node.feed.source import FeedSource
+from node.ledger.chain import ExecutedBlock, open_chain
+from node.ledger.round_log import RoundLog
+from node.ledger.storage import Storage
 from node.listener import Listener
 from node.loop import Loop
-from node.metrics import Metrics, MetricsServer
-from node.network import Network
+from node.monitoring.figures import Figures
+from node.monitoring.metrics import Metrics, MetricsServer
 from node.p2p.gossip import Gossip
 from node.p2p.hello import Role
 from node.p2p.identity import IdentityError, NodeIdentity, identity_from_seed, load_or_create
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.transport import PeerUp, TransportError
-from node.peer_proof import PeerProofs, prove
-from node.relay import Relay
-from node.round_log import RoundLog
+from node.peer_messages import PeerStatus
+from node.peers import Peers
+from node.pool.attestation_pool import AttestationPool
+from node.pool.relay import Relay
+from node.pool.transaction_pool import TransactionPool
+from node.pool.verifier import Verifier
 from node.rpc_process import require_free_port, supervise
-from node.seat import take_seat
-from node.storage import Storage
-from node.sync import Sync
-from node.sync_wire import Status
-from node.txpool import TransactionPool
-from node.verifier import Verifier
+from node.sync.sync import Sync
 from node.version import VERSION
-from runtime import crypto
+from runtime.cryptography import signatures
 
 VERIFY_WORKERS = 1
 FIGURES_SECONDS = 1.0
@@ -91,9 +91,9 @@ class Node:
         self.metrics = Metrics(spec.id, config.name, VERSION, is_validator=self.validator is not None)
         self.machine = self._machine()
         self.identity = _identity(config, self.paths)
-        self.proofs = PeerProofs(self.chain.genesis, crypto.verify_ed25519, {})
+        self.proofs = PeerProofs(self.chain.genesis, signatures.verify_ed25519, {})
         self.transport = self._transport()
-        self.network = Network(self.transport)
+        self.network = Peers(self.transport)
         self.sync = Sync(self.chain, self.network, self.clock.now_ms, self.machine.is_welcome)
         self.relay = Relay(self.network, _gossip(), self._standing)
         self.attestations = AttestationPool(self.chain, self.network, _gossip(), lambda: self.machine.tip.id)
@@ -135,7 +135,7 @@ class Node:
             parameters = replace(parameters, sample_units=self.config.sample_units, force_sampling=True)
         session = self.validator.session if self.validator is not None else None
         return Machine(
-            parameters, self.chain.genesis, self.chain.epochs, crypto.verify_ed25519, session, secrets.randbelow
+            parameters, self.chain.genesis, self.chain.epochs, signatures.verify_ed25519, session, secrets.randbelow
         )
 
     def _transport(self) -> Libp2pTransport:
@@ -200,7 +200,7 @@ class Node:
         for certificate in self.rounds.certificates():
             epoch = self.chain.epochs(certificate.ballot.epoch)
             if epoch is not None and verify_certificate(
-                certificate, epoch.validators, self.chain.genesis, crypto.verify_ed25519
+                certificate, epoch.validators, self.chain.genesis, signatures.verify_ed25519
             ):
                 yield certificate
 
@@ -269,7 +269,7 @@ class Node:
 
     # What parts ask of others that are made after them.
 
-    def _standing(self) -> Status:
+    def _standing(self) -> PeerStatus:
         return self.loop.status()
 
     def _opening(self) -> Iterator[ToRpc]:
@@ -295,7 +295,7 @@ class _PoolListener(Listener):
         del reverted
         self._pool.on_accepted(block)
 
-    def on_final(self, blocks: list[Executed]) -> None:
+    def on_final(self, blocks: list[ExecutedBlock]) -> None:
         self._pool.on_final(blocks)
 
 

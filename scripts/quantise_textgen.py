@@ -29,7 +29,7 @@ from gpu_tasks.workloads.textgen_int8.integer_ops import (
     RESIDUAL_MAX,
     WEIGHT_MAX,
 )
-from gpu_tasks.workloads.textgen_int8.model import Layer, Model, Shape, encode_model, model_id
+from gpu_tasks.workloads.textgen_int8.model import Model, ModelShape, TransformerLayer, encode_model, model_id
 from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend
 from scripts.train_textgen import Block, Gpt, norm, read_corpus, windows
 from scripts.train_textgen import Shape as FloatShape
@@ -94,7 +94,7 @@ class Calibrator:
         gain = round(root / best_scale(x, ACTIVATION_MAX))
         return x, gain, root / gain
 
-    def layer(self, block: Block) -> Layer:
+    def layer(self, block: Block) -> TransformerLayer:
         """Quantise one block and advance the stream through it."""
         s = self.shape
         depth = s.width // s.heads
@@ -110,7 +110,7 @@ class Calibrator:
         mlp_gain, up, up_by, gelu, gelu_scale = self.mlp_first_half(block)
         down, down_rows = rows(block.down.weight)
         score = levels[0] * levels[1] / math.sqrt(depth) * STEPS_PER_NAT
-        return Layer(
+        return TransformerLayer(
             gains=np.array([attention_gain, mlp_gain], dtype=np.int32),
             qkv=qkv,
             qkv_multipliers=fractions(qkv_rows * x_scale / levels.reshape(-1).repeat(depth)),
@@ -149,7 +149,7 @@ def quantise(model: Gpt, tokens: Tensor) -> Model:
     head, head_rows = rows(model.head.weight)
     table = lambda p: np.rint(p.weight.double().numpy() * run.unit).astype(np.int16)  # noqa: E731
     return Model(
-        shape=Shape(s.width, s.layers, s.heads, s.hidden, s.context),
+        shape=ModelShape(s.width, s.layers, s.heads, s.hidden, s.context),
         tokens=table(model.tokens),
         positions=table(model.positions),
         layers=layers,

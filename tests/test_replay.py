@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.block import BLOCK, Block
-from runtime.errors import InvalidBlock
+from runtime.blocks.block import BLOCK, Block
+from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from scripts.replay.__main__ import SURROUNDINGS, differences, replay, tameness

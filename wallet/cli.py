@@ -13,7 +13,7 @@ from wallet.commands import keys, money, staking, why
 from wallet.keyring import DEFAULT_FOLDER, Keyring
 from wallet.output import Output
 from wallet.rpc import DEFAULT_URL
-from wallet.session import Session
+from wallet.session import WalletSession
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,7 +35,7 @@ def main(context: click.Context, url: str, keyring: Path, password_file: Path | 
 
     Shell completion: eval "$(_OGPU_WALLET_COMPLETE=bash_source ogpu-wallet)" (or zsh_source, fish_source).
     """
-    context.obj = Session(url, Keyring(keyring), Output(as_json=as_json), password_file)
+    context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file)
 
 
 for command in (

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from genesis.chain import apis_for
-from runtime import ss58
-from runtime.api import Apis
-from runtime.call import Call
-from runtime.era import mortal
-from runtime.errors import ErrorValue
-from runtime.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
-from runtime.hashing import blake2_256
+from runtime.blocks.era import mortal
+from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.cryptography import ss58
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.types import ApplyExtrinsic
+from runtime.frame.api import Apis
+from runtime.frame.call import Call
+from runtime.frame.errors import ErrorValue
+from runtime.frame.runtime import Runtime
+from runtime.frame.storage import StorageItem
 from runtime.pallets.system import EventRecord, ExtrinsicFailed, System
 from runtime.pallets.transaction_payment import TransactionFeePaid
-from runtime.runtime import Runtime
-from runtime.storage import StorageItem
-from runtime.types import ApplyExtrinsic
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.rpc import DEFAULT_URL, Json, RpcConnection

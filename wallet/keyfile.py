@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, cast
 from nacl.exceptions import CryptoError
 from nacl.secret import SecretBox
 
-from runtime import ss58
-from runtime.crypto import Scheme, secret_key_from_expanded, secret_key_to_expanded
+from runtime.cryptography import ss58
+from runtime.cryptography.signatures import Scheme, secret_key_from_expanded, secret_key_to_expanded
 from wallet.errors import CannotUnlockError, KeyFileError
 from wallet.keypair import Keypair
 
@@ -30,7 +30,7 @@ VERSION = "3"
 SCHEME_NAMES = {Scheme.ED25519: "ed25519", Scheme.SR25519: "sr25519"}
 
 
-class Cost(NamedTuple):
+class ScryptCost(NamedTuple):
     """Parameters of scrypt (RFC 7914) in the order of the file; 128 * n * r bytes of memory."""
 
     n: int
@@ -39,9 +39,9 @@ class Cost(NamedTuple):
 
 
 ALLOWED_COSTS = frozenset(
-    Cost(1 << log_n, p, 8) for log_n, p in ((13, 10), (14, 5), (15, 1), (15, 3), (16, 2), (17, 1))
+    ScryptCost(1 << log_n, p, 8) for log_n, p in ((13, 10), (14, 5), (15, 1), (15, 3), (16, 2), (17, 1))
 )
-DEFAULT_COST = Cost(1 << 17, 1, 8)  # 128 MiB, about half a second
+DEFAULT_COST = ScryptCost(1 << 17, 1, 8)  # 128 MiB, about half a second
 
 _COST_LAYOUT = struct.Struct("<III")
 _SALT_BYTES = 32
@@ -70,7 +70,7 @@ class KeyFile:
 
 
 def lock(
-    keypair: Keypair, password: str, meta: Mapping[str, Any], *, entropy: bytes, cost: Cost = DEFAULT_COST
+    keypair: Keypair, password: str, meta: Mapping[str, Any], *, entropy: bytes, cost: ScryptCost = DEFAULT_COST
 ) -> KeyFile:
     """Seal a key with a password; `entropy` is 56 fresh random bytes, for salt and nonce."""
     salt, nonce = entropy[:_SALT_BYTES], entropy[_SALT_BYTES:]
@@ -85,7 +85,7 @@ def unlock(file: KeyFile, password: str) -> Keypair:
     start = _SALT_BYTES + _COST_LAYOUT.size
     if len(file.sealed) != start + SecretBox.NONCE_SIZE + SecretBox.MACBYTES + _PLAIN_BYTES:
         raise CannotUnlockError(_CANNOT_UNLOCK)
-    cost = Cost(*_COST_LAYOUT.unpack_from(file.sealed, _SALT_BYTES))
+    cost = ScryptCost(*_COST_LAYOUT.unpack_from(file.sealed, _SALT_BYTES))
     if cost not in ALLOWED_COSTS:
         raise CannotUnlockError(_CANNOT_UNLOCK)
     try:
@@ -135,7 +135,7 @@ def _scheme(encoding: dict[str, Any]) -> Scheme:
     return {known: scheme for scheme, known in SCHEME_NAMES.items()}[name]
 
 
-def _stretch(password: str, salt: bytes, cost: Cost) -> bytes:
+def _stretch(password: str, salt: bytes, cost: ScryptCost) -> bytes:
     """The key that a password stands for; bytes of a terminal that are no UTF-8 count as they are."""
     secret = password.encode(errors="surrogateescape")
     n, p, r = cost

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Self
 
-from runtime import crypto, ss58
-from runtime.crypto import Scheme
+from runtime.cryptography import signatures, ss58
+from runtime.cryptography.signatures import Scheme
 
 
 @dataclass(frozen=True, slots=True)
 class Keypair:
-    """A public key (32 bytes, also the account id) and its secret key (64 bytes, in the form of `runtime.crypto`)."""
+    """A public key (32 bytes, also the account id) and its secret key (64 bytes, as in `cryptography.signatures`)."""
 
     scheme: Scheme
     public_key: bytes
@@ -18,7 +18,7 @@ class Keypair:
     @classmethod
     def from_seed(cls, scheme: Scheme, seed: bytes) -> Self:
         """The key of a 32-byte seed."""
-        return cls(scheme, *crypto.keypair_from_seed(scheme, seed))
+        return cls(scheme, *signatures.keypair_from_seed(scheme, seed))
 
     @property
     def account(self) -> bytes:
@@ -32,7 +32,7 @@ class Keypair:
 
     def sign(self, message: bytes) -> bytes:
         """The 64-byte signature of `message` as it is; what an extrinsic or a domain signs is built elsewhere."""
-        return crypto.sign(self.scheme, self.public_key, self.secret_key, message)
+        return signatures.sign(self.scheme, self.public_key, self.secret_key, message)
 
     def __reduce__(self) -> tuple[object, ...]:
         """No pickling: a secret leaves the process in a key file or not at all."""

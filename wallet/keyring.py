@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wallet import keyfile
 from wallet.errors import KeyFileError, KeyringError
-from wallet.keyfile import DEFAULT_COST, MAX_FILE_BYTES, Cost, KeyFile
+from wallet.keyfile import DEFAULT_COST, MAX_FILE_BYTES, KeyFile, ScryptCost
 from wallet.keypair import Keypair
 from wallet.private_file import read_limited, read_private, write_new
 
@@ -31,7 +31,7 @@ class Keyring:
             raise KeyringError(f"{self.folder} holds more than {MAX_ACCOUNTS:,} keys")
         return found
 
-    def add(self, name: str, keypair: Keypair, password: str, *, cost: Cost = DEFAULT_COST) -> KeyFile:
+    def add(self, name: str, keypair: Keypair, password: str, *, cost: ScryptCost = DEFAULT_COST) -> KeyFile:
         """Lock a key and store it under a free name."""
         meta = {"name": name, "whenCreated": time.time_ns() // 1_000_000}
         file = keyfile.lock(keypair, password, meta, entropy=secrets.token_bytes(_ENTROPY_BYTES), cost=cost)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from runtime import ss58
+from runtime.cryptography import ss58
 from wallet.amounts import SYMBOL, format_amount
 
 WIDTH_WITHOUT_TERMINAL = 180

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from runtime import ss58
-from runtime.call import Call
+from runtime.cryptography import ss58
+from runtime.frame.call import Call
 from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
@@ -33,7 +33,7 @@ class CallFailedError(WalletError):
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class WalletSession:
     """The options given before the command."""
 
     url: str

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, field
 
 from genesis.dev_accounts import DEV_PHRASE
-from runtime.crypto import Scheme, derive_sr25519
-from runtime.hashing import blake2_256
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme, derive_sr25519
 from wallet import mnemonic
 from wallet.errors import SuriError
 from wallet.keypair import Keypair

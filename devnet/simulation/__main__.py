@@ -16,7 +16,7 @@ from pathlib import Path
 
 from consensus.parameters import DEVNET
 from devnet.simulation.report import summarise, summary_line
-from devnet.simulation.scenario import LAN, WAN, Outcome, Scenario, run
+from devnet.simulation.scenario import LAN, WAN, Scenario, ScenarioOutcome, run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,7 +97,7 @@ def catalogue(size: int) -> Iterator[Scenario]:
     yield Scenario(f"{name}-rotate-equivocator", size, rotate=1, equivocators=bad, parameters=short)
 
 
-def simulate(jobs: Sequence[tuple[Scenario, int]], processes: int) -> Iterator[Outcome]:
+def simulate(jobs: Sequence[tuple[Scenario, int]], processes: int) -> Iterator[ScenarioOutcome]:
     """Outcomes in the order of the jobs, from several processes; says how far it is."""
     started = time.monotonic()
     with ProcessPoolExecutor(processes) as pool:
@@ -108,12 +108,12 @@ def simulate(jobs: Sequence[tuple[Scenario, int]], processes: int) -> Iterator[O
                 print(f"{done}/{len(jobs)} runs, {seconds:.0f} s, last {outcome.scenario}", file=sys.stderr)
 
 
-def run_job(job: tuple[Scenario, int]) -> Outcome:
+def run_job(job: tuple[Scenario, int]) -> ScenarioOutcome:
     """One run, in a worker process."""
     return run(*job)
 
 
-def check_repeats(outcomes: Iterable[Outcome], repeats: Iterable[Outcome]) -> list[str]:
+def check_repeats(outcomes: Iterable[ScenarioOutcome], repeats: Iterable[ScenarioOutcome]) -> list[str]:
     """Runs whose repetition differed."""
     traces = {(one.scenario, one.seed): one.trace for one in outcomes}
     return [

@@ -2,12 +2,12 @@
 
 from consensus import events as ev
 from consensus import signstate
-from consensus.votes import Ballot, Kind, Proposal, SignedBallot, SignedProposal, skip_ballot
+from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, SignedProposal, skip_ballot
 from consensus.wire import Chits, Propose, Vote
-from devnet.simulation.node import Blocks, Node
+from devnet.simulation.node import BlocksSent, SimulatedNode
 
 
-class SilentNode(Node):
+class SilentNode(SimulatedNode):
     """Runs and says nothing."""
 
     is_honest = False
@@ -18,7 +18,7 @@ class SilentNode(Node):
             super().execute(effect)
 
 
-class Equivocator(Node):
+class Equivocator(SimulatedNode):
     """Different blocks to different peers, lying chits, double votes, finalise and skip at once."""
 
     is_honest = False
@@ -32,7 +32,7 @@ class Equivocator(Node):
         for other in self.world.nodes:
             for facts in made:
                 if other.number != self.number and chance.random() < 0.6:
-                    self.world.send(self, other, Blocks((facts,)))
+                    self.world.send(self, other, BlocksSent((facts,)))
         self._inbox.append(ev.BlockImported(chance.choice(made)))
 
     def execute(self, effect: ev.Effect) -> None:
@@ -46,7 +46,7 @@ class Equivocator(Node):
             case _:
                 super().execute(effect)
 
-    def sign(self, record: signstate.Record) -> None:
+    def sign(self, record: signstate.SignedRecord) -> None:
         """Sign whatever is asked for and something that contradicts it, each to some peers."""
         assert not isinstance(record, signstate.HeaderRecord)  # headers are sealed by build
         chance = self.world.random
@@ -58,7 +58,7 @@ class Equivocator(Node):
                     self.world.send(self, other, self._message(one))
         if chance.random() < 0.7:
             signature = self.signer.sign(signstate.record_payload(self.world.genesis_hash, record))
-            self._inbox.append(ev.Signed(record, signature))
+            self._inbox.append(ev.RecordSigned(record, signature))
 
     def _contradiction(self, record: Proposal | Ballot) -> Proposal | Ballot:
         chance = self.world.random
@@ -66,12 +66,12 @@ class Equivocator(Node):
         match record:
             case Proposal(epoch, round_, parent_round):
                 return Proposal(epoch, round_, parent_round, max(1, other.height), other.id)
-            case Ballot(Kind.NOTARISE, epoch, round_):
-                return Ballot(Kind.NOTARISE, epoch, round_, max(1, other.height), other.id)
-            case Ballot(Kind.FINALISE, epoch, round_):
+            case Ballot(BallotKind.NOTARISE, epoch, round_):
+                return Ballot(BallotKind.NOTARISE, epoch, round_, max(1, other.height), other.id)
+            case Ballot(BallotKind.FINALISE, epoch, round_):
                 return skip_ballot(epoch, round_)
             case Ballot(_, epoch, round_):
-                return Ballot(Kind.FINALISE, epoch, round_, max(1, other.height), other.id)
+                return Ballot(BallotKind.FINALISE, epoch, round_, max(1, other.height), other.id)
 
     def _message(self, record: Proposal | Ballot) -> Propose | Vote:
         signature = self.signer.sign(signstate.record_payload(self.world.genesis_hash, record))
@@ -80,7 +80,7 @@ class Equivocator(Node):
         return Vote(SignedBallot(record, self.signer.public, signature), None)
 
 
-class Twin(Node):
+class Twin(SimulatedNode):
     """One of two honest machines that share a key and nothing else."""
 
     is_honest = False

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import NamedTuple
 
-from consensus.votes import Verify
-from runtime import crypto
+from consensus.votes import VerifyEd25519
+from runtime.cryptography import signatures
 
 Sign = Callable[[bytes], bytes]
 
@@ -39,8 +39,8 @@ def _fake_signature(public: bytes, message: bytes) -> bytes:
 def real_signer(number: int) -> Signer:
     """A real ed25519 key from a seed that everybody knows."""
     seed = blake2b(b"simulated session key %d" % number, digest_size=32).digest()
-    public, secret = crypto.keypair_from_seed(crypto.Scheme.ED25519, seed)
-    return Signer(public, lambda message: crypto.sign(crypto.Scheme.ED25519, public, secret, message))
+    public, secret = signatures.keypair_from_seed(signatures.Scheme.ED25519, seed)
+    return Signer(public, lambda message: signatures.sign(signatures.Scheme.ED25519, public, secret, message))
 
 
-verify_real: Verify = crypto.verify_ed25519
+verify_real: VerifyEd25519 = signatures.verify_ed25519

@@ -28,7 +28,7 @@ BLOCKS_PER_ANSWER_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
-class GetBlocks:
+class BlocksAsked:
     """Ask for a block and its ancestors above a height."""
 
     block: bytes
@@ -36,13 +36,13 @@ class GetBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class BlocksSent:
     """Blocks, oldest first: an answer, or an announcement of one."""
 
     blocks: tuple[BlockFacts, ...]
 
 
-Packet = Message | GetBlocks | Blocks
+Packet = Message | BlocksAsked | BlocksSent
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Disk:
     certificates: dict[tuple[int, int, int], Certificate] = field(default_factory=dict)
 
 
-class Node:
+class SimulatedNode:
     """One node of a `World`; `number` is its address there."""
 
     is_honest = True
@@ -141,16 +141,16 @@ class Node:
         if self.machine is not None:
             self.world.schedule_tick(self, self.machine.deadline_ms - self.clock_offset_ms)
 
-    def receive(self, sender: "Node", packet: Packet) -> None:
+    def receive(self, sender: "SimulatedNode", packet: Packet) -> None:
         """A packet arrived."""
         if self.machine is None:
             return
         match packet:
-            case GetBlocks(block, above):
+            case BlocksAsked(block, above):
                 found = self._chain_to(block, above)
                 if found:
-                    self.world.send(self, sender, Blocks(found))
-            case Blocks(blocks):
+                    self.world.send(self, sender, BlocksSent(found))
+            case BlocksSent(blocks):
                 for facts in blocks:
                     self._import(facts, sender)
                 self._run([])
@@ -165,7 +165,7 @@ class Node:
             facts = self.disk.blocks.get(facts.parent)
         return tuple(reversed(found[-BLOCKS_PER_ANSWER_MAX:]))
 
-    def _import(self, facts: BlockFacts, sender: "Node") -> None:
+    def _import(self, facts: BlockFacts, sender: "SimulatedNode") -> None:
         """Check, store, and tell the machine; children that waited follow."""
         waiting = [facts]
         for one in waiting:
@@ -219,9 +219,9 @@ class Node:
             case ev.Broadcast(message):
                 self.broadcast(message)
             case ev.Announce(block):
-                self.broadcast(Blocks((self.disk.blocks[block],)))
+                self.broadcast(BlocksSent((self.disk.blocks[block],)))
             case ev.Fetch(block, peer, above):
-                world.send(self, world.nodes[int.from_bytes(peer, "big")], GetBlocks(block, above))
+                world.send(self, world.nodes[int.from_bytes(peer, "big")], BlocksAsked(block, above))
             case ev.Build():
                 self.build(effect)
             case ev.PersistThenSign(record):
@@ -258,7 +258,7 @@ class Node:
         record = signstate.HeaderRecord(request.slot, facts.id)
         self.disk.sign_state = signstate.after(self.disk.sign_state, record)
         self._store(facts)
-        self._inbox.append(ev.Built(facts))
+        self._inbox.append(ev.BlockBuilt(facts))
 
     def make_block(self, request: ev.Build, nonce: int) -> BlockFacts:
         """A block as `request` asks; other nonces make other ids."""
@@ -272,13 +272,13 @@ class Node:
             identity, request.parent, request.height, request.slot, self.signer.public, referenced, request.final_ref
         )
 
-    def sign(self, record: signstate.Record) -> None:
+    def sign(self, record: signstate.SignedRecord) -> None:
         """Persist, then sign."""
         self.disk.sign_state = signstate.after(self.disk.sign_state, record)
         assert not isinstance(record, signstate.HeaderRecord)  # headers are sealed by build
         signature = self.signer.sign(signstate.record_payload(self.world.genesis_hash, record))
         self.world.note_signed(self, record)
-        self._inbox.append(ev.Signed(record, signature))
+        self._inbox.append(ev.RecordSigned(record, signature))
 
     def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
         disk, ballot = self.disk, certificate.ballot

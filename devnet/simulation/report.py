@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from devnet.simulation.scenario import Outcome
+from devnet.simulation.scenario import ScenarioOutcome
 
 
-def summarise(outcomes: Sequence[Outcome], failures: Sequence[str], wall_s: float) -> dict[str, object]:
+def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall_s: float) -> dict[str, object]:
     """All figures of a set of runs."""
     names = list(dict.fromkeys(one.scenario for one in outcomes))
     return {
@@ -23,7 +23,7 @@ def summarise(outcomes: Sequence[Outcome], failures: Sequence[str], wall_s: floa
     }
 
 
-def _of_scenario(outcomes: Sequence[Outcome]) -> dict[str, object]:
+def _of_scenario(outcomes: Sequence[ScenarioOutcome]) -> dict[str, object]:
     messages: Counter[str] = Counter()
     for one in outcomes:
         messages.update(one.messages)

@@ -8,8 +8,8 @@ from consensus.parameters import DEVNET, Parameters
 from consensus.validators import Epoch, Validator, ValidatorSet
 from devnet.simulation.byzantine import Equivocator, SilentNode, Twin
 from devnet.simulation.keys import Signer, fake_signer, real_signer, verify_fake, verify_real
-from devnet.simulation.network import Weather
-from devnet.simulation.node import Node
+from devnet.simulation.node import SimulatedNode
+from devnet.simulation.weather import Weather
 from devnet.simulation.world import World
 
 START_MS = 1_800_000_000_000
@@ -41,7 +41,7 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScenarioOutcome:
     """What one run showed."""
 
     scenario: str
@@ -65,7 +65,7 @@ class Outcome:
         return plain
 
 
-def run(scenario: Scenario, seed: int) -> Outcome:
+def run(scenario: Scenario, seed: int) -> ScenarioOutcome:
     """Simulate one scenario with one seed: storm, healing, quiet; then judge."""
     world = make_world(scenario, seed)
     for node in world.nodes:
@@ -89,9 +89,9 @@ def make_world(scenario: Scenario, seed: int) -> World:
     )  # fmt: skip
     world.encodes = scenario.real_signatures
     bad = scenario.silent + scenario.equivocators + scenario.twins
-    nodes: list[Node] = []
+    nodes: list[SimulatedNode] = []
     for number, signer in enumerate(signers):
-        role = Node
+        role = SimulatedNode
         if number < scenario.silent:
             role = SilentNode
         elif number < scenario.silent + scenario.equivocators:
@@ -167,12 +167,12 @@ def plan_storm(world: World, scenario: Scenario, heal_ms: int) -> None:
     world.at(heal_ms, _heal, world, scenario)
 
 
-def _crash(node: Node) -> None:
+def _crash(node: SimulatedNode) -> None:
     if node.machine is not None:
         node.crash()
 
 
-def _restart(node: Node) -> None:
+def _restart(node: SimulatedNode) -> None:
     if node.machine is None:
         node.start()
 
@@ -187,7 +187,7 @@ def _heal(world: World, scenario: Scenario) -> None:
         _restart(node)
 
 
-def judge(world: World, scenario: Scenario, seed: int, at_healing: dict[int, int]) -> Outcome:
+def judge(world: World, scenario: Scenario, seed: int, at_healing: dict[int, int]) -> ScenarioOutcome:
     """Compare what happened with what must hold."""
     findings = world.findings
     failures = [f"conflicting finals: {one}" for one in findings.conflicting_finals]
@@ -198,7 +198,7 @@ def judge(world: World, scenario: Scenario, seed: int, at_healing: dict[int, int
     new = min(node.disk.final.height - at_healing[node.number] for node in honest)
     if new < FINALS_AFTER_HEALING_MIN:
         failures.append(f"only {new} new final blocks after healing")
-    return Outcome(
+    return ScenarioOutcome(
         scenario.name, seed, world.trace(), tuple(failures), scenario.storm_s + scenario.quiet_s,
         max(world.final_at), new, len(findings.accused), findings.soft_conflicts, findings.soft_reverts,
         dict(sorted(findings.messages.items())), tuple(findings.accept_ms), tuple(findings.final_ms),

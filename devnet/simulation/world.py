@@ -16,12 +16,12 @@ from typing import Any
 from consensus.events import BlockFacts, Effect, Tick
 from consensus.evidence import DoubleBallot, DoubleProposal, verify_votes
 from consensus.parameters import Parameters
-from consensus.signstate import Record
+from consensus.signstate import SignedRecord
 from consensus.validators import Epoch, Leaders
-from consensus.votes import Verify
+from consensus.votes import VerifyEd25519
 from consensus.wire import MESSAGE
-from devnet.simulation.network import Weather
-from devnet.simulation.node import Blocks, GetBlocks, Node, Packet
+from devnet.simulation.node import BlocksAsked, BlocksSent, Packet, SimulatedNode
+from devnet.simulation.weather import Weather
 
 
 @dataclass
@@ -50,7 +50,7 @@ class World:
         seed: str,
         parameters: Parameters,
         epochs: Callable[[int], Epoch],
-        verify: Verify,
+        verify: VerifyEd25519,
         weather: Weather,
         start_ms: int,
     ) -> None:
@@ -65,7 +65,7 @@ class World:
         self.random = Random(seed)
         self.genesis_hash = blake2b(seed.encode(), digest_size=32).digest()
         self.genesis_block = BlockFacts(self.genesis_hash, bytes(32), 0, 0, bytes(32), 0)
-        self.nodes: Sequence[Node] = ()
+        self.nodes: Sequence[SimulatedNode] = ()
         self.findings = Findings()
         self.final_at: dict[int, bytes] = {0: self.genesis_hash}
         self._accepted_at: dict[int, bytes] = {}
@@ -81,7 +81,7 @@ class World:
         """Do something at a time; equal times keep the order in which they were asked for."""
         heappush(self._queue, (when_ms, next(self._order), action, arguments))
 
-    def schedule_tick(self, node: Node, when_ms: int) -> None:
+    def schedule_tick(self, node: SimulatedNode, when_ms: int) -> None:
         """Wake a node then, instead of when it was to be woken before."""
         planned = self._ticks.get(node.number)
         if planned is not None and self.now_ms < planned <= when_ms:
@@ -89,7 +89,7 @@ class World:
         self._ticks[node.number] = when_ms
         self.at(when_ms, self._tick, node, when_ms)
 
-    def _tick(self, node: Node, when_ms: int) -> None:
+    def _tick(self, node: SimulatedNode, when_ms: int) -> None:
         if self._ticks.get(node.number) == when_ms:
             del self._ticks[node.number]
             node.feed(TICK)
@@ -104,9 +104,9 @@ class World:
 
     # --- links
 
-    def send(self, sender: Node, receiver: Node, packet: Packet) -> None:
+    def send(self, sender: SimulatedNode, receiver: SimulatedNode, packet: Packet) -> None:
         """Send a packet through the weather, and through its encoding if the run is that exact."""
-        if self.encodes and not isinstance(packet, GetBlocks | Blocks):
+        if self.encodes and not isinstance(packet, BlocksAsked | BlocksSent):
             packet = MESSAGE.decode(MESSAGE.encode(packet))
         self.findings.messages[type(packet).__name__] += 1
         travel_ms = self.weather.travel_ms(sender.number, receiver.number, self.random)
@@ -122,7 +122,7 @@ class World:
         """A block exists."""
         self._built_ms.setdefault(facts.id, self.now_ms)
 
-    def note_final(self, node: Node, blocks: tuple[bytes, ...]) -> None:
+    def note_final(self, node: SimulatedNode, blocks: tuple[bytes, ...]) -> None:
         """A node finalised blocks: no two honest nodes may differ at a height."""
         if not node.is_honest:
             return
@@ -133,7 +133,7 @@ class World:
             self.findings.final_ms.append(self.now_ms - self._built_ms[block])
             self._note(node, b"final", block)
 
-    def note_accepted(self, node: Node, block: bytes, height: int) -> None:
+    def note_accepted(self, node: SimulatedNode, block: bytes, height: int) -> None:
         """A node accepted a block, softly."""
         if not node.is_honest:
             return
@@ -142,15 +142,15 @@ class World:
         self.findings.accept_ms.append(self.now_ms - self._built_ms[block])
         self._note(node, b"accept", block)
 
-    def note_reverted(self, node: Node) -> None:
+    def note_reverted(self, node: SimulatedNode) -> None:
         """A node's acceptance was overruled."""
         self.findings.soft_reverts += node.is_honest
 
-    def note_signed(self, node: Node, record: Record) -> None:
+    def note_signed(self, node: SimulatedNode, record: SignedRecord) -> None:
         """A node signed a vote."""
         self._note(node, b"sign", repr(record).encode())
 
-    def note_evidence(self, node: Node, evidence: DoubleProposal | DoubleBallot) -> None:
+    def note_evidence(self, node: SimulatedNode, evidence: DoubleProposal | DoubleBallot) -> None:
         """A node reports an offence, which must verify and must not name an honest key."""
         if node.is_honest:
             leader = b""
@@ -161,12 +161,12 @@ class World:
                 self.findings.false_evidence += 1
             self._accuse(evidence.accused, type(evidence).__name__)
 
-    def note_double_header(self, node: Node, author: bytes, first: bytes, second: bytes) -> None:
+    def note_double_header(self, node: SimulatedNode, author: bytes, first: bytes, second: bytes) -> None:
         """A node saw two blocks of one author in one slot."""
         if node.is_honest and first != second:
             self._accuse(author, "DoubleHeader")
 
-    def note_other(self, node: Node, effect: Effect) -> None:
+    def note_other(self, node: SimulatedNode, effect: Effect) -> None:
         """An effect that needs nothing done."""
         self._note(node, type(effect).__name__.encode(), b"")
 
@@ -176,7 +176,7 @@ class World:
             if node.is_honest and node.signer.public == key:
                 self.findings.framed.append(f"{what} against node {node.number}")
 
-    def _note(self, node: Node, what: bytes, detail: bytes) -> None:
+    def _note(self, node: SimulatedNode, what: bytes, detail: bytes) -> None:
         self._trace.update(b"%d %d %s " % (self.now_ms, node.number, what) + detail)
 
     def trace(self) -> str:

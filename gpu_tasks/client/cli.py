@@ -17,9 +17,9 @@ from rich.progress import Progress
 
 from gpu_tasks.client.posting import (
     PROMPT_FILE_BYTES_MAX,
-    Cost,
     Posted,
     PostError,
+    PostingCost,
     Wish,
     cost_of,
     find_service,
@@ -33,8 +33,8 @@ from gpu_tasks.client.results import completion_of as read_completion
 from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, harmless, row_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import UnitState, unit_id_of
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import UnitState, unit_id_of
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT
@@ -42,7 +42,7 @@ from wallet.keypair import Keypair
 from wallet.keyring import DEFAULT_FOLDER, Keyring
 from wallet.output import Account, Grains, Output
 from wallet.rpc import DEFAULT_URL
-from wallet.session import CallFailedError, Session
+from wallet.session import CallFailedError, WalletSession
 
 PRICE = 5_000_000
 UNITS_LISTED_MAX = 500
@@ -62,7 +62,7 @@ key_option = click.option("--key", "key_text", required=True, metavar="KEY", hel
 @click.pass_context
 def main(context: click.Context, url: str, keyring: Path, password_file: Path | None, as_json: bool) -> None:
     """Have work done on an ogpu chain: post units of inference, watch them, read the completions."""
-    context.obj = Session(url, Keyring(keyring), Output(as_json=as_json), password_file)
+    context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file)
 
 
 @main.command()
@@ -77,7 +77,7 @@ def main(context: click.Context, url: str, keyring: Path, password_file: Path | 
 @click.option("--dry-run", is_flag=True, help="Show the exact cost and send nothing.")
 @click.pass_obj
 def post(
-    session: Session, file: BinaryIO, key_text: str, service: int, max_tokens: int, temperature: str,
+    session: WalletSession, file: BinaryIO, key_text: str, service: int, max_tokens: int, temperature: str,
     racers: int, price: int, is_watched: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Post a unit for each line of FILE (- is standard input)."""
@@ -109,7 +109,7 @@ def post(
 @click.argument("units", nargs=-1)
 @key_option
 @click.pass_obj
-def watch(session: Session, units: tuple[str, ...], key_text: str) -> None:
+def watch(session: WalletSession, units: tuple[str, ...], key_text: str) -> None:
     """Follow UNITS (0x..), or the open units of the key, until they end."""
 
     async def body(client: ChainClient) -> None:
@@ -126,7 +126,7 @@ def watch(session: Session, units: tuple[str, ...], key_text: str) -> None:
 @click.argument("unit")
 @key_option
 @click.pass_obj
-def result(session: Session, unit: str, key_text: str) -> None:
+def result(session: WalletSession, unit: str, key_text: str) -> None:
     """Print the completion of a settled UNIT (0x..); with --json all about it."""
 
     async def body(client: ChainClient) -> None:
@@ -149,7 +149,7 @@ def result(session: Session, unit: str, key_text: str) -> None:
 
 @main.command()
 @click.pass_obj
-def services(session: Session) -> None:
+def services(session: WalletSession) -> None:
     """List what can be bought."""
 
     async def body(client: ChainClient) -> None:
@@ -174,7 +174,7 @@ def services(session: Session) -> None:
 
 @main.command()
 @click.pass_obj
-def providers(session: Session) -> None:
+def providers(session: WalletSession) -> None:
     """List devices and what they ask."""
 
     async def body(client: ChainClient) -> None:
@@ -227,7 +227,7 @@ async def _watch(output: Output, client: ChainClient, key: Keypair, prompts: dic
         raise CallFailedError(f"{len(failed)} of {len(rows)} units ended without a result: {', '.join(failed[:3])}")
 
 
-def _cost_facts(cost: Cost) -> dict[str, object]:
+def _cost_facts(cost: PostingCost) -> dict[str, object]:
     facts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
     return {"units": cost.units, **facts, "sent": False}
 

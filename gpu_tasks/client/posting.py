@@ -16,13 +16,13 @@ from gpu_tasks.data.market_reads import endpoints_of
 from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, is_usable, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.inference import UNITS_PER_POST_MAX, InferenceMarket
-from gpu_tasks.market.market_events import UnitPosted
-from gpu_tasks.market.services import Service
-from gpu_tasks.market.units import UnitTerms
+from gpu_tasks.market.inference.events import UnitPosted
+from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
+from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.workloads.textgen_int8.context import context_length
-from gpu_tasks.workloads.textgen_int8.request import TEMPERATURE_MAX, Request, encode_request
-from runtime.call import Call
+from gpu_tasks.workloads.textgen_int8.request import TEMPERATURE_MAX, CompletionRequest, encode_request
+from runtime.frame.call import Call
 from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
@@ -47,7 +47,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class PostingCost:
     """What posting costs, in grains."""
 
     units: int
@@ -96,7 +96,9 @@ def requests_of(prompts: Sequence[str], wish: Wish) -> list[bytes]:
                 f"prompt {number} has {len(text)} bytes: with --max-tokens {wish.max_tokens} the model's context of "
                 f"{context} is exceeded; shorten it or ask for fewer tokens"
             )
-        requests.append(encode_request(Request(text, wish.max_tokens, wish.temperature_milli, os.urandom(32))))
+        requests.append(
+            encode_request(CompletionRequest(text, wish.max_tokens, wish.temperature_milli, os.urandom(32)))
+        )
     return requests
 
 
@@ -115,7 +117,7 @@ async def find_service(client: ChainClient, wish: Wish) -> Service:
     return service
 
 
-async def cost_of(client: ChainClient, key: Keypair, wish: Wish, count: int) -> Cost:
+async def cost_of(client: ChainClient, key: Keypair, wish: Wish, count: int) -> PostingCost:
     """The exact cost of `count` units."""
     quote = await market_reads.quote(client, wish.service, wish.price_max, wish.racers)
     if quote is None:
@@ -124,7 +126,7 @@ async def cost_of(client: ChainClient, key: Keypair, wish: Wish, count: int) -> 
     sizes = [len(part) for part in _parts(range(count))]
     fee_of = {size: await client.fee(_post(wish.service, [dummy] * size), key) for size in sorted(set(sizes))}
     fees = sum(fee_of[size] for size in sizes)
-    return Cost(
+    return PostingCost(
         units=count,
         locked=count * quote.locked,
         prepaid=count * quote.prepaid,

@@ -14,11 +14,11 @@ from gpu_tasks.data.market_reads import endpoints_of
 from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.data.unit_input import commitment_of, decode_input, output_root
-from gpu_tasks.market.money import witness_pay
-from gpu_tasks.market.races import result
-from gpu_tasks.market.units import Racer, Unit, UnitState
+from gpu_tasks.market.inference.money import witness_pay
+from gpu_tasks.market.inference.races import result
+from gpu_tasks.market.inference.units import Racer, Unit, UnitState
 from gpu_tasks.workloads.textgen_int8.request import REQUEST
-from runtime.codec import DecodeError
+from runtime.encoding.codec import DecodeError
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.keypair import Keypair

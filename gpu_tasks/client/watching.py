@@ -18,8 +18,8 @@ from rich.text import Text
 from gpu_tasks.client.results import Completion, ResultError, attested_at, completion_of, cost_of, progress, winner_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.market.units import Unit, UnitState, is_open
-from runtime import ss58
+from gpu_tasks.market.inference.units import Unit, UnitState, is_open
+from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.keypair import Keypair

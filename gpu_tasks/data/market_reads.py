@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpu_tasks.market.api import DeviceStatus, DutyStatus, Quote, Reader, UnitStatus
-from gpu_tasks.market.device_records import Provider
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.services import Service
-from gpu_tasks.market.units import Unit
+from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.inference.units import Unit
 from wallet.client import ChainClient
 
 PAGE = 500
@@ -27,9 +27,9 @@ async def devices(chain: ChainClient, at: bytes | None = None) -> tuple[DeviceSt
     return table
 
 
-async def readers(chain: ChainClient, service: int, at: bytes | None = None) -> tuple[Reader, ...]:
+async def readers(chain: ChainClient, service: int, at: bytes | None = None) -> tuple[InputReader, ...]:
     """Whom to seal an input to: those who may judge, then those who may race."""
-    found: tuple[Reader, ...] = await chain.query("GpuTasksApi_readers", service, at=at)
+    found: tuple[InputReader, ...] = await chain.query("GpuTasksApi_readers", service, at=at)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runtime.hashing import blake2_256
+from runtime.cryptography.hashing import blake2_256
 
 COPIES = 4
 """Stores that a customer puts each input into."""

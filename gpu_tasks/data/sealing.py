@@ -24,9 +24,9 @@ from nacl.bindings import (
 )
 from nacl.exceptions import CryptoError
 
-from runtime.codec import U8, Bounded, DecodeError, Fixed, codec, struct
-from runtime.crypto import seal_keypair_from_seed
-from runtime.hashing import blake2_256
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import seal_keypair_from_seed
+from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struct
 from wallet.keypair import Keypair
 
 VERSION = 1

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from runtime.codec import U8, Bounded, DecodeError, Fixed, codec, struct
-from runtime.hashing import blake2_256
-from runtime.signing import domain
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struct
 
 VERSION = 1
 REQUEST_BYTES_MAX = 256 * 1024

@@ -2,22 +2,24 @@
 
 from typing import Annotated
 
-from gpu_tasks.market import money, rounds
-from gpu_tasks.market.agenda import UNITS_OPEN_MAX
-from gpu_tasks.market.committees import Committee
-from gpu_tasks.market.device_records import Device, Provider
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market import rounds
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Device, Provider
+from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.agenda import UNITS_OPEN_MAX
+from gpu_tasks.market.inference.committees import Committee
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import SERVICES_MAX, Offer, Service
+from gpu_tasks.market.inference.units import Duty, Unit, UnitState
 from gpu_tasks.market.rounds import Round, Windows
-from gpu_tasks.market.services import SERVICES_MAX, Offer, Service
-from gpu_tasks.market.units import DeviceId, Duty, ServiceId, Unit, UnitId, UnitState
-from runtime.api import RuntimeApi, query
-from runtime.codec import U8, Bounded, struct
+from runtime.encoding.codec import U8, Bounded, struct
+from runtime.encoding.types import AccountId, Balance, BlockNumber
+from runtime.frame.api import RuntimeApi, query
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.stakers import PublicKey
+from runtime.pallets.staking.stakers import PublicKey
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from runtime.pallets.trust_stake import TrustStake
-from runtime.types import AccountId, Balance, BlockNumber
 
 READERS_MAX = 128
 DEVICES_MAX = 4_096
@@ -53,7 +55,7 @@ class DeviceStatus:
 
 
 @struct
-class Reader:
+class InputReader:
     """Somebody who may race or judge, and the key to seal the input's content key to."""
 
     stash: AccountId
@@ -121,7 +123,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         return self.bound[TrustStake].stash_of(provider_key)
 
     @query
-    def readers(self, service: ServiceId) -> Annotated[tuple[Reader, ...], Bounded(READERS_MAX)]:
+    def readers(self, service: ServiceId) -> Annotated[tuple[InputReader, ...], Bounded(READERS_MAX)]:
         """Whom to seal an input to: those in office, who may judge, then who offers the service; at most 128."""
         market, devices, stake = self.bound[InferenceMarket], self.bound[Devices], self.bound[TrustStake]
         judges = [seat.stash for seat in stake.validators(self.bound[Beacon].epoch())]
@@ -131,7 +133,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         for stash in dict.fromkeys((*judges, *racers)):
             provider = devices.providers[stash]
             if provider is not None and stake.is_candidate(stash):
-                found.append(Reader(stash, provider.seal_key, provider.key_since))
+                found.append(InputReader(stash, provider.seal_key, provider.key_since))
         return tuple(found[:READERS_MAX])
 
     @query

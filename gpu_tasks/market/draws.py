@@ -8,11 +8,11 @@ slots that leave after the beacon is known (by a pause, or busy again) bring nob
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runtime.draw import lottery
+from runtime.cryptography.draw import lottery
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FreeSlot:
     """A free, bonded slot that offers the unit's service."""
 
     device: bytes
@@ -40,7 +40,7 @@ class Wanted:
     """Owners who may not race: the customer and those who declined."""
 
 
-def is_eligible(candidate: Candidate, wanted: Wanted) -> bool:
+def is_eligible(candidate: FreeSlot, wanted: Wanted) -> bool:
     """Whether the slot may race: priced right, secured, able to read, and not steered."""
     return (
         candidate.ask <= wanted.price
@@ -52,14 +52,14 @@ def is_eligible(candidate: Candidate, wanted: Wanted) -> bool:
 
 
 def draw_racers(
-    candidates: Sequence[Candidate], wanted: Wanted, racers: int, *, seed: bytes, label: bytes
-) -> list[Candidate]:
+    candidates: Sequence[FreeSlot], wanted: Wanted, racers: int, *, seed: bytes, label: bytes
+) -> list[FreeSlot]:
     """Exactly `racers` slots of distinct owners in draw order, or none if there are too few.
 
     An owner is drawn by the sum of its eligible bonds, then races with its first slot by id: the
     same chances as drawing single slots and striking out their owners' others.
     """
-    owned: dict[bytes, list[Candidate]] = {}
+    owned: dict[bytes, list[FreeSlot]] = {}
     for candidate in sorted(candidates, key=lambda one: one.device):
         if is_eligible(candidate, wanted):
             owned.setdefault(candidate.owner, []).append(candidate)

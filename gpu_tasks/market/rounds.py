@@ -11,8 +11,8 @@ Heights are block numbers; 0 means "not yet".
 
 from dataclasses import replace
 
-from runtime.codec import struct
-from runtime.types import BlockNumber
+from runtime.encoding.codec import struct
+from runtime.encoding.types import BlockNumber
 
 
 @struct

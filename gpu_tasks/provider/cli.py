@@ -17,28 +17,28 @@ from urllib.parse import urlsplit
 import click
 
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.devices import Devices
+from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.provider import operations
-from gpu_tasks.provider.blob_server import DEFAULT_HOST, DEFAULT_PORT
-from gpu_tasks.provider.chain_port import ChainError, Identity
+from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
+from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
+from gpu_tasks.provider.chain.port import ChainError, Identity
 from gpu_tasks.provider.daemon import Daemon, Settings
-from gpu_tasks.provider.execution import ExecutionError, Executor, WorkerExecutor, worker_command
-from gpu_tasks.provider.gpu import Meter, find_hardware, meter_for
-from gpu_tasks.provider.journal import JournalError
+from gpu_tasks.provider.duties.standing import StandingError
+from gpu_tasks.provider.execution.executor import ExecutionError, Executor, WorkerExecutor, worker_command
+from gpu_tasks.provider.execution.gpu import Meter, find_hardware, meter_for
+from gpu_tasks.provider.execution.limits import limits_for
+from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
-from gpu_tasks.provider.limits import limits_for
-from gpu_tasks.provider.live_chain import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.registering import Registration
-from gpu_tasks.provider.standing import StandingError
 from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry, Telemetry, Telling
-from runtime import ss58
+from runtime.cryptography import ss58
 from wallet.commands.options import AMOUNT
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.output import Output
 from wallet.rpc import DEFAULT_URL, NodeUnreachableError
-from wallet.session import Session, explained
+from wallet.session import WalletSession, explained
 
 DEFAULT_BASE = Path("~/.ogpu/provider")
 WORKLOAD = "textgen-int8"
@@ -50,7 +50,7 @@ class ProviderError(WalletError):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ProviderOptions:
     """The options given before the command."""
 
     url: str
@@ -86,7 +86,7 @@ def main(
 ) -> None:
     """Mine GPU work on an ogpu chain: offer devices, execute what they are drawn for, be paid."""
     output = Output(as_json=as_json)
-    context.obj = Options(url, key_text, password_file, base_path.expanduser(), output, text_generation)
+    context.obj = ProviderOptions(url, key_text, password_file, base_path.expanduser(), output, text_generation)
 
 
 @main.command()
@@ -98,7 +98,7 @@ def main(
 @click.option("--keep-paused", is_flag=True, help="Do not resume paused devices.")
 @click.pass_obj
 def run(
-    options: Options, stash: str | None, backend: str, device: int, blob_host: str, blob_port: int | None,
+    options: ProviderOptions, stash: str | None, backend: str, device: int, blob_host: str, blob_port: int | None,
     keep_paused: bool,
 ) -> None:  # fmt: skip
     """Work until stopped (SIGINT, SIGTERM): race, attest, judge."""
@@ -127,7 +127,7 @@ def run(
 
 @main.command()
 @click.pass_obj
-def devices(options: Options) -> None:
+def devices(options: ProviderOptions) -> None:
     """List this machine's devices."""
     operations.show_devices(options.output, options.base_path)
 
@@ -146,11 +146,13 @@ def devices(options: Options) -> None:
 @click.option("--dry-run", is_flag=True, help="Show the calls and the exact cost, and send nothing.")
 @click.pass_obj
 def register(
-    options: Options, stash_key: str, keyring: Path | None, endpoint: str, device: int, device_bond: int, service: int,
-    ask: int, bond: int | None, session_key: str | None, vrf_key: str | None, dry_run: bool,
+    options: ProviderOptions, stash_key: str, keyring: Path | None, endpoint: str, device: int, device_bond: int,
+    service: int, ask: int, bond: int | None, session_key: str | None, vrf_key: str | None, dry_run: bool,
 ) -> None:  # fmt: skip
     """Register provider, device and offer; bonds and offers to validate first, where that is missing."""
-    session = Session(options.url, Keyring(keyring) if keyring else Keyring(), options.output, options.password_file)
+    session = WalletSession(
+        options.url, Keyring(keyring) if keyring else Keyring(), options.output, options.password_file
+    )
 
     def wanted(stash: Keypair) -> Registration:
         hardware = find_hardware(options.base_path)
@@ -166,7 +168,7 @@ def register(
 
 @main.command()
 @click.pass_obj
-def status(options: Options) -> None:
+def status(options: ProviderOptions) -> None:
     """Show devices, offers and duties on the chain, and what the journal says of races."""
     explained(lambda: asyncio.run(_told(lambda: _show_status(options))))
 
@@ -174,7 +176,7 @@ def status(options: Options) -> None:
 @main.command()
 @click.argument("device", required=False)
 @click.pass_obj
-def resume(options: Options, device: str | None) -> None:
+def resume(options: ProviderOptions, device: str | None) -> None:
     """Take work again with a paused device (0x..), or with all."""
     explained(lambda: asyncio.run(_told(lambda: _switch(options, device, is_paused=False))))
 
@@ -182,7 +184,7 @@ def resume(options: Options, device: str | None) -> None:
 @main.command()
 @click.argument("device", required=False)
 @click.pass_obj
-def pause(options: Options, device: str | None) -> None:
+def pause(options: ProviderOptions, device: str | None) -> None:
     """Take no new work with a device (0x..), or with all; what is assigned goes on."""
     explained(lambda: asyncio.run(_told(lambda: _switch(options, device, is_paused=True))))
 
@@ -193,7 +195,7 @@ def text_generation(backend: str) -> WorkerExecutor:
     return WorkerExecutor(worker_command(WORKLOAD, backend, limits), limits)
 
 
-async def connect(options: Options, stash: str | None = None) -> tuple[LiveChain, Identity]:
+async def connect(options: ProviderOptions, stash: str | None = None) -> tuple[LiveChain, Identity]:
     """The chain and who we are on it; ProviderError if the key is not the stash's."""
     chain = await LiveChain.connect(options.url, options.key)
     if stash is not None and ss58.account_from_text(stash) != chain.stash:
@@ -201,7 +203,7 @@ async def connect(options: Options, stash: str | None = None) -> tuple[LiveChain
     return chain, Identity.of(chain.stash, options.key, chain.genesis_hash)
 
 
-async def connect_in_time(options: Options, stash: str | None) -> tuple[LiveChain, Identity]:
+async def connect_in_time(options: ProviderOptions, stash: str | None) -> tuple[LiveChain, Identity]:
     """As `connect`, but wait for a node that is still starting: a daemon often starts with it."""
     for seconds in RECONNECT_SECONDS:
         try:
@@ -233,7 +235,7 @@ async def until_stopped(daemon: Daemon) -> None:
     await asyncio.gather(work, return_exceptions=True)
 
 
-async def _show_status(options: Options) -> None:
+async def _show_status(options: ProviderOptions) -> None:
     chain, _ = await connect(options)
     try:
         await operations.show_status(options.output, options.base_path, chain)
@@ -241,7 +243,7 @@ async def _show_status(options: Options) -> None:
         await chain.close()
 
 
-async def _switch(options: Options, device: str | None, *, is_paused: bool) -> None:
+async def _switch(options: ProviderOptions, device: str | None, *, is_paused: bool) -> None:
     chain, _ = await connect(options)
     try:
         for one in await chain.own_devices():

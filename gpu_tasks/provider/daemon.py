@@ -18,21 +18,21 @@ from pathlib import Path
 from typing import Self
 
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.units import Duty
-from gpu_tasks.provider.blob_server import DEFAULT_HOST, DEFAULT_PORT, BlobServer
-from gpu_tasks.provider.blob_store import BlobStore, Quota
-from gpu_tasks.provider.chain_port import Chain, ChainError, Identity, View
-from gpu_tasks.provider.duty import Judging
-from gpu_tasks.provider.endings import note_endings
-from gpu_tasks.provider.execution import Executor
-from gpu_tasks.provider.gpu import Meter
-from gpu_tasks.provider.inputs import Inputs
-from gpu_tasks.provider.journal import Journal
-from gpu_tasks.provider.offences import Reporter
-from gpu_tasks.provider.race import Racing
-from gpu_tasks.provider.reseal import Resealer
-from gpu_tasks.provider.standing import check_standing
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.units import Duty
+from gpu_tasks.provider.blobs.inputs import Inputs
+from gpu_tasks.provider.blobs.reseal import Resealer
+from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServer
+from gpu_tasks.provider.blobs.store import BlobStore, Quota
+from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
+from gpu_tasks.provider.duties.endings import note_endings
+from gpu_tasks.provider.duties.judging import Judging
+from gpu_tasks.provider.duties.offences import Reporter
+from gpu_tasks.provider.duties.racing import Racing
+from gpu_tasks.provider.duties.standing import check_standing
+from gpu_tasks.provider.execution.executor import Executor
+from gpu_tasks.provider.execution.gpu import Meter
+from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.telemetry import Telemetry
 
 ENDINGS_EVERY_BLOCKS = 4
@@ -59,7 +59,7 @@ class Daemon:
     def __init__(
         self,
         identity: Identity,
-        chain: Chain,
+        chain: ChainPort,
         executor: Executor,
         meter: Meter,
         telemetry: Telemetry,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runtime.crypto import Scheme
+from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
 from wallet.errors import WalletError
 from wallet.keyfile import MAX_FILE_BYTES

@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from gpu_tasks.provider.gpu import find_hardware, why_no_gpu
-from gpu_tasks.provider.journal import Journal, JournalError
-from gpu_tasks.provider.journal_records import End
-from gpu_tasks.provider.live_chain import LiveChain
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.execution.gpu import find_hardware, why_no_gpu
+from gpu_tasks.provider.journal.journal import Journal, JournalError
+from gpu_tasks.provider.journal.records import End
 from gpu_tasks.provider.registering import Registration, registration_calls
-from runtime import ss58
+from runtime.cryptography import ss58
 from runtime.pallets.utility import Utility
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.output import Grains, Output
-from wallet.session import Session
+from wallet.session import WalletSession
 
 Body = Callable[[], Awaitable[None]]
 COLUMNS = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
@@ -40,7 +40,9 @@ def show_devices(output: Output, base_path: Path) -> None:
     output.rows("Devices of this machine", COLUMNS, rows)
 
 
-def register(session: Session, stash_key: str, wanted: Callable[[Keypair], Registration], *, dry_run: bool) -> None:
+def register(
+    session: WalletSession, stash_key: str, wanted: Callable[[Keypair], Registration], *, dry_run: bool
+) -> None:
     """Make the calls that are missing, in one extrinsic: all of them happen, or none."""
 
     async def body(client: ChainClient) -> None:

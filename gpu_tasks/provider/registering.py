@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_tasks.market.device_records import device_id
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.provider.gpu import Hardware
-from runtime.call import Call
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import device_id
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.execution.gpu import Hardware
+from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
-from runtime.pallets.trust_stake import TrustStake
+from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 

@@ -15,13 +15,13 @@ LOG = logging.getLogger("ogpu.provider")
 FILE_BYTES_MAX = 32 * 1024 * 1024
 TEXT_SHOWN = 400
 
-Field = str | int | bytes | None
+Detail = str | int | bytes | None
 
 
 class Telemetry(Protocol):
     """Takes events."""
 
-    def tell(self, event: str, **fields: Field) -> None:
+    def tell(self, event: str, **fields: Detail) -> None:
         """Something happened; bytes are shown as hexadecimal."""
         ...
 
@@ -29,7 +29,7 @@ class Telemetry(Protocol):
 class LogTelemetry:
     """Events as lines of the program's log."""
 
-    def tell(self, event: str, **fields: Field) -> None:
+    def tell(self, event: str, **fields: Detail) -> None:
         """One line at level INFO; events that need somebody's attention have a `problem` and are warnings."""
         level = logging.WARNING if "problem" in fields else logging.INFO
         LOG.log(level, "%s %s", event, " ".join(f"{name}={_short(value)}" for name, value in fields.items()))
@@ -43,7 +43,7 @@ class JsonLinesTelemetry:
         self._path = path
         self._file = path.open("a", encoding="utf-8")
 
-    def tell(self, event: str, **fields: Field) -> None:
+    def tell(self, event: str, **fields: Detail) -> None:
         """Write the event; a full disk costs the event, not the work."""
         line = {"at_ms": time.time_ns() // 1_000_000, "event": event}
         line |= {name: value.hex() if isinstance(value, bytes) else value for name, value in fields.items()}
@@ -69,13 +69,13 @@ class Telling:
         """Tells each of `parts`."""
         self._parts = parts
 
-    def tell(self, event: str, **fields: Field) -> None:
+    def tell(self, event: str, **fields: Detail) -> None:
         """Tell all."""
         for part in self._parts:
             part.tell(event, **fields)
 
 
-def _short(value: Field) -> str:
+def _short(value: Detail) -> str:
     """A value for one line of a log: peers and customers write some of them, so nothing in it can look like a line."""
     if isinstance(value, bytes):
         return f"0x{value[:4].hex()}.."

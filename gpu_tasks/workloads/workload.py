@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Verdict:
+class OutputCheck:
     """The outcome of a check: what was recomputed, and the first place that is wrong."""
 
     valid: bool
@@ -39,7 +39,7 @@ class Workload(Protocol):
         """The output of the task."""
         ...
 
-    def verify(self, request: bytes, output: bytes) -> Verdict:
+    def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Whether `output` is what `run` gives; cheaper than running where possible."""
         ...
 

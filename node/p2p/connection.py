@@ -107,7 +107,7 @@ class Connection:
             self._replies.clear()
             await self._channel.write(waiting)
 
-    def _on_event(self, event: yamux.Event) -> None:
+    def _on_event(self, event: yamux.YamuxEvent) -> None:
         match event:
             case yamux.StreamData(stream, data):
                 self._on_data(stream, data)

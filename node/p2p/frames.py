@@ -33,7 +33,7 @@ class FrameError(Exception):
     """These bytes are not a frame of ours; the peer that sent them is at fault."""
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a message is. The numbers are on the wire: never reuse one."""
 
     HELLO = 0
@@ -64,42 +64,53 @@ class MessageClass(IntEnum):
     SYNC = 3
 
 
-TRANSPORT_KINDS: Final = frozenset({Kind.HELLO, Kind.GOODBYE, Kind.PING, Kind.PONG, Kind.PEERS})
+TRANSPORT_KINDS: Final = frozenset(
+    {FrameKind.HELLO, FrameKind.GOODBYE, FrameKind.PING, FrameKind.PONG, FrameKind.PEERS}
+)
 """Kinds that the transport itself sends and answers; the caller never sees them."""
 
-_CLASS_OF_KIND: Final[dict[Kind, MessageClass]] = {
+_CLASS_OF_KIND: Final[dict[FrameKind, MessageClass]] = {
     **dict.fromkeys(TRANSPORT_KINDS, MessageClass.CONTROL),
     **dict.fromkeys(
-        (Kind.POLL_QUERY, Kind.CHITS, Kind.VOTE, Kind.CERT, Kind.GET_CERTS, Kind.BLOCK, Kind.EVIDENCE, Kind.STATUS),
+        (
+            FrameKind.POLL_QUERY,
+            FrameKind.CHITS,
+            FrameKind.VOTE,
+            FrameKind.CERT,
+            FrameKind.GET_CERTS,
+            FrameKind.BLOCK,
+            FrameKind.EVIDENCE,
+            FrameKind.STATUS,
+        ),
         MessageClass.CONSENSUS,
     ),
-    Kind.TX: MessageClass.GOSSIP,
-    Kind.ATTESTATION: MessageClass.GOSSIP,
-    Kind.GET_BLOCKS: MessageClass.SYNC,
-    Kind.BLOCKS: MessageClass.SYNC,
+    FrameKind.TX: MessageClass.GOSSIP,
+    FrameKind.ATTESTATION: MessageClass.GOSSIP,
+    FrameKind.GET_BLOCKS: MessageClass.SYNC,
+    FrameKind.BLOCKS: MessageClass.SYNC,
 }
-_BLOCK_SIZED: Final = frozenset({Kind.BLOCK, Kind.BLOCKS})
+_BLOCK_SIZED: Final = frozenset({FrameKind.BLOCK, FrameKind.BLOCKS})
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """A decoded frame: its messages in order, and how many were of a kind unknown to this version."""
 
-    messages: tuple[tuple[Kind, bytes], ...]
+    messages: tuple[tuple[FrameKind, bytes], ...]
     unknown_kinds: int
 
 
-def class_of(kind: Kind) -> MessageClass:
+def class_of(kind: FrameKind) -> MessageClass:
     """The class that `kind` is queued and served in."""
     return _CLASS_OF_KIND[kind]
 
 
-def max_payload_bytes(kind: Kind) -> int:
+def max_payload_bytes(kind: FrameKind) -> int:
     """The longest payload that a message of `kind` may carry, in bytes."""
     return MAX_BLOCK_PAYLOAD_BYTES if kind in _BLOCK_SIZED else MAX_SMALL_PAYLOAD_BYTES
 
 
-def encode_frame(messages: Iterable[tuple[Kind, bytes]]) -> bytes:
+def encode_frame(messages: Iterable[tuple[FrameKind, bytes]]) -> bytes:
     """One frame, length prefix included. Raises `ValueError` where the caller broke a limit (our bug, not a peer's)."""
     listed = [[int(kind), payload] for kind, payload in messages]
     body: bytes = msgpack.packb([FRAME_VERSION, listed], use_bin_type=True)
@@ -143,7 +154,7 @@ def _unpack(body: bytes) -> object:
     return unpacked
 
 
-def _decode_message(item: object) -> tuple[Kind, bytes] | None:
+def _decode_message(item: object) -> tuple[FrameKind, bytes] | None:
     if not isinstance(item, list) or len(item) != 2:
         raise FrameError("a message is a list of two")
     number, payload = item
@@ -157,7 +168,7 @@ def _decode_message(item: object) -> tuple[Kind, bytes] | None:
     return kind, payload
 
 
-_KIND_BY_NUMBER: Final[dict[int, Kind]] = {int(kind): kind for kind in Kind}
+_KIND_BY_NUMBER: Final[dict[int, FrameKind]] = {int(kind): kind for kind in FrameKind}
 
 
 class FrameReader:

@@ -14,9 +14,9 @@ import trio
 
 from node.p2p.channel import ChannelClosed
 from node.p2p.connection import Connection, ProtocolRefused, connect_inbound, connect_outbound
-from node.p2p.frames import FrameError, Kind, decode_frame, encode_frame
+from node.p2p.frames import FrameError, FrameKind, decode_frame, encode_frame
 from node.p2p.hardening import HandshakeRefused, NoiseUpgrade
-from node.p2p.hello import Hello, Reason, Role, decode_hello, decode_reason, encode_hello
+from node.p2p.hello import GoodbyeReason, Hello, Role, decode_hello, decode_reason, encode_hello
 from node.p2p.identity import PeerId
 from node.p2p.link import say_goodbye
 from node.p2p.multistream import MultistreamError
@@ -32,7 +32,7 @@ OnHello = Callable[[PeerId, Role, bytes], bool]
 class HandshakeFailed(Exception):
     """No connection came of it. `reason` is set where either side said one."""
 
-    def __init__(self, text: str, reason: Reason | None = None) -> None:
+    def __init__(self, text: str, reason: GoodbyeReason | None = None) -> None:
         super().__init__(text)
         self.reason = reason
 
@@ -50,13 +50,13 @@ class Handshaker:
         """Upgrade a dialled socket. Raises `HandshakeFailed`."""
         async with _as_handshake_failure():
             connection = await connect_outbound(stream, self.noise, expected, self.protocol)
-            await connection.send(encode_frame([(Kind.HELLO, encode_hello(self.hello))]))
+            await connection.send(encode_frame([(FrameKind.HELLO, encode_hello(self.hello))]))
             hello = await _receive_hello(connection)
             await self._judge(connection, hello)
             return connection, hello
 
     async def listen(
-        self, stream: trio.SocketStream, admit: Callable[[Connection, Hello], Reason | None]
+        self, stream: trio.SocketStream, admit: Callable[[Connection, Hello], GoodbyeReason | None]
     ) -> tuple[Connection, Hello]:
         """Upgrade an accepted socket; `admit` has the last word. Raises `HandshakeFailed`."""
         async with _as_handshake_failure():
@@ -67,15 +67,15 @@ class Handshaker:
             if refused is not None:
                 await say_goodbye(connection, refused)
                 raise HandshakeFailed(f"refused: {refused.name}", refused)
-            await connection.send(encode_frame([(Kind.HELLO, encode_hello(self.hello))]))
+            await connection.send(encode_frame([(FrameKind.HELLO, encode_hello(self.hello))]))
             return connection, hello
 
     async def _judge(self, connection: Connection, hello: Hello) -> None:
-        reason: Reason | None = None
+        reason: GoodbyeReason | None = None
         if hello.genesis != self.hello.genesis:
-            reason = Reason.WRONG_CHAIN
+            reason = GoodbyeReason.WRONG_CHAIN
         elif not self._accepts(connection.peer_id, hello):
-            reason = Reason.REFUSED
+            reason = GoodbyeReason.REFUSED
         if reason is not None:
             await say_goodbye(connection, reason)
             raise HandshakeFailed(reason.name, reason)
@@ -94,10 +94,10 @@ async def _receive_hello(connection: Connection) -> Hello:
     if len(bodies) != 1 or len(frame.messages) != 1:
         raise FrameError("hello comes alone")
     kind, payload = frame.messages[0]
-    if kind is Kind.GOODBYE:
+    if kind is FrameKind.GOODBYE:
         reason = decode_reason(payload)
         raise HandshakeFailed(f"peer refused: {reason.name}", reason)
-    if kind is not Kind.HELLO:
+    if kind is not FrameKind.HELLO:
         raise FrameError("hello comes first")
     return decode_hello(payload)
 
@@ -110,6 +110,6 @@ class _as_handshake_failure:  # noqa: N801 - reads as a statement
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ProtocolRefused):
-            raise HandshakeFailed("peer is on another chain or version", Reason.WRONG_CHAIN) from error
+            raise HandshakeFailed("peer is on another chain or version", GoodbyeReason.WRONG_CHAIN) from error
         if isinstance(error, (ChannelClosed, FrameError, YamuxError, MultistreamError, HandshakeRefused)):
             raise HandshakeFailed(str(error) or type(error).__name__) from error

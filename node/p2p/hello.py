@@ -24,7 +24,7 @@ class Role(IntEnum):
     VALIDATOR = 1
 
 
-class Reason(IntEnum):
+class GoodbyeReason(IntEnum):
     """Why a node ends a connection, told in the last message."""
 
     SHUTDOWN = 0
@@ -70,10 +70,10 @@ def decode_hello(payload: bytes) -> Hello:
     raise FrameError("malformed hello")
 
 
-def decode_reason(payload: bytes) -> Reason:
+def decode_reason(payload: bytes) -> GoodbyeReason:
     """The reason in a GOODBYE; one that this version does not know reads as `SHUTDOWN`."""
-    known = len(payload) == 1 and payload[0] in Reason.__members__.values()
-    return Reason(payload[0]) if known else Reason.SHUTDOWN
+    known = len(payload) == 1 and payload[0] in GoodbyeReason.__members__.values()
+    return GoodbyeReason(payload[0]) if known else GoodbyeReason.SHUTDOWN
 
 
 def _unpack(payload: bytes) -> object:

@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 
 import trio
 
-from node.p2p.frames import Kind, MessageClass, class_of
+from node.p2p.frames import FrameKind, MessageClass, class_of
 from node.p2p.identity import PeerId
 
 
-class Message(NamedTuple):
+class InboxMessage(NamedTuple):
     """One message from a peer."""
 
     peer: PeerId
-    kind: Kind
+    kind: FrameKind
     payload: bytes
 
 
@@ -35,7 +35,9 @@ class Inbox:
     """Many writers (one per peer), one reader."""
 
     def __init__(self) -> None:
-        self._queues: dict[MessageClass, deque[Message]] = {message_class: deque() for message_class in CLASS_MESSAGES}
+        self._queues: dict[MessageClass, deque[InboxMessage]] = {
+            message_class: deque() for message_class in CLASS_MESSAGES
+        }
         self._bytes = dict.fromkeys(CLASS_MESSAGES, 0)
         self._arrived = trio.Event()
         self._writers = trio.lowlevel.ParkingLot()
@@ -44,7 +46,7 @@ class Inbox:
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
 
-    async def put(self, message: Message) -> None:
+    async def put(self, message: InboxMessage) -> None:
         """Queue a message; waits when consensus is full, drops when its class may be dropped."""
         message_class = class_of(message.kind)
         while self._is_full(message_class):
@@ -62,7 +64,7 @@ class Inbox:
             or self._bytes[message_class] >= CLASS_BYTES[message_class]
         )
 
-    def receive_nowait(self) -> Message | None:
+    def receive_nowait(self) -> InboxMessage | None:
         """The next message to serve, or None."""
         for message_class, queue in self._queues.items():
             if queue:
@@ -73,7 +75,7 @@ class Inbox:
                 return message
         return None
 
-    async def receive(self) -> Message:
+    async def receive(self) -> InboxMessage:
         """The next message to serve: best class first, in order of arrival within a class."""
         await trio.lowlevel.checkpoint()
         while True:
@@ -83,6 +85,6 @@ class Inbox:
             self._arrived = trio.Event()
             await self._arrived.wait()
 
-    async def __aiter__(self) -> AsyncIterator[Message]:
+    async def __aiter__(self) -> AsyncIterator[InboxMessage]:
         while True:
             yield await self.receive()

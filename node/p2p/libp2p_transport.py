@@ -17,10 +17,10 @@ from node.p2p.addresses import WRONG_CHAIN_BACKOFF_SECONDS, Address, AddressBook
 from node.p2p.admission import Admission, AdmissionLimits, Ticket
 from node.p2p.connection import Connection
 from node.p2p.discovery import MAX_PEERS_PER_MESSAGE, PEERS_BURST, PEERS_PER_SECOND, decode_peers, encode_peers
-from node.p2p.frames import TRANSPORT_KINDS, Kind
+from node.p2p.frames import TRANSPORT_KINDS, FrameKind
 from node.p2p.handshake import HANDSHAKE_SECONDS, HandshakeFailed, Handshaker, OnHello
 from node.p2p.hardening import NoiseUpgrade
-from node.p2p.hello import GENESIS_BYTES, Hello, Reason, Role
+from node.p2p.hello import GENESIS_BYTES, GoodbyeReason, Hello, Role
 from node.p2p.identity import NodeIdentity, PeerId
 from node.p2p.inbox import Inbox
 from node.p2p.link import PING_SECONDS, Link, LinkEnded, run_link, say_goodbye
@@ -127,7 +127,7 @@ class Libp2pTransport:
         """Say goodbye to everybody and close."""
         async with trio.open_nursery() as nursery:
             for link in self._table:
-                nursery.start_soon(say_goodbye, link.connection, Reason.SHUTDOWN)
+                nursery.start_soon(say_goodbye, link.connection, GoodbyeReason.SHUTDOWN)
         self._scope.cancel()
 
     def peers(self) -> tuple[PeerInfo, ...]:
@@ -135,14 +135,14 @@ class Libp2pTransport:
         now = trio.current_time()
         return tuple(_info(link, now) for link in sorted(self._table, key=lambda link: link.peer_id))
 
-    def send(self, peer: PeerId, kind: Kind, payload: bytes) -> bool:
+    def send(self, peer: PeerId, kind: FrameKind, payload: bytes) -> bool:
         """Queue a message; False when the peer is not connected or its queue is full."""
         if kind in TRANSPORT_KINDS:
             raise ValueError(f"{kind.name} is the transport's own")
         link = self._table.get(peer)
         return link is not None and link.push(kind, payload)
 
-    def broadcast(self, kind: Kind, payload: bytes, exclude: Collection[PeerId] = ()) -> int:
+    def broadcast(self, kind: FrameKind, payload: bytes, exclude: Collection[PeerId] = ()) -> int:
         """Queue a message for every peer but `exclude`; for how many it was queued."""
         return sum(self.send(link.peer_id, kind, payload) for link in self._table if link.peer_id not in exclude)
 
@@ -157,7 +157,7 @@ class Libp2pTransport:
         self._book.postpone(peer, until)
         link = self._table.get(peer)
         if link is not None:
-            link.close(LinkEnded("banned", told=Reason.BANNED))
+            link.close(LinkEnded("banned", told=GoodbyeReason.BANNED))
 
     async def _run(self, listeners: Sequence[trio.SocketListener]) -> None:
         with self._scope:
@@ -199,7 +199,7 @@ class Libp2pTransport:
         """The whole life of an accepted socket."""
         entered: list[Link] = []
 
-        def admit(connection: Connection, hello: Hello) -> Reason | None:
+        def admit(connection: Connection, hello: Hello) -> GoodbyeReason | None:
             """Judge and enter in one step, so that no other connection of this peer comes between."""
             refused = self._refusal(connection, hello, ticket)
             if refused is None:
@@ -232,7 +232,7 @@ class Libp2pTransport:
             now = trio.current_time()
             self._book.on_connected(address.peer_id, now)
             if self._table.keeps_old(address.peer_id, dialled_by_us=True, now=now):
-                await say_goodbye(connection, Reason.DUPLICATE)
+                await say_goodbye(connection, GoodbyeReason.DUPLICATE)
             else:
                 await self._live(self._enter(connection, hello, address.host))
         except (HandshakeFailed, trio.TooSlowError, OSError) as error:
@@ -248,7 +248,7 @@ class Libp2pTransport:
         self.counters["dials_failed"] += 1
         now = trio.current_time()
         self._book.on_failed(address.peer_id, now)
-        if isinstance(error, HandshakeFailed) and error.reason is Reason.WRONG_CHAIN:
+        if isinstance(error, HandshakeFailed) and error.reason is GoodbyeReason.WRONG_CHAIN:
             _LOG.warning("%s is on another chain; not tried again for %d s", address, WRONG_CHAIN_BACKOFF_SECONDS)
             self._book.postpone(address.peer_id, now + WRONG_CHAIN_BACKOFF_SECONDS)
         else:
@@ -258,18 +258,18 @@ class Libp2pTransport:
         self.counters["faults"] += 1
         _LOG.exception("our fault, in the connection to %s; it is closed", where)
 
-    def _refusal(self, connection: Connection, hello: Hello, ticket: Ticket) -> Reason | None:
+    def _refusal(self, connection: Connection, hello: Hello, ticket: Ticket) -> GoodbyeReason | None:
         """Why an inbound peer that said hello is not taken, or None."""
         now = trio.current_time()
         peer_id = connection.peer_id
         if peer_id == self.peer_id:
-            return Reason.SELF
+            return GoodbyeReason.SELF
         if self._table.is_banned(peer_id, now):
-            return Reason.BANNED
+            return GoodbyeReason.BANNED
         if self._table.keeps_old(peer_id, dialled_by_us=False, now=now):
-            return Reason.DUPLICATE
+            return GoodbyeReason.DUPLICATE
         if not self._admission.establish(ticket, is_validator=hello.role is Role.VALIDATOR):
-            return Reason.TOO_MANY_PEERS
+            return GoodbyeReason.TOO_MANY_PEERS
         return None
 
     def _enter(self, connection: Connection, hello: Hello, host: str) -> Link:
@@ -299,7 +299,7 @@ class Libp2pTransport:
     def _close_replaced(link: Link) -> None:
         """Close the connection that `link` has taken the place of, once `link` is up at both ends."""
         if link.replaces is not None:
-            link.replaces.close(LinkEnded("replaced", told=Reason.DUPLICATE))
+            link.replaces.close(LinkEnded("replaced", told=GoodbyeReason.DUPLICATE))
             link.replaces = None
 
     def _take_out(self, link: Link, ended: LinkEnded) -> None:
@@ -327,12 +327,12 @@ class Libp2pTransport:
         others = [link for link in self._table if link is not newcomer and link.hello.listen_port]
         if others:
             some = self._rng.sample(others, min(len(others), MAX_PEERS_PER_MESSAGE))
-            newcomer.push(Kind.PEERS, encode_peers([_listen_address(link) for link in some]))
+            newcomer.push(FrameKind.PEERS, encode_peers([_listen_address(link) for link in some]))
         if newcomer.hello.listen_port:
             named = encode_peers([_listen_address(newcomer)])
             for link in self._table:
                 if link is not newcomer:
-                    link.push(Kind.PEERS, named)
+                    link.push(FrameKind.PEERS, named)
 
     def _on_peers(self, link: Link, payload: bytes) -> None:
         """Learn addresses, so many a second from each peer."""

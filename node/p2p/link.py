@@ -14,10 +14,10 @@ import trio
 
 from node.p2p.channel import ChannelClosed
 from node.p2p.connection import Connection
-from node.p2p.frames import TRANSPORT_KINDS, Frame, FrameError, Kind, decode_frame, encode_frame
-from node.p2p.hello import Hello, Reason, Role, decode_reason
+from node.p2p.frames import TRANSPORT_KINDS, Frame, FrameError, FrameKind, decode_frame, encode_frame
+from node.p2p.hello import GoodbyeReason, Hello, Role, decode_reason
 from node.p2p.identity import PeerId
-from node.p2p.inbox import Inbox, Message
+from node.p2p.inbox import Inbox, InboxMessage
 from node.p2p.meter import RateLimits, RateMeter, TokenBucket
 from node.p2p.outbox import Outbox
 from node.p2p.yamux import YamuxError
@@ -37,7 +37,7 @@ _NONCE_BYTES: Final = 8
 class LinkEnded(Exception):
     """The connection is over. `ban_seconds` is what it costs the peer."""
 
-    def __init__(self, reason: str, ban_seconds: float = 0.0, told: Reason | None = None) -> None:
+    def __init__(self, reason: str, ban_seconds: float = 0.0, told: GoodbyeReason | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.ban_seconds = ban_seconds
@@ -70,7 +70,7 @@ class Link:
         """Who is at the other end."""
         return self.connection.peer_id
 
-    def push(self, kind: Kind, payload: bytes) -> bool:
+    def push(self, kind: FrameKind, payload: bytes) -> bool:
         """Queue a message for the next frame."""
         queued = self.outbox.push(kind, payload)
         if queued:
@@ -87,7 +87,7 @@ class Link:
         """Send something, so that the peer hears from us; measures the round trip."""
         self._nonce = os.urandom(_NONCE_BYTES)
         self.pinged_at = now
-        self.push(Kind.PING, self._nonce)
+        self.push(FrameKind.PING, self._nonce)
 
     def on_pong(self, nonce: bytes, now: float) -> None:
         """Take the round trip; a pong that answers no ping is ignored."""
@@ -109,7 +109,7 @@ async def run_link(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], N
         except (ChannelClosed, trio.TooSlowError) as error:
             ended = LinkEnded(str(error) or "timed out")
         except (FrameError, YamuxError) as error:
-            ended = LinkEnded(str(error), GARBAGE_BAN_SECONDS, Reason.MISBEHAVIOUR)
+            ended = LinkEnded(str(error), GARBAGE_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR)
         nursery.cancel_scope.cancel()
 
     with link.scope:
@@ -130,7 +130,9 @@ async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None
             frame = decode_frame(body)
             now = trio.current_time()
             if frame.unknown_kinds and unknown_kinds.spend(frame.unknown_kinds, now) > 0:
-                raise LinkEnded("too many messages of unknown kinds", UNKNOWN_KIND_BAN_SECONDS, Reason.MISBEHAVIOUR)
+                raise LinkEnded(
+                    "too many messages of unknown kinds", UNKNOWN_KIND_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR
+                )
             await _deliver(link, frame, inbox, on_peers)
             count = len(frame.messages) + frame.unknown_kinds
             wait = meter.spend(len(body), count, now)
@@ -141,16 +143,16 @@ async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None
 async def _deliver(link: Link, frame: Frame, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
     for kind, payload in frame.messages:
         if kind not in TRANSPORT_KINDS:
-            await inbox.put(Message(link.peer_id, kind, payload))
-        elif kind is Kind.PING:
+            await inbox.put(InboxMessage(link.peer_id, kind, payload))
+        elif kind is FrameKind.PING:
             if len(payload) != _NONCE_BYTES:
                 raise FrameError("malformed ping")
-            link.push(Kind.PONG, payload)
-        elif kind is Kind.PONG:
+            link.push(FrameKind.PONG, payload)
+        elif kind is FrameKind.PONG:
             link.on_pong(payload, trio.current_time())
-        elif kind is Kind.PEERS:
+        elif kind is FrameKind.PEERS:
             on_peers(link, payload)
-        elif kind is Kind.GOODBYE:
+        elif kind is FrameKind.GOODBYE:
             raise LinkEnded(f"peer left: {decode_reason(payload).name}")
         else:
             raise FrameError(f"{kind.name} out of place")
@@ -175,13 +177,13 @@ async def _write(link: Link) -> None:
             link.sent_bytes += len(data)
 
 
-async def say_goodbye(connection: Connection, reason: Reason) -> None:
+async def say_goodbye(connection: Connection, reason: GoodbyeReason) -> None:
     """Tell the peer why, if it still listens, and close."""
     with trio.move_on_after(GOODBYE_SECONDS) as scope:
         scope.shield = True
         try:
             if not connection.mid_frame:
-                await connection.send(encode_frame([(Kind.GOODBYE, bytes([reason]))]))
+                await connection.send(encode_frame([(FrameKind.GOODBYE, bytes([reason]))]))
         except (ChannelClosed, YamuxError):
             pass
     await connection.close()

@@ -15,7 +15,7 @@ from node.p2p.frames import (
     MAX_FRAME_BYTES,
     MAX_MESSAGES_PER_FRAME,
     MESSAGE_OVERHEAD_BYTES,
-    Kind,
+    FrameKind,
     MessageClass,
     class_of,
     max_payload_bytes,
@@ -38,7 +38,7 @@ _METERED: Final = frozenset({MessageClass.GOSSIP, MessageClass.SYNC})
 
 @dataclass(slots=True)
 class _Queue:
-    messages: deque[tuple[Kind, bytes]] = field(default_factory=deque)
+    messages: deque[tuple[FrameKind, bytes]] = field(default_factory=deque)
     queued_bytes: int = 0
 
 
@@ -59,7 +59,7 @@ class Outbox:
         """Bytes of payload that wait."""
         return sum(queue.queued_bytes for queue in self._queues.values())
 
-    def push(self, kind: Kind, payload: bytes) -> bool:
+    def push(self, kind: FrameKind, payload: bytes) -> bool:
         """Queue a message; False when it was dropped. Raises `ValueError` for a payload over the kind's limit."""
         if len(payload) > max_payload_bytes(kind):
             raise ValueError(f"payload of {kind.name} too long: {len(payload)} bytes")
@@ -85,9 +85,9 @@ class Outbox:
     def _has_room(self, wanted: int) -> bool:
         return self.queued_bytes + wanted <= MAX_QUEUED_BYTES and len(self) < MAX_QUEUED_MESSAGES
 
-    def take(self, now: float) -> list[tuple[Kind, bytes]]:
+    def take(self, now: float) -> list[tuple[FrameKind, bytes]]:
         """The messages of the next frame, best class first; empty when nothing waits or all that waits is held back."""
-        taken: list[tuple[Kind, bytes]] = []
+        taken: list[tuple[FrameKind, bytes]] = []
         frame_bytes = FRAME_OVERHEAD_BYTES
         for message_class in MessageClass:
             queue = self._queues[message_class]

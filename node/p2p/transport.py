@@ -10,7 +10,7 @@ from typing import Protocol
 
 import trio
 
-from node.p2p.frames import Kind
+from node.p2p.frames import FrameKind
 from node.p2p.hello import Role
 from node.p2p.identity import PeerId
 from node.p2p.inbox import Inbox
@@ -83,10 +83,10 @@ class Transport(Protocol):
     def peers(self) -> tuple[PeerInfo, ...]:
         """Everybody connected, by peer id."""
 
-    def send(self, peer: PeerId, kind: Kind, payload: bytes) -> bool:
+    def send(self, peer: PeerId, kind: FrameKind, payload: bytes) -> bool:
         """Queue a message; False when the peer is not connected or its queue is full."""
 
-    def broadcast(self, kind: Kind, payload: bytes, exclude: Collection[PeerId] = ()) -> int:
+    def broadcast(self, kind: FrameKind, payload: bytes, exclude: Collection[PeerId] = ()) -> int:
         """Queue a message for every peer but `exclude`; for how many it was queued."""
 
     def connect(self, address: str) -> None:

@@ -70,7 +70,7 @@ class PeerLeft:
     """The peer said that it goes away."""
 
 
-Event = StreamOpened | StreamData | StreamClosed | WindowOpened | PeerLeft
+YamuxEvent = StreamOpened | StreamData | StreamClosed | WindowOpened | PeerLeft
 
 
 @dataclass(slots=True)
@@ -144,10 +144,10 @@ class YamuxSession:
         """Whether control frames wait to be written."""
         return bool(self._outgoing)
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[YamuxEvent]:
         """The events in `data`. Raises `YamuxError`."""
         self._buffer += data
-        events: list[Event] = []
+        events: list[YamuxEvent] = []
         start = 0
         while True:
             if self._body_left:
@@ -165,7 +165,7 @@ class YamuxSession:
         del self._buffer[:start]
         return events
 
-    def _on_header(self, header: tuple[int, int, int, int, int], events: list[Event]) -> None:
+    def _on_header(self, header: tuple[int, int, int, int, int], events: list[YamuxEvent]) -> None:
         version, frame_type, flags, number, length = header
         if version != 0 or frame_type > _GO_AWAY:
             raise YamuxError("not a yamux frame")
@@ -186,7 +186,7 @@ class YamuxSession:
         if not self._body_left:
             self._on_flags(number, flags, events)
 
-    def _on_open(self, number: int, events: list[Event]) -> None:
+    def _on_open(self, number: int, events: list[YamuxEvent]) -> None:
         if number == 0 or number % 2 == self._next_stream % 2 or number in self._streams:
             raise YamuxError("stream number not the peer's to open")
         if len(self._streams) >= MAX_STREAMS:
@@ -212,14 +212,14 @@ class YamuxSession:
             stream.receive_window -= length
         self._body_stream, self._body_flags, self._body_left = number, flags, length
 
-    def _on_body(self, chunk: bytes, events: list[Event]) -> None:
+    def _on_body(self, chunk: bytes, events: list[YamuxEvent]) -> None:
         self._body_left -= len(chunk)
         if chunk and self._body_stream in self._streams:
             events.append(StreamData(self._body_stream, chunk))
         if not self._body_left:
             self._on_flags(self._body_stream, self._body_flags, events)
 
-    def _on_flags(self, number: int, flags: int, events: list[Event]) -> None:
+    def _on_flags(self, number: int, flags: int, events: list[YamuxEvent]) -> None:
         """A half-closed stream is of no use to us: FIN ends it like RST, and the peer is told."""
         if not flags & (_FIN | _RST) or self._streams.pop(number, None) is None:
             return

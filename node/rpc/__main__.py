@@ -11,20 +11,20 @@ import click
 from aiohttp.http import HttpProcessingError
 
 from genesis.chain import apis_for
-from node import feed
-from node.feed_client import FeedClient
-from node.rpc.methods.author import Author
-from node.rpc.methods.blocks import Blocks
-from node.rpc.methods.chain import Chain
+from node.feed import messages as feed
+from node.feed.client import FeedClient
+from node.rpc.block_reads import BlockReads
+from node.rpc.methods.author import AuthorMethods
+from node.rpc.methods.chain import ChainMethods
 from node.rpc.methods.ogpu import Ogpu
 from node.rpc.methods.payment import Payment
 from node.rpc.methods.rpc import Rpc
 from node.rpc.methods.state import State
-from node.rpc.methods.system import System
+from node.rpc.methods.system import SystemMethods
 from node.rpc.registry import Registry
 from node.rpc.replica import Replica
 from node.rpc.runtime_calls import RuntimeCalls
-from node.rpc.server import Options, Server
+from node.rpc.server import Server, ServerOptions
 
 log = logging.getLogger("rpc")
 
@@ -42,7 +42,7 @@ def main(
     """Answer JSON-RPC for the node behind a feed socket."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s rpc: %(message)s")
     logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
-    options = Options(
+    options = ServerOptions(
         host="0.0.0.0" if rpc_external else "127.0.0.1",  # noqa: S104 - asked for by name
         port=rpc_port,
         max_connections=rpc_max_connections,
@@ -57,7 +57,7 @@ def _is_our_fault(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-async def serve(socket: Path, options: Options) -> int:
+async def serve(socket: Path, options: ServerOptions) -> int:
     """Follow the feed and answer until it ends; the exit status."""
     try:
         client = await FeedClient.connect(socket)
@@ -90,14 +90,14 @@ def registry_for(replica: Replica, client: FeedClient) -> Registry:
     if hello is None:
         raise feed.FeedError("the node did not begin with Hello")
     runtime = RuntimeCalls(apis_for(hello.parameters, is_development=hello.chain_type != "Live"))
-    blocks = Blocks(replica, client)
+    blocks = BlockReads(replica, client)
     listing = Rpc()
     registry = Registry(
         [
-            System(blocks, runtime),
-            Chain(blocks),
+            SystemMethods(blocks, runtime),
+            ChainMethods(blocks),
             State(blocks, runtime),
-            Author(blocks),
+            AuthorMethods(blocks),
             Payment(blocks, runtime),
             Ogpu(blocks),
             listing,

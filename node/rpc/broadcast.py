@@ -20,7 +20,7 @@ class LaggedError(Exception):
     """A listener fell more than `QUEUE_ITEMS` items behind."""
 
 
-class Broadcast(Generic[T]):
+class Publisher(Generic[T]):
     """The listeners of one kind of item."""
 
     def __init__(self) -> None:

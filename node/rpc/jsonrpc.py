@@ -1,6 +1,6 @@
 """JSON-RPC 2.0 as values: bytes in, requests out; no socket and no method of ours is known here.
 
-Invariant: whatever bytes arrive, `parse` gives requests or raises `RpcError`; nothing else escapes. Nesting is
+Invariant: whatever bytes arrive, `parse` gives requests or raises `JsonRpcError`; nothing else escapes. Nesting is
 counted on the bytes before `json.loads` sees them, because its own limit differs between Python versions.
 """
 
@@ -31,7 +31,7 @@ TOO_BUSY = -32005
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
 
 
-class RpcError(Exception):
+class JsonRpcError(Exception):
     """A request that cannot be answered: `code` and `message` go to the client, `data` explains."""
 
     def __init__(self, code: int, message: str, data: Json = None) -> None:
@@ -50,7 +50,7 @@ class RpcError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RpcRequest:
     """One call: `id` is None for a notification, which gets no answer."""
 
     method: str
@@ -59,21 +59,21 @@ class Request:
     is_notification: bool = False
 
 
-def parse(body: bytes) -> Request | list[Request | RpcError]:
-    """Decode a request or a batch; a malformed member of a batch becomes an `RpcError` in its place."""
+def parse(body: bytes) -> RpcRequest | list[RpcRequest | JsonRpcError]:
+    """Decode a request or a batch; a malformed member of a batch becomes an `JsonRpcError` in its place."""
     if len(body) > MAX_REQUEST_BYTES:
-        raise RpcError(INVALID_REQUEST, f"Request larger than {MAX_REQUEST_BYTES} bytes")
+        raise JsonRpcError(INVALID_REQUEST, f"Request larger than {MAX_REQUEST_BYTES} bytes")
     _refuse_deep(body)
     try:
         value = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise RpcError(PARSE_ERROR, "Parse error", str(error)[:200]) from None
+        raise JsonRpcError(PARSE_ERROR, "Parse error", str(error)[:200]) from None
     if not isinstance(value, list):
         return _request(value)
     if not value:
-        raise RpcError(INVALID_REQUEST, "Invalid request", "an empty batch")
+        raise JsonRpcError(INVALID_REQUEST, "Invalid request", "an empty batch")
     if len(value) > MAX_BATCH:
-        raise RpcError(INVALID_REQUEST, "Batch too large", f"at most {MAX_BATCH} requests in one batch")
+        raise JsonRpcError(INVALID_REQUEST, "Batch too large", f"at most {MAX_BATCH} requests in one batch")
     return [_request_or_error(item) for item in value]
 
 
@@ -82,7 +82,7 @@ def result(request_id: str | int | None, value: Json) -> Json:
     return {"jsonrpc": "2.0", "result": value, "id": request_id}
 
 
-def failure(request_id: str | int | None, error: RpcError) -> Json:
+def failure(request_id: str | int | None, error: JsonRpcError) -> Json:
     """A failed response."""
     return {"jsonrpc": "2.0", "error": error.to_json(), "id": request_id}
 
@@ -98,31 +98,33 @@ def dumps(value: Json) -> str:
     if len(text) <= MAX_RESPONSE_BYTES:
         return text
     request_id = value.get("id") if isinstance(value, dict) else None
-    return json.dumps(failure(request_id, RpcError(INTERNAL_ERROR, f"Response larger than {MAX_RESPONSE_BYTES} bytes")))
+    return json.dumps(
+        failure(request_id, JsonRpcError(INTERNAL_ERROR, f"Response larger than {MAX_RESPONSE_BYTES} bytes"))
+    )
 
 
-def _request_or_error(value: Json) -> Request | RpcError:
+def _request_or_error(value: Json) -> RpcRequest | JsonRpcError:
     try:
         return _request(value)
-    except RpcError as error:
+    except JsonRpcError as error:
         return error
 
 
-def _request(value: Json) -> Request:
+def _request(value: Json) -> RpcRequest:
     if not isinstance(value, dict):
-        raise RpcError(INVALID_REQUEST, "Invalid request", "not an object")
+        raise JsonRpcError(INVALID_REQUEST, "Invalid request", "not an object")
     method = value.get("method")
     params = value.get("params", [])
     request_id = value.get("id")
     if not isinstance(method, str):
-        raise RpcError(INVALID_REQUEST, "Invalid request", "`method` is not a string")
+        raise JsonRpcError(INVALID_REQUEST, "Invalid request", "`method` is not a string")
     if params is None:
         params = []
     if not isinstance(params, list | dict):
-        raise RpcError(INVALID_PARAMS, "Invalid params", "`params` is neither a list nor an object")
+        raise JsonRpcError(INVALID_PARAMS, "Invalid params", "`params` is neither a list nor an object")
     if isinstance(request_id, bool) or not isinstance(request_id, str | int | None):
-        raise RpcError(INVALID_REQUEST, "Invalid request", "`id` is neither a string, a number nor null")
-    return Request(method, params, request_id, is_notification="id" not in value)
+        raise JsonRpcError(INVALID_REQUEST, "Invalid request", "`id` is neither a string, a number nor null")
+    return RpcRequest(method, params, request_id, is_notification="id" not in value)
 
 
 def _refuse_constant(name: str) -> Json:
@@ -139,4 +141,4 @@ def _refuse_deep(body: bytes) -> None:
         elif first in b"]}":
             depth -= 1
         if depth > MAX_DEPTH:
-            raise RpcError(PARSE_ERROR, "Parse error", f"nested deeper than {MAX_DEPTH}")
+            raise JsonRpcError(PARSE_ERROR, "Parse error", f"nested deeper than {MAX_DEPTH}")

@@ -1,7 +1,7 @@
 """Which methods exist: declared once, beside their code, by `@method` and `@subscription`.
 
-A handler's annotations are its parameters: `Hash`, `Hex`, `int`, `str`, lists of these, and `| None` for what may be
-left out. They are converted here, so that a handler never sees a malformed value and a client always hears which
+A handler's annotations are its parameters: `HashParameter`, `Hex`, `int`, `str`, lists of these, and `| None` for what
+may be left out. They are converted here, so that a handler never sees a malformed value and a client always hears which
 parameter was wrong.
 """
 
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NewType, TypeVar
 
-from node.rpc.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Json, RpcError
+from node.rpc.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Json, JsonRpcError
 
-Hash = NewType("Hash", bytes)
+HashParameter = NewType("HashParameter", bytes)
 """32 bytes, written 0x…"""
 Hex = NewType("Hex", bytes)
 """Bytes, written 0x…"""
@@ -44,7 +44,7 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class RpcMethod:
     """A method ready to be called; `notification` names the items when it is a subscription."""
 
     name: str
@@ -58,10 +58,10 @@ class Method:
         if isinstance(params, dict):
             unknown = sorted(set(params) - {name for name, _, _ in self.parameters})
             if unknown:
-                raise RpcError(INVALID_PARAMS, "Invalid params", f"{self.name} has no parameter {unknown[0]!r}")
+                raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{self.name} has no parameter {unknown[0]!r}")
             params = [params.get(name) for name, _, _ in self.parameters]
         if len(params) > len(self.parameters):
-            raise RpcError(INVALID_PARAMS, "Invalid params", f"{self.name} takes {len(self.parameters)} parameters")
+            raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{self.name} takes {len(self.parameters)} parameters")
         padded = [*params, *[None] * (len(self.parameters) - len(params))]
         return [self._convert(value, *parameter) for value, parameter in zip(padded, self.parameters, strict=True)]
 
@@ -71,7 +71,7 @@ class Method:
         try:
             return converter(value)
         except (ValueError, TypeError) as error:
-            raise RpcError(INVALID_PARAMS, "Invalid params", f"{self.name}: {name}: {error}") from None
+            raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{self.name}: {name}: {error}") from None
 
 
 class Registry:
@@ -79,7 +79,7 @@ class Registry:
 
     def __init__(self, handlers: Iterable[object]) -> None:
         """Collect every declared method of `handlers`; a name declared twice is a bug."""
-        self.methods: dict[str, Method] = {}
+        self.methods: dict[str, RpcMethod] = {}
         self.unsubscribers: set[str] = set()
         for owner in handlers:
             for _, handler in inspect.getmembers(owner, callable):
@@ -87,11 +87,11 @@ class Registry:
                 if isinstance(declaration, Declaration):
                     self._add(handler, declaration)
 
-    def find(self, name: str, *, unsafe_allowed: bool) -> Method:
+    def find(self, name: str, *, unsafe_allowed: bool) -> RpcMethod:
         """The method of this name; an unsafe one is hidden from whom it is not for."""
         method = self.methods.get(name)
         if method is None or (method.safety is Safety.UNSAFE and not unsafe_allowed):
-            raise RpcError(METHOD_NOT_FOUND, "Method not found", name[:128])
+            raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", name[:128])
         return method
 
     def names(self) -> list[str]:
@@ -103,7 +103,7 @@ class Registry:
         for name in declaration.names:
             if name in self.methods:
                 raise ValueError(f"RPC method {name} is declared twice")
-            self.methods[name] = Method(name, handler, parameters, declaration.safety, declaration.notification)
+            self.methods[name] = RpcMethod(name, handler, parameters, declaration.safety, declaration.notification)
         self.unsubscribers.update(declaration.unsubscribe)
 
 
@@ -127,7 +127,7 @@ def subscription(*names: str, notification: str, unsubscribe: tuple[str, ...]) -
     return mark
 
 
-Handler = Callable[..., Json | Awaitable[Json] | AsyncIterator[Json]]
+MethodHandler = Callable[..., Json | Awaitable[Json] | AsyncIterator[Json]]
 
 
 def _parameters(handler: Callable[..., Any]) -> tuple[tuple[str, Converter, bool], ...]:
@@ -200,4 +200,4 @@ def _to_bool(value: Json) -> bool:
     return value
 
 
-_CONVERTERS: dict[Any, Converter] = {Hash: _to_hash, Hex: _to_hex, int: _to_int, str: _to_str, bool: _to_bool}
+_CONVERTERS: dict[Any, Converter] = {HashParameter: _to_hash, Hex: _to_hex, int: _to_int, str: _to_str, bool: _to_bool}

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from sortedcontainers import SortedDict
 
-from node import feed
-from node.layers import Layer
-from node.rpc.broadcast import Broadcast
-from runtime.block import HEADER, Header, block_id
-from runtime.state import Changes, Reader
+from node.feed import messages as feed
+from node.ledger.layers import DiffLayer
+from node.rpc.broadcast import Publisher
+from runtime.blocks.block import HEADER, Header, block_id
+from runtime.state.overlay import Changes, StateReader
 
 REVERSES = 256
 RECENT_BLOCKS = 1024
@@ -39,7 +39,7 @@ class BlockRecord:
 
 
 class FinalState:
-    """The values after the last final block: a `Reader` that `update` moves on."""
+    """The values after the last final block: a `StateReader` that `update` moves on."""
 
     def __init__(self) -> None:
         """An empty state."""
@@ -75,17 +75,17 @@ class Replica:
 
     def __init__(self) -> None:
         """Empty until the node has sent everything up to its first `Status`."""
-        self.hello: feed.Hello | None = None
-        self.status: feed.Status | None = None
+        self.hello: feed.FeedHello | None = None
+        self.status: feed.NodeStatus | None = None
         self.final: BlockRecord | None = None
         self.best: BlockRecord | None = None
         self.state = FinalState()
         self.blocks: dict[bytes, BlockRecord] = {}
-        self.imported: Broadcast[BlockRecord] = Broadcast()
-        self.new_best: Broadcast[BlockRecord] = Broadcast()
-        self.finalised: Broadcast[BlockRecord] = Broadcast()
-        self.extrinsic_statuses: Broadcast[feed.ExtrinsicStatus] = Broadcast()
-        self._readers: dict[bytes, Layer] = {}
+        self.imported: Publisher[BlockRecord] = Publisher()
+        self.new_best: Publisher[BlockRecord] = Publisher()
+        self.finalised: Publisher[BlockRecord] = Publisher()
+        self.extrinsic_statuses: Publisher[feed.ExtrinsicStatus] = Publisher()
+        self._readers: dict[bytes, DiffLayer] = {}
         self._reverses: deque[tuple[BlockRecord, Changes]] = deque(maxlen=REVERSES)
         self._old: deque[bytes] = deque()
 
@@ -97,30 +97,30 @@ class Replica:
     def apply(self, frame: feed.ToRpc) -> None:
         """Take the node's next frame."""
         match frame:
-            case feed.Hello():
+            case feed.FeedHello():
                 self.hello = frame
             case feed.Snapshot():
                 self._take_snapshot(frame)
             case feed.Reverse():
                 self._take_reverse(frame)
-            case feed.Block():
+            case feed.ImportedBlock():
                 self._take_block(frame)
-            case feed.Status():
+            case feed.NodeStatus():
                 self._take_status(frame)
             case feed.ExtrinsicStatus():
                 self.extrinsic_statuses.publish(frame)
             case _:
                 raise feed.FeedError(f"{type(frame).__name__} is an answer, not news")
 
-    def reader(self, block_id: bytes) -> Reader:
+    def reader(self, block_id: bytes) -> StateReader:
         """The state after a block; `UnknownBlockError` if it is not kept."""
         if self.final is not None and block_id == self.final.id:
             return self.state
         if block_id in self._readers:
             return self._readers[block_id]
-        reader: Reader = self.state
+        reader: StateReader = self.state
         for block, changes in self._reverses:
-            reader = Layer(reader, changes)
+            reader = DiffLayer(reader, changes)
             if block.header.parent_hash == block_id:
                 return reader
         raise UnknownBlockError("State already discarded" if block_id in self.blocks else "Header was not found")
@@ -143,13 +143,13 @@ class Replica:
         block = self._remember(HEADER.decode(frame.header), None, frame.block_id)
         self._reverses.append((block, _changes(frame.changes)))
 
-    def _take_block(self, frame: feed.Block) -> None:
+    def _take_block(self, frame: feed.ImportedBlock) -> None:
         header = HEADER.decode(frame.header)
         block = self._remember(header, tuple(frame.extrinsics), frame.block_id)
-        self._readers[block.id] = Layer(self.reader(header.parent_hash), _changes(frame.changes))
+        self._readers[block.id] = DiffLayer(self.reader(header.parent_hash), _changes(frame.changes))
         self.imported.publish(block)
 
-    def _take_status(self, status: feed.Status) -> None:
+    def _take_status(self, status: feed.NodeStatus) -> None:
         self.status = status
         if self.final is not None and status.final_id != self.final.id:
             self._finalise(status.final_id)
@@ -171,9 +171,9 @@ class Replica:
         for one, layer in survivors.items():
             parent = self.blocks[one].header.parent_hash
             if parent == final_id:
-                self._readers[one] = Layer(self.state, layer.changes)
+                self._readers[one] = DiffLayer(self.state, layer.changes)
             elif parent in self._readers:
-                self._readers[one] = Layer(self._readers[parent], layer.changes)
+                self._readers[one] = DiffLayer(self._readers[parent], layer.changes)
             else:
                 del self.blocks[one]
         while len(self._old) > RECENT_BLOCKS:

@@ -1,6 +1,6 @@
 """The chain's runtime, asked from the RPC process: the same code that the node executes, over the replica's states.
 
-What a client asks can raise only `RpcError`; anything else is a mistake of ours and becomes an internal error.
+What a client asks can raise only `JsonRpcError`; anything else is a mistake of ours and becomes an internal error.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from node.rpc.jsonrpc import CLIENT_ERROR, INVALID_PARAMS, INVALID_TRANSACTION, Json, RpcError
-from node.rpc.methods.blocks import to_hex
-from runtime.api import Apis, UnknownApi
-from runtime.codec import U32, codec
-from runtime.extrinsic import decode_extrinsic
+from node.rpc.block_reads import to_hex
+from node.rpc.jsonrpc import CLIENT_ERROR, INVALID_PARAMS, INVALID_TRANSACTION, Json, JsonRpcError
+from runtime.blocks.extrinsic import decode_extrinsic
+from runtime.encoding.codec import U32, codec
+from runtime.encoding.scale import DecodeError
+from runtime.frame.api import Apis, UnknownApi
+from runtime.interface.standard_apis import FeeDetails, RuntimeDispatchInfo
 from runtime.pallets.system import System
-from runtime.scale import DecodeError
-from runtime.standard_apis import FeeDetails, RuntimeDispatchInfo
-from runtime.state import Memory, Reader
+from runtime.state.overlay import Memory, StateReader
 
 MAX_NONCE_WALK = 4096
 _LENGTH = codec(U32)
@@ -31,16 +31,16 @@ class RuntimeCalls:
         self.runtime = apis.runtime
         self._account = self.runtime.item(System.account)
 
-    def call(self, reader: Reader, function: str, arguments: bytes) -> bytes:
+    def call(self, reader: StateReader, function: str, arguments: bytes) -> bytes:
         """The encoded answer of a runtime API."""
         try:
             return self.apis.call(reader, bytes(32), function, arguments)
         except UnknownApi:
             # The wording is what public clients look for when they fall back to older methods.
             text = f"Client error: Execution failed: Other: Exported method {function} is not found"
-            raise RpcError(CLIENT_ERROR, text) from None
+            raise JsonRpcError(CLIENT_ERROR, text) from None
         except DecodeError as error:
-            raise RpcError(INVALID_PARAMS, f"{function}: the arguments do not decode: {error}") from None
+            raise JsonRpcError(INVALID_PARAMS, f"{function}: the arguments do not decode: {error}") from None
 
     @cached_property
     def metadata_v14(self) -> bytes:
@@ -65,7 +65,7 @@ class RuntimeCalls:
             "systemVersion": version.system_version,
         }
 
-    def nonce(self, reader: Reader, account: bytes) -> int:
+    def nonce(self, reader: StateReader, account: bytes) -> int:
         """The account's nonce in a state."""
         raw = reader.get(self._account.key(account))
         nonce: int = 0 if raw is None else self._account.decode(raw).nonce
@@ -79,21 +79,21 @@ class RuntimeCalls:
                 return candidate
         return nonce + MAX_NONCE_WALK
 
-    def fee_info(self, reader: Reader, extrinsic: bytes) -> RuntimeDispatchInfo:
+    def fee_info(self, reader: StateReader, extrinsic: bytes) -> RuntimeDispatchInfo:
         """Weight, class and fee of an extrinsic."""
         info: RuntimeDispatchInfo = self._payment(reader, "TransactionPaymentApi_query_info", extrinsic)
         return info
 
-    def fee_details(self, reader: Reader, extrinsic: bytes) -> FeeDetails:
+    def fee_details(self, reader: StateReader, extrinsic: bytes) -> FeeDetails:
         """The parts of its fee."""
         details: FeeDetails = self._payment(reader, "TransactionPaymentApi_query_fee_details", extrinsic)
         return details
 
-    def _payment(self, reader: Reader, function: str, extrinsic: bytes) -> Any:
+    def _payment(self, reader: StateReader, function: str, extrinsic: bytes) -> Any:
         try:
             decode_extrinsic(self.runtime, extrinsic)
         except DecodeError as error:
-            raise RpcError(
+            raise JsonRpcError(
                 INVALID_TRANSACTION, "Invalid Transaction", f"the extrinsic does not decode: {error}"
             ) from None
         answer = self.call(reader, function, extrinsic + _LENGTH.encode(len(extrinsic)))

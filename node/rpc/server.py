@@ -19,8 +19,8 @@ from typing import Any
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from node.rpc import jsonrpc
-from node.rpc.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, TOO_BUSY, Json, Request, RpcError
-from node.rpc.registry import Method, Registry
+from node.rpc.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, TOO_BUSY, Json, JsonRpcError, RpcRequest
+from node.rpc.registry import Registry, RpcMethod
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +28,12 @@ MAX_SUBSCRIPTIONS = 1024
 OUTBOX_ITEMS = 1024
 OUTBOX_BYTES_MAX = 4 * jsonrpc.MAX_RESPONSE_BYTES
 HEARTBEAT_SECONDS = 30.0
-_TOO_LARGE = RpcError(INTERNAL_ERROR, f"Responses larger than {jsonrpc.MAX_RESPONSE_BYTES} bytes")
+_TOO_LARGE = JsonRpcError(INTERNAL_ERROR, f"Responses larger than {jsonrpc.MAX_RESPONSE_BYTES} bytes")
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ServerOptions:
     """What the operator may set; the defaults suit a node on its owner's machine."""
 
     host: str = "127.0.0.1"
@@ -58,14 +58,16 @@ class Allowance:
         self.left = min(float(self.per_minute), self.left + (now - self.at) * self.per_minute / 60)
         self.at = now
         if self.left < 1:
-            raise RpcError(TOO_BUSY, "Too many requests", f"at most {self.per_minute} calls a minute on a connection")
+            raise JsonRpcError(
+                TOO_BUSY, "Too many requests", f"at most {self.per_minute} calls a minute on a connection"
+            )
         self.left -= 1
 
 
 class Server:
     """Serves a registry until cancelled."""
 
-    def __init__(self, registry: Registry, options: Options) -> None:
+    def __init__(self, registry: Registry, options: ServerOptions) -> None:
         """Nothing is opened yet."""
         self.registry = registry
         self.options = options
@@ -100,7 +102,7 @@ class Server:
 
     async def _on_health(self, request: web.Request) -> web.Response:
         self._check_host(request)
-        answer = await self._call(Request("system_health", [], 0), None)
+        answer = await self._call(RpcRequest("system_health", [], 0), None)
         return web.json_response(answer)
 
     async def _on_get(self, request: web.Request) -> web.StreamResponse:
@@ -112,30 +114,30 @@ class Server:
         await socket.prepare(request)
         self.connections += 1
         try:
-            await Connection(self, socket).run()
+            await ClientConnection(self, socket).run()
         finally:
             self.connections -= 1
         return socket
 
-    async def _answer(self, body: bytes, connection: Connection | None, allowance: Allowance) -> str | None:
+    async def _answer(self, body: bytes, connection: ClientConnection | None, allowance: Allowance) -> str | None:
         """The text of the response to one message, or None when it held only notifications."""
         try:
             parsed = jsonrpc.parse(body)
-        except RpcError as error:
+        except JsonRpcError as error:
             return jsonrpc.dumps(jsonrpc.failure(None, error))
-        if not isinstance(parsed, Request):
+        if not isinstance(parsed, RpcRequest):
             return await self._answer_batch(parsed, connection, allowance)
         answer = await self._answer_one(parsed, connection, allowance)
         return None if answer is None else jsonrpc.dumps(answer)
 
     async def _answer_batch(
-        self, batch: list[Request | RpcError], connection: Connection | None, allowance: Allowance
+        self, batch: list[RpcRequest | JsonRpcError], connection: ClientConnection | None, allowance: Allowance
     ) -> str | None:
         """Answers in order, together no longer than one response; those behind the first that is too much fail."""
         texts: list[str] = []
         room = jsonrpc.MAX_RESPONSE_BYTES
         for item in batch:
-            if room < 0 and isinstance(item, Request):
+            if room < 0 and isinstance(item, RpcRequest):
                 answer = None if item.is_notification else jsonrpc.failure(item.id, _TOO_LARGE)
             else:
                 answer = await self._answer_one(item, connection, allowance)
@@ -147,28 +149,28 @@ class Server:
         return f"[{','.join(texts)}]" if texts else None
 
     async def _answer_one(
-        self, item: Request | RpcError, connection: Connection | None, allowance: Allowance
+        self, item: RpcRequest | JsonRpcError, connection: ClientConnection | None, allowance: Allowance
     ) -> Json | None:
-        if isinstance(item, RpcError):
+        if isinstance(item, JsonRpcError):
             return jsonrpc.failure(None, item)
         try:
             allowance.take()
             answer = jsonrpc.result(item.id, await self._call(item, connection))
-        except RpcError as error:
+        except JsonRpcError as error:
             answer = jsonrpc.failure(item.id, error)
         except Exception:
             log.exception("%s failed", item.method)
-            answer = jsonrpc.failure(item.id, RpcError(INTERNAL_ERROR, "Internal error"))
+            answer = jsonrpc.failure(item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
         return None if item.is_notification else answer
 
-    async def _call(self, request: Request, connection: Connection | None) -> Json:
+    async def _call(self, request: RpcRequest, connection: ClientConnection | None) -> Json:
         if request.method in self.registry.unsubscribers:
             return connection is not None and connection.unsubscribe(request.params)
         method = self.registry.find(request.method, unsafe_allowed=self.options.unsafe_allowed)
         arguments = method.arguments(request.params)
         if method.notification is not None:
             if connection is None:
-                raise RpcError(INVALID_REQUEST, "Subscriptions need a WebSocket connection")
+                raise JsonRpcError(INVALID_REQUEST, "Subscriptions need a WebSocket connection")
             return await connection.subscribe(method, arguments)
         value = method.handler(*arguments)
         return await value if inspect.isawaitable(value) else value
@@ -196,7 +198,7 @@ class Server:
         }
 
 
-class Connection:
+class ClientConnection:
     """One WebSocket: its reader, its writer, its subscriptions."""
 
     def __init__(self, server: Server, socket: web.WebSocketResponse) -> None:
@@ -227,10 +229,10 @@ class Connection:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def subscribe(self, method: Method, arguments: list[Any]) -> str:
+    async def subscribe(self, method: RpcMethod, arguments: list[Any]) -> str:
         """Start a subscription; the answer with its id goes out before its first item."""
         if len(self.subscriptions) >= MAX_SUBSCRIPTIONS:
-            raise RpcError(TOO_BUSY, "Too many subscriptions on this connection", f"at most {MAX_SUBSCRIPTIONS}")
+            raise JsonRpcError(TOO_BUSY, "Too many subscriptions on this connection", f"at most {MAX_SUBSCRIPTIONS}")
         items = method.handler(*arguments)
         if inspect.isawaitable(items):  # it may refuse, and then there is no subscription
             items = await items
@@ -251,7 +253,7 @@ class Connection:
             await answered.wait()
             async for item in items:
                 self._send(jsonrpc.dumps(jsonrpc.notification(notification, key, item)))
-        except RpcError as error:
+        except JsonRpcError as error:
             log.info("subscription %s ended: %s", notification, error)
         finally:
             self.subscriptions.pop(key, None)

@@ -9,13 +9,13 @@ burned as dust. Reserved grains are held by other pallets (bonds, escrow); froze
 from enum import IntEnum
 from typing import Any
 
-from runtime.codec import named
-from runtime.errors import BelowMinimum, FundsUnavailable, NotExpendable, ensure
-from runtime.pallet import Constant, Pallet, Signed, StorageValue, call, event
+from runtime.cryptography.ss58 import account_from_text
+from runtime.encoding.codec import named
+from runtime.encoding.types import AccountId, Balance, CompactBalance, MultiAddress
+from runtime.frame.errors import BelowMinimum, FundsUnavailable, NotExpendable, ensure
+from runtime.frame.pallet import Constant, Pallet, Signed, StorageValue, call, event
+from runtime.frame.weights import work
 from runtime.pallets.system import AccountData, AccountInfo, KilledAccount, NewAccount, System
-from runtime.ss58 import account_from_text
-from runtime.types import AccountId, Balance, CompactBalance, MultiAddress
-from runtime.weights import work
 
 TRANSFER_WEIGHT = work(reads=2, writes=2)
 

@@ -11,14 +11,14 @@ the epoch before it, in the order of blocks; the first block of an epoch must re
 
 from typing import Any
 
-from runtime.codec import U32, U64, struct
-from runtime.digest import FinalRef, PreDigest, consensus_logs, find_pre_digest
-from runtime.errors import InvalidBlock
-from runtime.hashing import blake2_256
-from runtime.pallet import Constant, Hasher, Pallet, StorageMap, StorageValue
+from runtime.blocks.digest import FinalRef, PreDigest, consensus_logs, find_pre_digest
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import U32, U64, struct
+from runtime.encoding.scale import DecodeError
+from runtime.encoding.types import BlockNumber, Hash
+from runtime.frame.errors import InvalidBlock
+from runtime.frame.pallet import Constant, Hasher, Pallet, StorageMap, StorageValue
 from runtime.pallets.system import BLOCK_HASH_COUNT, NO_HASH, System
-from runtime.scale import DecodeError
-from runtime.types import BlockNumber, Hash
 
 WINDOW_BLOCKS = BLOCK_HASH_COUNT
 """How long the values of blocks are kept."""

@@ -5,9 +5,9 @@ Keys are linked to validators in TrustStake; this pallet only mirrors who holds 
 
 from typing import Annotated
 
-from runtime.codec import U32, Bounded
-from runtime.pallet import Pallet, StorageValue, event
-from runtime.types import AccountId
+from runtime.encoding.codec import U32, Bounded
+from runtime.encoding.types import AccountId
+from runtime.frame.pallet import Pallet, StorageValue, event
 
 VALIDATORS_MAX = 1_000
 Validators = Annotated[tuple[AccountId, ...], Bounded(VALIDATORS_MAX)]

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from runtime.errors import DispatchResultField
-from runtime.pallet import (
+from runtime.cryptography.ss58 import account_from_text
+from runtime.encoding.types import AccountId, MultiAddress
+from runtime.frame.errors import DispatchResultField
+from runtime.frame.pallet import (
     FREE,
     Call,
     DispatchError,
@@ -16,9 +18,7 @@ from runtime.pallet import (
     ensure,
     event,
 )
-from runtime.ss58 import account_from_text
-from runtime.types import AccountId, MultiAddress
-from runtime.weights import work
+from runtime.frame.weights import work
 
 OVERHEAD = work(reads=1)
 

@@ -6,14 +6,11 @@ An account's nonce only rises, also when its balance ends: an old transaction is
 
 from typing import Annotated, Any
 
-from runtime.codec import U16, U32, Bounded, CompactU32, Named, UInt, codec, struct
-from runtime.digest import Digest
-from runtime.errors import DispatchErrorField
-from runtime.hashing import blake2_256
-from runtime.pallet import Constant, Hasher, Pallet, Root, Signed, StorageMap, StorageValue, call, event
-from runtime.runtime import RuntimeEvent
-from runtime.scale import encode_compact
-from runtime.types import (
+from runtime.blocks.digest import Digest
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import U16, U32, Bounded, CompactU32, Named, UInt, codec, struct
+from runtime.encoding.scale import encode_compact
+from runtime.encoding.types import (
     AccountId,
     Balance,
     BlockNumber,
@@ -24,7 +21,10 @@ from runtime.types import (
     RuntimeVersion,
     Weight,
 )
-from runtime.weights import BLOCK_LENGTH, BLOCK_WEIGHTS, DB_WEIGHT, BlockLength, BlockWeights, DbWeight, work
+from runtime.frame.errors import DispatchErrorField
+from runtime.frame.pallet import Constant, Hasher, Pallet, Root, Signed, StorageMap, StorageValue, call, event
+from runtime.frame.runtime import RuntimeEvent
+from runtime.frame.weights import BLOCK_LENGTH, BLOCK_WEIGHTS, DB_WEIGHT, BlockLength, BlockWeights, DbWeight, work
 
 BLOCK_HASH_COUNT = 2400
 """How many block hashes are kept: the longest life of a mortal transaction."""

@@ -1,12 +1,12 @@
 """The time of a block: the first inherent of every block sets it to the start of the block's slot, exactly."""
 
-from runtime.digest import find_pre_digest
-from runtime.errors import InvalidBlock
-from runtime.pallet import Constant, Pallet, StorageValue, Unsigned, call
+from runtime.blocks.digest import find_pre_digest
+from runtime.encoding.scale import DecodeError
+from runtime.encoding.types import CompactMoment, Moment
+from runtime.frame.errors import InvalidBlock
+from runtime.frame.pallet import Constant, Pallet, StorageValue, Unsigned, call
+from runtime.frame.weights import work
 from runtime.pallets.system import System
-from runtime.scale import DecodeError
-from runtime.types import CompactMoment, Moment
-from runtime.weights import work
 
 
 class Timestamp(Pallet, index=1):

@@ -6,13 +6,13 @@ when it was a duty that succeeded. Between the extrinsics of a block the fees ta
 
 from typing import Annotated, Any
 
-from runtime.codec import U8, Named, UInt
-from runtime.digest import find_author
-from runtime.fees import MULTIPLIER_ONE, InclusionFee, fullness, inclusion_fee, next_multiplier, total_fee
-from runtime.pallet import Constant, Pallet, StorageValue, event
+from runtime.blocks.digest import find_author
+from runtime.encoding.codec import U8, Named, UInt
+from runtime.encoding.types import AccountId, Balance, Weight
+from runtime.frame.fees import MULTIPLIER_ONE, InclusionFee, fullness, inclusion_fee, next_multiplier, total_fee
+from runtime.frame.pallet import Constant, Pallet, StorageValue, event
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
-from runtime.types import AccountId, Balance, Weight
 
 Multiplier = Annotated[int, UInt(16), Named("sp_arithmetic::fixed_point::FixedU128")]
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from runtime.codec import U32, Bounded
-from runtime.errors import DispatchErrorField
-from runtime.pallet import Call, Constant, DispatchError, Pallet, PostDispatch, Root, Signed, Weight, call, event
-from runtime.weights import work
+from runtime.encoding.codec import U32, Bounded
+from runtime.frame.errors import DispatchErrorField
+from runtime.frame.pallet import Call, Constant, DispatchError, Pallet, PostDispatch, Root, Signed, Weight, call, event
+from runtime.frame.weights import work
 
 BATCHED_CALLS_MAX = 1_000
 OVERHEAD = work(microseconds=5)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from runtime.hashing import blake2_256
+from runtime.cryptography.hashing import blake2_256
 from scripts.replay.interpreters import ROOT, interpreters
 from scripts.replay.record import Recording, record
 from scripts.replay.tape import TAPE

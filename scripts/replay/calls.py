@@ -5,18 +5,18 @@ Always: a pallet's call that no function here makes is reported by the recording
 
 from collections.abc import Callable
 
-from gpu_tasks.market.attestations import Attestations
-from gpu_tasks.market.commitments import InputBad, Recomputed
-from gpu_tasks.market.device_records import DeviceClass
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.services import ServiceTerms
-from gpu_tasks.market.units import UnitTerms
-from runtime.call import Call
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.commitments import InputBad, Recomputed
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.units import UnitTerms
+from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
-from runtime.pallets.trust_stake import TrustStake
 from runtime.pallets.utility import Utility
 from scripts.replay import duties
 from scripts.replay.cast import BY_STASH, Actor

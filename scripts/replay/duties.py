@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.attestation import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
-from gpu_tasks.market.attestations import Attestations
-from gpu_tasks.market.commitments import InputBad, Recomputed, result_commitment, verdict_commitment
-from gpu_tasks.market.committees import member_of
-from gpu_tasks.market.device_records import DeviceClass
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import Duty, Racer, Unit, racer_of
-from runtime.call import Call
-from runtime.hashing import blake2_256
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.commitments import InputBad, Recomputed, result_commitment, verdict_commitment
+from gpu_tasks.market.inference.committees import member_of
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Duty, Racer, Unit, racer_of
+from runtime.cryptography.hashing import blake2_256
+from runtime.frame.call import Call
 from scripts.replay.cast import BY_STASH, Actor
 from scripts.replay.world import OGPU, World
 from wallet.keypair import Keypair

@@ -1,10 +1,10 @@
 """Evidence of double proposals for a recorded chain: real, repeated, too old, and worthless."""
 
-from runtime.block import HEADER, Header, seal_payload
-from runtime.call import Call
-from runtime.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.blocks.block import HEADER, Header, seal_payload
+from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.frame.call import Call
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.trust_lock import TrustLock
+from runtime.pallets.staking.trust_lock import TrustLock
 from scripts.replay.cast import ACTORS, VALIDATORS, Actor
 from scripts.replay.world import World
 

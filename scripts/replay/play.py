@@ -11,16 +11,16 @@ from pathlib import Path
 
 from genesis.chain import genesis_block_header, genesis_state, runtime_of
 from genesis.spec import from_json
-from runtime.block import BLOCK, block_id
-from runtime.crypto import verify
-from runtime.executive import execute_block
-from runtime.hashing import blake2_256
+from runtime.blocks.block import BLOCK, block_id
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import verify
+from runtime.encoding.types import CAP_GRAINS
+from runtime.execution.executive import execute_block
+from runtime.execution.supply import recount
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
-from runtime.state import Memory
-from runtime.supply import recount
-from runtime.trie import Trie
-from runtime.types import CAP_GRAINS
+from runtime.state.overlay import Memory
+from runtime.state.trie import Trie
 from scripts.replay.purity import no_world
 from scripts.replay.tape import TAPE, Tape
 

@@ -12,16 +12,12 @@ from typing import Any
 from genesis.chain import genesis_block_header, genesis_state, runtime_of
 from genesis.presets import load_spec
 from genesis.spec import to_json
-from gpu_tasks.market.attestation import SignedAttestation, order_key
-from gpu_tasks.market.attestations import Attestations
-from runtime.authoring import Authoring, Built
-from runtime.block import BLOCK, Block, Header, block_id, seal_payload
-from runtime.call import Call
-from runtime.crypto import verify
-from runtime.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
-from runtime.era import IMMORTAL, mortal
-from runtime.errors import ErrorValue, InvalidTransaction
-from runtime.extrinsic import (
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import SignedAttestation, order_key
+from runtime.blocks.block import BLOCK, Block, Header, block_id, seal_payload
+from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
+from runtime.blocks.era import IMMORTAL, mortal
+from runtime.blocks.extrinsic import (
     Additional,
     Extra,
     MultiSignature,
@@ -30,13 +26,17 @@ from runtime.extrinsic import (
     payload_head,
     signing_payload,
 )
+from runtime.cryptography.signatures import verify
+from runtime.execution.authoring import Authoring, BuiltBlock
+from runtime.frame.call import Call
+from runtime.frame.errors import ErrorValue, InvalidTransaction
+from runtime.frame.runtime import Runtime
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
-from runtime.pallets.trust_stake import TrustStake
-from runtime.runtime import Runtime
-from runtime.state import Memory
-from runtime.trie import Trie
+from runtime.state.overlay import Memory
+from runtime.state.trie import Trie
 from scripts.replay.calls import draw
 from scripts.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
 from scripts.replay.duties import deeds
@@ -171,7 +171,7 @@ class Recording:
         pallet = next(one for one in self.runtime.pallets if one.index == value.detail[0])
         return f"{pallet.__name__}.{pallet.errors[value.detail[1]].__name__}"
 
-    def adopt(self, built: Built, seal: bytes) -> None:
+    def adopt(self, built: BuiltBlock, seal: bytes) -> None:
         """Make a finished block the head."""
         header = sealed(built.header, seal)
         self.blocks.append(BLOCK.encode(Block(header, built.extrinsics)))

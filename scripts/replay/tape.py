@@ -6,8 +6,8 @@ that signed; a second recording with the same seed is another chain.
 
 from typing import Annotated
 
-from runtime.block import BLOCK_BYTES_MAX
-from runtime.codec import Bounded, codec, struct
+from runtime.blocks.block import BLOCK_BYTES_MAX
+from runtime.encoding.codec import Bounded, codec, struct
 
 SPEC_BYTES_MAX = 1_000_000
 BLOCKS_MAX = 100_000

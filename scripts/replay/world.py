@@ -3,12 +3,12 @@
 import random
 from dataclasses import dataclass
 
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
-from runtime.runtime import Bound
-from runtime.types import GRAINS_PER_OGPU
 from scripts.replay.cast import ACTORS, VALIDATORS, Actor
 
 OGPU = GRAINS_PER_OGPU

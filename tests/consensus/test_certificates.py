@@ -17,15 +17,15 @@ from consensus.evidence import (
     verify_headers,
     verify_votes,
 )
-from consensus.votes import Ballot, Kind, Proposal, proposal_payload, skip_ballot
+from consensus.votes import Ballot, BallotKind, Proposal, proposal_payload, skip_ballot
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, members, signers
 from devnet.simulation.keys import real_signer, verify_fake, verify_real
-from runtime.block import HEADER, Header, seal_payload
-from runtime.codec import DecodeError
-from runtime.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.blocks.block import HEADER, Header, seal_payload
+from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.encoding.codec import DecodeError
 
 LEFT, RIGHT = block(GENESIS_BLOCK, 1), block(GENESIS_BLOCK, 2)
-FINAL = ballot(Kind.FINALISE, 1, LEFT)
+FINAL = ballot(BallotKind.FINALISE, 1, LEFT)
 
 
 def verifies(made: Certificate, count: int = 4, epoch: int = 0) -> bool:
@@ -50,10 +50,10 @@ GOOD = certificate(FINAL, 4, range(3))
 BAD = {
     "too few": certificate(FINAL, 4, range(2)),
     "version": replace(GOOD, version=2),
-    "other ballot": replace(GOOD, ballot=ballot(Kind.FINALISE, 1, RIGHT)),
-    "other kind": replace(GOOD, ballot=ballot(Kind.NOTARISE, 1, LEFT)),
-    "other round": replace(GOOD, ballot=ballot(Kind.FINALISE, 2, LEFT)),
-    "other epoch": replace(GOOD, ballot=ballot(Kind.FINALISE, 1, LEFT, epoch=1)),
+    "other ballot": replace(GOOD, ballot=ballot(BallotKind.FINALISE, 1, RIGHT)),
+    "other kind": replace(GOOD, ballot=ballot(BallotKind.NOTARISE, 1, LEFT)),
+    "other round": replace(GOOD, ballot=ballot(BallotKind.FINALISE, 2, LEFT)),
+    "other epoch": replace(GOOD, ballot=ballot(BallotKind.FINALISE, 1, LEFT, epoch=1)),
     "bitmap too long": replace(GOOD, signers=GOOD.signers + b"\0"),
     "no bitmap": replace(GOOD, signers=b""),
     "bit of nobody": replace(GOOD, signers=bytes([GOOD.signers[0] | 16])),
@@ -85,17 +85,17 @@ def test_decoding_rubbish_is_a_decode_error(data: bytes) -> None:
 
 
 EXCLUSIVE = [
-    (ballot(Kind.NOTARISE, 1, LEFT), ballot(Kind.NOTARISE, 1, RIGHT)),
-    (ballot(Kind.FINALISE, 1, LEFT), ballot(Kind.FINALISE, 1, RIGHT)),
-    (ballot(Kind.FINALISE, 1, LEFT), skip_ballot(0, 1)),
+    (ballot(BallotKind.NOTARISE, 1, LEFT), ballot(BallotKind.NOTARISE, 1, RIGHT)),
+    (ballot(BallotKind.FINALISE, 1, LEFT), ballot(BallotKind.FINALISE, 1, RIGHT)),
+    (ballot(BallotKind.FINALISE, 1, LEFT), skip_ballot(0, 1)),
 ]
 COMPATIBLE = [
-    (ballot(Kind.NOTARISE, 1, LEFT), ballot(Kind.NOTARISE, 1, LEFT)),
-    (ballot(Kind.NOTARISE, 1, LEFT), ballot(Kind.NOTARISE, 2, RIGHT)),
-    (ballot(Kind.NOTARISE, 1, LEFT), ballot(Kind.NOTARISE, 1, RIGHT, epoch=1)),
-    (ballot(Kind.NOTARISE, 1, LEFT), ballot(Kind.FINALISE, 1, RIGHT)),
-    (ballot(Kind.NOTARISE, 1, LEFT), skip_ballot(0, 1)),
-    (ballot(Kind.FINALISE, 1, LEFT), skip_ballot(0, 2)),
+    (ballot(BallotKind.NOTARISE, 1, LEFT), ballot(BallotKind.NOTARISE, 1, LEFT)),
+    (ballot(BallotKind.NOTARISE, 1, LEFT), ballot(BallotKind.NOTARISE, 2, RIGHT)),
+    (ballot(BallotKind.NOTARISE, 1, LEFT), ballot(BallotKind.NOTARISE, 1, RIGHT, epoch=1)),
+    (ballot(BallotKind.NOTARISE, 1, LEFT), ballot(BallotKind.FINALISE, 1, RIGHT)),
+    (ballot(BallotKind.NOTARISE, 1, LEFT), skip_ballot(0, 1)),
+    (ballot(BallotKind.FINALISE, 1, LEFT), skip_ballot(0, 2)),
 ]
 
 

@@ -6,17 +6,16 @@ from dataclasses import replace
 import pytest
 
 from consensus.certificates import make_certificate
-from consensus.events import BlockFacts, FinalRef
+from consensus.events import BlockFacts, CertifiedRef
 from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError, final_ref_log, vrf_input
 from consensus.parameters import DEVNET
 from consensus.proposer import proposer
 from consensus.validators import Epoch, Validator, ValidatorSet
-from consensus.votes import Ballot, Kind, ballot_payload
+from consensus.votes import Ballot, BallotKind, ballot_payload
 from consensus_parts import GENESIS, GENESIS_BLOCK
 from devnet.simulation.keys import real_signer, verify_real
-from runtime import vrf
-from runtime.block import Header, block_id, seal_payload
-from runtime.digest import (
+from runtime.blocks.block import Header, block_id, seal_payload
+from runtime.blocks.digest import (
     Digest,
     NextValidators,
     Other,
@@ -26,6 +25,7 @@ from runtime.digest import (
     pre_digest_item,
     seal_item,
 )
+from runtime.cryptography import vrf
 
 SIGNERS = [real_signer(number) for number in range(4)]
 VRF_SEEDS = [bytes([number]) * 32 for number in range(4)]
@@ -59,12 +59,14 @@ def ancestor_at(height: int) -> bytes | None:
     return bytes([height]) * 32 if height < 10 else PARENT.id
 
 
-def final_ref(height: int, voters: int = 3, block: bytes | None = None, kind: Kind = Kind.FINALISE) -> FinalRef:
+def final_ref(
+    height: int, voters: int = 3, block: bytes | None = None, kind: BallotKind = BallotKind.FINALISE
+) -> CertifiedRef:
     name = block or ancestor_at(height) or b""
     content = Ballot(kind, 0, 3, height, name)
     payload = ballot_payload(GENESIS, content)
     signatures = {one.public: one.sign(payload) for one in SIGNERS[:voters]}
-    return FinalRef(height, name, make_certificate(content, validators(0), signatures))
+    return CertifiedRef(height, name, make_certificate(content, validators(0), signatures))
 
 
 def header(
@@ -72,7 +74,7 @@ def header(
     author: int | None = None,
     number: int = 11,
     parent: bytes = PARENT.id,
-    reference: FinalRef | None = None,
+    reference: CertifiedRef | None = None,
     epoch: int = 0,
     vrf_slot: int | None = None,
     extra: Digest = (),
@@ -119,7 +121,7 @@ INVALID: dict[str, tuple[Callable[[], Header], str]] = {
     "reference to itself": (lambda: header(reference=final_ref(11)), "does not advance"),
     "reference to no ancestor": (lambda: header(reference=final_ref(8, block=b"x" * 32)), "is no ancestor"),
     "reference without quorum": (lambda: header(reference=final_ref(8, voters=2)), "does not verify"),
-    "notarised is not final": (lambda: header(reference=final_ref(8, kind=Kind.NOTARISE)), "something else"),
+    "notarised is not final": (lambda: header(reference=final_ref(8, kind=BallotKind.NOTARISE)), "something else"),
     "reference twice": (
         lambda: header(reference=final_ref(8), extra=(consensus_item(final_ref_log(final_ref(9))),)),
         "twice or out of order",

@@ -3,11 +3,11 @@
 import pytest
 
 from consensus import events as ev
-from consensus.events import BlockFacts, FinalRef
+from consensus.events import BlockFacts, CertifiedRef
 from consensus.parameters import DEVNET
 from consensus.proposer import proposer
 from consensus.signstate import EMPTY, HeaderRecord, after
-from consensus.votes import Ballot, Kind, Proposal, skip_ballot
+from consensus.votes import Ballot, BallotKind, Proposal, skip_ballot
 from consensus.wire import Certified, NeedCerts, Propose, PullQuery, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, epochs_of
 from consensus_shell import KEYS, ONE, SLOT, START_MS, TWO, Shell, accept, proposal, vote
@@ -38,7 +38,7 @@ def test_unanimous_answers_accept_then_the_leader_proposes_and_votes() -> None:
     shell.feed(ev.BlockImported(ONE))
     accept(shell, ONE)
     assert ev.Accepted(ONE.id, 1) in shell.effects
-    assert shell.signed() == [Proposal(0, 1, 0, 1, ONE.id), ballot(Kind.NOTARISE, 1, ONE)]
+    assert shell.signed() == [Proposal(0, 1, 0, 1, ONE.id), ballot(BallotKind.NOTARISE, 1, ONE)]
 
 
 def test_round_runs_to_a_final_block() -> None:
@@ -47,15 +47,15 @@ def test_round_runs_to_a_final_block() -> None:
     accept(shell, ONE)
     assert shell.signed() == []
     shell.say(0, Propose(proposal(ONE)))
-    assert shell.signed() == [ballot(Kind.NOTARISE, 1, ONE)]
-    shell.say(0, vote(0, ballot(Kind.NOTARISE, 1, ONE)))
+    assert shell.signed() == [ballot(BallotKind.NOTARISE, 1, ONE)]
+    shell.say(0, vote(0, ballot(BallotKind.NOTARISE, 1, ONE)))
     assert shell.machine.gadget_round == (0, 1)
-    shell.say(2, vote(2, ballot(Kind.NOTARISE, 1, ONE)))
+    shell.say(2, vote(2, ballot(BallotKind.NOTARISE, 1, ONE)))
     assert shell.machine.gadget_round == (0, 2)
-    assert shell.signed()[-1] == ballot(Kind.FINALISE, 1, ONE)
-    shell.say(0, vote(0, ballot(Kind.FINALISE, 1, ONE)))
+    assert shell.signed()[-1] == ballot(BallotKind.FINALISE, 1, ONE)
+    shell.say(0, vote(0, ballot(BallotKind.FINALISE, 1, ONE)))
     assert shell.machine.final == GENESIS_BLOCK
-    effects = shell.say(3, vote(3, ballot(Kind.FINALISE, 1, ONE)))
+    effects = shell.say(3, vote(3, ballot(BallotKind.FINALISE, 1, ONE)))
     finals = [one for one in effects if isinstance(one, ev.Finalise)]
     assert [one.blocks for one in finals] == [(ONE.id,)]
     assert shell.machine.final == ONE
@@ -68,7 +68,7 @@ def test_no_vote_for_a_block_that_snowflake_does_not_support_before_the_wait() -
     shell.tick(DEVNET.soft_wait_ms - 1)
     assert shell.signed() == []
     shell.tick(1)
-    assert shell.signed() == [ballot(Kind.NOTARISE, 1, ONE)]
+    assert shell.signed() == [ballot(BallotKind.NOTARISE, 1, ONE)]
 
 
 def test_round_is_skipped_when_its_time_is_over_and_then_not_finalised() -> None:
@@ -76,7 +76,7 @@ def test_round_is_skipped_when_its_time_is_over_and_then_not_finalised() -> None
     shell.feed(ev.BlockImported(ONE))
     shell.tick(DEVNET.round_timeout_ms)
     assert shell.signed() == [skip_ballot(0, 1)]
-    shell.say(0, Certified((certificate(ballot(Kind.NOTARISE, 1, ONE), 4, range(3)),)))
+    shell.say(0, Certified((certificate(ballot(BallotKind.NOTARISE, 1, ONE), 4, range(3)),)))
     assert shell.machine.gadget_round == (0, 2)
     assert shell.signed() == [skip_ballot(0, 1)]
 
@@ -117,7 +117,7 @@ def test_two_proposals_are_evidence_and_skip_at_once() -> None:
 
 def test_two_votes_are_evidence_once() -> None:
     shell = Shell(me=1).start()
-    for content in (ballot(Kind.NOTARISE, 1, ONE), *[ballot(Kind.NOTARISE, 1, TWO)] * 3):
+    for content in (ballot(BallotKind.NOTARISE, 1, ONE), *[ballot(BallotKind.NOTARISE, 1, TWO)] * 3):
         shell.say(2, vote(2, content))
     assert sum(isinstance(one, ev.ReportEvidence) for one in shell.effects) == 1
 
@@ -133,7 +133,7 @@ def test_two_blocks_of_a_slot_are_evidence() -> None:
 
 def test_final_certificate_before_its_block() -> None:
     shell = Shell(me=1).start()
-    shell.say(2, Certified((certificate(ballot(Kind.FINALISE, 1, ONE), 4, range(3)),)))
+    shell.say(2, Certified((certificate(ballot(BallotKind.FINALISE, 1, ONE), 4, range(3)),)))
     assert shell.machine.final == GENESIS_BLOCK
     assert any(isinstance(one, ev.Fetch) and one.block == ONE.id for one in shell.tick(100))
     effects = shell.feed(ev.BlockImported(ONE))
@@ -143,8 +143,8 @@ def test_final_certificate_before_its_block() -> None:
 def test_final_reference_in_a_header_teaches_finality() -> None:
     shell = Shell(me=1).start()
     shell.feed(ev.BlockImported(ONE))
-    proof = certificate(ballot(Kind.FINALISE, 1, ONE), 4, range(3))
-    shell.feed(ev.BlockImported(block(ONE, SLOT + 1, final_ref=FinalRef(1, ONE.id, proof))))
+    proof = certificate(ballot(BallotKind.FINALISE, 1, ONE), 4, range(3))
+    shell.feed(ev.BlockImported(block(ONE, SLOT + 1, final_ref=CertifiedRef(1, ONE.id, proof))))
     assert shell.machine.final == ONE
 
 
@@ -153,7 +153,7 @@ def test_locked_preference_follows_a_notarised_checkpoint() -> None:
     shell.feed(ev.BlockImported(ONE))
     shell.feed(ev.BlockImported(TWO))
     assert shell.machine.tip == ONE
-    effects = shell.say(2, Certified((certificate(ballot(Kind.NOTARISE, 1, TWO), 4, range(3)),)))
+    effects = shell.say(2, Certified((certificate(ballot(BallotKind.NOTARISE, 1, TWO), 4, range(3)),)))
     assert ev.PreferenceChanged(TWO.id) in effects
     assert shell.machine.tip == TWO
 
@@ -163,18 +163,18 @@ def test_overruled_acceptance_is_reported() -> None:
     shell.feed(ev.BlockImported(ONE))
     shell.feed(ev.BlockImported(TWO))
     accept(shell, ONE)
-    effects = shell.say(2, Certified((certificate(ballot(Kind.FINALISE, 1, TWO), 4, range(3)),)))
+    effects = shell.say(2, Certified((certificate(ballot(BallotKind.FINALISE, 1, TWO), 4, range(3)),)))
     assert ev.AcceptedReverted(ONE.id, TWO.id) in effects
     assert shell.machine.best == shell.machine.final == TWO
 
 
 @pytest.mark.parametrize(
-    "other", [ballot(Kind.FINALISE, 1, TWO), skip_ballot(0, 1)], ids=["another final block", "the round skipped"]
+    "other", [ballot(BallotKind.FINALISE, 1, TWO), skip_ballot(0, 1)], ids=["another final block", "the round skipped"]
 )
 def test_certificates_that_conflict_name_a_third_of_the_stake(other: Ballot) -> None:
     shell = Shell(me=1).start()
     shell.feed(ev.BlockImported(ONE))
-    shell.say(2, Certified((certificate(ballot(Kind.FINALISE, 1, ONE), 4, range(3)),)))
+    shell.say(2, Certified((certificate(ballot(BallotKind.FINALISE, 1, ONE), 4, range(3)),)))
     effects = shell.say(2, Certified((certificate(other, 4, range(1, 4)),)))
     accused = {one.evidence.accused for one in effects if isinstance(one, ev.ReportEvidence)}
     assert accused == {KEYS[1].public, KEYS[2].public}
@@ -186,7 +186,7 @@ def test_checkpoint_that_is_not_final_is_proposed_again() -> None:
     shell = Shell(me=1).start()
     shell.feed(ev.BlockImported(ONE))
     accept(shell, ONE)
-    shell.say(2, Certified((certificate(ballot(Kind.NOTARISE, 1, ONE), 4, range(3)),)))
+    shell.say(2, Certified((certificate(ballot(BallotKind.NOTARISE, 1, ONE), 4, range(3)),)))
     assert shell.machine.gadget_round == (0, 2)
     shell.tick(DEVNET.soft_wait_ms)
     assert Proposal(0, 2, 1, 1, ONE.id) in shell.signed()
@@ -197,7 +197,7 @@ def test_lost_votes_are_repeated() -> None:
     shell.feed(ev.BlockImported(ONE))
     accept(shell, ONE)
     shell.say(0, Propose(proposal(ONE)))
-    own = cast(KEYS[1], ballot(Kind.NOTARISE, 1, ONE))
+    own = cast(KEYS[1], ballot(BallotKind.NOTARISE, 1, ONE))
     shell.effects.clear()
     shell.tick(1_900)
     again = [one.message for one in shell.effects if isinstance(one, ev.Broadcast)]
@@ -207,7 +207,7 @@ def test_lost_votes_are_repeated() -> None:
 
 def test_needs_are_answered_with_certificates() -> None:
     shell = Shell(me=1).start()
-    proof = certificate(ballot(Kind.NOTARISE, 1, ONE), 4, range(3))
+    proof = certificate(ballot(BallotKind.NOTARISE, 1, ONE), 4, range(3))
     shell.say(2, Certified((proof,)))
     assert ev.SendTo(b"\3", Certified((proof,))) in shell.say(3, NeedCerts(0, 1, 0, 0))
     assert shell.say(3, NeedCerts(0, 1, 0, 0)) == []  # at a bounded rate
@@ -216,16 +216,16 @@ def test_needs_are_answered_with_certificates() -> None:
 
 
 def test_restart_repeats_votes_and_makes_no_others() -> None:
-    state = after(EMPTY, ballot(Kind.NOTARISE, 1, ONE))
+    state = after(EMPTY, ballot(BallotKind.NOTARISE, 1, ONE))
     shell = Shell(me=1)
     shell.run(shell.machine.restore(GENESIS_BLOCK, None, (ONE,), state, ONE.id, START_MS))
-    assert shell.signed() == [ballot(Kind.NOTARISE, 1, ONE)]
+    assert shell.signed() == [ballot(BallotKind.NOTARISE, 1, ONE)]
     for number in range(4):
         shell.feed(ev.PeerConnected(bytes([number]), KEYS[number].public))
     shell.feed(ev.BlockImported(TWO))
     shell.say(0, Propose(proposal(TWO)))
     accept(shell, TWO)
-    assert shell.signed() == [ballot(Kind.NOTARISE, 1, ONE)]
+    assert shell.signed() == [ballot(BallotKind.NOTARISE, 1, ONE)]
 
 
 def test_certificates_of_open_rounds_survive_a_restart() -> None:
@@ -267,7 +267,7 @@ def test_observer_follows_and_signs_nothing() -> None:
     shell = Shell(me=None).start()
     shell.feed(ev.BlockImported(ONE))
     accept(shell, ONE)
-    for kind in (Kind.NOTARISE, Kind.FINALISE):
+    for kind in (BallotKind.NOTARISE, BallotKind.FINALISE):
         for number in range(3):
             shell.say(number, vote(number, ballot(kind, 1, ONE)))
     assert shell.machine.final == ONE

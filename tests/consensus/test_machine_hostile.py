@@ -5,7 +5,7 @@ import pytest
 from consensus import events as ev
 from consensus.events import BlockFacts
 from consensus.parameters import DEVNET
-from consensus.votes import Ballot, Kind, SignedBallot, skip_ballot
+from consensus.votes import Ballot, BallotKind, SignedBallot, skip_ballot
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
 from consensus_parts import GENESIS, ballot, cast, certificate, signers
 from consensus_shell import KEYS, ONE, SLOT, Shell, proposal, vote
@@ -24,14 +24,14 @@ def test_only_a_few_headers_of_a_slot_are_welcome_unless_voted_for() -> None:
 
 
 BAD_MESSAGES = {
-    "vote of a stranger": Vote(cast(signers(9)[8], ballot(Kind.NOTARISE, 1, ONE)), None),
+    "vote of a stranger": Vote(cast(signers(9)[8], ballot(BallotKind.NOTARISE, 1, ONE)), None),
     "vote signed by another": Vote(SignedBallot(skip_ballot(0, 1), KEYS[1].public, bytes(64)), None),
-    "skip of a block": vote(2, Ballot(Kind.SKIP, 0, 1, 1, ONE.id)),
-    "vote beyond the epoch": vote(2, Ballot(Kind.NOTARISE, 0, 1, 61, ONE.id)),
-    "vote for the base": vote(2, Ballot(Kind.NOTARISE, 0, 1, 0, GENESIS)),
+    "skip of a block": vote(2, Ballot(BallotKind.SKIP, 0, 1, 1, ONE.id)),
+    "vote beyond the epoch": vote(2, Ballot(BallotKind.NOTARISE, 0, 1, 61, ONE.id)),
+    "vote for the base": vote(2, Ballot(BallotKind.NOTARISE, 0, 1, 0, GENESIS)),
     "proposal of another leader": Propose(proposal(ONE, number=2)),
     "proposal on its own round": Propose(proposal(ONE, parent=1)),
-    "certificate without quorum": Certified((certificate(ballot(Kind.FINALISE, 1, ONE), 4, range(2)),)),
+    "certificate without quorum": Certified((certificate(ballot(BallotKind.FINALISE, 1, ONE), 4, range(2)),)),
 }
 
 

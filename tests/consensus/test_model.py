@@ -16,7 +16,7 @@ from consensus.blocktree import BlockTree
 from consensus.certificates import VERSION_ED25519, Certificate
 from consensus.rounds import Rounds
 from consensus.validators import ValidatorSet
-from consensus.votes import Ballot, Kind, Proposal, skip_ballot
+from consensus.votes import Ballot, BallotKind, Proposal, skip_ballot
 from consensus_parts import GENESIS_BLOCK, block, members
 
 ROUNDS = (1, 2)
@@ -28,7 +28,7 @@ State = tuple[Votes, ...]  # of all, in one order, because they are interchangea
 
 def all_ballots() -> list[Ballot]:
     found = [skip_ballot(0, round_) for round_ in ROUNDS]
-    for kind in (Kind.NOTARISE, Kind.FINALISE):
+    for kind in (BallotKind.NOTARISE, BallotKind.FINALISE):
         found += [Ballot(kind, 0, round_, 1, one.id) for round_ in ROUNDS for one in (LEFT, RIGHT)]
     return found
 
@@ -76,11 +76,11 @@ class Model:
             for ballot in self.ballots:
                 if ballot in votes or not self.may_cast(votes, ballot):
                     continue
-                notarised = Ballot(Kind.NOTARISE, 0, ballot.round, ballot.height, ballot.block)
-                if ballot.kind == Kind.FINALISE and notarised not in certified:
+                notarised = Ballot(BallotKind.NOTARISE, 0, ballot.round, ballot.height, ballot.block)
+                if ballot.kind == BallotKind.FINALISE and notarised not in certified:
                     continue
-                if ballot.kind == Kind.NOTARISE and not self.may_notarise(
-                    frozenset(one for one in certified if one.kind != Kind.FINALISE), ballot
+                if ballot.kind == BallotKind.NOTARISE and not self.may_notarise(
+                    frozenset(one for one in certified if one.kind != BallotKind.FINALISE), ballot
                 ):
                     continue
                 after = [*state[:place], votes | {ballot}, *state[place + 1 :]]
@@ -91,7 +91,7 @@ class Model:
         start: State = (frozenset(),) * HONEST
         seen, queue = {start}, [start]
         for state in queue:
-            final = {one.block for one in self.certified(state) if one.kind == Kind.FINALISE}
+            final = {one.block for one in self.certified(state) if one.kind == BallotKind.FINALISE}
             if len(final) > 1:
                 return len(seen), state
             for one in self.following(state):
@@ -114,8 +114,8 @@ def plant_half_quorum(monkeypatch: pytest.MonkeyPatch) -> None:
 def plant_finalise_after_skip(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = signstate._require_compatible
 
-    def lax(kind: Kind, signed: Kind) -> None:
-        if {kind, signed} != {Kind.FINALISE, Kind.SKIP}:
+    def lax(kind: BallotKind, signed: BallotKind) -> None:
+        if {kind, signed} != {BallotKind.FINALISE, BallotKind.SKIP}:
             sound(kind, signed)
 
     monkeypatch.setattr(signstate, "_require_compatible", lax)
@@ -136,8 +136,8 @@ def plant_no_skip_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
 def plant_double_notarise(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = signstate._require_compatible
 
-    def lax(kind: Kind, signed: Kind) -> None:
-        if not kind == signed == Kind.NOTARISE:
+    def lax(kind: BallotKind, signed: BallotKind) -> None:
+        if not kind == signed == BallotKind.NOTARISE:
             sound(kind, signed)
 
     monkeypatch.setattr(signstate, "_require_compatible", lax)

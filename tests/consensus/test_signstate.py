@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from consensus import signstate
 from consensus.evidence import are_exclusive
 from consensus.signstate import EMPTY, SIGN_STATE, HeaderRecord, SigningRefusedError, after, raise_floor
-from consensus.votes import Ballot, Kind, Proposal, skip_ballot
+from consensus.votes import Ballot, BallotKind, Proposal, skip_ballot
 
 A, B = bytes([1]) * 32, bytes([2]) * 32
 
 
 def notarise(block: bytes = A, round_: int = 1, epoch: int = 0) -> Ballot:
-    return Ballot(Kind.NOTARISE, epoch, round_, 1, block)
+    return Ballot(BallotKind.NOTARISE, epoch, round_, 1, block)
 
 
 def finalise(block: bytes = A, round_: int = 1, epoch: int = 0) -> Ballot:
-    return Ballot(Kind.FINALISE, epoch, round_, 1, block)
+    return Ballot(BallotKind.FINALISE, epoch, round_, 1, block)
 
 
 REFUSED = [
@@ -48,13 +48,13 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize(("first", "second"), REFUSED)
-def test_contradiction_is_refused(first: signstate.Record, second: signstate.Record) -> None:
+def test_contradiction_is_refused(first: signstate.SignedRecord, second: signstate.SignedRecord) -> None:
     with pytest.raises(SigningRefusedError):
         after(after(EMPTY, first), second)
 
 
 @pytest.mark.parametrize(("first", "second"), ALLOWED)
-def test_what_does_not_contradict_is_signed(first: signstate.Record, second: signstate.Record) -> None:
+def test_what_does_not_contradict_is_signed(first: signstate.SignedRecord, second: signstate.SignedRecord) -> None:
     state = after(after(EMPTY, first), second)
     assert after(after(state, second), second) == state
     assert SIGN_STATE.decode(SIGN_STATE.encode(state)) == state
@@ -71,7 +71,12 @@ def test_nothing_is_signed_below_the_floor() -> None:
 
 
 BALLOTS = st.builds(
-    Ballot, st.sampled_from(Kind), st.integers(0, 1), st.integers(1, 3), st.integers(1, 2), st.sampled_from([A, B])
+    Ballot,
+    st.sampled_from(BallotKind),
+    st.integers(0, 1),
+    st.integers(1, 3),
+    st.integers(1, 2),
+    st.sampled_from([A, B]),
 )
 RECORDS = st.one_of(
     BALLOTS,
@@ -82,7 +87,7 @@ RECORDS = st.one_of(
 
 
 @given(st.lists(RECORDS, max_size=60))
-def test_honest_signatures_are_never_evidence(wishes: list[signstate.Record | tuple[int, int]]) -> None:
+def test_honest_signatures_are_never_evidence(wishes: list[signstate.SignedRecord | tuple[int, int]]) -> None:
     state, signed = EMPTY, []
     for wish in wishes:
         if isinstance(wish, tuple):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consensus.parameters import ACTIVE_VALIDATORS_MAX
-from consensus.votes import Kind, Proposal, SignedProposal
+from consensus.votes import BallotKind, Proposal, SignedProposal
 from consensus.wire import (
     CERTIFICATES_PER_MESSAGE_MAX,
     MESSAGE,
@@ -22,12 +22,12 @@ from consensus.wire import (
     Vote,
 )
 from consensus_parts import GENESIS_BLOCK, ballot, block, cast, certificate, signers
-from runtime.codec import DecodeError
+from runtime.encoding.codec import DecodeError
 
 ONE = block(GENESIS_BLOCK, 1)
 SIGNED = SignedProposal(Proposal(0, 1, 0, 1, ONE.id), bytes(64))
-VOTE = cast(signers(1)[0], ballot(Kind.NOTARISE, 1, ONE))
-FINAL = certificate(ballot(Kind.FINALISE, 1, ONE), 4, range(3))
+VOTE = cast(signers(1)[0], ballot(BallotKind.NOTARISE, 1, ONE))
+FINAL = certificate(ballot(BallotKind.FINALISE, 1, ONE), 4, range(3))
 # What a changed layout would change: the digest pins the encoding, the length says what it costs.
 PINNED: list[tuple[Message, int, str]] = [
     (PullQuery(1, ONE.id, 2), 41, "84ab74ee"),
@@ -48,7 +48,7 @@ def test_layout_is_pinned(message: Message, length: int, pin: str) -> None:
 
 
 def test_largest_message_fits_its_limit() -> None:
-    largest = certificate(ballot(Kind.FINALISE, 1, ONE), ACTIVE_VALIDATORS_MAX, range(ACTIVE_VALIDATORS_MAX))
+    largest = certificate(ballot(BallotKind.FINALISE, 1, ONE), ACTIVE_VALIDATORS_MAX, range(ACTIVE_VALIDATORS_MAX))
     data = MESSAGE.encode(Certified((largest,) * CERTIFICATES_PER_MESSAGE_MAX))
     assert len(data) <= MESSAGE_BYTES_MAX
     too_many = bytes([4, (CERTIFICATES_PER_MESSAGE_MAX + 1) << 2]) + data[2:] + data[2:]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from genesis import dev_accounts
-from runtime.crypto import Scheme, keypair_from_seed
-from runtime.hashing import blake2_256
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme, keypair_from_seed
 
 ALICE = "d43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d"
 BOB = "8eaf04151687736326c9fea17e25fc5287613693c912909cb226aa4794f26a48"

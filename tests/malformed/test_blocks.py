@@ -1,6 +1,6 @@
 """Damaged blocks over the real runtime: a clear refusal, no trace, and the genuine block still counts.
 
-What a header says about author, slot, randomness and seal is judged by the header rules (tests/node/test_chain.py);
+What a header says about author, slot, randomness and seal is judged by the header rules (`ledger/test_chain.py`);
 here everything that execution judges is damaged, in blocks that hold transfers, batches, attestations and verdicts.
 """
 
@@ -12,18 +12,18 @@ from dataclasses import replace
 import pytest
 
 from damage import damaged
-from gpu_tasks.market.attestations import Attestations
-from runtime.authoring import Authoring
-from runtime.block import BLOCK, BLOCK_BYTES_MAX, Block, extrinsics_root
-from runtime.crypto import verify
-from runtime.errors import InvalidBlock
-from runtime.executive import execute_block
-from runtime.extrinsic import decode_extrinsic, encode_bare
+from gpu_tasks.market.attestations.attestations import Attestations
+from runtime.blocks.block import BLOCK, BLOCK_BYTES_MAX, Block, extrinsics_root
+from runtime.blocks.extrinsic import decode_extrinsic, encode_bare
+from runtime.cryptography.signatures import verify
+from runtime.encoding.scale import DecodeError
+from runtime.execution.authoring import Authoring
+from runtime.execution.executive import execute_block
+from runtime.frame.errors import InvalidBlock
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
-from runtime.scale import DecodeError
-from runtime.state import Memory
-from runtime.trie import Trie
+from runtime.state.overlay import Memory
+from runtime.state.trie import Trie
 from scripts.replay.cast import ACTORS
 from scripts.replay.record import SLOT_MS, Recording
 

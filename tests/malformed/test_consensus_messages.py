@@ -13,9 +13,9 @@ import pytest
 
 from consensus.wire import MESSAGE, MESSAGE_BYTES_MAX, Chits, Message, NeedCerts, PullQuery, Vote
 from damage import damaged
-from devnet.simulation.node import Node
+from devnet.simulation.node import SimulatedNode
 from devnet.simulation.scenario import Scenario, run
-from runtime.scale import DecodeError
+from runtime.encoding.scale import DecodeError
 
 SEEDS = 20 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2
 COPIES = 3
@@ -64,14 +64,14 @@ class Noise:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_noisy_peer_stops_nobody(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    noise, receive = Noise(seed), Node.receive
+    noise, receive = Noise(seed), SimulatedNode.receive
 
-    def noisy(self: Node, sender: Node, packet: Any) -> None:
+    def noisy(self: SimulatedNode, sender: SimulatedNode, packet: Any) -> None:
         is_message = type(packet).__module__ == "consensus.wire"
         for one in noise.variants(packet) if sender.number == 0 and is_message else (packet,):
             receive(self, sender, one)
 
-    monkeypatch.setattr(Node, "receive", noisy)
+    monkeypatch.setattr(SimulatedNode, "receive", noisy)
     outcome = run(Scenario("noise", 4, storm_s=0, quiet_s=25, real_signatures=True), seed)
     assert outcome.failures == ()
     assert outcome.finals > 10

@@ -11,17 +11,17 @@ from contextlib import suppress
 import pytest
 
 from damage import damaged
-from runtime.authoring import Authoring
-from runtime.block import Block
-from runtime.crypto import Scheme
-from runtime.era import IMMORTAL
-from runtime.errors import InvalidTransaction
-from runtime.executive import execute_block
-from runtime.extrinsic import Extra, MultiSignature, decode_extrinsic, encode_bare, encode_signed
+from runtime.blocks.block import Block
+from runtime.blocks.era import IMMORTAL
+from runtime.blocks.extrinsic import Extra, MultiSignature, decode_extrinsic, encode_bare, encode_signed
+from runtime.cryptography.signatures import Scheme
+from runtime.encoding.scale import DecodeError
+from runtime.execution.authoring import Authoring
+from runtime.execution.executive import execute_block
+from runtime.execution.validation import TransactionValidator
+from runtime.frame.errors import InvalidTransaction
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
-from runtime.scale import DecodeError
-from runtime.validation import Validator
 from scripts.replay.calls import draw
 from scripts.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
 from scripts.replay.record import SLOT_MS, Recording, sealed
@@ -71,7 +71,7 @@ class Attacked:
     def _pool_judges(self, raw: bytes) -> None:
         chain = self.recording
         with suppress(*EXPECTED):
-            Validator(chain.runtime, chain.state, chain.ids[-1]).validate(raw, anything_signed)
+            TransactionValidator(chain.runtime, chain.state, chain.ids[-1]).validate(raw, anything_signed)
 
     def _damaged_bytes(self, made: Authoring) -> bytes:
         who = self.chance.choice(PAYERS)
@@ -130,7 +130,7 @@ def test_every_cut_of_an_extrinsic_is_a_decode_error() -> None:
 def test_a_signed_inherent_and_a_bare_call_are_no_transactions() -> None:
     recording = Recording(8)
     recording.block()
-    runtime, validator = recording.runtime, Validator(recording.runtime, recording.state, recording.ids[-1])
+    runtime, validator = recording.runtime, TransactionValidator(recording.runtime, recording.state, recording.ids[-1])
     inherent = encode_bare(runtime, Timestamp.set(now=1))
     bare = encode_bare(runtime, System.remark(remark=b""))
     signed = encode_signed(

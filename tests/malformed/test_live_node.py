@@ -21,13 +21,13 @@ from damage import damaged
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.presets import load_spec
 from node.p2p.channel import ChannelClosed
-from node.p2p.frames import Kind, encode_frame
+from node.p2p.frames import FrameKind, encode_frame
 from node.p2p.handshake import HandshakeFailed
 from node.p2p.identity import identity_from_seed
-from node.sync_wire import GET_BLOCKS, STATUS, GetBlocks, Status
+from node.peer_messages import GET_BLOCKS, STATUS, GetBlocks, PeerStatus
 from node_process import NodeProcess, free_port, wait_for
 from p2p_hosts import handshaker
-from runtime.block import block_id
+from runtime.blocks.block import block_id
 from scripts.replay.record import Recording
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("live node")]
@@ -185,26 +185,26 @@ def test_a_peer_that_sends_damage_of_every_kind(node: Attacked) -> None:
     recording = Recording(3)
     recording.block()
     whole = {
-        Kind.POLL_QUERY: MESSAGE.encode(PullQuery(1, bytes(32), 2**32 - 1)),
-        Kind.GET_CERTS: MESSAGE.encode(NeedCerts(0, 0, 2**32 - 1, 0)),
-        Kind.VOTE: bytes(300),
-        Kind.CHITS: bytes(109),
-        Kind.CERT: b"\4\4" + bytes(200),
-        Kind.EVIDENCE: bytes(50),
-        Kind.BLOCK: recording.blocks[0],
-        Kind.BLOCKS: recording.blocks[0],
-        Kind.STATUS: STATUS.encode(Status(b"\1" * 32, 2**32 - 1, b"\1" * 32, 2**32 - 1)),
-        Kind.GET_BLOCKS: GET_BLOCKS.encode(GetBlocks(GENESIS, 2**32 - 1)),
-        Kind.TX: extrinsics()[0],
-        Kind.ATTESTATION: bytes(400),
-        Kind.PEERS: b"\xc0",
+        FrameKind.POLL_QUERY: MESSAGE.encode(PullQuery(1, bytes(32), 2**32 - 1)),
+        FrameKind.GET_CERTS: MESSAGE.encode(NeedCerts(0, 0, 2**32 - 1, 0)),
+        FrameKind.VOTE: bytes(300),
+        FrameKind.CHITS: bytes(109),
+        FrameKind.CERT: b"\4\4" + bytes(200),
+        FrameKind.EVIDENCE: bytes(50),
+        FrameKind.BLOCK: recording.blocks[0],
+        FrameKind.BLOCKS: recording.blocks[0],
+        FrameKind.STATUS: STATUS.encode(PeerStatus(b"\1" * 32, 2**32 - 1, b"\1" * 32, 2**32 - 1)),
+        FrameKind.GET_BLOCKS: GET_BLOCKS.encode(GetBlocks(GENESIS, 2**32 - 1)),
+        FrameKind.TX: extrinsics()[0],
+        FrameKind.ATTESTATION: bytes(400),
+        FrameKind.PEERS: b"\xc0",
     }
     sent = trio.run(send_all, node, whole)
     assert sent >= len(whole), "the node heard every kind at least once"
     node.goes_on()
 
 
-async def send_all(node: Attacked, whole: dict[Kind, bytes]) -> int:
+async def send_all(node: Attacked, whole: dict[FrameKind, bytes]) -> int:
     """Each kind, whole and damaged, on a connection of its own until the node has had enough."""
     peer, sent = identity_from_seed(NODE_SEED).peer_id, 0
     for number, (kind, payload) in enumerate(whole.items()):

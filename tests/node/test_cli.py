@@ -14,9 +14,9 @@ from genesis.presets import load_spec
 from genesis.spec import from_json
 from node.cli import main, ogpu_node
 from node.config import Config, Paths, RpcConfig
+from node.duty.keystore import SESSION, Keystore
 from node.errors import BadInputError
-from node.keystore import SESSION, Keystore
-from node.storage import Storage, StoredBlock
+from node.ledger.storage import Storage, StoredBlock
 
 
 def run(*words: str) -> str:

@@ -11,37 +11,37 @@ from block_maker import FIRST_SLOT, Maker, now_of, open_at
 from consensus import events as ev
 from consensus.machine import Machine
 from consensus.signstate import EMPTY
-from consensus.votes import Ballot, Kind, SignedBallot, ballot_payload
+from consensus.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
-from node.author import Author
-from node.chain import Chain, Executed
 from node.clock import Clock
+from node.duty.author import Author
+from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
+from node.ledger.chain import Chain, ExecutedBlock
+from node.ledger.round_log import RoundLog
 from node.listener import Listener
 from node.loop import Loop
-from node.metrics import Metrics
-from node.network import Network
-from node.p2p.frames import Kind as WireKind
-from node.p2p.inbox import Message as Arrived
-from node.round_log import RoundLog
-from node.sync import Sync
-from node.validator import Validator
+from node.monitoring.metrics import Metrics
+from node.p2p.frames import FrameKind
+from node.p2p.inbox import InboxMessage as Arrived
+from node.peers import Peers
+from node.sync.sync import Sync
 from played_transport import PlayedTransport
-from runtime import crypto
-from runtime.crypto import Scheme
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import Scheme
 
 
 class Heard(Listener):
     """What listeners are told."""
 
     def __init__(self) -> None:
-        self.final: list[Executed] = []
-        self.imported: list[Executed] = []
+        self.final: list[ExecutedBlock] = []
+        self.imported: list[ExecutedBlock] = []
 
-    def on_final(self, blocks: list[Executed]) -> None:
+    def on_final(self, blocks: list[ExecutedBlock]) -> None:
         self.final += blocks
 
-    def on_imported(self, block: Executed) -> None:
+    def on_imported(self, block: ExecutedBlock) -> None:
         self.imported.append(block)
 
 
@@ -59,14 +59,14 @@ class SetClock(Clock):
 class Stage:
     """A node without a network: as Alice, or as one that only follows."""
 
-    def __init__(self, chain: Chain, validator: Validator | None, author: Author | None, folder: Path) -> None:
+    def __init__(self, chain: Chain, validator: ValidatorKeys | None, author: Author | None, folder: Path) -> None:
         self.clock, self.heard, self.transport = SetClock(now_of(FIRST_SLOT + 100)), Heard(), PlayedTransport("peer")
         self.chain = chain
         session = validator.session if validator else None
         self.machine = Machine(
-            chain.parameters, chain.genesis, chain.epochs, crypto.verify_ed25519, session, secrets.randbelow
+            chain.parameters, chain.genesis, chain.epochs, signatures.verify_ed25519, session, secrets.randbelow
         )
-        network = Network(self.transport)
+        network = Peers(self.transport)
         self.sync = Sync(chain, network, self.clock.now_ms, self.machine.is_welcome)
         metrics = Metrics("test", "test", "0", is_validator=True)
         self.loop = Loop(
@@ -92,7 +92,7 @@ class Stage:
             if self.clock.set_ms >= self.machine.deadline_ms:
                 self.loop.feed(ev.Tick())
 
-    def hear(self, kind: WireKind, payload: bytes, peer: str = "peer") -> None:
+    def hear(self, kind: FrameKind, payload: bytes, peer: str = "peer") -> None:
         """A message arrives."""
         self.loop._take(Arrived(peer, kind, payload))
 
@@ -110,7 +110,7 @@ def test_alone_it_makes_and_finalises_blocks_and_records_what_it_signs(alice: St
     file = alice.loop._validator.file  # type: ignore[union-attr]
     assert file.final_height == alice.chain.final.facts.height
     assert file.state.header.slot == alice.heard.imported[-1].facts.slot
-    assert sum(kind is WireKind.BLOCK for _, kind, _ in alice.transport.sent) == len(alice.heard.imported)
+    assert sum(kind is FrameKind.BLOCK for _, kind, _ in alice.transport.sent) == len(alice.heard.imported)
 
 
 def test_a_block_is_on_the_disk_before_the_vote_for_it_is_signed(alice: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_a_block_is_on_the_disk_before_the_vote_for_it_is_signed(alice: Stage, m
     sign, seen = validator.sign_vote, []
 
     def watched(record: object) -> bytes:
-        if isinstance(record, Ballot) and record.kind is Kind.NOTARISE:
+        if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE:
             kept = {one.block_id for one in alice.chain.storage.pending()}
             seen.append(record.block in kept or alice.chain.storage.header(record.block) is not None)
         return sign(record)  # type: ignore[arg-type]
@@ -143,14 +143,14 @@ def test_a_second_machine_with_this_key_silences_this_one(alice: Stage) -> None:
     alice.pass_seconds(2)
     validator = alice.loop._validator
     assert validator is not None
-    ballot = Ballot(Kind.SKIP, 0, 1_000, 0, bytes(32))
+    ballot = Ballot(BallotKind.SKIP, 0, 1_000, 0, bytes(32))
     payload = ballot_payload(alice.chain.genesis, ballot)
     pair = validator.session_pair
     forged = Vote(SignedBallot(ballot, pair.public, bytes(64)), None)
-    alice.hear(WireKind.VOTE, MESSAGE.encode(forged))
+    alice.hear(FrameKind.VOTE, MESSAGE.encode(forged))
     assert not validator.is_copied
-    signature = crypto.sign(Scheme.ED25519, pair.public, pair.secret, payload)
-    alice.hear(WireKind.VOTE, MESSAGE.encode(Vote(SignedBallot(ballot, pair.public, signature), None)))
+    signature = signatures.sign(Scheme.ED25519, pair.public, pair.secret, payload)
+    alice.hear(FrameKind.VOTE, MESSAGE.encode(Vote(SignedBallot(ballot, pair.public, signature), None)))
     assert validator.is_copied
     before = len(alice.heard.imported)
     alice.pass_seconds(3)
@@ -160,7 +160,7 @@ def test_a_second_machine_with_this_key_silences_this_one(alice: Stage) -> None:
 def test_own_votes_that_come_back_are_no_alarm(alice: Stage) -> None:
     alice.pass_seconds(2)
     for _, kind, payload in list(alice.transport.sent):
-        if kind is WireKind.VOTE:
+        if kind is FrameKind.VOTE:
             alice.hear(kind, payload)
     assert not alice.loop._validator.is_copied  # type: ignore[union-attr]
 
@@ -172,15 +172,15 @@ def test_a_final_block_that_this_node_cannot_execute_stops_it(tmp_path: Path) ->
     stage.sync.faulty[block.facts.id] = None
     certificate = maker.certify(block)
     forged = MESSAGE.encode(Certified((type(certificate)(1, certificate.ballot, certificate.signers, (bytes(64),)),)))
-    stage.hear(WireKind.CERT, forged)
+    stage.hear(FrameKind.CERT, forged)
     with pytest.raises(NodeError, match="fails to execute"):
-        stage.hear(WireKind.CERT, MESSAGE.encode(Certified((certificate,))))
+        stage.hear(FrameKind.CERT, MESSAGE.encode(Certified((certificate,))))
 
 
 def test_malformed_messages_change_nothing(alice: Stage) -> None:
     alice.pass_seconds(2)
     before = alice.chain.final.facts
-    for kind in WireKind:
+    for kind in FrameKind:
         for payload in (b"", b"\0", b"\xff" * 40, secrets.token_bytes(300)):
             alice.hear(kind, payload)
     assert alice.chain.final.facts == before
@@ -192,8 +192,10 @@ def test_a_new_peer_is_told_where_this_node_stands(alice: Stage) -> None:
     alice.transport.sent.clear()
     alice.loop.peer_up("peer", None)
     kinds = [kind for _, kind, _ in alice.transport.sent]
-    assert WireKind.STATUS in kinds
-    assert isinstance(MESSAGE.decode(next(p for _, k, p in alice.transport.sent if k is WireKind.GET_CERTS)), NeedCerts)
+    assert FrameKind.STATUS in kinds
+    assert isinstance(
+        MESSAGE.decode(next(p for _, k, p in alice.transport.sent if k is FrameKind.GET_CERTS)), NeedCerts
+    )
     alice.loop.peer_down("peer")
 
 

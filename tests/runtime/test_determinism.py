@@ -8,8 +8,8 @@ PROGRAM = """
 import sys
 sys.path[:0] = [".", "tests/support"]
 from small_chain import ALICE, BOB, CHARLIE, SmallChain
-from runtime.block import HEADER
-from runtime.crypto import Scheme
+from runtime.blocks.block import HEADER
+from runtime.cryptography.signatures import Scheme
 from runtime.pallets.balances import Balances
 chain = SmallChain()
 for height in range(3):

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from runtime.block import HEADER, block_id
+from runtime.blocks.block import HEADER, block_id
+from runtime.frame.storage import StorageItem
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
-from runtime.storage import StorageItem
 from small_chain import APIS, BOB, CHARLIE, RUNTIME, SmallChain
 from type_vectors import VECTORS, vectors_of
 

@@ -6,24 +6,21 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from consensus.certificates import Certificate, make_certificate
-from consensus.events import Build, FinalRef
-from consensus.votes import Ballot, Kind, ballot_payload
+from consensus.events import Build, CertifiedRef
+from consensus.votes import Ballot, BallotKind, ballot_payload
 from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
-from node.author import Author
-from node.chain import Chain, Executed, open_chain
 from node.clock import Clock
-from node.keystore import KeyPair
-from node.pool import Candidate
-from node.signstate_file import SignStateFile
-from node.storage import Storage
-from node.validator import Validator
-from runtime import crypto
-from runtime.block import BLOCK, Block
-from runtime.call import Call
-from runtime.crypto import Scheme
-from runtime.extrinsic import (
+from node.duty.author import Author
+from node.duty.keystore import KeyPair
+from node.duty.signstate_file import SignStateFile
+from node.duty.validator_keys import ValidatorKeys
+from node.ledger.chain import Chain, ExecutedBlock, open_chain
+from node.ledger.storage import Storage
+from node.pool.queue import PooledExtrinsic
+from runtime.blocks.block import BLOCK, Block
+from runtime.blocks.extrinsic import (
     Additional,
     Extra,
     Extrinsic,
@@ -33,7 +30,10 @@ from runtime.extrinsic import (
     payload_head,
     signing_payload,
 )
-from runtime.runtime import Bound
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import Scheme
+from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
 
 SPEC = load_spec("dev")
 FIRST_SLOT = 1_700_000_000
@@ -46,9 +46,9 @@ class ListedPool:
         self.raws: list[bytes] = []
         self.dropped: list[str] = []
 
-    def ready(self) -> Iterator[Candidate]:
+    def ready(self) -> Iterator[PooledExtrinsic]:
         for number, raw in enumerate(self.raws):
-            yield Candidate(b"%d" % number, raw, b"", 0, 0, 0)
+            yield PooledExtrinsic(b"%d" % number, raw, b"", 0, 0, 0)
 
     def decoded(self, extrinsic_hash: bytes) -> Extrinsic:
         return decode_extrinsic(runtime_of(SPEC), self.raws[int(extrinsic_hash)])
@@ -67,7 +67,7 @@ def no_inherents(bound: Bound) -> Iterable[Call]:
 def open_at(path: Path) -> Chain:
     """The development chain in the database at `path`."""
     storage = Storage(path / "db", free_bytes_floor=0)
-    return open_chain(storage, SPEC, genesis_state(SPEC), crypto.verify)
+    return open_chain(storage, SPEC, genesis_state(SPEC), signatures.verify)
 
 
 def now_of(slot: int) -> int:
@@ -83,12 +83,14 @@ class Maker:
         self.session = KeyPair.from_seed(dev_accounts.key_seed("Alice", dev_accounts.SESSION))
         vrf = KeyPair.from_seed(dev_accounts.key_seed("Alice", dev_accounts.VRF))
         file = SignStateFile.create(path / "sign-state", self.chain.genesis, self.session.public)
-        self.validator = Validator(self.chain.genesis, dev_accounts.stash("Alice"), self.session, vrf, file)
+        self.validator = ValidatorKeys(self.chain.genesis, dev_accounts.stash("Alice"), self.session, vrf, file)
         self.pool = ListedPool()
-        self.author = Author(self.chain, self.validator, self.pool, crypto.verify, Clock(), no_inherents)  # type: ignore[arg-type]
+        self.author = Author(self.chain, self.validator, self.pool, signatures.verify, Clock(), no_inherents)  # type: ignore[arg-type]
         self.slot = FIRST_SLOT
 
-    def make(self, parent: bytes | None = None, *extrinsics: bytes, final_ref: FinalRef | None = None) -> Executed:
+    def make(
+        self, parent: bytes | None = None, *extrinsics: bytes, final_ref: CertifiedRef | None = None
+    ) -> ExecutedBlock:
         """The next slot's block on `parent` (default: the last final one)."""
         self.slot += 1
         parent = parent or self.chain.final.facts.id
@@ -99,33 +101,33 @@ class Maker:
         assert facts is not None
         return self.chain[facts.id]
 
-    def certify(self, block: Executed, round_: int = 1) -> Certificate:
+    def certify(self, block: ExecutedBlock, round_: int = 1) -> Certificate:
         """Alice's final vote, which is the whole stake's."""
         epoch = self.chain.epochs(self.chain.parameters.epoch_of(block.facts.height))
         assert epoch is not None
-        ballot = Ballot(Kind.FINALISE, epoch.validators.epoch, round_, block.facts.height, block.facts.id)
+        ballot = Ballot(BallotKind.FINALISE, epoch.validators.epoch, round_, block.facts.height, block.facts.id)
         payload = ballot_payload(self.chain.genesis, ballot)
-        signature = crypto.sign(Scheme.ED25519, self.session.public, self.session.secret, payload)
+        signature = signatures.sign(Scheme.ED25519, self.session.public, self.session.secret, payload)
         return make_certificate(ballot, epoch.validators, {self.session.public: signature})
 
     def transfer(self, call: Call, nonce: int, tip: int = 0) -> bytes:
         """A call signed by Alice's provider key, which is an account of its own."""
         seed = dev_accounts.key_seed("Alice", dev_accounts.PROVIDER)
-        public, secret = crypto.keypair_from_seed(Scheme.ED25519, seed)
+        public, secret = signatures.keypair_from_seed(Scheme.ED25519, seed)
         runtime, extra = self.chain.runtime, Extra(nonce=nonce, tip=tip)
         additional = Additional(
             runtime.version.spec_version, runtime.version.transaction_version, self.chain.genesis, self.chain.genesis
         )
         payload = signing_payload(payload_head(runtime, call, extra), additional)
-        signature = MultiSignature(Scheme.ED25519, crypto.sign(Scheme.ED25519, public, secret, payload))
+        signature = MultiSignature(Scheme.ED25519, signatures.sign(Scheme.ED25519, public, secret, payload))
         return encode_signed(runtime, call, extra, public, signature)
 
 
-def as_block(executed: Executed) -> Block:
+def as_block(executed: ExecutedBlock) -> Block:
     """Its block."""
     return Block(executed.header, executed.extrinsics)
 
 
-def as_bytes(executed: Executed) -> bytes:
+def as_bytes(executed: ExecutedBlock) -> bytes:
     """Its bytes as peers send them."""
     return BLOCK.encode(as_block(executed))

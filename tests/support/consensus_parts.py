@@ -4,9 +4,9 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 from consensus.certificates import Certificate, make_certificate
-from consensus.events import BlockFacts, FinalRef
+from consensus.events import BlockFacts, CertifiedRef
 from consensus.validators import Epoch, Validator, ValidatorSet
-from consensus.votes import Ballot, Kind, SignedBallot, ballot_payload
+from consensus.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from devnet.simulation.keys import Signer, fake_signer
 
 GENESIS = blake2b(b"test chain", digest_size=32).digest()
@@ -31,13 +31,15 @@ def epochs_of(count: int) -> Callable[[int], Epoch]:
     return lambda number: Epoch(members(count, number), number.to_bytes(32, "big"))
 
 
-def block(parent: BlockFacts, slot: int, author: bytes = b"a" * 32, final_ref: FinalRef | None = None) -> BlockFacts:
+def block(
+    parent: BlockFacts, slot: int, author: bytes = b"a" * 32, final_ref: CertifiedRef | None = None
+) -> BlockFacts:
     name = blake2b(parent.id + slot.to_bytes(8, "big") + author, digest_size=32).digest()
     referenced = parent.referenced_height if final_ref is None else final_ref.height
     return BlockFacts(name, parent.id, parent.height + 1, slot, author, referenced, final_ref)
 
 
-def ballot(kind: Kind, round_: int, on: BlockFacts, epoch: int = 0) -> Ballot:
+def ballot(kind: BallotKind, round_: int, on: BlockFacts, epoch: int = 0) -> Ballot:
     return Ballot(kind, epoch, round_, on.height, on.id)
 
 

@@ -7,7 +7,7 @@ from consensus import events as ev
 from consensus.events import BlockFacts
 from consensus.machine import Machine
 from consensus.parameters import DEVNET
-from consensus.signstate import EMPTY, Record, SignState, after, record_payload
+from consensus.signstate import EMPTY, SignedRecord, SignState, after, record_payload
 from consensus.votes import Ballot, Proposal, SignedProposal, proposal_payload
 from consensus.wire import Chits, Message, PullQuery, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, block, cast, epochs_of, signers
@@ -72,15 +72,15 @@ class Shell:
                 case ev.PersistThenSign(record) if self.signer is not None:
                     assert isinstance(record, Proposal | Ballot)
                     self.sign_state = after(self.sign_state, record)
-                    answers.append(ev.Signed(record, self.signer.sign(record_payload(GENESIS, record))))
+                    answers.append(ev.RecordSigned(record, self.signer.sign(record_payload(GENESIS, record))))
                 case ev.Build() if self.builds and self.signer is not None:
                     parent = self.machine.facts_of(effect.parent)
                     assert parent is not None
-                    answers.append(ev.Built(block(parent, effect.slot, self.signer.public, effect.final_ref)))
+                    answers.append(ev.BlockBuilt(block(parent, effect.slot, self.signer.public, effect.final_ref)))
                 case _:
                     pass
 
-    def signed(self) -> list[Record]:
+    def signed(self) -> list[SignedRecord]:
         return [one.record for one in self.effects if isinstance(one, ev.PersistThenSign)]
 
 

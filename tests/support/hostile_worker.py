@@ -7,9 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from gpu_tasks.provider import limits, worker
-from gpu_tasks.provider.limits import Limits
-from gpu_tasks.workloads.workload import Verdict
+from gpu_tasks.provider.execution import limits, worker
+from gpu_tasks.provider.execution.limits import Limits
+from gpu_tasks.workloads.workload import OutputCheck
 
 
 class Hostile:
@@ -65,8 +65,8 @@ class Hostile:
                 pass
         return b""
 
-    def verify(self, request: bytes, output: bytes) -> Verdict:
-        return Verdict(valid=True, recomputed=0, first_wrong=None)
+    def verify(self, request: bytes, output: bytes) -> OutputCheck:
+        return OutputCheck(valid=True, recomputed=0, first_wrong=None)
 
     def conformance(self) -> bytes:
         return b""

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.commitments import Recomputed
-from gpu_tasks.market.committees import member_of
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import Duty, Unit, racer_of
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.commitments import Recomputed
+from gpu_tasks.market.inference.committees import member_of
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Duty, Unit, racer_of
 from market_chain import Keys, MarketChain, attach, attestation, commit, judge_commit, judge_reveal, signed
-from runtime.errors import DispatchError, InvalidBlock
-from runtime.hashing import blake2_256
-from runtime.runtime import Bound
+from runtime.cryptography.hashing import blake2_256
+from runtime.frame.errors import DispatchError, InvalidBlock
+from runtime.frame.runtime import Bound
 
 Step = Callable[[Bound], None]
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import is_open
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import is_open
+from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from runtime.pallets.trust_lock import LockReason, TrustLock
-from runtime.pallets.trust_stake import TrustStake
-from runtime.runtime import Bound
 
 
 def check_books(bound: Bound, issued: int) -> None:

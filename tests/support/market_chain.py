@@ -9,28 +9,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_tasks.market.attestation import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
-from gpu_tasks.market.attestations import Attestations
-from gpu_tasks.market.commitments import InputBad, Recomputed, result_commitment, verdict_commitment
-from gpu_tasks.market.device_records import device_id
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import Unit, UnitTerms, racer_of, unit_id_of
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import device_id
+from gpu_tasks.market.inference.commitments import InputBad, Recomputed, result_commitment, verdict_commitment
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, unit_id_of
 from market_books import check_books
-from runtime.crypto import Scheme, keypair_from_seed, sign
-from runtime.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
-from runtime.errors import DispatchError
-from runtime.hashing import blake2_256
+from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
+from runtime.encoding.types import GRAINS_PER_OGPU, RuntimeVersion, Signed, Unsigned
+from runtime.frame.errors import DispatchError
+from runtime.frame.runtime import Bound, Runtime
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import RESERVE
 from runtime.pallets.session import Session
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from runtime.pallets.trust_lock import TrustLock
-from runtime.pallets.trust_stake import TrustStake
-from runtime.runtime import Bound, Runtime
-from runtime.state import Memory
-from runtime.types import GRAINS_PER_OGPU, RuntimeVersion, Signed, Unsigned
+from runtime.state.overlay import Memory
 
 OGPU = GRAINS_PER_OGPU
 PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, InferenceMarket, Attestations)

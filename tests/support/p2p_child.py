@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import trio
 
-from node.p2p.frames import Kind
+from node.p2p.frames import FrameKind
 from p2p_hosts import CONFIG, transport
 
 
@@ -20,8 +20,8 @@ async def main(number: int, port: int, bootnodes: list[str]) -> None:
             node.connect(bootnode)
         print(node.address, flush=True)  # noqa: T201 - the parent reads it
         async for message in node.inbound:
-            if message.kind is Kind.POLL_QUERY:
-                node.send(message.peer, Kind.CHITS, message.payload)
+            if message.kind is FrameKind.POLL_QUERY:
+                node.send(message.peer, FrameKind.CHITS, message.payload)
 
 
 if __name__ == "__main__":

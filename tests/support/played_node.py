@@ -10,15 +10,15 @@ from typing import Any
 
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
-from node import feed
-from node.feed_client import FeedClient
+from node.feed import messages as feed
+from node.feed.client import FeedClient
 from node.rpc.__main__ import registry_for
 from node.rpc.replica import Replica
-from node.rpc.server import Options, Server
-from runtime.block import HEADER, Block, block_id, genesis_header
-from runtime.hashing import blake2_256
-from runtime.state import Memory
-from runtime.trie import Trie
+from node.rpc.server import Server, ServerOptions
+from runtime.blocks.block import HEADER, Block, block_id, genesis_header
+from runtime.cryptography.hashing import blake2_256
+from runtime.state.overlay import Memory
+from runtime.state.trie import Trie
 from small_chain import SmallChain
 
 SPEC = load_spec("dev")
@@ -51,7 +51,7 @@ class PlayedNode:
     async def on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         pairs: list[list[bytes]] = [[key, value] for key, value in sorted(self.chain.state.values.items())]
-        hello = feed.Hello(
+        hello = feed.FeedHello(
             SPEC.name, SPEC.id, SPEC.chain_type, SPEC.parameters, self.chain.genesis_hash,
             PROPERTIES, 1, "Alice", "0.1", True, "", [],
         )  # fmt: skip
@@ -77,7 +77,7 @@ class PlayedNode:
         changed = [[k, self.chain.state.get(k)] for k in keys if before.get(k) != self.chain.state.get(k)]
         self.blocks[one] = block
         self.ids.append(one)
-        self._send(feed.Block(one, HEADER.encode(block.header), list(block.extrinsics), changed))
+        self._send(feed.ImportedBlock(one, HEADER.encode(block.header), list(block.extrinsics), changed))
         for raw in taken:
             self._send(feed.ExtrinsicStatus(blake2_256(raw), "in_block", one))
         if finalise:
@@ -95,29 +95,29 @@ class PlayedNode:
                     return
                 self.pool.append(request.extrinsic)
                 self._send(feed.ExtrinsicStatus(blake2_256(request.extrinsic), "ready", None))
-                self._send(feed.Result(request.request_id, blake2_256(request.extrinsic)))
+                self._send(feed.RequestResult(request.request_id, blake2_256(request.extrinsic)))
             case feed.Pending():
-                self._send(feed.Result(request.request_id, list(self.pool)))
-            case feed.Peers():
-                self._send(feed.Result(request.request_id, []))
+                self._send(feed.RequestResult(request.request_id, list(self.pool)))
+            case feed.ListPeers():
+                self._send(feed.RequestResult(request.request_id, []))
             case feed.IdAt():
                 known = request.height < len(self.ids)
-                self._send(feed.Result(request.request_id, self.ids[request.height] if known else None))
+                self._send(feed.RequestResult(request.request_id, self.ids[request.height] if known else None))
             case feed.BlockAt():
                 block = self.blocks.get(request.block_id)
                 value: Any = None if block is None else [HEADER.encode(block.header), list(block.extrinsics)]
-                self._send(feed.Result(request.request_id, value))
+                self._send(feed.RequestResult(request.request_id, value))
             case feed.Prove():
-                self._send(feed.Result(request.request_id, list(self.chain.trie.prove(request.keys))))
+                self._send(feed.RequestResult(request.request_id, list(self.chain.trie.prove(request.keys))))
             case feed.Inspect():
-                self._send(feed.Result(request.request_id, {"topic": request.topic, "id": b"\1\2"}))
+                self._send(feed.RequestResult(request.request_id, {"topic": request.topic, "id": b"\1\2"}))
             case _:
                 raise AssertionError(request)
 
     def _send_status(self) -> None:
         head = len(self.ids) - 1
         self._send(
-            feed.Status(self.ids[head], head, self.ids[self.final], self.final, head, False, 0, len(self.pool), 0)
+            feed.NodeStatus(self.ids[head], head, self.ids[self.final], self.final, head, False, 0, len(self.pool), 0)
         )
 
     def _send(self, frame: feed.Frame) -> None:
@@ -125,7 +125,7 @@ class PlayedNode:
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path, options: Options | None = None) -> AsyncIterator[tuple[PlayedNode, int]]:
+async def served(folder: Path, options: ServerOptions | None = None) -> AsyncIterator[tuple[PlayedNode, int]]:
     """A played node and a real RPC server in front of it; gives the node and the server's port."""
     node = PlayedNode()
     server = await asyncio.start_unix_server(node.on_connect, folder / "feed")
@@ -141,7 +141,7 @@ async def served(folder: Path, options: Options | None = None) -> AsyncIterator[
 
     task = asyncio.create_task(follow())
     try:
-        async with Server(registry_for(replica, client), options or Options(port=0)).listening() as port:
+        async with Server(registry_for(replica, client), options or ServerOptions(port=0)).listening() as port:
             yield node, port
     finally:
         task.cancel()

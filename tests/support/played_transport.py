@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import trio
 
-from node.p2p.frames import Kind
+from node.p2p.frames import FrameKind
 from node.p2p.inbox import Inbox
 from node.p2p.transport import PeerEvent, PeerInfo
 
@@ -19,7 +19,7 @@ class PlayedTransport:
     def __init__(self, *peers: str) -> None:
         self.connected = list(peers)
         self.inbound = Inbox()
-        self.sent: list[tuple[str, Kind, bytes]] = []
+        self.sent: list[tuple[str, FrameKind, bytes]] = []
         self.banned: list[str] = []
         self._send, self.events = trio.open_memory_channel[PeerEvent](10)
 
@@ -33,14 +33,14 @@ class PlayedTransport:
         """Nobody that could be shown."""
         return ()
 
-    def send(self, peer: str, kind: Kind, payload: bytes) -> bool:
+    def send(self, peer: str, kind: FrameKind, payload: bytes) -> bool:
         """Write it down."""
         if peer not in self.connected:
             return False
         self.sent.append((peer, kind, payload))
         return True
 
-    def broadcast(self, kind: Kind, payload: bytes, exclude: Collection[str] = ()) -> int:
+    def broadcast(self, kind: FrameKind, payload: bytes, exclude: Collection[str] = ()) -> int:
         """Write it down for each."""
         return sum(self.send(peer, kind, payload) for peer in self.connected if peer not in exclude)
 

@@ -15,24 +15,24 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, UnitStatus
-from gpu_tasks.market.attestation import SignedAttestation
-from gpu_tasks.market.attestations import Attestations
-from gpu_tasks.market.device_records import Provider
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.services import Service
-from gpu_tasks.market.units import UnitTerms
-from gpu_tasks.provider.chain_port import ChainError, Evidence, Identity, View
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence, Identity, View
 from gpu_tasks.provider.daemon import Daemon, Settings
-from gpu_tasks.provider.execution import BadRequestError, Execution
-from gpu_tasks.provider.gpu import NoMeter
-from gpu_tasks.provider.telemetry import Field
+from gpu_tasks.provider.execution.executor import BadRequestError, Execution
+from gpu_tasks.provider.execution.gpu import NoMeter
+from gpu_tasks.provider.telemetry import Detail
 from market_chain import GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed
-from runtime.api import Apis
-from runtime.call import Call
-from runtime.crypto import Scheme, verify
-from runtime.errors import DispatchError
-from runtime.runtime import Bound
-from runtime.types import GRAINS_PER_OGPU, Signed
+from runtime.cryptography.signatures import Scheme, verify
+from runtime.encoding.types import GRAINS_PER_OGPU, Signed
+from runtime.frame.api import Apis
+from runtime.frame.call import Call
+from runtime.frame.errors import DispatchError
+from runtime.frame.runtime import Bound
 from wallet.keypair import Keypair
 
 REQUEST = b"complete this"
@@ -78,9 +78,9 @@ class Heard:
     """Telemetry that is kept."""
 
     def __init__(self) -> None:
-        self.events: list[tuple[str, dict[str, Field]]] = []
+        self.events: list[tuple[str, dict[str, Detail]]] = []
 
-    def tell(self, event: str, **fields: Field) -> None:
+    def tell(self, event: str, **fields: Detail) -> None:
         self.events.append((event, fields))
 
     def names(self) -> list[str]:
@@ -128,7 +128,7 @@ class FakeNode:
 
 
 def _unsigned() -> Any:
-    from runtime.types import Unsigned  # noqa: PLC0415
+    from runtime.encoding.types import Unsigned  # noqa: PLC0415
 
     return Unsigned()
 
@@ -171,7 +171,7 @@ class FakeChain:
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         return self._reach().provider_stash(provider_key)
 
-    async def offences(self) -> list[Evidence]:
+    async def offences(self) -> list[DoubleHeaderEvidence]:
         return []
 
     async def is_tombstoned(self, stash: bytes) -> bool:

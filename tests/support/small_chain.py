@@ -3,17 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.api import Apis, with_apis
-from runtime.authoring import Authoring, Built
-from runtime.block import Block, Header, block_id, genesis_header
-from runtime.call import Call
-from runtime.checks import Verify
-from runtime.crypto import Scheme, keypair_from_seed, sign, verify
-from runtime.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
-from runtime.era import IMMORTAL, Era
-from runtime.executive import execute_block
-from runtime.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
-from runtime.hashing import blake2_256
+from runtime.blocks.block import Block, Header, block_id, genesis_header
+from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
+from runtime.blocks.era import IMMORTAL, Era
+from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme, VerifySignature, keypair_from_seed, sign, verify
+from runtime.encoding.types import GRAINS_PER_OGPU, RuntimeVersion
+from runtime.execution.authoring import Authoring, BuiltBlock
+from runtime.execution.executive import execute_block
+from runtime.frame.api import Apis, with_apis
+from runtime.frame.call import Call
+from runtime.frame.runtime import Bound, Runtime
+from runtime.interface.standard_apis import STANDARD_APIS
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.session import Session
@@ -22,11 +24,8 @@ from runtime.pallets.system import EventRecord, System
 from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionPayment
 from runtime.pallets.utility import Utility
-from runtime.runtime import Bound, Runtime
-from runtime.standard_apis import STANDARD_APIS
-from runtime.state import Memory
-from runtime.trie import Trie
-from runtime.types import GRAINS_PER_OGPU, RuntimeVersion
+from runtime.state.overlay import Memory
+from runtime.state.trie import Trie
 
 VERSION = with_apis(RuntimeVersion("small", "test", 1, 1, 1, (), 1, 2), STANDARD_APIS)
 PALLETS = (System, Timestamp, Balances, TransactionPayment, Utility, Session, Beacon, Sudo)
@@ -122,14 +121,14 @@ class SmallChain:
         made.inherent(Timestamp.set(now=(FIRST_SLOT + made.number) * SLOT_MS))
         return made
 
-    def author(self, *raws: bytes, verifier: Verify = verify, **options: Any) -> Block:
+    def author(self, *raws: bytes, verifier: VerifySignature = verify, **options: Any) -> Block:
         """Build a block of these extrinsics, execute it again from its bytes, and make it the head."""
         authoring = self.begin(**options)
         for raw in raws:
             authoring.offer(raw, verifier)
         return self.adopt(authoring.finish(), verifier)
 
-    def adopt(self, built: Built, verifier: Verify = verify) -> Block:
+    def adopt(self, built: BuiltBlock, verifier: VerifySignature = verify) -> Block:
         block = Block(sealed(built.header), built.extrinsics)
         executed = execute_block(self.runtime, self.state, self.trie, block, verifier)
         assert executed.changes == built.executed.changes

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from gpu_tasks.workloads.textgen_int8.model import VOCABULARY, Layer, Model, Shape
+from gpu_tasks.workloads.textgen_int8.model import VOCABULARY, Model, ModelShape, TransformerLayer
 
-SMALL = Shape(width=32, layers=2, heads=2, hidden=64, context=48)
+SMALL = ModelShape(width=32, layers=2, heads=2, hidden=64, context=48)
 
 
-def small_model(seed: int = 1, shape: Shape = SMALL) -> Model:
+def small_model(seed: int = 1, shape: ModelShape = SMALL) -> Model:
     """Weights over their whole range; multipliers that keep activations in theirs, with some saturation."""
     draw = np.random.default_rng(seed)
     width, hidden = shape.width, shape.hidden
@@ -19,7 +19,7 @@ def small_model(seed: int = 1, shape: Shape = SMALL) -> Model:
         return draw.integers(middle // 2, 2 * middle, count, dtype=np.int32)
 
     layers = tuple(
-        Layer(
+        TransformerLayer(
             gains=np.array([200, 300], dtype=np.int32),
             qkv=weights(3 * width, width),
             qkv_multipliers=multipliers(3 * width, 1 << 17),

@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
-from runtime.api import Apis
-from runtime.metadata import metadata
-from runtime.metadata_schema import (
+from runtime.frame.api import Apis
+from runtime.interface.metadata import metadata
+from runtime.interface.metadata_schema import (
     METADATA_V14,
     ArrayDef,
     CompactDef,

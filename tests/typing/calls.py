@@ -5,11 +5,11 @@ Every line with an ignore is a mistake that must stay an error: mypy complains a
 
 from typing import assert_type
 
-from runtime.call import Call
+from runtime.encoding.types import Root, Signed
+from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import AccountInfo, System
-from runtime.runtime import Bound
-from runtime.types import Root, Signed
 
 WHO = bytes(32)
 

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from substrateinterface import Keypair as PublicKeypair
 
-from runtime import crypto
-from runtime.crypto import Scheme
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
 from wallet.errors import CannotUnlockError, KeyFileError
-from wallet.keyfile import ALLOWED_COSTS, Cost, KeyFile
+from wallet.keyfile import ALLOWED_COSTS, KeyFile, ScryptCost
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "polkadot_js.json").read_text())
-CHEAP = Cost(1 << 15, 1, 8)  # the least work on the list
+CHEAP = ScryptCost(1 << 15, 1, 8)  # the least work on the list
 ENTROPY = bytes(range(56))
 META = {"name": "alice", "whenCreated": 1_700_000_000_000}
 ALICE = keypair_from_suri("//Alice")
@@ -32,7 +32,7 @@ def test_files_of_polkadot_js_open(fields: dict[str, Any]) -> None:
     keypair = keyfile.unlock(file, VECTORS["password"])
     assert keypair.public_key == keypair_from_suri("//Alice", file.scheme).public_key
     assert file.name == fields["meta"]["name"]
-    assert crypto.verify(file.scheme, keypair.public_key, b"m", keypair.sign(b"m"))
+    assert signatures.verify(file.scheme, keypair.public_key, b"m", keypair.sign(b"m"))
     again = keyfile.load(keyfile.dump(file))
     assert again == file
 
@@ -44,7 +44,7 @@ def test_round_trip(scheme: Scheme) -> None:
     file = keyfile.load(keyfile.dump(locked))
     unlocked = keyfile.unlock(file, "päss ☂")
     assert unlocked == keypair
-    assert crypto.verify(scheme, keypair.public_key, b"m", unlocked.sign(b"m"))
+    assert signatures.verify(scheme, keypair.public_key, b"m", unlocked.sign(b"m"))
     assert file.meta == META
 
 
@@ -54,7 +54,7 @@ def test_our_files_open_in_substrate_interface(scheme: Scheme) -> None:
     text = keyfile.dump(keyfile.lock(keypair, "password", META, entropy=ENTROPY, cost=CHEAP)).decode()
     theirs = PublicKeypair.create_from_encrypted_json(text, "password", ss58_format=42)
     assert theirs.public_key == keypair.public_key
-    assert crypto.verify(scheme, keypair.public_key, b"m", theirs.sign(b"m"))
+    assert signatures.verify(scheme, keypair.public_key, b"m", theirs.sign(b"m"))
 
 
 def test_a_file_of_substrate_interface_opens() -> None:
@@ -88,9 +88,10 @@ def test_wrong_sizes(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "cost", [Cost(1 << 30, 1, 8), Cost(1 << 17, 1 << 20, 8), Cost(1 << 17, 1, 1 << 20), Cost(2, 1, 8)]
+    "cost",
+    [ScryptCost(1 << 30, 1, 8), ScryptCost(1 << 17, 1 << 20, 8), ScryptCost(1 << 17, 1, 1 << 20), ScryptCost(2, 1, 8)],
 )
-def test_costs_off_the_list_are_refused_before_any_work(cost: Cost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_off_the_list_are_refused_before_any_work(cost: ScryptCost, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cost not in ALLOWED_COSTS
     monkeypatch.setattr(keyfile, "_stretch", lambda *_: pytest.fail("memory was taken"))
     sealed = FILE.sealed[:32] + keyfile._COST_LAYOUT.pack(*cost) + FILE.sealed[44:]

@@ -2,8 +2,8 @@ import copy
 
 import pytest
 
-from runtime import crypto
-from runtime.crypto import Scheme
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
 
 SEED = bytes(range(32))
@@ -13,7 +13,7 @@ SEED = bytes(range(32))
 def test_signatures_verify_under_the_chain_s_rule(scheme: Scheme) -> None:
     keypair = Keypair.from_seed(scheme, SEED)
     assert keypair.account == keypair.public_key
-    assert crypto.verify(scheme, keypair.public_key, b"message", keypair.sign(b"message"))
+    assert signatures.verify(scheme, keypair.public_key, b"message", keypair.sign(b"message"))
 
 
 @pytest.mark.parametrize("scheme", list(Scheme))

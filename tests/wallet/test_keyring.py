@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from runtime.crypto import Scheme
+from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
 from wallet.errors import CannotUnlockError, KeyFileError, KeyringError
-from wallet.keyfile import Cost
+from wallet.keyfile import ScryptCost
 from wallet.keyring import Keyring
 from wallet.private_file import read_private, write_new
 from wallet.suri import keypair_from_suri
 
-CHEAP = Cost(1 << 15, 1, 8)
+CHEAP = ScryptCost(1 << 15, 1, 8)
 ALICE = keypair_from_suri("//Alice")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from substrateinterface import Keypair as PublicKeypair
 
 from genesis import dev_accounts
-from runtime.crypto import Scheme
+from runtime.cryptography.signatures import Scheme
 from wallet.errors import PhraseError, SuriError, WalletError
 from wallet.suri import MAX_JUNCTIONS, keypair_from_suri, parse
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from runtime.crypto import Scheme
+from runtime.cryptography.signatures import Scheme
 from wallet import mnemonic
 from wallet.errors import WalletError
 from wallet.output import Account
-from wallet.session import Session, explained
+from wallet.session import WalletSession, explained
 from wallet.suri import keypair_from_suri
 
 SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}
@@ -23,7 +23,7 @@ scheme_option = click.option("--scheme", type=click.Choice(list(SCHEMES)), defau
 @scheme_option
 @click.option("--words", type=click.Choice(["12", "15", "18", "21", "24"]), default="12", show_default=True)
 @click.pass_obj
-def new(session: Session, name: str, scheme: str, words: str) -> None:
+def new(session: WalletSession, name: str, scheme: str, words: str) -> None:
     """Make a key and store it, encrypted, under NAME. Shows the recovery phrase once."""
 
     def make() -> None:
@@ -41,7 +41,7 @@ def new(session: Session, name: str, scheme: str, words: str) -> None:
 @scheme_option
 @click.option("--file", "path", type=click.Path(path_type=Path), help="A key file, such as one of polkadot.js.")
 @click.pass_obj
-def import_key(session: Session, name: str, scheme: str, path: Path | None) -> None:
+def import_key(session: WalletSession, name: str, scheme: str, path: Path | None) -> None:
     """Store a key under NAME: a recovery phrase or secret URI, typed at the prompt, or a key FILE."""
 
     def add() -> None:
@@ -60,7 +60,7 @@ def import_key(session: Session, name: str, scheme: str, path: Path | None) -> N
 
 @click.command("list")
 @click.pass_obj
-def list_keys(session: Session) -> None:
+def list_keys(session: WalletSession) -> None:
     """Show the stored keys."""
 
     def show() -> None:

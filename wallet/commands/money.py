@@ -9,13 +9,13 @@ from runtime.pallets.system import AccountInfo, System
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option, from_option
 from wallet.output import Grains
-from wallet.session import Session
+from wallet.session import WalletSession
 
 
 @click.command()
 @click.argument("accounts", nargs=-1, metavar="[ACCOUNT]...")
 @click.pass_obj
-def balance(session: Session, accounts: tuple[str, ...]) -> None:
+def balance(session: WalletSession, accounts: tuple[str, ...]) -> None:
     """Show final balances of accounts, or of every stored key."""
 
     async def show(client: ChainClient) -> None:
@@ -46,7 +46,7 @@ def balance(session: Session, accounts: tuple[str, ...]) -> None:
 @dry_run_option
 @click.option("--allow-death", is_flag=True, help="Even if the sending account ends with it.")
 @click.pass_obj
-def send(session: Session, to: str, amount: int, sender: str, dry_run: bool, allow_death: bool) -> None:
+def send(session: WalletSession, to: str, amount: int, sender: str, dry_run: bool, allow_death: bool) -> None:
     """Send AMOUNT oGPU to an account."""
 
     async def pay(client: ChainClient) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from runtime.pallets.trust_stake import TrustStake
+from runtime.interface.staking_api import PendingReward, StakeSummary, ValidatorSummary
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.utility import Utility
-from runtime.staking_api import PendingReward, StakeSummary, ValidatorSummary
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option, from_option
 from wallet.errors import WalletError
 from wallet.output import Account, Grains
-from wallet.session import Session
+from wallet.session import WalletSession
 
 PAYOUTS_PER_BATCH = 32
 PPM_PER_PERCENT = 10_000
@@ -24,7 +24,7 @@ PPM_PER_PERCENT = 10_000
 @from_option
 @dry_run_option
 @click.pass_obj
-def stake(session: Session, amount: int, sender: str, dry_run: bool) -> None:
+def stake(session: WalletSession, amount: int, sender: str, dry_run: bool) -> None:
     """Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there."""
 
     async def bond(client: ChainClient) -> None:
@@ -42,7 +42,7 @@ def stake(session: Session, amount: int, sender: str, dry_run: bool) -> None:
 @from_option
 @dry_run_option
 @click.pass_obj
-def delegate(session: Session, validator: str, amount: int, sender: str, dry_run: bool) -> None:
+def delegate(session: WalletSession, validator: str, amount: int, sender: str, dry_run: bool) -> None:
     """Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."""
 
     async def put(client: ChainClient) -> None:
@@ -58,7 +58,7 @@ def delegate(session: Session, validator: str, amount: int, sender: str, dry_run
 @from_option
 @dry_run_option
 @click.pass_obj
-def unstake(session: Session, amount: int, validator: str | None, sender: str, dry_run: bool) -> None:
+def unstake(session: WalletSession, amount: int, validator: str | None, sender: str, dry_run: bool) -> None:
     """Begin to take AMOUNT oGPU out; it is free after the unbonding time, with `withdraw`."""
 
     async def take(client: ChainClient) -> None:
@@ -75,7 +75,7 @@ def unstake(session: Session, amount: int, validator: str | None, sender: str, d
 @from_option
 @dry_run_option
 @click.pass_obj
-def withdraw(session: Session, sender: str, dry_run: bool) -> None:
+def withdraw(session: WalletSession, sender: str, dry_run: bool) -> None:
     """Free everything that was unstaked long enough ago."""
 
     async def free(client: ChainClient) -> None:
@@ -93,7 +93,13 @@ def withdraw(session: Session, sender: str, dry_run: bool) -> None:
 @dry_run_option
 @click.pass_obj
 def offer(
-    session: Session, session_key: str, vrf_key: str, provider_key: str, commission: int, sender: str, dry_run: bool
+    session: WalletSession,
+    session_key: str,
+    vrf_key: str,
+    provider_key: str,
+    commission: int,
+    sender: str,
+    dry_run: bool,
 ) -> None:
     """Offer to validate and to mine, with these three public keys (0x and hex digits)."""
 
@@ -111,7 +117,7 @@ def offer(
 @from_option
 @dry_run_option
 @click.pass_obj
-def chill(session: Session, sender: str, dry_run: bool) -> None:
+def chill(session: WalletSession, sender: str, dry_run: bool) -> None:
     """Stop to offer to validate and to mine."""
 
     async def stop(client: ChainClient) -> None:
@@ -123,7 +129,7 @@ def chill(session: Session, sender: str, dry_run: bool) -> None:
 @click.command("stakes")
 @click.argument("account")
 @click.pass_obj
-def show_stakes(session: Session, account: str) -> None:
+def show_stakes(session: WalletSession, account: str) -> None:
     """Show what an account has bonded, delegated, unstaked and locked."""
 
     async def show(client: ChainClient) -> None:
@@ -151,7 +157,7 @@ def _stake_row(kind: str, behind: bytes | None, amount: int, until_epoch: int | 
 @click.option("--from", "sender", metavar="KEY", help="Who signs the claim; the account itself if left out.")
 @dry_run_option
 @click.pass_obj
-def rewards(session: Session, account: str, claim: bool, sender: str | None, dry_run: bool) -> None:
+def rewards(session: WalletSession, account: str, claim: bool, sender: str | None, dry_run: bool) -> None:
     """Show an account's unpaid rewards by era, or claim them."""
 
     async def show_or_claim(client: ChainClient) -> None:
@@ -176,7 +182,7 @@ def rewards(session: Session, account: str, claim: bool, sender: str | None, dry
 
 @click.command()
 @click.pass_obj
-def validators(session: Session) -> None:
+def validators(session: WalletSession) -> None:
     """Show everybody who offers to validate and to mine."""
 
     async def show(client: ChainClient) -> None:

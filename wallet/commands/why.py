@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from runtime.call import Call
-from runtime.codec import DecodeError
-from runtime.extrinsic import decode_extrinsic
-from runtime.hashing import blake2_256
+from runtime.blocks.extrinsic import decode_extrinsic
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import DecodeError
+from runtime.frame.call import Call
 from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError
 from wallet.output import Account, Grains
-from wallet.session import Session
+from wallet.session import WalletSession
 
 BLOCKS_SEARCHED = 600
 
@@ -25,7 +25,7 @@ BLOCKS_SEARCHED = 600
 @click.option("--blocks", type=click.IntRange(1, 100_000), default=BLOCKS_SEARCHED, show_default=True,
               help="How many blocks to look through, newest first.")  # fmt: skip
 @click.pass_obj
-def why(session: Session, transaction: str, blocks: int) -> None:
+def why(session: WalletSession, transaction: str, blocks: int) -> None:
     """Explain the extrinsic with this hash: where it is, what it did, why it failed."""
 
     async def explain(client: ChainClient) -> None:

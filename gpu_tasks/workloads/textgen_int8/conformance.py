@@ -13,7 +13,7 @@ from gpu_tasks.workloads.textgen_int8 import integer_ops as ops
 from gpu_tasks.workloads.textgen_int8.generate import generate
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Ints
 from gpu_tasks.workloads.textgen_int8.published import COMPLETIONS
-from gpu_tasks.workloads.textgen_int8.request import Request
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
 from gpu_tasks.workloads.textgen_int8.transformer import Loaded
 from gpu_tasks.workloads.textgen_int8.verify import verify_output
 from gpu_tasks.workloads.workload import NonConformingBackendError
@@ -27,9 +27,9 @@ OPERATIONS = {
     "probabilities": "4a2e3ad9a566a5013ea47da8ac63fba8",
 }
 REQUESTS = (
-    Request(b"def main(", 48, 0, bytes(32)),
-    Request(b"import os\n", 48, 800, b"\x01" * 32),
-    Request(b"", 16, 1500, b"\x02" * 32),
+    CompletionRequest(b"def main(", 48, 0, bytes(32)),
+    CompletionRequest(b"import os\n", 48, 800, b"\x01" * 32),
+    CompletionRequest(b"", 16, 1500, b"\x02" * 32),
 )
 
 

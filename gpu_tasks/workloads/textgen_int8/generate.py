@@ -4,12 +4,12 @@ import numpy as np
 
 from gpu_tasks.workloads.textgen_int8.integer_ops import Ints
 from gpu_tasks.workloads.textgen_int8.model import BOUNDARY
-from gpu_tasks.workloads.textgen_int8.request import Request
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
 from gpu_tasks.workloads.textgen_int8.sampling import next_token
 from gpu_tasks.workloads.textgen_int8.transformer import Loaded, empty_cache, forward
 
 
-def generate(model: Loaded, request: Request) -> bytes:
+def generate(model: Loaded, request: CompletionRequest) -> bytes:
     """The completion: up to `max_tokens` bytes, fewer only if the model ended the text."""
     cache = empty_cache(model)
     logits = forward(model, input_tokens(request.prompt), cache)[0, -1]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_tasks.workloads.textgen_int8.integer_ops import ACTIVATION_MAX, GELU_ENTRIES, WEIGHT_MAX
-from runtime.scale import DecodeError
+from runtime.encoding.scale import DecodeError
 
 MAGIC = b"ogpu/tg1"
 VOCABULARY = 257  # the bytes, and the boundary of a text
@@ -29,7 +29,7 @@ _HEADER_BYTES = len(MAGIC) + 10
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """Sizes of a model; `width` divides by `heads`."""
 
     width: int
@@ -40,7 +40,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Layer:
+class TransformerLayer:
     """One block. Field order is file order; metadata: dtype and shape, in names of sizes."""
 
     gains: NDArray[Any]  # int32[2]: norm before attention, norm before the MLP
@@ -61,10 +61,10 @@ class Layer:
 class Model:
     """A whole model; residual stream in units of the embeddings, logits in 1/1024 nat."""
 
-    shape: Shape
+    shape: ModelShape
     tokens: NDArray[Any]  # int16[257, width]
     positions: NDArray[Any]  # int16[context, width]
-    layers: tuple[Layer, ...]
+    layers: tuple[TransformerLayer, ...]
     final_gain: NDArray[Any]  # int32[1]
     head: NDArray[Any]  # int8[257, width]
     head_multipliers: NDArray[Any]  # int32[257]
@@ -81,7 +81,7 @@ def encode_model(model: Model) -> bytes:
     header = np.array([s.width, s.layers, s.heads, s.hidden, s.context], dtype="<u2")
     arrays = [model.tokens, model.positions]
     for layer in model.layers:
-        arrays += [getattr(layer, field.name) for field in fields(Layer)]
+        arrays += [getattr(layer, field.name) for field in fields(TransformerLayer)]
     arrays += [model.final_gain, model.head, model.head_multipliers]
     parts = [MAGIC, header.tobytes()]
     for array, (dtype, size) in zip(arrays, _layout(s), strict=True):
@@ -93,7 +93,7 @@ def decode_model(data: bytes) -> Model:
     """The model in a file; DecodeError if it is not exactly one within the limits."""
     if not _HEADER_BYTES <= len(data) <= FILE_MAX or data[: len(MAGIC)] != MAGIC:
         raise DecodeError("no model file")
-    shape = Shape(*(int(n) for n in np.frombuffer(data, "<u2", 5, len(MAGIC))))
+    shape = ModelShape(*(int(n) for n in np.frombuffer(data, "<u2", 5, len(MAGIC))))
     _check_shape(shape)
     layout = list(_layout(shape))
     sizes = [np.dtype(dtype).itemsize * int(np.prod(size)) for dtype, size in layout]
@@ -106,11 +106,11 @@ def decode_model(data: bytes) -> Model:
     return _assemble(shape, arrays)
 
 
-def _assemble(shape: Shape, arrays: list[NDArray[Any]]) -> Model:
+def _assemble(shape: ModelShape, arrays: list[NDArray[Any]]) -> Model:
     """Name the arrays, which are in file order, and check their values."""
-    count = len(fields(Layer))
+    count = len(fields(TransformerLayer))
     blocks = [arrays[2 + i * count : 2 + (i + 1) * count] for i in range(shape.layers)]
-    model = Model(shape, arrays[0], arrays[1], tuple(Layer(*block) for block in blocks), *arrays[-3:])
+    model = Model(shape, arrays[0], arrays[1], tuple(TransformerLayer(*block) for block in blocks), *arrays[-3:])
     for layer in model.layers:
         _check_layer(layer)
     _check(model.final_gain, 1, GAIN_MAX)
@@ -119,7 +119,7 @@ def _assemble(shape: Shape, arrays: list[NDArray[Any]]) -> Model:
     return model
 
 
-def _check_shape(shape: Shape) -> None:
+def _check_shape(shape: ModelShape) -> None:
     """Sizes in their limits; then no product sums to 2**24 and no square sum to 2**52."""
     limits = (WIDTH_MAX, LAYERS_MAX, WIDTH_MAX, HIDDEN_MAX, CONTEXT_MAX)
     sizes = (shape.width, shape.layers, shape.heads, shape.hidden, shape.context)
@@ -129,12 +129,12 @@ def _check_shape(shape: Shape) -> None:
         raise DecodeError("heads do not divide the width", len(MAGIC))
 
 
-def _check_layer(layer: Layer) -> None:
+def _check_layer(layer: TransformerLayer) -> None:
     """Values in their ranges."""
     _check(layer.gains, 1, GAIN_MAX)
     for weights in (layer.qkv, layer.out, layer.up, layer.down):
         _check(weights, -WEIGHT_MAX, WEIGHT_MAX)
-    for field in fields(Layer):
+    for field in fields(TransformerLayer):
         if field.name.endswith("_multipliers"):
             _check(getattr(layer, field.name), 0, (1 << 31) - 1)
     _check(layer.gelu, -ACTIVATION_MAX, ACTIVATION_MAX)
@@ -146,7 +146,7 @@ def _check(values: NDArray[Any], low: int, high: int) -> None:
         raise DecodeError("model value out of range")
 
 
-def _layout(s: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _layout(s: ModelShape) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Dtype and shape of every array, in file order."""
     yield from (("<i2", (VOCABULARY, s.width)), ("<i2", (s.context, s.width)))
     for _ in range(s.layers):

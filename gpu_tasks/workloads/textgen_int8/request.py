@@ -2,14 +2,14 @@
 
 from typing import Annotated
 
-from runtime.codec import U16, Bounded, DecodeError, Fixed, codec, struct
+from runtime.encoding.codec import U16, Bounded, DecodeError, Fixed, codec, struct
 
 PROMPT_MAX = 1024
 TEMPERATURE_MAX = 10_000
 
 
 @struct
-class Request:
+class CompletionRequest:
     """Continue `prompt` by at most `max_tokens` bytes."""
 
     prompt: Annotated[bytes, Bounded(PROMPT_MAX)]
@@ -18,15 +18,15 @@ class Request:
     seed: Annotated[bytes, Fixed(32)]
 
 
-REQUEST = codec(Request)
+REQUEST = codec(CompletionRequest)
 
 
-def encode_request(request: Request) -> bytes:
+def encode_request(request: CompletionRequest) -> bytes:
     """The bytes that a task commits to."""
     return REQUEST.encode(request)
 
 
-def decode_request(data: bytes, context: int) -> Request:
+def decode_request(data: bytes, context: int) -> CompletionRequest:
     """The request in `data`; DecodeError unless a model with `context` positions can serve it."""
     request = REQUEST.decode(data)
     if not request.max_tokens >= 1 or len(request.prompt) + request.max_tokens > context:

@@ -1,10 +1,6 @@
 """`textgen-int8` as a `Workload`: a model file, a backend that conforms, requests in, bytes out."""
 
-from gpu_tasks.workloads.textgen_int8.conformance import (
-    check_completions,
-    check_operations,
-    completions,
-)
+from gpu_tasks.workloads.textgen_int8.conformance import check_completions, check_operations, completions
 from gpu_tasks.workloads.textgen_int8.generate import generate
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic
 from gpu_tasks.workloads.textgen_int8.model import decode_model, model_id
@@ -12,7 +8,7 @@ from gpu_tasks.workloads.textgen_int8.published import MODEL_ID, WORKLOAD_ID
 from gpu_tasks.workloads.textgen_int8.request import decode_request
 from gpu_tasks.workloads.textgen_int8.transformer import load
 from gpu_tasks.workloads.textgen_int8.verify import verify_output
-from gpu_tasks.workloads.workload import Verdict
+from gpu_tasks.workloads.workload import OutputCheck
 
 
 class TextGeneration:
@@ -30,7 +26,7 @@ class TextGeneration:
         """The completion's bytes."""
         return generate(self._model, decode_request(request, self._model.shape.context))
 
-    def verify(self, request: bytes, output: bytes) -> Verdict:
+    def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """All tokens by one prefill."""
         return verify_output(self._model, decode_request(request, self._model.shape.context), output)
 

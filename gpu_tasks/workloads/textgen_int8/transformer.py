@@ -11,12 +11,12 @@ import numpy as np
 
 from gpu_tasks.workloads.textgen_int8 import integer_ops as ops
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Array, Ints
-from gpu_tasks.workloads.textgen_int8.model import Layer, Model, Shape
+from gpu_tasks.workloads.textgen_int8.model import Model, ModelShape, TransformerLayer
 
 
 @dataclass(frozen=True)
 class LoadedLayer:
-    """A `Layer` in the arrays of a backend."""
+    """A `TransformerLayer` in the arrays of a backend."""
 
     attention_gain: int
     mlp_gain: int
@@ -38,7 +38,7 @@ class Loaded:
     """A model in the arrays of a backend, ready to run."""
 
     use: Arithmetic
-    shape: Shape
+    shape: ModelShape
     tokens: Array
     positions: Array
     layers: tuple[LoadedLayer, ...]
@@ -66,7 +66,7 @@ def load(use: Arithmetic, model: Model) -> Loaded:
     )  # fmt: skip
 
 
-def _load_layer(use: Arithmetic, layer: Layer) -> LoadedLayer:
+def _load_layer(use: Arithmetic, layer: TransformerLayer) -> LoadedLayer:
     """One layer; per-head multipliers take the shape [heads, 1, 1]."""
     return LoadedLayer(
         int(layer.gains[0]), int(layer.gains[1]),

@@ -2,20 +2,20 @@
 
 from gpu_tasks.workloads.textgen_int8.generate import input_tokens
 from gpu_tasks.workloads.textgen_int8.model import BOUNDARY
-from gpu_tasks.workloads.textgen_int8.request import Request
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
 from gpu_tasks.workloads.textgen_int8.sampling import next_token
 from gpu_tasks.workloads.textgen_int8.transformer import Loaded, empty_cache, forward
-from gpu_tasks.workloads.workload import Verdict
+from gpu_tasks.workloads.workload import OutputCheck
 
 
-def verify_output(model: Loaded, request: Request, output: bytes) -> Verdict:
+def verify_output(model: Loaded, request: CompletionRequest, output: bytes) -> OutputCheck:
     """Whether `output` is, bit for bit, what `generate` gives.
 
     Exact and complete: a completion shorter than asked must be one that the model ended.
     `recomputed` counts the tokens looked at, `first_wrong` is the first that differs.
     """
     if len(output) > request.max_tokens:
-        return Verdict(valid=False, recomputed=0, first_wrong=request.max_tokens)
+        return OutputCheck(valid=False, recomputed=0, first_wrong=request.max_tokens)
     claimed = list(output)
     if len(output) < request.max_tokens:
         claimed.append(BOUNDARY)
@@ -26,5 +26,5 @@ def verify_output(model: Loaded, request: Request, output: bytes) -> Verdict:
     for index, token in enumerate(claimed):
         right = next_token(logits[start + index], request.temperature_milli, request.seed, index)
         if token != right:
-            return Verdict(valid=False, recomputed=index + 1, first_wrong=index)
-    return Verdict(valid=True, recomputed=len(claimed), first_wrong=None)
+            return OutputCheck(valid=False, recomputed=index + 1, first_wrong=index)
+    return OutputCheck(valid=True, recomputed=len(claimed), first_wrong=None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from node import feed
-from node.feed_client import RequestRefusedError
-from node.rpc.jsonrpc import INVALID_PARAMS, Json, RpcError
-from node.rpc.methods.blocks import Blocks, to_hex
+from node.feed import messages as feed
+from node.feed.client import RequestRefusedError
+from node.rpc.block_reads import BlockReads, to_hex
+from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.registry import Hex, method, subscription
 
 MAX_EXTRINSIC_BYTES = 512 * 1024
@@ -16,10 +16,10 @@ FINISHED = frozenset({"finalized", "usurped", "dropped", "invalid"})
 _SPELLING = {"in_block": "inBlock"}
 
 
-class Author:
+class AuthorMethods:
     """Submissions; the node's pool decides."""
 
-    def __init__(self, blocks: Blocks) -> None:
+    def __init__(self, blocks: BlockReads) -> None:
         """Submits to the node behind `blocks`."""
         self.blocks = blocks
 
@@ -45,11 +45,13 @@ class Author:
 
     async def _submit(self, extrinsic: bytes) -> bytes:
         if len(extrinsic) > MAX_EXTRINSIC_BYTES:
-            raise RpcError(INVALID_PARAMS, "Invalid params", f"an extrinsic has at most {MAX_EXTRINSIC_BYTES} bytes")
+            raise JsonRpcError(
+                INVALID_PARAMS, "Invalid params", f"an extrinsic has at most {MAX_EXTRINSIC_BYTES} bytes"
+            )
         try:
             return await self.blocks.node.submit(extrinsic)
         except RequestRefusedError as error:
-            raise RpcError(error.code, error.text, error.data or None) from None
+            raise JsonRpcError(error.code, error.text, error.data or None) from None
 
 
 async def _statuses_of(extrinsic_hash: bytes, news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[Json]:

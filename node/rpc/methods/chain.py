@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from node.rpc.broadcast import Broadcast
-from node.rpc.jsonrpc import INVALID_PARAMS, Json, RpcError
-from node.rpc.methods.blocks import Blocks, header_json, to_hex
-from node.rpc.registry import Hash, method, subscription
+from node.rpc.block_reads import BlockReads, header_json, to_hex
+from node.rpc.broadcast import Publisher
+from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
+from node.rpc.registry import HashParameter, method, subscription
 from node.rpc.replica import BlockRecord
 
 MAX_NUMBERS = 1000
 
 
-class Chain:
+class ChainMethods:
     """Reads of blocks."""
 
-    def __init__(self, blocks: Blocks) -> None:
+    def __init__(self, blocks: BlockReads) -> None:
         """Reads from `blocks`."""
         self.blocks = blocks
 
@@ -27,7 +27,7 @@ class Chain:
             return to_hex(self.blocks.best.id)
         if isinstance(number, list):
             if len(number) > MAX_NUMBERS:
-                raise RpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_NUMBERS} heights")
+                raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_NUMBERS} heights")
             return [await self._hash_at(height) for height in number]
         return await self._hash_at(number)
 
@@ -37,13 +37,13 @@ class Chain:
         return to_hex(self.blocks.final.id)
 
     @method("chain_getHeader")
-    async def header(self, at: Hash | None) -> Json:
+    async def header(self, at: HashParameter | None) -> Json:
         """A header; null where there is no such block."""
         header = await self.blocks.header(at)
         return None if header is None else header_json(header)
 
     @method("chain_getBlock")
-    async def block(self, at: Hash | None) -> Json:
+    async def block(self, at: HashParameter | None) -> Json:
         """A block; null where there is none."""
         block = await self.blocks.find(at)
         if block is None or block.extrinsics is None:
@@ -82,7 +82,7 @@ class Chain:
         return None if block_id is None else to_hex(block_id)
 
 
-async def _headers(first: BlockRecord, rest: Broadcast[BlockRecord]) -> AsyncIterator[Json]:
+async def _headers(first: BlockRecord, rest: Publisher[BlockRecord]) -> AsyncIterator[Json]:
     news = rest.listen()
     yield header_json(first.header)
     async for block in news:

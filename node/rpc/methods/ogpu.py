@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from node.feed_client import RequestRefusedError
-from node.rpc.jsonrpc import INVALID_PARAMS, Json, RpcError
-from node.rpc.methods.blocks import Blocks, to_hex
+from node.feed.client import RequestRefusedError
+from node.rpc.block_reads import BlockReads, to_hex
+from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.registry import Hex, method
 
 TOPICS = ("consensus", "polls", "pool", "network", "offences")
@@ -14,7 +14,7 @@ MAX_ATTESTATION_BYTES = 4096
 class Ogpu:
     """Consensus and work."""
 
-    def __init__(self, blocks: Blocks) -> None:
+    def __init__(self, blocks: BlockReads) -> None:
         """Reads from the replica and asks the node."""
         self.blocks = blocks
 
@@ -45,18 +45,18 @@ class Ogpu:
     async def inspect(self, topic: str) -> Json:
         """What the node says about itself: consensus, polls, pool or network."""
         if topic not in TOPICS:
-            raise RpcError(INVALID_PARAMS, "Invalid params", f"topic: one of {', '.join(TOPICS)}")
+            raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"topic: one of {', '.join(TOPICS)}")
         return _json(await self.blocks.node.inspect(topic))
 
     @method("ogpu_submitAttestation")
     async def submit_attestation(self, attestation: Hex) -> Json:
         """Hand a signed execution attestation to the node, which gossips it and puts it into its next block."""
         if len(attestation) > MAX_ATTESTATION_BYTES:
-            raise RpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_ATTESTATION_BYTES} bytes")
+            raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_ATTESTATION_BYTES} bytes")
         try:
             return to_hex(await self.blocks.node.submit_attestation(attestation))
         except RequestRefusedError as error:
-            raise RpcError(error.code, error.text, error.data or None) from None
+            raise JsonRpcError(error.code, error.text, error.data or None) from None
 
 
 def _json(value: Json) -> Json:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from node.rpc.block_reads import BlockReads
 from node.rpc.jsonrpc import Json
-from node.rpc.methods.blocks import Blocks
-from node.rpc.registry import Hash, Hex, method
+from node.rpc.registry import HashParameter, Hex, method
 from node.rpc.runtime_calls import RuntimeCalls
 
 
 class Payment:
     """Fees, by the runtime's own reckoning."""
 
-    def __init__(self, blocks: Blocks, runtime: RuntimeCalls) -> None:
+    def __init__(self, blocks: BlockReads, runtime: RuntimeCalls) -> None:
         """Executes with the chain's own runtime."""
         self.blocks = blocks
         self.runtime = runtime
 
     @method("payment_queryInfo")
-    def query_info(self, extrinsic: Hex, at: Hash | None) -> Json:
+    def query_info(self, extrinsic: Hex, at: HashParameter | None) -> Json:
         """Weight, class and fee of an extrinsic."""
         info = self.runtime.fee_info(self.blocks.reader(at), extrinsic)
         weight = {"refTime": info.weight.ref_time, "proofSize": info.weight.proof_size}
@@ -25,7 +25,7 @@ class Payment:
         return {"weight": weight, "class": names[info.class_], "partialFee": str(info.partial_fee)}
 
     @method("payment_queryFeeDetails")
-    def query_fee_details(self, extrinsic: Hex, at: Hash | None) -> Json:
+    def query_fee_details(self, extrinsic: Hex, at: HashParameter | None) -> Json:
         """The parts of the fee."""
         details = self.runtime.fee_details(self.blocks.reader(at), extrinsic)
         fee = details.inclusion_fee

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import json
 
-from node import feed
-from node.rpc.jsonrpc import CLIENT_ERROR, INVALID_PARAMS, Json, RpcError
-from node.rpc.methods.blocks import Blocks, to_hex
+from node.feed import messages as feed
+from node.rpc.block_reads import BlockReads, to_hex
+from node.rpc.jsonrpc import CLIENT_ERROR, INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.registry import method
 from node.rpc.runtime_calls import RuntimeCalls
-from runtime import ss58
+from runtime.cryptography import ss58
 
 
-class System:
+class SystemMethods:
     """Reads about the node."""
 
-    def __init__(self, blocks: Blocks, runtime: RuntimeCalls) -> None:
+    def __init__(self, blocks: BlockReads, runtime: RuntimeCalls) -> None:
         """Reads from the replica and asks the node for its peers."""
         self.blocks = blocks
         self.runtime = runtime
 
     @property
-    def _hello(self) -> feed.Hello:
+    def _hello(self) -> feed.FeedHello:
         hello = self.blocks.replica.hello
         if hello is None:
-            raise RpcError(CLIENT_ERROR, "Client error: the node is still starting")
+            raise JsonRpcError(CLIENT_ERROR, "Client error: the node is still starting")
         return hello
 
     @method("system_chain")
@@ -96,7 +96,7 @@ class System:
         try:
             account_id = ss58.decode(account)
         except ValueError as error:
-            raise RpcError(INVALID_PARAMS, "Invalid params", str(error)) from None
+            raise JsonRpcError(INVALID_PARAMS, "Invalid params", str(error)) from None
         nonce = self.runtime.nonce(self.blocks.reader(None), account_id)
         return self.runtime.nonce_after(account_id, nonce, await self.blocks.node.pending())
 

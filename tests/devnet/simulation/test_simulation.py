@@ -15,10 +15,10 @@ import pytest
 from consensus import signstate
 from consensus.parameters import DEVNET
 from consensus.validators import ValidatorSet
-from consensus.votes import Kind
+from consensus.votes import BallotKind
 from devnet.simulation import scenario as scenarios
 from devnet.simulation.__main__ import catalogue, main
-from devnet.simulation.node import Node
+from devnet.simulation.node import SimulatedNode
 from devnet.simulation.scenario import Scenario, run
 
 SEEDS_UNTIL_CAUGHT = 15
@@ -100,8 +100,8 @@ def test_half_quorum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_finalise_after_skip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = signstate._require_compatible
 
-    def lax(kind: Kind, signed: Kind) -> None:
-        if {kind, signed} != {Kind.FINALISE, Kind.SKIP}:
+    def lax(kind: BallotKind, signed: BallotKind) -> None:
+        if {kind, signed} != {BallotKind.FINALISE, BallotKind.SKIP}:
             sound(kind, signed)
 
     monkeypatch.setattr(signstate, "_require_compatible", lax)
@@ -109,28 +109,28 @@ def test_finalise_after_skip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_forgotten_votes_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = Node.start
+    start = SimulatedNode.start
 
-    def forgetful(node: Node) -> None:
+    def forgetful(node: SimulatedNode) -> None:
         node.disk.sign_state = replace(signstate.EMPTY, header=node.disk.sign_state.header)
         start(node)
 
-    monkeypatch.setattr(Node, "start", forgetful)
+    monkeypatch.setattr(SimulatedNode, "start", forgetful)
     assert "framed" in failures_until_caught(Scenario("mutant", 4))
 
 
 def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     # The only holder of a round's certificate forgets it, and nobody can go on: a stall, no conflict.
-    start = Node.start
+    start = SimulatedNode.start
 
-    def forgetful(node: Node) -> None:
+    def forgetful(node: SimulatedNode) -> None:
         node.disk.certificates = {}
         start(node)
 
     scenario = Scenario("mutant", 5, equivocators=1, blackouts=True, storm_s=50, quiet_s=20)
-    monkeypatch.setattr(Node, "start", forgetful)
+    monkeypatch.setattr(SimulatedNode, "start", forgetful)
     stalled = next(seed for seed in range(12, 60) if run(scenario, seed).failures)
-    monkeypatch.setattr(Node, "start", start)
+    monkeypatch.setattr(SimulatedNode, "start", start)
     assert run(scenario, stalled).failures == ()
 
 

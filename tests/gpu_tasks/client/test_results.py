@@ -15,18 +15,18 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input, output_root
-from gpu_tasks.market.device_records import Provider
-from gpu_tasks.market.units import Racer, Reveal, Unit, UnitState, UnitTerms
-from gpu_tasks.provider.blob_server import BlobServer
-from gpu_tasks.provider.blob_store import BlobStore
-from gpu_tasks.workloads.textgen_int8.request import Request, encode_request
-from runtime.crypto import Scheme
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
+from gpu_tasks.provider.blobs.server import BlobServer
+from gpu_tasks.provider.blobs.store import BlobStore
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
+from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
 
 KEY = Keypair.from_seed(Scheme.SR25519, b"c" * 32)
 STRANGER = Keypair.from_seed(Scheme.SR25519, b"e" * 32)
 GENESIS, UNIT, SALT = b"g" * 32, b"u" * 32, b"s" * 32
-CONTENT = encode_input(SALT, SealKey.of(KEY).public, encode_request(Request(b"prompt", 8, 0, bytes(32))))
+CONTENT = encode_input(SALT, SealKey.of(KEY).public, encode_request(CompletionRequest(b"prompt", 8, 0, bytes(32))))
 INPUT = seal(CONTENT, [SealKey.of(KEY).public])
 OUTPUT = b" answer"
 ROOT = output_root(GENESIS, UNIT, SALT, OUTPUT)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.data.unit_input import commitment_of, decode_input, encode_input, output_root
-from runtime.codec import DecodeError
+from runtime.encoding.codec import DecodeError
 
 HASH = st.binary(min_size=32, max_size=32)
 

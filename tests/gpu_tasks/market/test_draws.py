@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.draws import Candidate, Wanted, draw_racers
+from gpu_tasks.market.draws import FreeSlot, Wanted, draw_racers
 
 WANTED = Wanted(price=100, collateral=25, sealed_at=50, recorded_at=60, excluded=())
 
 
-def slot(number: int, owner: int, bond: int = 100) -> Candidate:
-    return Candidate(
+def slot(number: int, owner: int, bond: int = 100) -> FreeSlot:
+    return FreeSlot(
         device=number.to_bytes(32, "big"),
         owner=bytes([owner]) * 32,
         bond=bond,
@@ -32,7 +32,7 @@ def slot(number: int, owner: int, bond: int = 100) -> Candidate:
         replace(slot(2, 2), changed_at=61),
     ],
 )
-def test_who_may_not_race(bad: Candidate) -> None:
+def test_who_may_not_race(bad: FreeSlot) -> None:
     good = slot(1, 1)
     assert draw_racers([good, bad], WANTED, 1, seed=b"s", label=b"u") == [good]
     assert draw_racers([good, bad], WANTED, 2, seed=b"s", label=b"u") == []

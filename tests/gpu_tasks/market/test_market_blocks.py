@@ -2,24 +2,24 @@
 
 import pytest
 
-from gpu_tasks.market import market_events as ev
-from gpu_tasks.market.attestation import SignedAttestation, signing_payload
-from gpu_tasks.market.attestations import Attestations
-from gpu_tasks.market.commitments import result_commitment
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import Unit, UnitState, unit_id_of
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference.commitments import result_commitment
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
 from market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, Keys, attestation, genesis_config, named_keys, salt_of, terms
-from runtime.block import block_id
-from runtime.call import Call
-from runtime.crypto import Scheme, verify
-from runtime.errors import InvalidBlock
+from runtime.blocks.block import block_id
+from runtime.cryptography.signatures import Scheme, verify
+from runtime.encoding.types import Pays
+from runtime.execution.supply import recount
+from runtime.frame.call import Call
+from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import ExtrinsicSuccess
-from runtime.pallets.trust_lock import TrustLock
-from runtime.pallets.trust_stake import TrustStake
-from runtime.supply import recount
-from runtime.types import Pays
 from small_chain import Person, SmallChain, runtime_of
 
 RIGHT = b"R" * 32

@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.commitments import InputBad, Recomputed
-from gpu_tasks.market.device_records import DeviceClass
-from gpu_tasks.market.devices import Devices
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.services import ServiceTerms
-from gpu_tasks.market.units import racer_of
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.commitments import InputBad, Recomputed
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.units import racer_of
 from market_chain import (
     CUSTOMER,
     OGPU,
@@ -27,10 +27,10 @@ from market_chain import (
     judge_reveal,
     terms,
 )
-from runtime.errors import DispatchError, InvalidBlock
-from runtime.pallets.trust_stake import TrustStake
-from runtime.runtime import Bound
-from runtime.types import Signed
+from runtime.encoding.types import Signed
+from runtime.frame.errors import DispatchError, InvalidBlock
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.trust_stake import TrustStake
 
 NAMES = ("alice", "bob", "charlie", "dave", "eve")
 VALIDATORS, OUTSIDERS = [Keys(name) for name in NAMES[:4]], [Keys(name) for name in NAMES[4:]]

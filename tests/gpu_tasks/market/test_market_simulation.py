@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
-from gpu_tasks.market import market_events as ev
-from gpu_tasks.market.agenda import STEPS_PER_BLOCK_MAX
-from gpu_tasks.market.inference import InferenceMarket
-from gpu_tasks.market.units import Refund, UnitState, is_open, unit_id_of
+from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference.agenda import STEPS_PER_BLOCK_MAX
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Refund, UnitState, is_open, unit_id_of
 from market_agents import Agent, Habit, right_root, tolerant
 from market_chain import CUSTOMER, GENESIS_HASH, OGPU, MarketChain, named_keys, signed, terms
 

@@ -6,19 +6,19 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_tasks.provider import cli
-from gpu_tasks.provider.journal import Journal
-from gpu_tasks.provider.journal_records import Assigned, End, Ended
+from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.journal.records import Assigned, End, Ended
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.operations import _journal_facts
 from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry
-from runtime.crypto import Scheme
+from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
 from wallet.errors import WalletError
-from wallet.keyfile import Cost
+from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
 from wallet.output import Grains
 
-CHEAP = Cost(1 << 13, 10, 8)
+CHEAP = ScryptCost(1 << 13, 10, 8)
 NOWHERE = ["--url", "ws://127.0.0.1:1", "--key", "//Alice//provider"]
 
 

@@ -11,7 +11,7 @@ from gpu_tasks.workloads.textgen_int8 import conformance, published
 from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Reference
 from gpu_tasks.workloads.textgen_int8.model import encode_model
 from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.request import Request, encode_request
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 from gpu_tasks.workloads.textgen_int8.service import TextGeneration
 from gpu_tasks.workloads.workload import NonConformingBackendError
 from textgen_models import small_model
@@ -96,7 +96,7 @@ def test_the_published_model_conforms(backend: str) -> None:
 
 def test_run_and_verify_through_the_interface() -> None:
     workload = open_workload("textgen-int8")
-    request = encode_request(Request(b"class A(", 12, 0, bytes(32)))
+    request = encode_request(CompletionRequest(b"class A(", 12, 0, bytes(32)))
     output = workload.run(request)
     assert workload.verify(request, output).valid
     assert not workload.verify(request, output[:-1] + bytes([output[-1] ^ 1])).valid
@@ -105,7 +105,7 @@ def test_run_and_verify_through_the_interface() -> None:
 def test_a_model_of_ones_own_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its conformance is that prefill and decoding agree; there is no published answer."""
     own = TextGeneration(NumpyBackend(), encode_model(small_model()))
-    monkeypatch.setattr(conformance, "REQUESTS", (Request(b"a", 20, 500, bytes(32)),))
+    monkeypatch.setattr(conformance, "REQUESTS", (CompletionRequest(b"a", 20, 500, bytes(32)),))
     assert len(own.conformance()) == 32
     assert own.model_id.hex() != published.MODEL_ID
 

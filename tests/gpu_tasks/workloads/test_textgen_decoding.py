@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from gpu_tasks.workloads.textgen_int8.model import MAGIC, Model, decode_model, encode_model, model_id
 from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.request import Request, decode_request, encode_request
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, decode_request, encode_request
 from gpu_tasks.workloads.textgen_int8.service import TextGeneration
-from runtime.codec import DecodeError
+from runtime.encoding.codec import DecodeError
 from textgen_models import small_model
 
-GOOD = Request(b"abc", 10, 800, b"\x01" * 32)
+GOOD = CompletionRequest(b"abc", 10, 800, b"\x01" * 32)
 FILE = encode_model(small_model())
 
 

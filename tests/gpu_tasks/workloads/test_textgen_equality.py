@@ -9,7 +9,7 @@ from gpu_tasks.workloads.registry import arithmetic
 from gpu_tasks.workloads.textgen_int8.generate import generate
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Ints, Reference
 from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.request import Request
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
 from gpu_tasks.workloads.textgen_int8.transformer import Loaded, empty_cache, forward, load
 from textgen_models import SMALL, small_model
 
@@ -46,7 +46,7 @@ def test_backend_decodes_as_the_reference_prefills(other: Arithmetic) -> None:
 
 @pytest.mark.parametrize("temperature", [0, 700, 1000, 10_000])
 def test_backend_completes_as_the_reference(other: Arithmetic, temperature: int) -> None:
-    request = Request(b"abc", 40, temperature, b"\x05" * 32)
+    request = CompletionRequest(b"abc", 40, temperature, b"\x05" * 32)
     assert generate(load(other, small_model()), request) == generate(REFERENCE, request)
 
 

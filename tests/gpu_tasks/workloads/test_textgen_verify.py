@@ -6,20 +6,20 @@ from hypothesis import strategies as st
 
 from gpu_tasks.workloads.textgen_int8.generate import generate
 from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.request import Request
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
 from gpu_tasks.workloads.textgen_int8.transformer import load
 from gpu_tasks.workloads.textgen_int8.verify import verify_output
-from gpu_tasks.workloads.workload import Verdict
+from gpu_tasks.workloads.workload import OutputCheck
 from textgen_models import SMALL, small_model
 
 MODEL = load(NumpyBackend(), small_model())
-REQUEST = Request(b"def f(", 24, 900, b"\x09" * 32)
+REQUEST = CompletionRequest(b"def f(", 24, 900, b"\x09" * 32)
 OUTPUT = generate(MODEL, REQUEST)
 
 
 def test_the_right_output_is_valid() -> None:
     assert len(OUTPUT) == 24
-    assert verify_output(MODEL, REQUEST, OUTPUT) == Verdict(valid=True, recomputed=24, first_wrong=None)
+    assert verify_output(MODEL, REQUEST, OUTPUT) == OutputCheck(valid=True, recomputed=24, first_wrong=None)
 
 
 @given(st.integers(0, 24 * 8 - 1))
@@ -27,7 +27,7 @@ def test_one_flipped_bit_is_found_where_it_is(bit: int) -> None:
     wrong = bytearray(OUTPUT)
     wrong[bit // 8] ^= 1 << bit % 8
     verdict = verify_output(MODEL, REQUEST, bytes(wrong))
-    assert verdict == Verdict(valid=False, recomputed=bit // 8 + 1, first_wrong=bit // 8)
+    assert verdict == OutputCheck(valid=False, recomputed=bit // 8 + 1, first_wrong=bit // 8)
 
 
 @pytest.mark.parametrize("wrong", [b"", OUTPUT[:-1], OUTPUT + b"x", OUTPUT * 9], ids=["none", "short", "long", "huge"])
@@ -38,8 +38,8 @@ def test_another_length_is_found(wrong: bytes) -> None:
 def test_another_seed_model_or_prompt_is_found() -> None:
     other = load(NumpyBackend(), small_model(seed=2))
     assert not verify_output(other, REQUEST, OUTPUT).valid
-    assert not verify_output(MODEL, Request(b"def f(", 24, 900, b"\x0a" * 32), OUTPUT).valid
-    assert not verify_output(MODEL, Request(b"def g(", 24, 900, b"\x09" * 32), OUTPUT).valid
+    assert not verify_output(MODEL, CompletionRequest(b"def f(", 24, 900, b"\x0a" * 32), OUTPUT).valid
+    assert not verify_output(MODEL, CompletionRequest(b"def g(", 24, 900, b"\x09" * 32), OUTPUT).valid
 
 
 @given(
@@ -51,13 +51,13 @@ def test_another_seed_model_or_prompt_is_found() -> None:
 def test_what_is_generated_is_valid(prompt: bytes, temperature: int, seed: bytes, data: st.DataObject) -> None:
     """Short prompts, full contexts, and texts that the model ends by itself alike."""
     length = data.draw(st.integers(1, SMALL.context - len(prompt)))
-    request = Request(prompt, length, temperature, seed)
+    request = CompletionRequest(prompt, length, temperature, seed)
     assert verify_output(MODEL, request, generate(MODEL, request)).valid
 
 
 @pytest.mark.parametrize("prompt", [b"", b"x" * (SMALL.context - 1)])
 def test_the_whole_context_can_be_used(prompt: bytes) -> None:
-    request = Request(prompt, SMALL.context - len(prompt), 0, bytes(32))
+    request = CompletionRequest(prompt, SMALL.context - len(prompt), 0, bytes(32))
     output = generate(MODEL, request)
     assert len(output) == request.max_tokens
     assert verify_output(MODEL, request, output).valid
@@ -66,7 +66,7 @@ def test_the_whole_context_can_be_used(prompt: bytes) -> None:
 def test_a_text_that_the_model_ends_is_complete_and_not_to_be_continued() -> None:
     ended = next(
         (request, output)
-        for request in (Request(b"", 40, 10_000, seed.to_bytes(32, "big")) for seed in range(400))
+        for request in (CompletionRequest(b"", 40, 10_000, seed.to_bytes(32, "big")) for seed in range(400))
         if len(output := generate(MODEL, request)) < 40
     )
     request, output = ended

@@ -20,7 +20,7 @@ from node.p2p import inbox, link
 from node.p2p.admission import AdmissionLimits
 from node.p2p.channel import BufferedTcp, ChannelClosed, SecureChannel
 from node.p2p.connection import HANDSHAKE_CAP_BYTES, Connection, _agree
-from node.p2p.frames import MAX_FRAME_BYTES, Kind, MessageClass, encode_frame
+from node.p2p.frames import MAX_FRAME_BYTES, FrameKind, MessageClass, encode_frame
 from node.p2p.hardening import NOISE
 from node.p2p.hello import Hello, Role, encode_hello
 from node.p2p.libp2p_transport import Libp2pTransport
@@ -43,7 +43,7 @@ def yamux_frame(kind: int, flags: int, stream: int, data: bytes = b"") -> bytes:
 async def is_alive(node: Libp2pTransport, number: int = 99) -> bool:
     """An honest peer connects, is heard, and leaves."""
     connection, _ = await handshaker(number).dial(await socket_to(node), node.peer_id)
-    await connection.send(encode_frame([(Kind.VOTE, b"alive")]))
+    await connection.send(encode_frame([(FrameKind.VOTE, b"alive")]))
     message = await node.inbound.receive()
     while message.payload != b"alive":
         message = await node.inbound.receive()
@@ -100,7 +100,7 @@ async def test_2_a_peer_that_leaves_mid_message_ends_its_connection_only(cut: in
         await node.start(nursery)
         connection, _ = await handshaker(2).dial(await socket_to(node), node.peer_id)
         await until(lambda: bool(node.peers()))
-        await connection.send(encode_frame([(Kind.VOTE, bytes(200))])[:cut])
+        await connection.send(encode_frame([(FrameKind.VOTE, bytes(200))])[:cut])
         await connection.close()
         await until(lambda: not node.peers())
         assert await is_alive(node)
@@ -118,10 +118,10 @@ async def test_2_an_exception_of_our_own_ends_that_connection_only(monkeypatch: 
             raise ZeroDivisionError
 
         monkeypatch.setattr(link, "_deliver", bug)
-        await victim.send(encode_frame([(Kind.VOTE, b"x")]))
+        await victim.send(encode_frame([(FrameKind.VOTE, b"x")]))
         await until(lambda: node.faults == 1)
         monkeypatch.undo()
-        await bystander.send(encode_frame([(Kind.VOTE, b"still here")]))
+        await bystander.send(encode_frame([(FrameKind.VOTE, b"still here")]))
         assert (await node.inbound.receive()).payload == b"still here"
         assert peer_ids(node) == {handshaker(3).noise._noise.local_peer.to_base58()}
 
@@ -171,9 +171,9 @@ async def test_5_a_sender_that_ignores_its_window_is_cut_off_within_bounded_memo
         flood = bytes(60_000)
         if where == "frames":
             protocol = encode_line("/multistream/1.0.0") + encode_line(node.protocol)
-            hello = encode_frame([(Kind.HELLO, encode_hello(Hello(GENESIS, Role.FULL, 0, b"")))])
+            hello = encode_frame([(FrameKind.HELLO, encode_hello(Hello(GENESIS, Role.FULL, 0, b"")))])
             await channel.write(yamux_frame(DATA, 0, 1, protocol + hello))
-            flood = encode_frame([(Kind.VOTE, bytes(59_000))])
+            flood = encode_frame([(FrameKind.VOTE, bytes(59_000))])
         before = resident_bytes()
         stream = 77 if where == "no stream" else 1
         sent = 0
@@ -235,9 +235,9 @@ async def test_strangers_are_hung_up_on(garbage: bytes) -> None:
         bytes(4),
         (MAX_FRAME_BYTES + 1).to_bytes(4, "big"),
         (5).to_bytes(4, "big") + b"\xdd\xff\xff\xff\xff",
-        encode_frame([(Kind.HELLO, b"twice")]),
-        encode_frame([(Kind.PING, b"short")]),
-        encode_frame([(Kind.PEERS, b"\xc1")]),
+        encode_frame([(FrameKind.HELLO, b"twice")]),
+        encode_frame([(FrameKind.PING, b"short")]),
+        encode_frame([(FrameKind.PEERS, b"\xc1")]),
     ],
     ids=["length 2^32", "length 0", "length over limit", "array bomb", "hello twice", "bad ping", "bad peers"],
 )
@@ -260,7 +260,7 @@ async def test_unknown_kinds_are_ignored_but_not_without_end() -> None:
         node = transport(1)
         await node.start(nursery)
         connection, _ = await handshaker(2).dial(await socket_to(node), node.peer_id)
-        await connection.send(frame * link.UNKNOWN_KINDS_PER_MINUTE + encode_frame([(Kind.VOTE, b"v")]))
+        await connection.send(frame * link.UNKNOWN_KINDS_PER_MINUTE + encode_frame([(FrameKind.VOTE, b"v")]))
         assert (await node.inbound.receive()).payload == b"v"
         await connection.send(frame * 2)
         await until(lambda: node.counters["banned"] == 1)
@@ -275,7 +275,7 @@ async def test_a_flood_within_the_protocol_is_not_read_and_others_are_served() -
         flooder = transport(2, node, config=replace(CONFIG, rates=RateLimits(1e12, 1e12)))
         await flooder.start(nursery)
         await until(lambda: bool(flooder.peers()))
-        accepted = sum(flooder.send(node.peer_id, Kind.TX, bytes(60_000)) for _ in range(60))
+        accepted = sum(flooder.send(node.peer_id, FrameKind.TX, bytes(60_000)) for _ in range(60))
         assert accepted == 60
         assert await is_alive(node)
         await until(lambda: node.peers()[0].received_bytes > 1_000_000)
@@ -316,6 +316,6 @@ async def test_a_second_stream_of_frames_is_refused() -> None:
         second = connection._session.open()
         connection._negotiate(second, Initiator(node.protocol))
         await connection._flush()
-        await connection.send(encode_frame([(Kind.VOTE, b"first stream lives")]))
+        await connection.send(encode_frame([(FrameKind.VOTE, b"first stream lives")]))
         assert (await node.inbound.receive()).payload == b"first stream lives"
         assert isinstance(connection, Connection)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from node.p2p.channel import ChannelClosed
 from node.p2p.connection import Connection, ProtocolRefused
-from node.p2p.frames import MAX_FRAME_BYTES, FrameError, Kind, encode_frame
+from node.p2p.frames import MAX_FRAME_BYTES, FrameError, FrameKind, encode_frame
 from node.p2p.hello import Hello, Role, encode_hello
 from node.p2p.multistream import encode_line
 from node.p2p.yamux import MAX_STREAMS, YamuxError
@@ -16,7 +16,7 @@ from p2p_hosts import GENESIS
 
 PROTOCOL = "/ogpu/00010203/1"
 GREETING = encode_line("/multistream/1.0.0")
-HELLO = encode_frame([(Kind.HELLO, encode_hello(Hello(GENESIS, Role.FULL, 0, b"")))])
+HELLO = encode_frame([(FrameKind.HELLO, encode_hello(Hello(GENESIS, Role.FULL, 0, b"")))])
 
 payloads = st.sampled_from(
     [

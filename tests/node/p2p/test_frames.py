@@ -13,8 +13,8 @@ from node.p2p.frames import (
     MAX_SMALL_PAYLOAD_BYTES,
     Frame,
     FrameError,
+    FrameKind,
     FrameReader,
-    Kind,
     MessageClass,
     class_of,
     decode_frame,
@@ -22,7 +22,7 @@ from node.p2p.frames import (
     max_payload_bytes,
 )
 
-messages = st.lists(st.tuples(st.sampled_from(Kind), st.binary(max_size=300)), max_size=20)
+messages = st.lists(st.tuples(st.sampled_from(FrameKind), st.binary(max_size=300)), max_size=20)
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.binary() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(0, 9), inner),
@@ -36,7 +36,7 @@ def body_of(value: object) -> bytes:
 
 
 @given(messages)
-def test_roundtrip(listed: list[tuple[Kind, bytes]]) -> None:
+def test_roundtrip(listed: list[tuple[FrameKind, bytes]]) -> None:
     frame = encode_frame(listed)
     assert FrameReader().feed(frame) == [frame[4:]]
     assert decode_frame(frame[4:]) == Frame(tuple(listed), 0)
@@ -69,7 +69,7 @@ def test_any_msgpack_in_place_of_messages(version: object, value: object) -> Non
 
 
 @given(messages, st.integers(0, 400), st.integers(0, 255))
-def test_one_byte_changed(listed: list[tuple[Kind, bytes]], where: int, byte: int) -> None:
+def test_one_byte_changed(listed: list[tuple[FrameKind, bytes]], where: int, byte: int) -> None:
     body = bytearray(encode_frame(listed)[4:])
     body[where % len(body)] = byte
     decodes_or_refuses(bytes(body))
@@ -91,7 +91,7 @@ def test_one_byte_changed(listed: list[tuple[Kind, bytes]], where: int, byte: in
         [1, [[-1, b""]]],
         [1, [[256, b""]]],
         [1, [[16, b"", b""]]],
-        [1, [[int(Kind.VOTE), bytes(MAX_SMALL_PAYLOAD_BYTES + 1)]]],
+        [1, [[int(FrameKind.VOTE), bytes(MAX_SMALL_PAYLOAD_BYTES + 1)]]],
         [1, [[16, b""]] * (MAX_MESSAGES_PER_FRAME + 1)],
     ],
     ids=repr,
@@ -116,24 +116,24 @@ def test_lengths_that_would_allocate_are_refused(body: bytes) -> None:
 
 
 def test_unknown_kinds_are_counted_and_left_out() -> None:
-    frame = decode_frame(body_of([1, [[200, b"new"], [int(Kind.VOTE), b"v"]]]))
-    assert frame == Frame(((Kind.VOTE, b"v"),), 1)
+    frame = decode_frame(body_of([1, [[200, b"new"], [int(FrameKind.VOTE), b"v"]]]))
+    assert frame == Frame(((FrameKind.VOTE, b"v"),), 1)
 
 
 def test_a_full_block_fits() -> None:
     block = bytes(MAX_BLOCK_PAYLOAD_BYTES)
-    assert decode_frame(encode_frame([(Kind.BLOCK, block)])[4:]).messages == ((Kind.BLOCK, block),)
+    assert decode_frame(encode_frame([(FrameKind.BLOCK, block)])[4:]).messages == ((FrameKind.BLOCK, block),)
 
 
 def test_our_own_excess_is_our_bug() -> None:
     with pytest.raises(ValueError, match="exceeds the limits"):
-        encode_frame([(Kind.BLOCK, bytes(MAX_FRAME_BYTES))])
+        encode_frame([(FrameKind.BLOCK, bytes(MAX_FRAME_BYTES))])
     with pytest.raises(ValueError, match="exceeds the limits"):
-        encode_frame([(Kind.PING, b"")] * (MAX_MESSAGES_PER_FRAME + 1))
+        encode_frame([(FrameKind.PING, b"")] * (MAX_MESSAGES_PER_FRAME + 1))
 
 
 @given(st.lists(messages, max_size=5), st.lists(st.integers(1, 50), min_size=1))
-def test_any_cut_of_the_stream_reads_the_same(frames: list[list[tuple[Kind, bytes]]], cuts: list[int]) -> None:
+def test_any_cut_of_the_stream_reads_the_same(frames: list[list[tuple[FrameKind, bytes]]], cuts: list[int]) -> None:
     encoded = [encode_frame(listed) for listed in frames]
     stream = b"".join(encoded)
     reader = FrameReader()
@@ -155,5 +155,5 @@ def test_impossible_lengths_are_refused_before_the_body(length: int) -> None:
 
 
 def test_consensus_is_served_before_gossip_and_sync_last() -> None:
-    assert class_of(Kind.VOTE) < class_of(Kind.TX) < class_of(Kind.BLOCKS)
-    assert {class_of(kind) for kind in Kind} == set(MessageClass)
+    assert class_of(FrameKind.VOTE) < class_of(FrameKind.TX) < class_of(FrameKind.BLOCKS)
+    assert {class_of(kind) for kind in FrameKind} == set(MessageClass)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from node.p2p.addresses import Address
 from node.p2p.discovery import MAX_PEERS_PER_MESSAGE, decode_peers, encode_peers
 from node.p2p.frames import FrameError
-from node.p2p.hello import MAX_PROOF_BYTES, Hello, Reason, Role, decode_hello, decode_reason, encode_hello
+from node.p2p.hello import MAX_PROOF_BYTES, GoodbyeReason, Hello, Role, decode_hello, decode_reason, encode_hello
 from node.p2p.identity import identity_from_seed
 
 PEER = identity_from_seed(bytes(32)).peer_id
@@ -49,7 +49,7 @@ def test_any_bytes(data: bytes) -> None:
             decode(data)
         except FrameError:
             continue
-    assert decode_reason(data) in Reason
+    assert decode_reason(data) in GoodbyeReason
 
 
 @given(st.lists(st.builds(Address, st.just(PEER), st.ip_addresses().map(str), st.integers(1, 65535)), max_size=40))

@@ -5,18 +5,18 @@ import trio
 import trio.testing
 
 from node.p2p import inbox
-from node.p2p.frames import Kind, MessageClass
-from node.p2p.inbox import Inbox, Message
+from node.p2p.frames import FrameKind, MessageClass
+from node.p2p.inbox import Inbox, InboxMessage
 
 pytestmark = pytest.mark.trio
 
 
 async def test_consensus_before_gossip_before_sync() -> None:
     box = Inbox()
-    for kind in (Kind.BLOCKS, Kind.TX, Kind.VOTE, Kind.ATTESTATION, Kind.CHITS):
-        await box.put(Message("a", kind, b""))
+    for kind in (FrameKind.BLOCKS, FrameKind.TX, FrameKind.VOTE, FrameKind.ATTESTATION, FrameKind.CHITS):
+        await box.put(InboxMessage("a", kind, b""))
     order = [(await box.receive()).kind for _ in range(5)]
-    assert order == [Kind.VOTE, Kind.CHITS, Kind.TX, Kind.ATTESTATION, Kind.BLOCKS]
+    assert order == [FrameKind.VOTE, FrameKind.CHITS, FrameKind.TX, FrameKind.ATTESTATION, FrameKind.BLOCKS]
     assert box.receive_nowait() is None
 
 
@@ -27,10 +27,10 @@ async def test_full_gossip_is_dropped_and_counted_and_consensus_passes(
     monkeypatch.setitem(inbox.CLASS_MESSAGES if limit == "messages" else inbox.CLASS_BYTES, MessageClass.GOSSIP, 2)
     box = Inbox()
     for _ in range(5):
-        await box.put(Message("a", Kind.TX, b"x"))
-    await box.put(Message("a", Kind.VOTE, b"x"))
+        await box.put(InboxMessage("a", FrameKind.TX, b"x"))
+    await box.put(InboxMessage("a", FrameKind.VOTE, b"x"))
     assert box.dropped[MessageClass.GOSSIP] == 3
-    assert (await box.receive()).kind is Kind.VOTE
+    assert (await box.receive()).kind is FrameKind.VOTE
     assert len(box) == 2
 
 
@@ -41,7 +41,7 @@ async def test_full_consensus_makes_its_writers_wait_and_serves_them_in_turn(mon
 
     async def write(peer: str) -> None:
         for number in range(3):
-            await box.put(Message(peer, Kind.VOTE, bytes([number])))
+            await box.put(InboxMessage(peer, FrameKind.VOTE, bytes([number])))
 
     async with trio.open_nursery() as nursery:
         for peer in "abc":
@@ -62,7 +62,7 @@ async def test_a_cancelled_receive_loses_nothing() -> None:
     box = Inbox()
     with trio.move_on_after(0):
         await box.receive()
-    await box.put(Message("a", Kind.VOTE, b"kept"))
+    await box.put(InboxMessage("a", FrameKind.VOTE, b"kept"))
     with trio.move_on_after(0):
         await box.receive()
     assert (await box.receive()).payload == b"kept"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.p2p.frames import Kind, MessageClass, class_of, encode_frame
+from node.p2p.frames import FrameKind, MessageClass, class_of, encode_frame
 from node.p2p.meter import BULK_SHARE, RateLimits
 from node.p2p.outbox import CLASS_QUEUE_BYTES, FRAME_TARGET_BYTES, MAX_QUEUED_BYTES, MAX_QUEUED_MESSAGES, Outbox
 
@@ -20,11 +20,11 @@ def outbox(rate: float = PLENTY, messages: float = PLENTY) -> Outbox:
 def test_best_class_first_and_in_order_within_a_class() -> None:
     box = outbox()
     for kind, payload in [
-        (Kind.BLOCKS, b"s"),
-        (Kind.TX, b"t1"),
-        (Kind.VOTE, b"v1"),
-        (Kind.TX, b"t2"),
-        (Kind.VOTE, b"v2"),
+        (FrameKind.BLOCKS, b"s"),
+        (FrameKind.TX, b"t1"),
+        (FrameKind.VOTE, b"v1"),
+        (FrameKind.TX, b"t2"),
+        (FrameKind.VOTE, b"v2"),
     ]:
         assert box.push(kind, payload)
     taken = box.take(0.0)
@@ -34,20 +34,20 @@ def test_best_class_first_and_in_order_within_a_class() -> None:
 
 def test_a_large_block_travels_alone_and_votes_do_not_wait_for_it() -> None:
     box = outbox()
-    box.push(Kind.VOTE, b"v")
-    box.push(Kind.BLOCK, bytes(2_000_000))
-    assert [kind for kind, _ in box.take(0.0)] == [Kind.VOTE]
-    assert [kind for kind, _ in box.take(0.0)] == [Kind.BLOCK]
+    box.push(FrameKind.VOTE, b"v")
+    box.push(FrameKind.BLOCK, bytes(2_000_000))
+    assert [kind for kind, _ in box.take(0.0)] == [FrameKind.VOTE]
+    assert [kind for kind, _ in box.take(0.0)] == [FrameKind.BLOCK]
 
 
 def test_overflow_drops_lowest_class_first_and_counts() -> None:
     box = outbox()
-    while box.push(Kind.BLOCKS, bytes(1_000_000)):
+    while box.push(FrameKind.BLOCKS, bytes(1_000_000)):
         pass
-    while box.push(Kind.TX, bytes(60_000)):
+    while box.push(FrameKind.TX, bytes(60_000)):
         pass
     for _ in range(3):
-        assert box.push(Kind.BLOCK, bytes(1_900_000))
+        assert box.push(FrameKind.BLOCK, bytes(1_900_000))
     assert box.queued_bytes <= MAX_QUEUED_BYTES
     assert box.dropped[MessageClass.SYNC] > 1
     assert box.dropped[MessageClass.CONSENSUS] == 0
@@ -55,52 +55,52 @@ def test_overflow_drops_lowest_class_first_and_counts() -> None:
 
 def test_gossip_never_displaces_consensus() -> None:
     box = outbox()
-    while box.push(Kind.VOTE, bytes(60_000)):
+    while box.push(FrameKind.VOTE, bytes(60_000)):
         pass
-    while box.push(Kind.BLOCKS, bytes(60_000)):
+    while box.push(FrameKind.BLOCKS, bytes(60_000)):
         pass
     frames = iter(lambda: box.take(0.0), [])
-    votes = [payload for messages in frames for kind, payload in messages if kind is Kind.VOTE]
+    votes = [payload for messages in frames for kind, payload in messages if kind is FrameKind.VOTE]
     assert sum(map(len, votes)) > CLASS_QUEUE_BYTES[MessageClass.CONSENSUS] - 60_000
 
 
 def test_count_is_bounded_even_for_empty_messages() -> None:
     box = outbox()
     for _ in range(MAX_QUEUED_MESSAGES + 10):
-        box.push(Kind.TX, b"")
+        box.push(FrameKind.TX, b"")
     assert len(box) == MAX_QUEUED_MESSAGES
-    assert box.push(Kind.VOTE, b"")
+    assert box.push(FrameKind.VOTE, b"")
     assert box.dropped[MessageClass.GOSSIP] == 11
 
 
 def test_bulk_is_paced_and_consensus_is_not() -> None:
     box = outbox(rate=1000.0)
     for _ in range(4):
-        box.push(Kind.TX, bytes(988))
-        box.push(Kind.VOTE, bytes(60_000))
-    assert [kind for kind, _ in box.take(0.0)] == [Kind.VOTE] * 4 + [Kind.TX]
-    assert box.take(0.5) == [(Kind.TX, bytes(988))]
+        box.push(FrameKind.TX, bytes(988))
+        box.push(FrameKind.VOTE, bytes(60_000))
+    assert [kind for kind, _ in box.take(0.0)] == [FrameKind.VOTE] * 4 + [FrameKind.TX]
+    assert box.take(0.5) == [(FrameKind.TX, bytes(988))]
     assert box.take(0.9) == []
-    assert box.take(1.6) == [(Kind.TX, bytes(988))]
+    assert box.take(1.6) == [(FrameKind.TX, bytes(988))]
 
 
 def test_bulk_is_paced_by_count_too() -> None:
     box = outbox(messages=2.0)
     for _ in range(5):
-        box.push(Kind.TX, b"")
-        box.push(Kind.VOTE, b"")
-    assert [kind for kind, _ in box.take(0.0)] == [Kind.VOTE] * 5 + [Kind.TX] * 2
+        box.push(FrameKind.TX, b"")
+        box.push(FrameKind.VOTE, b"")
+    assert [kind for kind, _ in box.take(0.0)] == [FrameKind.VOTE] * 5 + [FrameKind.TX] * 2
     assert box.take(0.0) == []
     assert len(box.take(1.0)) == 2
 
 
 def test_too_long_a_payload_is_our_bug() -> None:
     with pytest.raises(ValueError, match="VOTE too long"):
-        outbox().push(Kind.VOTE, bytes(65_537))
+        outbox().push(FrameKind.VOTE, bytes(65_537))
 
 
-@given(st.lists(st.tuples(st.sampled_from(Kind), st.integers(0, 65_000) | st.integers(0, 100))))
-def test_every_frame_taken_can_be_encoded_and_nothing_is_lost_silently(pushes: list[tuple[Kind, int]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from(FrameKind), st.integers(0, 65_000) | st.integers(0, 100))))
+def test_every_frame_taken_can_be_encoded_and_nothing_is_lost_silently(pushes: list[tuple[FrameKind, int]]) -> None:
     box = outbox()
     accepted = sum(box.push(kind, bytes(size)) for kind, size in pushes)
     taken = 0

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from node.p2p import libp2p_transport, link
-from node.p2p.frames import Kind
+from node.p2p.frames import FrameKind
 from node.p2p.libp2p_transport import Libp2pTransport
 from node.p2p.transport import PeerDown, PeerUp
 from p2p_hosts import running, transport
@@ -48,9 +48,9 @@ async def event(node: Libp2pTransport) -> tuple[type, str]:
 
 
 async def asks_and_is_answered(node: Libp2pTransport, peer: str) -> None:
-    assert node.send(peer, Kind.POLL_QUERY, b"?")
+    assert node.send(peer, FrameKind.POLL_QUERY, b"?")
     answer = await node.inbound.receive()
-    assert (answer.peer, answer.kind, answer.payload) == (peer, Kind.CHITS, b"?")
+    assert (answer.peer, answer.kind, answer.payload) == (peer, FrameKind.CHITS, b"?")
 
 
 async def test_killed_is_noticed_and_restarted_is_found_again() -> None:

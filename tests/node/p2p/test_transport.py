@@ -8,10 +8,10 @@ import trio
 
 from node.p2p import addresses
 from node.p2p.admission import AdmissionLimits
-from node.p2p.frames import Kind
+from node.p2p.frames import FrameKind
 from node.p2p.handshake import HandshakeFailed
-from node.p2p.hello import Reason, Role
-from node.p2p.inbox import Message
+from node.p2p.hello import GoodbyeReason, Role
+from node.p2p.inbox import InboxMessage
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.transport import PeerDown, PeerUp, PortInUse, Transport, TransportError
 from p2p_hosts import CONFIG, GENESIS, handshaker, identity, peer_ids, running, socket_to, transport, until
@@ -28,23 +28,23 @@ async def test_three_nodes_find_each_other_through_one_and_exchange_every_class(
             await node.start(nursery)
         await until(lambda: all(len(node.peers()) == 2 for node in nodes))
         block = random.Random(0).randbytes(2_000_000)
-        assert first.broadcast(Kind.BLOCK, block) == 2
-        assert first.broadcast(Kind.TX, b"tx", exclude={nodes[2].peer_id}) == 1
-        assert await nodes[1].inbound.receive() == Message(first.peer_id, Kind.BLOCK, block)
-        assert await nodes[1].inbound.receive() == Message(first.peer_id, Kind.TX, b"tx")
-        assert await nodes[2].inbound.receive() == Message(first.peer_id, Kind.BLOCK, block)
-        assert nodes[1].send(nodes[2].peer_id, Kind.GET_BLOCKS, b"1..2")
-        assert await nodes[2].inbound.receive() == Message(nodes[1].peer_id, Kind.GET_BLOCKS, b"1..2")
+        assert first.broadcast(FrameKind.BLOCK, block) == 2
+        assert first.broadcast(FrameKind.TX, b"tx", exclude={nodes[2].peer_id}) == 1
+        assert await nodes[1].inbound.receive() == InboxMessage(first.peer_id, FrameKind.BLOCK, block)
+        assert await nodes[1].inbound.receive() == InboxMessage(first.peer_id, FrameKind.TX, b"tx")
+        assert await nodes[2].inbound.receive() == InboxMessage(first.peer_id, FrameKind.BLOCK, block)
+        assert nodes[1].send(nodes[2].peer_id, FrameKind.GET_BLOCKS, b"1..2")
+        assert await nodes[2].inbound.receive() == InboxMessage(nodes[1].peer_id, FrameKind.GET_BLOCKS, b"1..2")
         assert len(nodes[2].inbound) == 0
         assert [node.faults for node in nodes] == [0, 0, 0]
 
 
 async def test_it_is_a_transport() -> None:
     node: Transport = transport(1)
-    assert node.send("12D3KooWnobody", Kind.VOTE, b"") is False
-    assert node.broadcast(Kind.VOTE, b"") == 0
+    assert node.send("12D3KooWnobody", FrameKind.VOTE, b"") is False
+    assert node.broadcast(FrameKind.VOTE, b"") == 0
     with pytest.raises(ValueError, match="transport's own"):
-        node.send("12D3KooWnobody", Kind.PING, b"")
+        node.send("12D3KooWnobody", FrameKind.PING, b"")
     with pytest.raises(TransportError, match="32 bytes"):
         Libp2pTransport(TransportConfig(genesis=b"short"), identity(9), lambda *_: True, random.Random(0))
 
@@ -83,8 +83,8 @@ async def test_a_restarted_node_is_redialled() -> None:
             goes = transport(2, config=replace(CONFIG, listen_port=goes.port))
             await goes.start(nursery)
             assert await stays.events.receive() == PeerUp(goes.peer_id, Role.FULL)
-        goes.broadcast(Kind.VOTE, b"again")
-        assert await stays.inbound.receive() == Message(goes.peer_id, Kind.VOTE, b"again")
+        goes.broadcast(FrameKind.VOTE, b"again")
+        assert await stays.inbound.receive() == InboxMessage(goes.peer_id, FrameKind.VOTE, b"again")
 
 
 @pytest.mark.parametrize("genesis", [bytes(32), GENESIS[:31] + b"x"], ids=["other protocol id", "same protocol id"])
@@ -175,7 +175,7 @@ async def test_inbound_caps_leave_room_for_validators() -> None:
         await handshaker(2).dial(await socket_to(node), node.peer_id)
         with pytest.raises(HandshakeFailed) as refused:
             await handshaker(3).dial(await socket_to(node), node.peer_id)
-        assert refused.value.reason is Reason.TOO_MANY_PEERS
+        assert refused.value.reason is GoodbyeReason.TOO_MANY_PEERS
         validator = transport(4, node, config=replace(CONFIG, role=Role.VALIDATOR))
         await validator.start(nursery)
         await until(lambda: validator.peer_id in peer_ids(node))

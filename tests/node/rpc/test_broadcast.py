@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from node.rpc.broadcast import QUEUE_ITEMS, Broadcast, LaggedError
+from node.rpc.broadcast import QUEUE_ITEMS, LaggedError, Publisher
 
 
 def test_a_listener_that_goes_before_its_first_item_leaves_nothing() -> None:
-    news: Broadcast[int] = Broadcast()
+    news: Publisher[int] = Publisher()
     for _ in range(10):
         news.listen()  # as when the extrinsic that somebody wants to watch is refused
     assert news.listeners == 0
@@ -16,7 +16,7 @@ def test_a_listener_that_goes_before_its_first_item_leaves_nothing() -> None:
 
 def test_items_in_order_until_a_listener_lags() -> None:
     async def scenario() -> None:
-        news: Broadcast[int] = Broadcast()
+        news: Publisher[int] = Publisher()
         prompt, slow = news.listen(), news.listen()
         news.publish(0)
         assert await anext(prompt) == 0

@@ -9,14 +9,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from node.rpc.server import Options
+from node.rpc.server import ServerOptions
 from played_node import PlayedNode, served
-from runtime.block import block_id
-from runtime.crypto import Scheme
-from runtime.errors import FundsUnavailable
+from runtime.blocks.block import block_id
+from runtime.cryptography.signatures import Scheme
+from runtime.frame.errors import FundsUnavailable
 from runtime.pallets.balances import Balances, Transfer
 from runtime.pallets.system import System
-from runtime.trie_proof import verify_proof
+from runtime.state.trie_proof import verify_proof
 from wallet.client import ChainClient
 from wallet.rpc import RpcConnection, RpcError
 from wallet.suri import keypair_from_suri
@@ -27,7 +27,7 @@ ED = keypair_from_suri("//Ed", Scheme.ED25519)
 Body = Callable[[PlayedNode, str], Awaitable[None]]
 
 
-def run(folder: Path, body: Body, options: Options | None = None) -> None:
+def run(folder: Path, body: Body, options: ServerOptions | None = None) -> None:
     async def main() -> None:
         async with served(folder, options) as (node, port):
             await body(node, f"127.0.0.1:{port}")
@@ -209,7 +209,7 @@ def test_calls_are_limited(tmp_path: Path) -> None:
             await rpc.call("system_name")
         await rpc.close()
 
-    run(tmp_path, body, Options(port=0, calls_per_minute=5))
+    run(tmp_path, body, ServerOptions(port=0, calls_per_minute=5))
 
 
 def test_metadata_is_what_public_clients_read(tmp_path: Path) -> None:

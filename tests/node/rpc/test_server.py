@@ -9,7 +9,7 @@ from aiohttp import web
 
 from node.rpc import jsonrpc, server
 from node.rpc.registry import Registry, method
-from node.rpc.server import Allowance, Connection, Options, Server
+from node.rpc.server import Allowance, ClientConnection, Server, ServerOptions
 
 MEBIBYTE = 1024 * 1024
 
@@ -29,7 +29,7 @@ class Large:
 
 def test_a_batch_answers_no_more_than_one_response_may_hold() -> None:
     handler = Large()
-    one = Server(Registry([handler]), Options())
+    one = Server(Registry([handler]), ServerOptions())
     body = json.dumps([{"jsonrpc": "2.0", "method": "large", "id": number} for number in range(100)]).encode()
     text = asyncio.run(one._answer(body, None, Allowance(1_000, 1_000.0)))
     assert text is not None
@@ -44,7 +44,7 @@ def test_a_client_that_does_not_read_is_dropped_by_bytes() -> None:
     aborted: list[bool] = []
     request = SimpleNamespace(transport=SimpleNamespace(abort=lambda: aborted.append(True)))
     socket: Any = SimpleNamespace(_req=request)
-    connection = Connection(Server(Registry([]), Options()), cast(web.WebSocketResponse, socket))
+    connection = ClientConnection(Server(Registry([]), ServerOptions()), cast(web.WebSocketResponse, socket))
     sent = 0
     while not aborted:
         connection._send("x" * MEBIBYTE)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.errors import BelowMinimum, DispatchError, FundsUnavailable, NotExpendable
+from runtime.encoding.types import RuntimeVersion, Signed
+from runtime.frame.errors import BelowMinimum, DispatchError, FundsUnavailable, NotExpendable
+from runtime.frame.runtime import Bound, Runtime
 from runtime.pallets.balances import Balances, DustLost, Endowed, Transfer
 from runtime.pallets.system import System
-from runtime.runtime import Bound, Runtime
-from runtime.state import Memory
-from runtime.types import RuntimeVersion, Signed
+from runtime.state.overlay import Memory
 
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
 RUNTIME = Runtime((System, Balances), VERSION, {"Balances.existential_deposit": 10})

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from runtime.authoring import Authoring
-from runtime.block import block_id
-from runtime.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
-from runtime.errors import InvalidBlock
-from runtime.hashing import blake2_256
+from runtime.blocks.block import block_id
+from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
+from runtime.cryptography.hashing import blake2_256
+from runtime.execution.authoring import Authoring
+from runtime.frame.errors import InvalidBlock
+from runtime.frame.runtime import Runtime
 from runtime.pallets.beacon import WINDOW_BLOCKS, Beacon
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
-from runtime.runtime import Runtime
 from small_chain import AUTHOR, FIRST_SLOT, SLOT_MS, SmallChain, runtime_of
 
 SEED = bytes(range(32))

@@ -2,8 +2,9 @@
 
 import pytest
 
-from runtime.call import Call
-from runtime.errors import FundsUnavailable
+from runtime.encoding.types import Signed
+from runtime.frame.call import Call
+from runtime.frame.errors import FundsUnavailable
 from runtime.pallets.balances import Balances
 from runtime.pallets.utility import (
     BatchCompleted,
@@ -14,7 +15,6 @@ from runtime.pallets.utility import (
     Utility,
     batch_weight,
 )
-from runtime.types import Signed
 from small_chain import ALICE, BOB, CHARLIE, ENDOWMENT, SmallChain
 
 FINE = Balances.transfer_keep_alive(dest=BOB.account, value=10**8)

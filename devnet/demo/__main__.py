@@ -1,0 +1,104 @@
+"""`python -m devnet.demo`: a network that mines real inference, and catches a cheat; exit status 1 if a bar fails.
+
+The bars: every unit is settled and paid exactly once, with a completion that opens and matches its hash and with its
+payee's attestation in a block; the customer lost exactly what the units say; the cheat is slashed, is never paid, and
+nobody else is slashed; every node has the same blocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from devnet.demo import poll, purchase, stage, summary
+from devnet.demo.telling import Narrator
+from devnet.launcher import layout
+from devnet.launcher import lifecycle as network
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet
+from wallet.amounts import format_amount
+
+UNITS = 20
+MODE = "flip-bit"
+STEPS = 6
+
+Report = dict[str, Any]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Set up, show, take down (or leave running with --stay); 0 if every bar held."""
+    options = _parse(arguments)
+    tell = Narrator(STEPS)
+    prompts = purchase.read_prompts(options.prompts, options.units)
+    net, held = None, False
+    with network.ending_on_signals():
+        try:
+            tell.step(f"Network: {stage.VALIDATORS} validators, each with a GPU provider")
+            net = stage.fresh_network(options.folder, any_ports=options.any_ports, detach=options.stay, tell=tell)
+            report = _show(net, prompts, options.stay, tell)
+            held = not report["failures"]
+        finally:
+            if net is not None and not (options.stay and held):
+                network.down(layout.load(options.folder))
+    _finish(report, options, tell)
+    return 0 if held else 1
+
+
+def _show(net: Devnet, prompts: list[str], stay: bool, tell: Narrator) -> Report:
+    """Everything after the network stands; the report."""
+    tell.step("Cheat: a fifth provider joins, and returns wrong results")
+    net = stage.add_cheat(net, MODE, detach=stay, tell=tell)
+    tell.step("Stake: an account puts oGPU behind a validator")
+    stake = stage.delegate(net, tell)
+    tell.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
+    units, book, wrong = purchase.trace(net, purchase.buy(net, prompts, tell))
+    slashed = summary.slashes(book)
+    tell.step("Agreement: one poll")
+    shown = poll.show(net, tell)
+    tell.step("Summary")
+    summary.show_units(units, tell)
+    summary.show_slashes(slashed, book, tell)
+    failures = summary.failures(units, slashed, len(prompts), wrong)
+    failures += [] if shown else ["no poll was answered by all whom it asked"]
+    failures += [] if stage.same_blocks(net) else ["the nodes have different final blocks"]
+    return {"units": units, "slashes": slashed, "delegated": stake, "poll": shown, "failures": failures}
+
+
+def _finish(report: Report, options: argparse.Namespace, tell: Narrator) -> None:
+    report["seconds"] = round(tell.seconds)
+    path = Path("out") / "demo.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    for failure in report["failures"]:
+        tell.line(f"FAILED: {failure}")
+    if options.stay and not report["failures"]:
+        tell.line(f"left running: `ogpu-devnet --folder {options.folder} status`, and `down` ends it")
+    units = report["units"]
+    paid = sum(int(unit.get("cost_grains", 0)) for unit in units)
+    lost = sum(int(one["collateral_grains"]) + int(one["bond_grains"]) for one in report["slashes"])
+    tell.line(
+        f"demo: {sum(unit['times_paid'] == 1 for unit in units)} of {options.units} units paid once, "
+        f"{format_amount(paid)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
+        f"{format_amount(lost)} oGPU; {len(report['failures'])} failures; {report['seconds']} s; {path}"
+    )
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("devnet.demo", description="A network that mines real inference.")
+    parser.add_argument("--prompts", type=Path, default=purchase.DEFAULT_PROMPTS, help="a text file, one prompt a line")
+    parser.add_argument("--units", type=int, default=UNITS, help="how many units; prompts are repeated when fewer")
+    parser.add_argument("--stay", action="store_true", help="leave the network running")
+    parser.add_argument("--any-ports", action="store_true", help="whatever ports are free, not the well-known ones")
+    parser.add_argument("--folder", type=Path, default=layout.chosen_folder(None), help="of the network; emptied first")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except DevnetError as failure:
+        sys.exit(f"demo: {failure}")

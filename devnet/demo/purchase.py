@@ -1,0 +1,165 @@
+"""The customer's part: post a unit for each prompt with `ogpu`, follow them, and find each one's trace on the chain.
+
+What always holds: completions are what `ogpu` shows, which opens and checks them; money is what the chain's events say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from devnet.demo.stage import CUSTOMER
+from devnet.demo.telling import Narrator
+from devnet.launcher import programs
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet
+from devnet.measuring import ledger
+from devnet.measuring.ledger import Ledger
+from genesis import dev_accounts
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference.units import unit_id_of
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.ss58 import encode as ss58
+from runtime.pallets.staking.slashing import VICTIM_PPM, part
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+
+DEFAULT_PROMPTS = Path(__file__).parent.parent / "prompts.txt"
+MAX_TOKENS = 48
+RACERS = 2
+SERVICE, PRICE_MAX = 0, 5_000_000
+SHOWN = 48
+PROMPTS_BYTES_MAX = 4 * 1024 * 1024
+
+UnitView = dict[str, Any]
+
+
+def read_prompts(path: Path, count: int) -> list[str]:
+    """The first `count` lines that are not empty, repeated when there are fewer.  Raises `DevnetError`."""
+    try:
+        if path.stat().st_size > PROMPTS_BYTES_MAX:
+            raise DevnetError(f"{path} has more than {PROMPTS_BYTES_MAX:,} bytes: give one prompt a line")
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DevnetError(
+            f"the prompts cannot be read ({error}): PROMPTS names a text file with one prompt a line"
+        ) from error
+    if not lines:
+        raise DevnetError(f"{path} holds no prompt: write one a line")
+    return list(islice(cycle(lines), count))
+
+
+def buy(
+    net: Devnet, prompts: list[str], tell: Narrator, on_ended: Callable[[int, UnitView], None] = lambda *_: None
+) -> list[UnitView]:
+    """Post, and follow until every unit has ended; gives the last that `ogpu` said of each."""
+    file = net.folder / "prompts.txt"
+    file.write_text("".join(f"{line}\n" for line in prompts), encoding="utf-8")
+    words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch"]
+    words += ["--max-tokens", str(MAX_TOKENS), "--racers", str(RACERS)]
+    words += ["--service", str(SERVICE), "--price", format_amount(PRICE_MAX)]
+    newest: dict[str, UnitView] = {}
+    ended = 0
+    for row in programs.lines("ogpu", *words, show=tell.command):
+        before = newest.get(row["unit"], {}).get("state")
+        newest[row["unit"]] = row
+        if row["ended_in_block"] is not None:
+            ended += 1
+            tell.line(f"{ended:>3}/{len(prompts)}  {_ending(row)}")
+            on_ended(ended, row)
+        elif row["state"] != before and row["state"] == "judging":
+            tell.line(f"         {row['unit'][:10]}  the racers disagree: a committee judges")
+    return list(newest.values())
+
+
+def _ending(row: UnitView) -> str:
+    what = f"{row['unit'][:10]}  block {row['ended_in_block']}  {row['state']}"
+    if row["payee"] is None:
+        return what
+    words = f"{_shown(row['prompt'])} → {_shown(row['completion'])}"
+    return f"{what}, {name_of(row['payee'])} paid, {row['cost_ogpu']} oGPU:  {words}"
+
+
+def trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], Ledger, list[str]]:
+    """Each unit with what the chain says of it, the ledger, and what does not add up."""
+    return asyncio.run(_trace(net, units))
+
+
+async def _trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], Ledger, list[str]]:
+    async with await ChainClient.connect(net.members[0].rpc_url) as chain:
+        first, last = 1, max(row["ended_in_block"] for row in units)
+        book = await ledger.read(chain, first, last)
+        order = await _posting_order(chain, len(units))
+        found = [_with_trace(row, book) for row in sorted(units, key=lambda row: order.index(row["unit"]))]
+        return found, book, await _wrong_sums(chain, book, found, last)
+
+
+async def _posting_order(chain: ChainClient, count: int) -> list[str]:
+    customer = dev_accounts.stash(CUSTOMER)
+    return ["0x" + unit_id_of(chain.genesis_hash, customer, number).hex() for number in range(count)]
+
+
+def _with_trace(row: UnitView, book: Ledger) -> UnitView:
+    record = book.unit(bytes.fromhex(row["unit"][2:]))
+    made: UnitView = {
+        "unit": row["unit"],
+        "prompt": row["prompt"],
+        "prompt_hash": _hash(row["prompt"]),
+        "completion": row.get("completion"),
+        "completion_hash": _hash(row.get("completion")),
+        "state": row["state"],
+        "is_disputed": record.is_disputed,
+        "times_paid": len(record.settled),
+        "slashed": [name_of(ss58(slash.provider)) for _, slash in record.slashes],
+    }
+    for height, settled in record.settled:
+        attested = next(((at, one) for at, one in record.attested if one.provider == settled.winner), None)
+        made |= {
+            "block": height,
+            "attestation": "0x" + attested[1].attestation_hash.hex() if attested else None,
+            "attestation_block": attested[0] if attested else None,
+            "output_root": "0x" + settled.output_root.hex(),
+            "payee": name_of(ss58(settled.winner)),
+            "payee_address": ss58(settled.winner),
+            "price_grains": str(settled.price),
+            "witness": name_of(ss58(settled.witness)) if settled.witness else None,
+            "witness_grains": str(settled.paid - settled.price),
+            "cost_grains": str(settled.paid),
+            "cost": f"{format_amount(settled.paid)} oGPU",
+        }
+    return made
+
+
+async def _wrong_sums(chain: ChainClient, book: Ledger, units: list[UnitView], last: int) -> list[str]:
+    """Whether the customer's account changed by exactly what units, fees and its part of the slashes come to."""
+    customer = dev_accounts.stash(CUSTOMER)
+    before, after = await ledger.wealth(chain, customer, 0), await ledger.wealth(chain, customer, last)
+    costs = sum(int(unit.get("cost_grains", 0)) for unit in units)
+    quote = await market_reads.quote(chain, SERVICE, PRICE_MAX, RACERS)
+    prepaid = len(units) * (quote.prepaid if quote else 0)
+    amounts = [amount for _, slash in book.slashes() for amount in (slash.collateral, slash.bond)]
+    compensation = sum(part(amount, VICTIM_PPM) for amount in amounts)
+    expected = costs + prepaid + book.fees.get(customer, 0) - compensation
+    if before - after != expected:
+        return [
+            f"the customer lost {before - after} grains, but units, duty calls, fees and slashes come to {expected}"
+        ]
+    return []
+
+
+def name_of(address: str) -> str:
+    """The development account behind an address."""
+    return next((name for name in dev_accounts.DEV_NAMES if ss58(dev_accounts.stash(name)) == address), address)
+
+
+def _hash(text: str | None) -> str | None:
+    return None if text is None else "0x" + blake2_256(text.encode()).hex()
+
+
+def _shown(text: str | None) -> str:
+    """One line of a text, without what a terminal would take for a command."""
+    line = "".join(letter if letter.isprintable() else "⏎" if letter == "\n" else " " for letter in text or "")
+    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"

@@ -1,0 +1,75 @@
+"""The end of the demo: every unit in one table, what happened to the cheat, and whether every bar held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from devnet.demo.purchase import UnitView, name_of
+from devnet.demo.stage import CHEAT
+from devnet.demo.telling import Narrator
+from devnet.measuring.ledger import Ledger
+from runtime.cryptography.ss58 import encode as ss58
+from wallet.amounts import format_amount
+
+
+def slashes(book: Ledger) -> list[dict[str, Any]]:
+    """Every slash of a provider, for the report."""
+    return [
+        {
+            "block": height,
+            "unit": "0x" + slash.unit.hex(),
+            "provider": name_of(ss58(slash.provider)),
+            "collateral_grains": str(slash.collateral),
+            "bond_grains": str(slash.bond),
+        }
+        for height, slash in book.slashes()
+    ]
+
+
+def failures(units: list[UnitView], slashed: list[dict[str, Any]], wanted: int, wrong_sums: list[str]) -> list[str]:
+    """Every bar that does not hold, in words."""
+    found = list(wrong_sums)
+    if len(units) != wanted:
+        found.append(f"{len(units)} units instead of {wanted}")
+    for unit in units:
+        if unit["times_paid"] != 1 or unit["state"] != "settled":
+            found.append(f"unit {unit['unit']} is {unit['state']} and was paid {unit['times_paid']} times")
+        elif unit["completion"] is None or unit["attestation"] is None:
+            found.append(f"unit {unit['unit']} has no completion or no attestation")
+        elif unit["payee"] == CHEAT:
+            found.append(f"unit {unit['unit']} paid the cheat")
+    if not any(one["provider"] == CHEAT for one in slashed):
+        found.append("the cheat was not slashed")
+    found += [f"{one['provider']} is honest and was slashed" for one in slashed if one["provider"] != CHEAT]
+    return found
+
+
+def show_units(units: list[UnitView], tell: Narrator) -> None:
+    """The table of all units."""
+    table = Table("#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion")
+    for number, unit in enumerate(units, 1):
+        line = "".join(letter if letter.isprintable() else " " for letter in f"{unit['prompt']} → {unit['completion']}")
+        table.add_row(
+            str(number),
+            unit["unit"][:10],
+            str(unit.get("block", "-")),
+            (unit.get("attestation") or "-")[:10],
+            unit.get("payee", "-"),
+            unit.get("witness") or "-",
+            unit.get("cost", "-"),
+            "committee" if unit["is_disputed"] else "",
+            line[:60],
+        )
+    tell.console.print(table)
+
+
+def show_slashes(found: list[dict[str, Any]], book: Ledger, tell: Narrator) -> None:
+    """What happened to the cheat."""
+    for one in found:
+        verdicts = [decided.verdict for _, decided in book.unit(bytes.fromhex(one["unit"][2:])).verdicts]
+        judged = ", after a committee had executed the unit again" if verdicts else ""
+        taken = int(one["collateral_grains"]) + int(one["bond_grains"])
+        what = f"{one['provider']} lost {format_amount(taken)} oGPU for unit {one['unit'][:10]}"
+        tell.line(f"block {one['block']}: {what}{judged}")

@@ -1,0 +1,267 @@
+"""Which members a devnet has, where their files lie and which ports they use.
+
+What always holds: a `Devnet` is described by one file, `devnet.json`, in its folder, and everything that it ever writes
+lies in that folder; each member has a folder, a log and a node key of its own; no two members share a port.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from devnet.launcher.errors import DevnetError
+from genesis import dev_accounts
+from genesis.chain import genesis_block_header, genesis_state
+from genesis.dev_accounts import DEV_NAMES
+from genesis.presets import BLOB_PORT_FIRST, VALIDATORS_MAX, load_spec, preset, validator_names
+from genesis.spec import ChainSpec, to_json
+from node.config import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT, Paths
+from node.duty.keystore import SESSION, VRF, Keystore
+from node.p2p.identity import load_or_create
+from runtime.blocks.block import block_id
+from runtime.cryptography import ss58
+
+CHAIN_ID = "devnet"
+DEFAULT_FOLDER = Path("out") / "devnet"
+FOLDER_VARIABLE = "OGPU_DEVNET"
+PORT_TRIES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where one member listens, all on loopback."""
+
+    peers: int
+    rpc: int
+    metrics: int
+    blobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLayout:
+    """One node, and the provider beside it if there is one."""
+
+    name: str
+    is_validator: bool
+    ports: Ports
+    address: str  # where peers reach it: /ip4/../tcp/../p2p/..
+
+    @property
+    def rpc_url(self) -> str:
+        """Its JSON-RPC."""
+        return f"ws://127.0.0.1:{self.ports.rpc}"
+
+    @property
+    def blob_url(self) -> str:
+        """The blob store of its provider."""
+        return f"http://127.0.0.1:{self.ports.blobs}"
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A provider without a node of its own: it joins live, honest or not."""
+
+    name: str
+    mode: str  # empty for an honest one, else how it cheats
+    rpc_url: str  # of the node that it asks
+    blob_port: int
+
+    @property
+    def blob_url(self) -> str:
+        """Its blob store."""
+        return f"http://127.0.0.1:{self.blob_port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Devnet:
+    """The members of one devnet, in the order they were made."""
+
+    folder: Path
+    members: tuple[NodeLayout, ...]
+    has_providers: bool = False  # whether each validator has a provider beside it
+    guests: tuple[Guest, ...] = ()
+
+    @property
+    def chain_spec(self) -> Path:
+        """The file that says which chain it is."""
+        return self.folder / "chain.json"
+
+    def member(self, name: str) -> NodeLayout:
+        """The member of that name, whatever the case of its letters.  Raises `DevnetError`."""
+        for one in self.members:
+            if one.name.lower() == name.lower():
+                return one
+        known = ", ".join(one.name for one in self.members)
+        raise DevnetError(f"no node is called {name!r} in {self.folder}: there are {known}")
+
+    def home(self, member: NodeLayout | Guest) -> Path:
+        """The folder of a member; its node's base path."""
+        return self.folder / member.name.lower()
+
+    def paths(self, member: NodeLayout) -> Paths:
+        """The files of a member's node."""
+        return Paths(self.home(member), CHAIN_ID)
+
+    def node_command(self, member: NodeLayout) -> list[str]:
+        """Arguments of `ogpu-node` for a member."""
+        words = ["--chain", str(self.chain_spec), "--base-path", str(self.home(member)), "--listen-host", "127.0.0.1"]
+        words += ["--port", str(member.ports.peers), "--rpc-port", str(member.ports.rpc)]
+        words += ["--prometheus-port", str(member.ports.metrics)]
+        if member.is_validator and member.name in DEV_NAMES:
+            words.append(f"--{member.name.lower()}")
+        else:
+            words += ["--name", member.name] + ["--validator"] * member.is_validator
+        for other in self.members:
+            words += ["--bootnodes", other.address] if other != member else []
+        return words
+
+
+def chosen_folder(given: Path | None) -> Path:
+    """The devnet's folder: what was asked for, else what the environment names, else out/devnet."""
+    return given or Path(os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER)
+
+
+def create(folder: Path, validators: int, *, providers: bool = False, any_ports: bool = False) -> Devnet:
+    """A devnet of that many validators in an empty folder.  Raises `DevnetError` where there is one already.
+
+    With `any_ports` only free ports that the system picks are used, else the well-known ones where they are free.
+    """
+    if (folder / "devnet.json").exists():
+        raise DevnetError(
+            f"{folder} holds a devnet already: `ogpu-devnet up` continues it, `ogpu-devnet down --purge` removes it"
+        )
+    if not 1 <= validators <= VALIDATORS_MAX:
+        raise DevnetError(f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}: use `ogpu-devnet up -n 4`")
+    names = validator_names(validators)
+    folder.mkdir(parents=True, exist_ok=True)
+    net = Devnet(folder.resolve(), (), providers)
+    ports = _ports(any_ports=any_ports)
+    for name in names:
+        net = _with(net, name, next(ports), is_validator=True)
+    net.chain_spec.write_text(to_json(_spec(net)), encoding="utf-8")
+    save(net)
+    return net
+
+
+def _spec(net: Devnet) -> ChainSpec:
+    """The preset of these validators, with the ports that their blob stores have here."""
+    spec = preset("Devnet", CHAIN_ID, "Local", tuple(one.name for one in net.members))
+    assert spec.patch is not None  # presets are for people
+    by_stash = {ss58.encode(dev_accounts.stash(one.name)): one.blob_url for one in net.members}
+    for provider in spec.patch["devices"]["providers"]:
+        provider["endpoint"] = by_stash[provider["stash"]]
+    return spec
+
+
+def add_full_node(net: Devnet, name: str, *, any_ports: bool = False) -> tuple[Devnet, NodeLayout]:
+    """The devnet with one more node, that follows the chain and does not vote."""
+    if not name.isidentifier() or any(one.name.lower() == name.lower() for one in net.members):
+        raise DevnetError(f"{name!r} is no free name for a node: use letters and digits, and a name that is not taken")
+    taken = {port for one in net.members for port in asdict(one.ports).values()}
+    ports = next(
+        one for one in _ports(any_ports=any_ports) if taken.isdisjoint((one.peers, one.rpc, one.metrics, one.blobs))
+    )
+    net = _with(net, name, ports, is_validator=False)
+    save(net)
+    return net, net.members[-1]
+
+
+def add_guest(net: Devnet, name: str, mode: str = "") -> tuple[Devnet, Guest]:
+    """The devnet with one more provider, which asks the first node."""
+    guest = Guest(name, mode, net.members[0].rpc_url, one_free_port())
+    net = replace(net, guests=(*net.guests, guest))
+    save(net)
+    return net, guest
+
+
+def replace_guest(net: Devnet, guest: Guest) -> Devnet:
+    """The devnet where the guest of that name is this one."""
+    net = replace(net, guests=tuple(guest if one.name == guest.name else one for one in net.guests))
+    save(net)
+    return net
+
+
+def genesis_hash(net: Devnet) -> bytes:
+    """The id of block 0 of the devnet's chain."""
+    return block_id(genesis_block_header(genesis_state(load_spec(net.chain_spec.read_bytes()))))
+
+
+def save(net: Devnet) -> None:
+    """Write the description."""
+    content = {
+        "has_providers": net.has_providers,
+        "members": [asdict(one) for one in net.members],
+        "guests": [asdict(one) for one in net.guests],
+    }
+    (net.folder / "devnet.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> Devnet:
+    """The devnet in a folder.  Raises `DevnetError` when there is none."""
+    path = folder / "devnet.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        has_providers = bool(content["has_providers"])
+        guests = tuple(Guest(**one) for one in content["guests"])
+        members = tuple(NodeLayout(**{**one, "ports": Ports(**one["ports"])}) for one in content["members"])
+    except FileNotFoundError as error:
+        raise DevnetError(
+            f"there is no devnet in {folder}: `ogpu-devnet up` makes one, --folder names another place"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DevnetError(f"{path} is damaged ({error}): remove {folder} and run `ogpu-devnet up`") from error
+    return Devnet(folder.resolve(), members, has_providers, guests)
+
+
+def one_free_port() -> int:
+    """A port on loopback that nobody uses now."""
+    return next(_free_ports(()))
+
+
+def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet:
+    member = NodeLayout(name, is_validator, ports, address="")
+    paths = net.paths(member)
+    paths.node_key.parent.mkdir(parents=True, exist_ok=True)
+    identity = load_or_create(paths.node_key)
+    if is_validator and name not in DEV_NAMES:
+        keystore = Keystore(paths.keystore)
+        keystore.insert(SESSION, dev_accounts.key_seed(name, dev_accounts.SESSION))
+        keystore.insert(VRF, dev_accounts.key_seed(name, dev_accounts.VRF))
+    member = replace(member, address=f"/ip4/127.0.0.1/tcp/{ports.peers}/p2p/{identity.peer_id}")
+    return replace(net, members=(*net.members, member))
+
+
+def _ports(*, any_ports: bool) -> Iterator[Ports]:
+    """Sets of ports that are free now; each port is given once."""
+    firsts = (DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT, BLOB_PORT_FIRST)
+    choices = [_free_ports(() if any_ports else range(first, first + PORT_TRIES)) for first in firsts]
+    while True:
+        yield Ports(*(next(choice) for choice in choices))
+
+
+def _free_ports(preferred: Iterable[int]) -> Iterator[int]:
+    for port in preferred:
+        if _is_free(port):
+            yield port
+    given: set[int] = set()
+    while True:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+        if port not in given:
+            given.add(port)
+            yield port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,150 @@
+"""A devnet as a whole: which processes it has, bring them up, wait until they work, take them down.
+
+What always holds: `up` returns only when every node answers and the chain makes final blocks; whatever goes wrong
+before that ends all processes again and shows the last lines of the log that says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from devnet.launcher import processes
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet, Guest, NodeLayout
+from devnet.launcher.processes import Process
+from devnet.launcher.status import NodeStatus, ask_all
+
+READY_SECONDS = 60.0
+READY_FINAL_BLOCKS = 1
+ASK_SECONDS = 0.25
+LOG_LINES = 15
+
+
+def node_process(net: Devnet, member: NodeLayout) -> Process:
+    """A member's node."""
+    return Process(member.name, processes.NODE, tuple(net.node_command(member)), net.home(member))
+
+
+def provider_process(net: Devnet, who: NodeLayout | Guest) -> Process:
+    """The provider beside a member's node, or a guest."""
+    home = net.home(who) / "provider"
+    words = ("--url", who.rpc_url, "--key", f"//{who.name}//provider", "--base-path", str(home), "run")
+    mode = who.mode if isinstance(who, Guest) else ""
+    module, options = (processes.CHEAT, ("--mode", mode)) if mode else (processes.PROVIDER, ())
+    return Process(f"{who.name}/provider", module, (*options, *words), home, "provider")
+
+
+def providers(net: Devnet) -> tuple[Process, ...]:
+    """Every provider of the devnet."""
+    return tuple(provider_process(net, one) for one in offering(net))
+
+
+def offering(net: Devnet) -> tuple[NodeLayout | Guest, ...]:
+    """Who has a provider."""
+    return (*(net.members if net.has_providers else ()), *net.guests)
+
+
+def all_processes(net: Devnet) -> tuple[Process, ...]:
+    """Every process that the devnet may have, running or not; those that others depend on come last."""
+    return providers(net) + tuple(node_process(net, member) for member in net.members)
+
+
+def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[NodeStatus]:
+    """Start what does not run, and wait until the chain works; gives where the nodes stand."""
+    started: list[Process] = []
+    try:
+        _start([node_process(net, member) for member in net.members], started, detach=detach)
+        standing = asyncio.run(ready(net, seconds))
+        _start(list(providers(net)), started, detach=detach)
+        for one in offering(net):
+            wait_for_provider(net, one)
+    except BaseException:
+        processes.stop(*reversed(started))
+        raise
+    return standing
+
+
+def _start(wanted: list[Process], started: list[Process], *, detach: bool) -> None:
+    for process in wanted:
+        if processes.running(process) is None:
+            processes.start(process, detach=detach)
+            started.append(process)
+
+
+def wait_for_provider(net: Devnet, who: NodeLayout | Guest, seconds: float = READY_SECONDS) -> None:
+    """Wait until a provider serves blobs: it has then loaded its workload and found itself on the chain."""
+    process, port = provider_process(net, who), who.ports.blobs if isinstance(who, NodeLayout) else who.blob_port
+    end = time.monotonic() + seconds
+    while not processes.listens(port):
+        if processes.running(process) is None:
+            raise DevnetError(f"{process.label} ended; {process.log} ends:\n{tail(process.log)}")
+        if time.monotonic() > end:
+            raise DevnetError(f"{process.label} is not ready after {seconds:.0f} s; its log ends:\n{tail(process.log)}")
+        time.sleep(ASK_SECONDS)
+
+
+def down(net: Devnet) -> list[str]:
+    """End every process; gives the names of those that did not end by themselves."""
+    return processes.stop(*all_processes(net))
+
+
+async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = READY_FINAL_BLOCKS) -> list[NodeStatus]:
+    """Wait until every node answers and has seen that final height.  Raises `DevnetError`."""
+    end = time.monotonic() + seconds
+    while True:
+        standing = await ask_all(net)
+        late = [one for one in standing if not one.is_up or not one.is_rpc_up or one.final < final]
+        if not late:
+            return standing
+        for member in net.members:
+            process = node_process(net, member)
+            if processes.running(process) is None:
+                raise DevnetError(f"the node {member.name} ended; {process.log} ends:\n{tail(process.log)}")
+        if time.monotonic() > end:
+            slow, log = late[0].name, node_process(net, net.member(late[0].name)).log
+            raise DevnetError(
+                f"{slow} has not seen final block {final} after {seconds:.0f} s; {log} ends:\n{tail(log)}"
+            )
+        await asyncio.sleep(ASK_SECONDS)
+
+
+def tail(path: Path, lines: int = LOG_LINES) -> str:
+    """The last lines of a log, for people."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as log:
+            return "".join(deque(log, lines)).rstrip()
+    except FileNotFoundError:
+        return "(no log yet)"
+
+
+@contextmanager
+def running(net: Devnet) -> Iterator[Devnet]:
+    """A devnet that is up inside of the `with` and gone after it, however it ends."""
+    with ending_on_signals():
+        try:
+            up(net)
+            yield net
+        finally:
+            down(net)
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """SIGTERM ends the program as Ctrl-C does, so that what has to be taken down is taken down."""
+
+    def leave(number: int, _: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

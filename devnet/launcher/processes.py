@@ -1,0 +1,204 @@
+"""Real processes of a devnet: start, watch, kill, restart, with pid files and logs.
+
+What always holds: a process is known by its pid file, which names the pid and when that process began, so that a number
+that the system gave to somebody else is never signalled; each process leads a session of its own, and ending it ends
+its children; a process that is not detached dies with the program that started it, even by kill -9.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from devnet.launcher.errors import DevnetError
+
+STOP_SECONDS = 20.0
+POLL_SECONDS = 0.05
+CONNECT_SECONDS = 1.0
+_PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
+
+NODE = "node.cli"
+PROVIDER = "gpu_tasks.provider.cli"
+CHEAT = "devnet.proofs.cheating"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One program of a devnet; `folder` holds its log and its pid file, and is where it runs."""
+
+    label: str  # what people call it: Alice, Alice/provider
+    module: str
+    arguments: tuple[str, ...]
+    folder: Path
+    kind: str = "node"  # names its log
+
+    @property
+    def log(self) -> Path:
+        """What it prints, over all its lives."""
+        return self.folder / f"{self.kind}.log"
+
+    @property
+    def pid_file(self) -> Path:
+        """Which process it is now."""
+        return self.log.with_suffix(".pid")
+
+
+def start(process: Process, *, detach: bool = False) -> int:
+    """Start it; gives its pid.  Raises `DevnetError` when it runs already."""
+    pid = running(process)
+    if pid is not None:
+        raise DevnetError(f"{process.label} runs already, as process {pid}: stop it first with `ogpu-devnet down`")
+    _clear(process)
+    process.folder.mkdir(parents=True, exist_ok=True)
+    with process.log.open("ab") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", process.module, *process.arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=source_path(),
+            preexec_fn=None if detach else _die_with(os.getpid()),  # noqa: PLW1509  # before any thread is made
+        )
+    _CHILDREN[child.pid] = child
+    starts = _record(process).get("starts", 0) + 1
+    content = {"pid": child.pid, "began": _began(child.pid), "starts": starts}
+    process.pid_file.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    return child.pid
+
+
+def running(process: Process) -> int | None:
+    """Its pid while it runs."""
+    record = _record(process)
+    pid = record.get("pid")
+    if pid is None:
+        return None
+    if pid in _CHILDREN:
+        _CHILDREN[pid].poll()  # lets the system forget one that ended
+    return pid if record.get("began") is not None and _began(pid) == record["began"] else None
+
+
+def restarts(process: Process) -> int:
+    """How often it was started again."""
+    return max(0, int(_record(process).get("starts", 0)) - 1)
+
+
+def kill(process: Process) -> int:
+    """End it with kill -9, as a power cut would.  Raises `DevnetError` when it does not run."""
+    pid = running(process)
+    if pid is None:
+        raise DevnetError(f"{process.label} does not run: start it with `ogpu-devnet restart {process.label}`")
+    os.kill(pid, signal.SIGKILL)
+    _wait(lambda: running(process) is None, STOP_SECONDS)
+    return pid
+
+
+def stop(*processes: Process, seconds: float = STOP_SECONDS) -> list[str]:
+    """Ask all to end and wait, then make them; gives the names of those that had to be made to."""
+    alive = [one for one in processes if running(one) is not None]
+    for one in alive:
+        _signal_group(one, signal.SIGTERM)
+    _wait(lambda: all(running(one) is None for one in alive), seconds)
+    forced = [one.label for one in alive if running(one) is not None]
+    for one in processes:
+        _clear(one)
+    return forced
+
+
+def listens(port: int) -> bool:
+    """Whether anybody accepts connections on that port of this machine."""
+    with socket.socket() as one:
+        one.settimeout(CONNECT_SECONDS)
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _clear(process: Process) -> None:
+    """End what is left of its session: children that outlived it would keep its ports."""
+    _signal_group(process, signal.SIGKILL)
+    _wait(lambda: not _group_exists(process), STOP_SECONDS)
+    child = _CHILDREN.pop(_record(process).get("pid", 0), None)
+    if child is not None:
+        child.wait()
+
+
+def _signal_group(process: Process, number: int) -> None:
+    if _group_exists(process):
+        os.killpg(_record(process)["pid"], number)
+
+
+def _group_exists(process: Process) -> bool:
+    """Whether anything of the session that it led still runs; a later process with the same number does not count."""
+    record = _record(process)
+    pid, began = record.get("pid"), record.get("began")
+    if pid is None or began is None:
+        return False
+    running(process)
+    if _began(pid) not in {began, None}:
+        return False
+    return any(_session(int(entry.name)) == pid for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+
+
+def _record(process: Process) -> dict[str, int]:
+    try:
+        found: dict[str, int] = json.loads(process.pid_file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found
+
+
+def _began(pid: int) -> int | None:
+    """When the process began, in clock ticks since the machine did; None when it is no more."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in "ZX" else int(fields[19])
+
+
+def _session(pid: int) -> int | None:
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in "ZX" else int(fields[3])
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat after the program's name, which may hold anything."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    """What the child does first: ask the system for SIGKILL when its parent dies, by whatever cause."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def ask() -> None:
+        libc.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask
+
+
+def source_path() -> dict[str, str]:
+    """An environment in which Python finds these packages from any folder, installed or not."""
+    source = str(Path(__file__).resolve().parent.parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}
+
+
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}

@@ -1,0 +1,81 @@
+"""The command-line programs that people use, run as people run them, and shown as people would type them.
+
+What always holds: a program that fails is a `DevnetError` with what it said.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+from threading import Timer
+from typing import IO, Any
+
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.processes import source_path
+
+MODULES = {
+    "ogpu-wallet": "wallet.cli",
+    "ogpu-provider": "gpu_tasks.provider.cli",
+    "ogpu": "gpu_tasks.client.cli",
+}
+SECONDS_MAX = 600.0
+ERROR_CHARACTERS = 1500
+
+Shown = Callable[[str], None]
+
+
+def run(program: str, *words: str, show: Shown | None = None) -> str:
+    """Run `program` with --json; gives what it printed.  Raises `DevnetError`."""
+    if show is not None:
+        show("$ " + as_typed(program, *words))
+    with _started(program, words) as output:
+        return output.read()
+
+
+def lines(program: str, *words: str, show: Shown | None = None) -> Iterator[Any]:
+    """Run `program` with --json; gives each line that it prints, read, as it comes.  Raises `DevnetError`."""
+    if show is not None:
+        show("$ " + as_typed(program, *words))
+    with _started(program, words) as output:
+        for line in output:
+            yield json.loads(line)
+
+
+def as_typed(program: str, *words: str) -> str:
+    """The command as somebody would type it."""
+    return " ".join((program, *map(shlex.quote, words)))
+
+
+@contextmanager
+def _started(program: str, words: tuple[str, ...]) -> Iterator[IO[str]]:
+    """The program's output; when the block ends, so has the program."""
+    with TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", MODULES[program], "--json", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=source_path(),
+        )
+        assert process.stdout is not None  # a pipe, as asked for
+        watchdog = Timer(SECONDS_MAX, process.kill)
+        watchdog.start()
+        try:
+            yield process.stdout
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            process.wait()
+            process.stdout.close()
+            watchdog.cancel()
+        if process.returncode:
+            errors.seek(0)
+            said = errors.read()[-ERROR_CHARACTERS:].strip()
+            raise DevnetError(f"`{as_typed(program, *words)}` failed with status {process.returncode}: {said}")

@@ -1,0 +1,122 @@
+"""Where the nodes of a devnet stand: asked from their metrics, shown as a table or as JSON.
+
+What always holds: asking never changes a node; a node that does not answer is shown as such within `ASK_SECONDS_MAX`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+from rich.table import Table
+
+from devnet.launcher.layout import Devnet, NodeLayout
+
+ASK_SECONDS_MAX = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One node; heights are -1 while it does not answer."""
+
+    name: str
+    is_validator: bool
+    is_up: bool
+    is_rpc_up: bool
+    accepted: int
+    final: int
+    peers: int
+    ready: int
+    units: int  # in work
+    attested: int  # attestations in the final chain
+    starts_at: int  # Unix time of the process's start; 0 while it does not answer
+    rpc: str
+
+
+async def ask_all(net: Devnet) -> list[NodeStatus]:
+    """Where each node stands, in the order of the members."""
+    timeout = aiohttp.ClientTimeout(total=ASK_SECONDS_MAX)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        return list(await asyncio.gather(*(_ask(session, member) for member in net.members)))
+
+
+def answers(port: int) -> bool:
+    """Whether a node's JSON-RPC answers on that port."""
+
+    async def ask() -> bool:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_SECONDS_MAX)) as session:
+            return await _rpc(session, port)
+
+    return asyncio.run(ask())
+
+
+async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> NodeStatus:
+    figures, is_rpc_up = await asyncio.gather(_metrics(session, member), _rpc(session, member.ports.rpc))
+    return NodeStatus(
+        name=member.name,
+        is_validator=member.is_validator,
+        is_up=bool(figures),
+        is_rpc_up=is_rpc_up,
+        accepted=figures.get("substrate_block_height/best", -1),
+        final=figures.get("substrate_block_height/finalized", -1),
+        peers=figures.get("substrate_sub_libp2p_peers_count", 0),
+        ready=figures.get("substrate_ready_transactions_number", 0),
+        units=figures.get("ogpu_open_units", 0),
+        attested=figures.get("ogpu_attestations", 0),
+        starts_at=figures.get("substrate_process_start_time_seconds", 0),
+        rpc=member.rpc_url,
+    )
+
+
+async def _metrics(session: aiohttp.ClientSession, member: NodeLayout) -> dict[str, int]:
+    """The figures of a node by name, `name/status` where there is a status; empty when it does not answer."""
+    try:
+        async with session.get(f"http://127.0.0.1:{member.ports.metrics}/metrics") as answer:
+            text = await answer.text()
+    except (aiohttp.ClientError, TimeoutError):
+        return {}
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            status = sample.labels.get("status")
+            found[f"{sample.name}/{status}" if status else sample.name] = int(sample.value)
+    return found
+
+
+async def _rpc(session: aiohttp.ClientSession, port: int) -> bool:
+    """Whether the RPC process answers."""
+    question: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "system_health", "params": []}
+    try:
+        async with session.post(f"http://127.0.0.1:{port}", json=question) as answer:
+            return "result" in await answer.json()
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        return False
+
+
+def as_json(standing: list[NodeStatus], restarts: dict[str, int]) -> list[dict[str, Any]]:
+    """For programs."""
+    return [asdict(one) | {"restarts": restarts[one.name]} for one in standing]
+
+
+def as_table(standing: list[NodeStatus], restarts: dict[str, int], title: str) -> Table:
+    """For people."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("node", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    for name in ("accepted", "final", "peers", "pool", "units", "attested", "restarts"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("rpc", justify="right", no_wrap=True)
+    for one in standing:
+        state = "[red]down" if not one.is_up else "validator" if one.is_validator else "follows"
+        figures = (one.accepted, one.final, one.peers, one.ready, one.units, one.attested) if one.is_up else ("-",) * 6
+        table.add_row(
+            one.name,
+            state,
+            *map(str, figures),
+            str(restarts[one.name]),
+            one.rpc.rpartition(":")[2] if one.is_rpc_up else "-",
+        )
+    return table

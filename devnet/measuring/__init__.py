@@ -1,0 +1,1 @@
+"""What proofs and demo read off a running devnet: its ledger, latencies, signatures."""

@@ -1,0 +1,107 @@
+"""What must hold on a devnet whose nodes were killed: checks that ask the nodes and read their records.
+
+What always holds: each check gives a list of what is wrong, one text each, empty when all is well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from consensus.votes import Ballot, BallotKind
+from devnet.launcher.layout import Devnet, NodeLayout, genesis_hash
+from genesis import dev_accounts
+from node.duty.signstate_file import SignStateFile
+from wallet.rpc import NodeUnreachableError, RpcConnection, RpcError
+
+WATCH_SECONDS = 0.05
+PARALLEL = 50
+
+
+@dataclass(slots=True)
+class Observed:
+    """What each node ever called final."""
+
+    highest: dict[str, int] = field(default_factory=dict)
+    finals: dict[int, set[str]] = field(default_factory=dict)  # height -> ids
+    lost: list[str] = field(default_factory=list)
+
+    async def watch(self, net: Devnet) -> None:
+        """Ask all nodes until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for member in net.members:
+                group.create_task(self._watch_one(member))
+
+    async def _watch_one(self, member: NodeLayout) -> None:
+        while True:
+            try:
+                async with await RpcConnection.open(member.rpc_url) as rpc:
+                    while True:
+                        self._take(member.name, (await rpc.call("ogpu_status"))["final"])
+                        await asyncio.sleep(WATCH_SECONDS)
+            except (NodeUnreachableError, RpcError):
+                await asyncio.sleep(WATCH_SECONDS)
+
+    def _take(self, name: str, final: dict[str, str | int]) -> None:
+        number = int(final["number"])
+        before = self.highest.get(name, 0)
+        if number < before:
+            self.lost.append(f"{name} was at final block {before} and then at {number}")
+        self.highest[name] = max(number, before)
+        self.finals.setdefault(number, set()).add(str(final["hash"]))
+
+
+async def blocks_of_all(net: Devnet) -> tuple[int, list[str]]:
+    """The height up to which all nodes were compared, and the heights where they differ.
+
+    A block's id covers its header, and so the state root after it, which each node computed before it took the block.
+    """
+    chains = await asyncio.gather(*(_blocks(member) for member in net.members))
+    height = min(map(len, chains))
+    return height, [
+        f"block {number + 1}"
+        for number, ids in enumerate(zip(*chains, strict=False))
+        if len(set(ids)) > 1 or not ids[0]
+    ]
+
+
+async def _blocks(member: NodeLayout) -> list[str]:
+    """The ids of a node's final blocks from height 1 on."""
+    async with await RpcConnection.open(member.rpc_url) as rpc:
+        height = int((await rpc.call("ogpu_status"))["final"]["number"])
+        ids: list[str] = []
+        for first in range(1, height + 1, PARALLEL):
+            numbers = range(first, min(first + PARALLEL, height + 1))
+            ids += await asyncio.gather(*(rpc.call("chain_getBlockHash", number) for number in numbers))
+        return ids
+
+
+async def lost_finals(net: Devnet, observed: Observed) -> list[str]:
+    """Blocks that some node called final and that are not on its chain, or anybody's, now."""
+    chain = await _blocks(net.members[0])
+    return [
+        f"block {number}: {sorted(ids)} was final"
+        for number, ids in sorted(observed.finals.items())
+        if 0 < number <= len(chain) and ids != {chain[number - 1]}
+    ]
+
+
+def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
+    """Votes that the observer received and that their voter's sign-state lacks: they were sent before it was synced.
+
+    `votes` are [voter, kind, epoch, round, height, block], as the observer reports them. Call it when all nodes ended.
+    """
+    genesis = genesis_hash(net)
+    problems = []
+    for member in net.members:
+        session = dev_accounts.key(member.name, dev_accounts.SESSION)
+        file = SignStateFile.load(net.paths(member).sign_state, genesis, session)
+        if file is None:
+            problems.append(f"{member.name} has no sign-state")
+            continue
+        floor, recorded = (file.state.floor_epoch, file.state.floor_round), set(file.state.ballots)
+        for voter, kind, epoch, round_, height, block in votes:
+            ballot = Ballot(BallotKind(int(kind)), int(epoch), int(round_), int(height), bytes.fromhex(str(block)))
+            if voter == session.hex() and (ballot.epoch, ballot.round) > floor and ballot not in recorded:
+                problems.append(f"{member.name}: {ballot.kind.name} in epoch {epoch}, round {round_}")
+    return problems

@@ -1,0 +1,89 @@
+"""How long after the start of its slot a block is accepted, and final, as clients of the nodes see it.
+
+What always holds: times are taken when a node's subscription tells, so they include the node's RPC process; each block
+counts once for each node that told of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from devnet.launcher.layout import Devnet, NodeLayout
+from runtime.blocks.digest import DIGEST_ITEM, find_pre_digest
+from runtime.encoding.codec import DecodeError
+from wallet.rpc import NodeUnreachableError, RpcConnection
+
+RETRY_SECONDS = 0.2
+_HEADS = {
+    "accepted": ("chain_subscribeNewHeads", "chain_unsubscribeNewHeads"),
+    "final": ("chain_subscribeFinalizedHeads", "chain_unsubscribeFinalizedHeads"),
+}
+
+
+@dataclass(slots=True)
+class Latencies:
+    """Milliseconds from the start of a block's slot until a node called it accepted, or final."""
+
+    slot_ms: int
+    accepted: list[int] = field(default_factory=list)
+    final: list[int] = field(default_factory=list)
+
+    def figures(self) -> dict[str, Any]:
+        """p50 and p99 of both, and of how many."""
+        return {
+            name: {"p50_ms": percentile(values, 50), "p99_ms": percentile(values, 99), "blocks": len(values)}
+            for name, values in (("accepted", self.accepted), ("final", self.final))
+        }
+
+    def line(self) -> str:
+        """The figures for people."""
+        parts = [f"{name} p50 {one['p50_ms']} ms, p99 {one['p99_ms']} ms" for name, one in self.figures().items()]
+        return "; ".join(parts)
+
+
+def percentile(values: Sequence[int], percent: int) -> int | None:
+    """The smallest value that `percent` of all do not exceed; None of nothing."""
+    return sorted(values)[max(0, -(-len(values) * percent // 100) - 1)] if values else None
+
+
+async def measure(net: Devnet, slot_ms: int, seconds: float) -> Latencies:
+    """Listen to every node for some seconds."""
+    found = Latencies(slot_ms)
+    tasks = [asyncio.create_task(_listen(member, kind, found)) for member in net.members for kind in _HEADS]
+    await asyncio.sleep(seconds)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return found
+
+
+async def _listen(member: NodeLayout, kind: str, found: Latencies) -> None:
+    """One subscription; taken up again when the node was away. Its first item is the past, and does not count."""
+    start, end = _HEADS[kind]
+    values: list[int] = getattr(found, kind)
+    while True:
+        try:
+            async with await RpcConnection.open(member.rpc_url) as rpc:
+                is_first = True
+                async for header in await rpc.subscribe(start, unsubscribe=end):
+                    now_ms = time.time_ns() // 1_000_000
+                    slot = slot_of(header)
+                    if slot is not None and not is_first:
+                        values.append(now_ms - slot * found.slot_ms)
+                    is_first = False
+        except NodeUnreachableError:
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+def slot_of(header: dict[str, Any]) -> int | None:
+    """The slot in a header as JSON-RPC shows it; None for genesis."""
+    try:
+        digest = tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"])
+    except DecodeError:
+        return None
+    found = find_pre_digest(digest)
+    return None if found is None else found.slot

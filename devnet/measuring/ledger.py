@@ -1,0 +1,125 @@
+"""What the final chain says of some units and of money: read from the events of its blocks, by height.
+
+What always holds: only final blocks are read, and amounts are whole grains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpu_tasks.market.attestations.attestations import Attested
+from gpu_tasks.market.devices.events import DeviceAssigned
+from gpu_tasks.market.inference.events import (
+    CommitteeDecided,
+    ProviderSlashed,
+    RaceMissed,
+    UnitDisputed,
+    UnitMatched,
+    UnitRefunded,
+    UnitSettled,
+)
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
+from runtime.pallets.transaction_payment import TransactionFeePaid
+from wallet.client import ChainClient
+
+Ending = UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | CommitteeDecided | Attested
+
+
+@dataclass(slots=True)
+class UnitRecord:
+    """One unit's trace on the chain; heights are of final blocks."""
+
+    price: int = 0  # of its last race
+    racers: list[bytes] = field(default_factory=list)  # everybody who was drawn for it, once for each race
+    devices: list[bytes] = field(default_factory=list)  # theirs
+    attested: list[tuple[int, Attested]] = field(default_factory=list)
+    settled: list[tuple[int, UnitSettled]] = field(default_factory=list)
+    refunded: list[tuple[int, UnitRefunded]] = field(default_factory=list)
+    slashes: list[tuple[int, ProviderSlashed]] = field(default_factory=list)
+    missed: list[tuple[int, RaceMissed]] = field(default_factory=list)
+    verdicts: list[tuple[int, CommitteeDecided]] = field(default_factory=list)
+    is_disputed: bool = False
+
+    def take(self, height: int, event: Ending) -> None:
+        """One event of the block at that height."""
+        match event:
+            case Attested():
+                self.attested.append((height, event))
+            case UnitSettled():
+                self.settled.append((height, event))
+            case UnitRefunded():
+                self.refunded.append((height, event))
+            case ProviderSlashed():
+                self.slashes.append((height, event))
+            case RaceMissed():
+                self.missed.append((height, event))
+            case CommitteeDecided():
+                self.verdicts.append((height, event))
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Units by id, and the transaction fees that each account paid."""
+
+    units: dict[bytes, UnitRecord] = field(default_factory=dict)
+    fees: dict[bytes, int] = field(default_factory=dict)
+
+    def unit(self, unit: bytes) -> UnitRecord:
+        """The record of a unit, empty at first."""
+        return self.units.setdefault(unit, UnitRecord())
+
+    def take(self, height: int, event: object) -> None:
+        """One event of the block at that height."""
+        match event:
+            case TransactionFeePaid(who, fee):
+                self.fees[who] = self.fees.get(who, 0) + fee
+            case UnitSettled() | UnitRefunded() | ProviderSlashed() | RaceMissed() | CommitteeDecided() | Attested():
+                self.unit(event.unit).take(height, event)
+            case UnitMatched(unit, _, price, racers):
+                self.unit(unit).price = price
+                self.unit(unit).racers += racers
+            case DeviceAssigned(device, unit):
+                self.unit(unit).devices.append(device)
+            case UnitDisputed(unit):
+                self.unit(unit).is_disputed = True
+            case _:
+                pass
+
+    def slashes(self) -> list[tuple[int, ProviderSlashed]]:
+        """Every slash of a provider, with its height."""
+        return [one for record in self.units.values() for one in record.slashes]
+
+    def misses(self) -> list[tuple[int, RaceMissed]]:
+        """Every fine for a race that somebody did not finish, with its height."""
+        return [one for record in self.units.values() for one in record.missed]
+
+
+async def read(chain: ChainClient, first: int, last: int | None = None) -> Ledger:
+    """The events of the final blocks from `first` to `last`, or to the newest."""
+    ledger = Ledger()
+    for height in range(first, (last or await final_height(chain)) + 1):
+        for record in await chain.events(await block_hash(chain, height)):
+            ledger.take(height, record.event)
+    return ledger
+
+
+async def final_height(chain: ChainClient) -> int:
+    """The height of the newest final block."""
+    return await chain.height(await chain.finalized())
+
+
+async def block_hash(chain: ChainClient, height: int) -> bytes:
+    """The id of the block at a height."""
+    return bytes.fromhex((await chain.rpc.call("chain_getBlockHash", height))[2:])
+
+
+async def wealth(chain: ChainClient, account: bytes, height: int) -> int:
+    """Everything that an account owns after the final block at a height: free and reserved grains."""
+    data = (await chain.read(System.account, account, at=await block_hash(chain, height))).data
+    return int(data.free + data.reserved)
+
+
+async def issuance(chain: ChainClient) -> int:
+    """All grains that exist."""
+    return int(await chain.read(Balances.total_issuance, at=await chain.finalized()))

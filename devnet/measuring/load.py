@@ -1,0 +1,56 @@
+"""A load of transfers between the development accounts, spread over the nodes of a devnet.
+
+What always holds: each sender has one transfer under way at a time, so nonces never race; a node that does not answer
+costs a retry at another one, never an exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+
+from devnet.launcher.layout import Devnet
+from genesis.dev_accounts import DEV_NAMES
+from runtime.cryptography.signatures import Scheme
+from runtime.pallets.balances import Balances
+from wallet.client import ChainClient, NotIncludedError
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+from wallet.rpc import NodeUnreachableError, RpcError
+from wallet.suri import keypair_from_suri
+
+RETRY_SECONDS = 0.2
+
+
+@dataclass(slots=True)
+class Load:
+    """What became of the transfers so far."""
+
+    handed_in: int = 0
+    included: int = 0
+    retried: int = 0
+
+
+async def transfers(net: Devnet, load: Load, rng: random.Random) -> None:
+    """Send until cancelled, one sender for each development account."""
+    keys = [keypair_from_suri(f"//{name}", Scheme.SR25519) for name in DEV_NAMES]
+    async with asyncio.TaskGroup() as group:
+        for key in keys:
+            group.create_task(_send(net, load, rng, key, keys))
+
+
+async def _send(net: Devnet, load: Load, rng: random.Random, key: Keypair, others: list[Keypair]) -> None:
+    while True:
+        member = rng.choice(net.members)
+        try:
+            async with await ChainClient.connect(member.rpc_url) as chain:
+                while True:
+                    call = Balances.transfer_keep_alive(dest=rng.choice(others).account, value=rng.randrange(1, 10**6))
+                    extrinsic = await chain.sign(call, key)
+                    load.handed_in += 1
+                    await chain.send(extrinsic, until="inBlock")
+                    load.included += 1
+        except (NodeUnreachableError, RpcError, NotIncludedError, WalletError, ValueError):
+            load.retried += 1
+            await asyncio.sleep(RETRY_SECONDS)

@@ -1,0 +1,1 @@
+"""The proofs behind the make targets: attacks and failures on live devnets, judged."""

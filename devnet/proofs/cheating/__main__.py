@@ -1,0 +1,78 @@
+"""`python -m devnet.proofs.cheating --mode MODE ...`: `ogpu-provider` with one dishonest step, else the same options.
+
+flip-bit              returns every output with one bit flipped
+swapped-model         computes with other weights under the published model's name
+copied-result         computes nothing, copies a rival's commitment and reveal
+replayed-attestation  sends the attestation of an earlier race again
+late-reveal           reveals after the window
+not-assigned          commits to and attests races of others
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+
+from devnet.proofs.cheating.copied import CopiedResult
+from devnet.proofs.cheating.executors import FlippedBit, swapped_model
+from devnet.proofs.cheating.intruder import Intruder
+from devnet.proofs.cheating.late import LateReveal
+from devnet.proofs.cheating.replayed import ReplayedAttestation
+from gpu_tasks.provider import cli
+from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.execution.executor import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Cheat:
+    """Which part of the provider is replaced."""
+
+    daemon: type[Daemon] = Daemon
+    is_flipping: bool = False
+    is_swapping: bool = False
+
+    def executor(self, backend: str) -> Executor:
+        """The executor, honest or not."""
+        if self.is_swapping:
+            return swapped_model(backend)
+        honest = cli.text_generation(backend)
+        return FlippedBit(honest) if self.is_flipping else honest
+
+
+CHEATS = {
+    "flip-bit": Cheat(is_flipping=True),
+    "swapped-model": Cheat(is_swapping=True),
+    "copied-result": Cheat(CopiedResult),
+    "replayed-attestation": Cheat(ReplayedAttestation),
+    "late-reveal": Cheat(LateReveal),
+    "not-assigned": Cheat(Intruder),
+}
+
+
+def _begin(mode: str, **options: Any) -> None:
+    """Cheat on a development network."""
+    context = click.get_current_context()
+    assert cli.main.callback is not None  # it is a function; for the type checker
+    context.invoke(cli.main.callback, **options)
+    cheat = CHEATS[mode]
+    context.obj = replace(context.obj, make_executor=cheat.executor, make_daemon=cheat.daemon)
+    if not options["as_json"]:
+        click.echo(f"CHEATING: {mode}. For development networks only.", err=True)
+
+
+main = click.Group(
+    name="cheating",
+    commands=cli.main.commands,
+    params=[
+        click.Option(["--mode"], type=click.Choice(list(CHEATS)), required=True, help="What is dishonest."),
+        *(param for param in cli.main.params if param.name != "version"),
+    ],
+    callback=_begin,
+    help=__doc__,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""`python -m devnet.proofs.cheating.equivocating_node ...`: `ogpu-node` that proposes twice in each of its slots.
+
+The second block leaves out the reference to the newest final block, so it is another block and as valid as the first;
+it is sealed past the sign-state file, which would refuse it. For development networks only.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+from consensus import events as ev
+from node import cli, service
+from node.duty.author import Author
+from node.duty.validator_keys import ValidatorKeys
+from runtime.blocks.block import BLOCK, Block, Header, seal_payload
+from runtime.blocks.digest import seal_item
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import Scheme
+from runtime.execution.authoring import Authoring
+from runtime.pallets.timestamp import Timestamp
+
+
+class TwiceAuthor(Author):
+    """Builds the honest block, and announces a twin of it."""
+
+    node: EquivocatingNode
+
+    def build(self, request: ev.Build) -> ev.BlockFacts | None:
+        """As `Author`; the twin goes out at once."""
+        facts = super().build(request)
+        if facts is not None and request.final_ref is not None:
+            self.node.network.announce(BLOCK.encode(self._twin(replace(request, final_ref=None))))
+        return facts
+
+    def _twin(self, request: ev.Build) -> Block:
+        parent = self._chain[request.parent]
+        digest = self._digest(request, parent)
+        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, digest)
+        authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
+        built = authoring.finish()
+        return Block(_sealed(self._validator, self._chain.genesis, built.header), built.extrinsics)
+
+
+class EquivocatingNode(service.Node):
+    """A node with that author."""
+
+    def _loop(self) -> Any:
+        loop = super()._loop()
+        author = loop._author  # noqa: SLF001 - this program replaces an inner part on purpose
+        if author is not None:
+            author.__class__ = TwiceAuthor
+            vars(author)["node"] = self
+        return loop
+
+
+def _sealed(validator: ValidatorKeys, genesis: bytes, header: Header) -> Header:
+    pair = validator.session_pair
+    signature = signatures.sign(Scheme.ED25519, pair.public, pair.secret, seal_payload(genesis, header))
+    digest = (*header.digest, seal_item(signature))
+    return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
+
+
+def main() -> None:
+    """Run the node."""
+    print("EQUIVOCATING: proposes twice in each slot. For development networks only.", file=sys.stderr)
+    service.Node = EquivocatingNode  # type: ignore[misc]  # what `service.run` makes
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Executors that return wrong work and say that it is right."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+
+from gpu_tasks.provider.execution.executor import Execution, Executor, WorkerExecutor
+from gpu_tasks.provider.execution.limits import limits_for
+
+
+class FlippedBit:
+    """An honest executor whose outputs leave with one bit flipped."""
+
+    def __init__(self, honest: Executor) -> None:
+        """Wraps another executor."""
+        self._honest = honest
+
+    @property
+    def workload_id(self) -> bytes:
+        """The honest one's."""
+        return self._honest.workload_id
+
+    @property
+    def model_id(self) -> bytes:
+        """The honest one's."""
+        return self._honest.model_id
+
+    async def start(self) -> None:
+        """See `Executor`."""
+        await self._honest.start()
+
+    async def run(self, request: bytes) -> Execution:
+        """The right output, but for the lowest bit of its first byte."""
+        execution = await self._honest.run(request)
+        output = bytes((execution.output[0] ^ 1,)) + execution.output[1:] if execution.output else b"x"
+        return replace(execution, output=output)
+
+    async def verify(self, request: bytes, output: bytes) -> bool:
+        """Honest: this cheat races, it does not judge."""
+        return await self._honest.verify(request, output)
+
+    async def close(self) -> None:
+        """See `Executor`."""
+        await self._honest.close()
+
+
+def swapped_model(backend: str) -> WorkerExecutor:
+    """A worker that computes with other weights under the published model's name."""
+    limits = limits_for(backend)
+    command = [sys.executable, "-s", "-m", "devnet.proofs.cheating.swapped_worker", json.dumps(asdict(limits))]
+    return WorkerExecutor(command, limits)

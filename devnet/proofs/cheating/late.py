@@ -1,0 +1,50 @@
+"""Late reveal: commits honestly, and holds the attestation back until the window has passed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from devnet.proofs.cheating.attempts import Attempts
+from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.racing import Race, RaceStep, Racing
+
+
+class HoldingRacing(Racing):
+    """Keeps attestations instead of sending them, each with the last block in which it would count."""
+
+    def __init__(self, *parts: Any) -> None:
+        """As `Racing`."""
+        super().__init__(*parts)
+        self.held: dict[bytes, tuple[SignedAttestation, int]] = {}
+
+    async def take(self, race: Race, step: RaceStep) -> None:
+        """Hold back what should be revealed."""
+        if step not in (RaceStep.ATTEST, RaceStep.REVEAL):
+            await super().take(race, step)
+            return
+        result = self.journal.races[race.key].result
+        if result is not None and race.unit_id not in self.held:
+            self.held[race.unit_id] = (await self.attestation(race, result), race.reveals_until)
+
+
+class LateReveal(Daemon):
+    """Sends what was held back, too late. By then the race is over and no duty is left to remind of it."""
+
+    racing_kind = HoldingRacing
+
+    def __init__(self, *parts: Any) -> None:
+        """As `Daemon`."""
+        super().__init__(*parts)
+        self._late = KeyedTasks()
+
+    async def step(self, view: View) -> None:
+        """An honest step, and what has become too late."""
+        await super().step(view)
+        assert isinstance(self.racing, HoldingRacing)
+        for unit, (signed, until) in list(self.racing.held.items()):
+            if view.height > until:
+                del self.racing.held[unit]
+                self._late.start(unit, Attempts(self.racing, "late-reveal").attest(unit, signed))

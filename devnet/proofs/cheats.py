@@ -1,0 +1,132 @@
+"""`python -m devnet.proofs.cheats`: every known way to cheat the market, on a real devnet; exit 1 if a bar fails.
+
+The cheat is a fifth provider. The bars, in each mode: it was drawn or tried something at least once; what it sent was
+refused, or it was slashed or fined by exactly the table's amounts; it was never paid for wrong work; no honest provider
+lost a grain; every unit was settled and paid once, all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from devnet.demo import purchase, stage
+from devnet.demo.telling import Narrator
+from devnet.launcher import lifecycle as network
+from devnet.launcher import processes
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet, Guest, replace_guest
+from devnet.launcher.lifecycle import provider_process
+from devnet.measuring import ledger
+from devnet.proofs.cheat_checks import Finding, judge
+from devnet.proofs.cheating.__main__ import CHEATS
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+
+UNITS_PER_MODE = 34  # six modes: a little over 200
+Report = dict[str, Any]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """A fresh devnet, one mode after the other; 0 if every bar held."""
+    options = _parse(arguments)
+    modes = options.modes.split(",") if options.modes else list(CHEATS)
+    tell = Narrator(1 + len(modes))
+    with network.ending_on_signals():
+        net = None
+        try:
+            tell.step(f"Network: {stage.VALIDATORS} validators, each with a GPU provider")
+            net = stage.fresh_network(options.folder, any_ports=True, detach=False, tell=tell)
+            net = stage.add_cheat(net, modes[0], detach=False, tell=tell)
+            findings = [_try(net, mode, options.units, tell) for mode in modes]
+        finally:
+            if net is not None:
+                network.down(net)
+    return _finish(findings, tell)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("devnet.proofs.cheats", description="Cheat the market in every known way.")
+    parser.add_argument("--units", type=int, default=UNITS_PER_MODE, help="units posted in each mode")
+    parser.add_argument("--modes", default="", help="only these, with commas: " + ", ".join(CHEATS))
+    parser.add_argument("--folder", type=Path, default=Path("out") / "cheats", help="of the network; emptied first")
+    return parser.parse_args(arguments)
+
+
+def _try(net: Devnet, mode: str, units: int, tell: Narrator) -> Finding:
+    """Let the cheat run in one mode while a customer buys, then judge what the chain did."""
+    tell.step(f"Mode {mode}: {units} units")
+    guest = _restarted(net, mode)
+    telemetry = net.home(guest) / "provider" / "telemetry.jsonl"
+    first, before = asyncio.run(_next_height(net)), len(_lines(telemetry))
+    prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, units)
+    rows = purchase.buy(net, prompts, tell)
+    attempts = [one for one in _lines(telemetry)[before:] if one["event"] == "cheat"]
+    finding = asyncio.run(judge(net, mode, [row["unit"] for row in rows], first, attempts))
+    tell.line(f"{mode}: {finding.outcome}")
+    for failure in finding.failures:
+        tell.line(f"FAILED: {failure}")
+    return finding
+
+
+def _restarted(net: Devnet, mode: str) -> Guest:
+    """The cheat, now in this mode."""
+    (guest,) = net.guests
+    processes.stop(provider_process(net, guest))
+    guest = replace(guest, mode=mode)
+    net = replace_guest(net, guest)
+    processes.start(provider_process(net, guest))
+    network.wait_for_provider(net, guest)
+    return guest
+
+
+async def _next_height(net: Devnet) -> int:
+    async with await ChainClient.connect(net.members[0].rpc_url) as chain:
+        return await ledger.final_height(chain) + 1
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def _finish(findings: list[Finding], tell: Narrator) -> int:
+    table = Table("mode", "drawn", "tried", "refused", "slashed", "fined", "taken", "as the table says", "outcome")
+    for one in findings:
+        taken = format_amount(sum(check.taken for check in one.checks))
+        right = f"{sum(check.taken == check.expected for check in one.checks)} of {len(one.checks)}"
+        counts = (one.drawn, one.tried, one.refused, one.slashed, one.fined)
+        table.add_row(one.mode, *map(str, counts), f"{taken} oGPU", right, "held" if not one.failures else "FAILED")
+    tell.console.print(table)
+    failures = [f"{one.mode}: {failure}" for one in findings for failure in one.failures]
+    path = Path("out") / "cheats.json"
+    report: Report = {"findings": [one.as_json() for one in findings], "failures": failures}
+    report["seconds"] = round(tell.seconds)
+    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(f"cheats: {_figures(findings)}; {len(failures)} failures; {report['seconds']} s; {path}")
+    return 1 if failures else 0
+
+
+def _figures(findings: list[Finding]) -> str:
+    checks = [check for one in findings for check in one.checks]
+    right = sum(check.taken == check.expected for check in checks)
+    tried, refused = sum(one.tried for one in findings), sum(one.refused for one in findings)
+    return (
+        f"{len(findings)} modes, {sum(one.units for one in findings)} units, {refused} of {tried} attempts refused, "
+        f"{sum(one.slashed for one in findings)} slashes, {sum(one.fined for one in findings)} fines, "
+        f"{right} of {len(checks)} amounts as the table says"
+    )
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except DevnetError as failure:
+        sys.exit(f"cheats: {failure}")

@@ -1,0 +1,149 @@
+"""`python -m devnet.proofs.equivocation`: a validator proposes twice on a live devnet, and is slashed for it.
+
+Four validators with providers; Dave's node is `devnet.proofs.cheating.equivocating_node`. The others' nodes
+see both blocks, a provider beside one of them reports the two headers,
+and the chain slashes and tombstones. Bars: the offence is proven
+on chain, the amounts are the table's (quarter of the stake: (3/4)^2 of the exposure, half of it burned, a tenth to the
+reporter), nobody else is touched, and blocks go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from devnet.launcher import processes
+from devnet.launcher.layout import Devnet, create
+from devnet.launcher.lifecycle import (
+    all_processes,
+    ending_on_signals,
+    node_process,
+    provider_process,
+    ready,
+    wait_for_provider,
+)
+from genesis import dev_accounts
+from runtime.cryptography.ss58 import encode as ss58
+from runtime.pallets.staking.slashing import equivocation_ppm
+from runtime.pallets.staking.trust_lock import OffenceProven
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.client import ChainClient
+
+OUT = Path("out")
+FOLDER = OUT / "equivocation"
+OFFENDER = "Dave"
+MODULE = "devnet.proofs.cheating.equivocating_node"
+PROOF_SECONDS = 150.0
+BLOCKS_AFTER = 5
+
+
+def main() -> int:
+    """Run it; 0 if every bar held."""
+    with ending_on_signals():
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        net = create(FOLDER, 4, providers=True, any_ports=True)
+        try:
+            _start(net)
+            facts = asyncio.run(_watch(net))
+        finally:
+            processes.stop(*all_processes(net))
+    OUT.mkdir(exist_ok=True)
+    (OUT / "equivocation.json").write_text(json.dumps(facts, indent=2) + "\n")
+    print(_line(facts))
+    return 0 if not facts["failures"] else 1
+
+
+def _start(net: Devnet) -> None:
+    for member in net.members:
+        process = node_process(net, member)
+        processes.start(replace(process, module=MODULE) if member.name == OFFENDER else process)
+    asyncio.run(ready(net))
+    for member in net.members:
+        processes.start(provider_process(net, member))
+        wait_for_provider(net, member)
+
+
+async def _watch(net: Devnet) -> dict[str, Any]:
+    offender = dev_accounts.stash(OFFENDER)
+    async with await ChainClient.connect(net.members[0].rpc_url) as client:
+        genesis = bytes.fromhex((await client.rpc.call("chain_getBlockHash", 0))[2:])
+        before = await client.read(TrustStake.stakes, offender, offender, at=genesis)
+        proven, height = await _proof(client, offender)
+        at = await client.finalized()
+        after = await client.read(TrustStake.stakes, offender, offender, at=at)
+        facts = {
+            "block": height,
+            "offender": ss58(offender),
+            "reporter": ss58(proven.reporter),
+            "slot": proven.slot,
+            "ppm": proven.slashed_ppm,
+            "slashed_grains": proven.amount,
+            "stake_before": before,
+            "stake_after": after,
+            "tombstoned": await client.read(TrustStake.tombstones, offender, at=at) is not None,
+            "others_tombstoned": await _others(client, net, at),
+        }
+        facts["blocks_after"] = await _blocks_after(client, height)
+    facts["failures"] = _failures(facts)
+    return facts
+
+
+async def _proof(client: ChainClient, offender: bytes) -> tuple[OffenceProven, int]:
+    """The event that convicts the offender, from the final chain, and its height."""
+    end, seen = time.monotonic() + PROOF_SECONDS, 0
+    async for header in await client.finalized_heads():
+        for height in range(seen + 1, int(header["number"], 16) + 1):
+            block = bytes.fromhex((await client.rpc.call("chain_getBlockHash", height))[2:])
+            for record in await client.events(block):
+                if isinstance(record.event, OffenceProven) and record.event.offender == offender:
+                    return record.event, height
+            seen = height
+        if time.monotonic() > end:
+            break
+    raise SystemExit(f"no offence was proven within {PROOF_SECONDS:.0f} s")
+
+
+async def _others(client: ChainClient, net: Devnet, at: bytes) -> int:
+    stashes = [dev_accounts.stash(one.name) for one in net.members if one.name != OFFENDER]
+    return sum([await client.read(TrustStake.tombstones, stash, at=at) is not None for stash in stashes])
+
+
+async def _blocks_after(client: ChainClient, height: int) -> int:
+    async for header in await client.finalized_heads():
+        if int(header["number"], 16) >= height + BLOCKS_AFTER:
+            return int(header["number"], 16) - height
+    return 0
+
+
+def _failures(facts: dict[str, Any]) -> list[str]:
+    expected = equivocation_ppm(1, 4)
+    lost = facts["stake_before"] - facts["stake_after"]
+    bars = {
+        "the share slashed is not the table's": facts["ppm"] == expected,
+        "the offender's stake did not fall by the slash": lost == facts["slashed_grains"] > 0,
+        "the offender is not tombstoned": facts["tombstoned"],
+        "somebody else is tombstoned": facts["others_tombstoned"] == 0,
+        "the offender reported itself": facts["reporter"] != ss58(dev_accounts.key(OFFENDER, dev_accounts.PROVIDER)),
+        "blocks did not go on": facts["blocks_after"] >= BLOCKS_AFTER,
+    }
+    return [text for text, held in bars.items() if not held]
+
+
+def _line(facts: dict[str, Any]) -> str:
+    if facts["failures"]:
+        return "equivocation: FAILED: " + "; ".join(facts["failures"])
+    return (
+        f"equivocation: slot {facts['slot']} proposed twice by {OFFENDER}, proven in block {facts['block']}, "
+        f"{facts['ppm'] / 10_000:g} % slashed ({facts['slashed_grains']} grains), tombstoned; "
+        f"{facts['blocks_after']} final blocks after it"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Execution attestations: their form, and the pallet that puts them into blocks."""

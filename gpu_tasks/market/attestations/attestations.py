@@ -1,0 +1,160 @@
+"""Attestations: what the author of a block puts into it about executed work, as an inherent.
+
+An attestation opens its provider's commitment, so attaching it is the reveal. Always: a block whose
+attestations break a rule of form is invalid; whether the work is right is never judged here; one
+`admissible` decides for authors, for importers and for the signed fallback.
+"""
+
+from itertools import pairwise
+
+from gpu_tasks.market.attestations.statement import (
+    ATTESTATION_BYTES_PER_BLOCK_MAX,
+    ATTESTATIONS_PER_BLOCK_MAX,
+    VERSION,
+    Attestation,
+    AttestationList,
+    ProofKind,
+    SignedAttestation,
+    attestation_hash,
+    order_key,
+    signing_payload,
+    size,
+    usage_problem,
+)
+from gpu_tasks.market.ids import UnitId
+from gpu_tasks.market.inference import racing
+from gpu_tasks.market.inference.commitments import result_commitment
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Racer, Reveal, Unit
+from runtime.cryptography.signatures import verify_ed25519
+from runtime.encoding.codec import U32
+from runtime.encoding.types import AccountId, Hash, Weight
+from runtime.frame.errors import InvalidBlock
+from runtime.frame.pallet import (
+    FREE,
+    DispatchError,
+    Pallet,
+    PostDispatch,
+    Signed,
+    StorageValue,
+    Unsigned,
+    call,
+    ensure,
+    event,
+)
+from runtime.frame.weights import work
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+
+ATTESTATION_WEIGHT = work(reads=8, writes=8, microseconds=60)
+
+
+def _attach_weight(attestations: tuple[SignedAttestation, ...]) -> Weight:
+    return work(reads=8 * len(attestations), writes=8 * len(attestations), microseconds=60 * len(attestations))
+
+
+@event
+class Attested:
+    """A provider's attestation is part of the chain."""
+
+    unit: UnitId
+    provider: AccountId
+    device: Hash
+    output_root: Hash
+    attestation_hash: Hash
+
+
+class NotAdmissible(DispatchError):
+    """The attestation breaks a rule of form: assignment, window, opening, usage or signature."""
+
+
+class Attestations(Pallet, index=11):
+    """The inherent, and the signed fallback for a provider that authors leave out."""
+
+    system: System
+    stake: TrustStake
+    market: InferenceMarket
+
+    attested: StorageValue[U32] = StorageValue(default=0, doc="Attestations in the chain so far.")
+
+    events = (Attested,)
+    errors = (NotAdmissible,)
+
+    @call(index=0, weight=_attach_weight)
+    def attach(self, origin: Unsigned, attestations: AttestationList) -> None:
+        """Put the attestations that the author has into the block. InvalidBlock if one is not admissible."""
+        if len(attestations) > ATTESTATIONS_PER_BLOCK_MAX or not attestations:
+            raise InvalidBlock("no attestations, or too many")
+        if sum(size(one) for one in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
+            raise InvalidBlock("attestations take too many bytes")
+        keys = [order_key(one) for one in attestations]
+        if any(low >= high for low, high in pairwise(keys)):
+            raise InvalidBlock("attestations are out of order, or one is there twice")
+        for one in attestations:
+            problem = self.problem(one)
+            if problem:
+                raise InvalidBlock(f"attestation of {one.statement.unit.hex()}: {problem}")
+            self._reveal(one)
+
+    @call(index=1, weight=ATTESTATION_WEIGHT)
+    def reveal(self, origin: Signed, attestation: SignedAttestation) -> PostDispatch:
+        """Attach one attestation by transaction, where authors leave it out. Free when it succeeds."""
+        ensure(not self.problem(attestation), NotAdmissible)
+        self._reveal(attestation)
+        return FREE
+
+    def problem(self, signed: SignedAttestation) -> str:
+        """Why this attestation may not be attached now; empty if it may. Cheap checks come before the signature."""
+        statement, genesis = signed.statement, self.system.block_hash[0]
+        unit = self.market.units[statement.unit]
+        if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
+            return "no such race"
+        racer = unit.racers[statement.replica]
+        if self.stake.key_owner[statement.provider_key] != racer.owner or statement.device != racer.device:
+            return "not the racer's key or device"
+        try:
+            racing.revealing_racer(self.market, unit, racer.owner, statement.attempt)
+        except DispatchError as error:
+            return f"not now: {type(error).__name__}"
+        return (
+            self._contents_problem(statement, unit)
+            or _opening_problem(genesis, statement, racer)
+            or _signature_problem(genesis, signed)
+        )
+
+    def _contents_problem(self, statement: Attestation, unit: Unit) -> str:
+        service = self.market.service(unit.service).terms
+        if (statement.workload, statement.model) != (service.workload, service.model):
+            return "another workload or model than the service's"
+        if statement.version != VERSION or statement.input_root != unit.terms.input_root:
+            return "another version or input"
+        if statement.proof_kind is not ProofKind.EXACT_HASH or statement.proof_inline:
+            return "this kind of proof is not permitted here"
+        if statement.proof_hash != statement.output_root:
+            return "the proof of an exact workload is its output root"
+        drawn_at = unit.round.drawn_at if unit.round else 0
+        height = self.system.number.get()
+        return usage_problem(statement, tokens_max=unit.terms.tokens_max, drawn_at=drawn_at, height=height)
+
+    def _reveal(self, signed: SignedAttestation) -> None:
+        statement = signed.statement
+        unit = self.market.unit(statement.unit)
+        racer = unit.racers[statement.replica]
+        opened = Reveal(statement.output_root, statement.output_blob, statement.output_tokens, self.system.number.get())
+        self.attested.set(self.attested.get() + 1)
+        self.emit(
+            Attested(statement.unit, racer.owner, statement.device, statement.output_root, attestation_hash(signed))
+        )
+        racing.reveal(self.market, statement.unit, unit, racer, opened, statement.salt)
+
+
+def _opening_problem(genesis: bytes, statement: Attestation, racer: Racer) -> str:
+    opened = result_commitment(
+        genesis, statement.unit, statement.attempt, racer.owner, statement.output_root, statement.salt
+    )
+    return "" if opened == racer.commitment else "does not open the commitment"
+
+
+def _signature_problem(genesis: bytes, signed: SignedAttestation) -> str:
+    payload = signing_payload(genesis, signed.statement)
+    return "" if verify_ed25519(signed.statement.provider_key, payload, signed.signature) else "bad signature"

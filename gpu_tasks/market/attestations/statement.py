@@ -1,0 +1,117 @@
+"""An execution attestation: a provider's signed statement of what it ran, on what, with what result.
+
+It opens the provider's commitment, so it is the reveal of a race. This module is its form:
+encoding, signing payload, order in a block. What is wrong in form makes a block invalid; whether
+the work was right is never decided here.
+"""
+
+from enum import IntEnum
+from typing import Annotated
+
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import U8, U32, U64, Bounded, Fixed, codec, struct
+from runtime.encoding.types import BlockNumber, Hash
+
+Signature = Annotated[bytes, Fixed(64)]
+
+VERSION = 1
+ATTESTATIONS_PER_BLOCK_MAX = 500
+ATTESTATION_BYTES_PER_BLOCK_MAX = 256_000
+PROOF_INLINE_BYTES_MAX = 512
+
+
+class ProofKind(IntEnum):
+    """How the work can be checked."""
+
+    EXACT_HASH = 0
+    SEEDED_SAMPLING = 1
+    MATMUL_CHAIN = 2
+    TRACE_ROOT = 3
+    ZERO_KNOWLEDGE = 4
+    TEE = 5
+
+
+@struct
+class Usage:
+    """What the work consumed, as the provider measured it."""
+
+    work_units: U64
+    gpu_ms: U64
+    energy_mj: U64
+    cpu_ms: U64
+    wall_ms: U64
+    memory_peak_bytes: U64
+
+
+@struct
+class Attestation:
+    """The statement, without its signature; the signing payload adds the genesis hash."""
+
+    version: U8
+    unit: Hash
+    attempt: U32
+    replica: U8
+    """The racer's place in draw order."""
+    provider_key: Hash
+    """The ed25519 key that signs."""
+    device: Hash
+    workload: Hash
+    model: Hash
+    input_root: Hash
+    output_root: Hash
+    output_blob: Hash
+    """Address of the output, sealed to the customer."""
+    output_tokens: U32
+    salt: Hash
+    """Opens the racer's commitment; random, and not the salt of the customer's input."""
+    proof_kind: ProofKind
+    proof_hash: Hash
+    proof_inline: Annotated[bytes, Bounded(PROOF_INLINE_BYTES_MAX)]
+    usage: Usage
+    started_at: BlockNumber
+    """The chain's height when the work began."""
+    finished_at: BlockNumber
+
+
+@struct
+class SignedAttestation:
+    """A statement and the ed25519 signature of `provider_key` over its payload."""
+
+    statement: Attestation
+    signature: Signature
+
+
+AttestationList = Annotated[tuple[SignedAttestation, ...], Bounded(ATTESTATIONS_PER_BLOCK_MAX)]
+
+_STATEMENT = codec(Attestation)
+_SIGNED = codec(SignedAttestation)
+
+
+def signing_payload(genesis: bytes, statement: Attestation) -> bytes:
+    """The bytes that the provider key signs."""
+    return domain(b"attest", genesis, _STATEMENT.encode(statement))
+
+
+def order_key(signed: SignedAttestation) -> tuple[bytes, int, int]:
+    """Attestations of a block ascend strictly by this: one for each place in each race."""
+    return signed.statement.unit, signed.statement.attempt, signed.statement.replica
+
+
+def size(signed: SignedAttestation) -> int:
+    """Encoded length in bytes."""
+    return len(_SIGNED.encode(signed))
+
+
+def attestation_hash(signed: SignedAttestation) -> bytes:
+    """What explorers name an attestation by."""
+    return blake2_256(_SIGNED.encode(signed))
+
+
+def usage_problem(statement: Attestation, *, tokens_max: int, drawn_at: int, height: int) -> str:
+    """Why the stated work is impossible, whatever was computed; empty if it is not."""
+    if statement.output_tokens > tokens_max:
+        return "more tokens than the unit allows"
+    if not drawn_at <= statement.started_at <= statement.finished_at <= height:
+        return "began before the draw, ended before it began, or in the future"
+    return ""

@@ -1,0 +1,1 @@
+"""Who owns which GPU, what it is bonded with, what it works on."""

@@ -1,0 +1,257 @@
+"""Devices: who owns which GPU, what it is bonded with, and the one unit it works on.
+
+Always: a device has at most one active assignment ("one user per GPU"), from the draw until its
+owner commits, declines or misses; `secured` is the collateral of its units that are not settled;
+its bond is locked under `DEVICE_BOND` on its owner's account. One physical device registers once.
+"""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from gpu_tasks.market.devices.events import (
+    BadEndpoint,
+    DeviceAssigned,
+    DeviceBonded,
+    DeviceBondTooSmall,
+    DeviceBusy,
+    DeviceKnown,
+    DevicePaused,
+    DeviceRegistered,
+    DeviceResumed,
+    DeviceUnregistered,
+    NotOwner,
+    NotProvider,
+    ProviderRegistered,
+    ProviderUnregistered,
+    TooManyDevices,
+    UnknownDevice,
+    UnsafeSealKey,
+)
+from gpu_tasks.market.devices.records import (
+    CLASS_NAMES,
+    DEVICES_PER_PROVIDER_MAX,
+    ENDPOINT_BYTES_MAX,
+    MISS_PPM,
+    ClassBonds,
+    Device,
+    DeviceClass,
+    Provider,
+    device_id,
+    is_safe_seal_key,
+)
+from gpu_tasks.market.ids import DeviceId, UnitId
+from runtime.cryptography.ss58 import account_from_text
+from runtime.encoding.codec import U32, Bounded
+from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, CompactBalance, Hash
+from runtime.frame.pallet import Constant, Pallet, Signed, StorageMap, call, ensure
+from runtime.frame.weights import work
+from runtime.pallets.staking.slashing import part
+from runtime.pallets.staking.stakers import PublicKey
+from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+
+Endpoint = Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
+
+
+class Devices(Pallet, index=9):
+    """Providers and their devices."""
+
+    system: System
+    stake: TrustStake
+    lock: TrustLock
+
+    bond_min: Constant[ClassBonds] = Constant(
+        ClassBonds(GRAINS_PER_OGPU, GRAINS_PER_OGPU, GRAINS_PER_OGPU), doc="Least bond of a device, by class."
+    )
+
+    providers: StorageMap[AccountId, Provider | None] = StorageMap(doc="How to reach a provider, by stash.")
+    devices: StorageMap[DeviceId, Device | None] = StorageMap(doc="Every device.")
+    device_of_uuid: StorageMap[Hash, DeviceId | None] = StorageMap(doc="The device that has this hardware.")
+    device_count: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Devices of a provider.")
+
+    events = (
+        ProviderRegistered, DeviceRegistered, DeviceUnregistered, DeviceBonded, DeviceAssigned, DevicePaused,
+        DeviceResumed, ProviderUnregistered,
+    )  # fmt: skip
+    errors = (
+        NotProvider, NotOwner, UnknownDevice, DeviceKnown, DeviceBusy, TooManyDevices, DeviceBondTooSmall, BadEndpoint,
+        UnsafeSealKey,
+    )  # fmt: skip
+
+    @call(index=0, weight=work(reads=4, writes=1))
+    def register_provider(self, origin: Signed, seal_key: PublicKey, endpoint: Endpoint) -> None:
+        """Publish the key that inputs are sealed to, and where the blob store answers. The signer is the stash."""
+        stash = origin.account
+        ensure(self.stake.is_candidate(stash), NotProvider)
+        ensure(_is_web_address(endpoint), BadEndpoint)
+        ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
+        self._set_provider(stash, seal_key, endpoint)
+
+    @call(index=1, weight=work(reads=6, writes=5))
+    def register_device(self, origin: Signed, kind: DeviceClass, uuid_hash: Hash, bond: CompactBalance) -> None:
+        """Bring a device into the market with a bond of the signer's, who is a provider's stash."""
+        ensure(origin.account in self.providers and self.stake.is_candidate(origin.account), NotProvider)
+        self._add_device(origin.account, kind, uuid_hash, bond)
+
+    @call(index=2, weight=work(reads=4, writes=5))
+    def unregister_device(self, origin: Signed, device: DeviceId) -> None:
+        """Take a device out of the market and its bond back, once it offers nothing and no unit of its is open."""
+        one = self.owned(device, origin.account)
+        ensure(one.assignment is None and one.secured == 0 and one.offers == 0, DeviceBusy)
+        del self.devices[device]
+        del self.device_of_uuid[one.uuid_hash]
+        self.device_count[one.owner] -= 1
+        self.lock.unlock(one.owner, LockReason.DEVICE_BOND, one.bond)
+        self.emit(DeviceUnregistered(device, one.owner))
+
+    @call(index=3, weight=work(reads=3, writes=3))
+    def bond_device_extra(self, origin: Signed, device: DeviceId, value: CompactBalance) -> None:
+        """Add to a device's bond: more units at once, and more weight in draws from the next units on."""
+        one = self.owned(device, origin.account)
+        self.lock.lock(one.owner, LockReason.DEVICE_BOND, value)
+        self.devices[device] = replace(one, bond=one.bond + value, changed_at=self.system.number.get())
+        self.emit(DeviceBonded(device, value))
+
+    @call(index=4, weight=work(reads=3, writes=1))
+    def pause(self, origin: Signed, device: DeviceId) -> None:
+        """Take no new work; what is assigned stays. The signer is the stash or its provider key."""
+        one = self.owned(device, self.operator(origin.account))
+        self.devices[device] = replace(one, is_paused=True)
+        self.emit(DevicePaused(device, None))
+
+    @call(index=5, weight=work(reads=4, writes=1))
+    def resume(self, origin: Signed, device: DeviceId) -> None:
+        """Take work again. The signer is the stash or its provider key."""
+        one = self.owned(device, self.operator(origin.account))
+        ensure(one.bond >= self.bond_min.of(one.kind), DeviceBondTooSmall)
+        self.devices[device] = replace(one, is_paused=False, changed_at=self.system.number.get())
+        self.emit(DeviceResumed(device))
+
+    @call(index=6, weight=work(reads=2, writes=1))
+    def unregister_provider(self, origin: Signed) -> None:
+        """Be a provider no more, once no device is left."""
+        stash = origin.account
+        ensure(stash in self.providers, NotProvider)
+        ensure(self.device_count[stash] == 0, DeviceBusy)
+        del self.providers[stash]
+        del self.device_count[stash]
+        self.emit(ProviderUnregistered(stash))
+
+    def genesis(self, config: dict[str, Any]) -> None:
+        """The first providers and devices, of validators that TrustStake seated.
+
+        `{"providers": [{"stash", "seal_key", "endpoint"}], "devices": [{"owner", "kind", "uuid_hash", "bond"}]}`.
+        """
+        for one in config.get("providers", []):
+            endpoint = str(one["endpoint"]).encode()
+            if not _is_web_address(endpoint) or not self.stake.is_candidate(account_from_text(one["stash"])):
+                raise ValueError(f"genesis provider {one['stash']}: no candidate, or no web address")
+            self._set_provider(account_from_text(one["stash"]), account_from_text(one["seal_key"]), endpoint)
+        for one in config.get("devices", []):
+            kind = CLASS_NAMES[str(one["kind"])]
+            owner, uuid_hash = account_from_text(one["owner"]), account_from_text(one["uuid_hash"])
+            self._add_device(owner, kind, uuid_hash, int(one["bond"]))
+
+    # ------------------------------------------------------------------------------------------------ for the markets
+
+    def operator(self, account: bytes) -> bytes:
+        """The stash that an account acts for: itself if it is one, or the one whose provider key it is.
+
+        Nobody proves that a provider key is its own, so naming somebody's stash as one's key must change nothing.
+        """
+        if account in self.providers or account in self.stake.candidates:
+            return account
+        return self.stake.stash_of(account) or account
+
+    def owned(self, device: bytes, owner: bytes) -> Device:
+        """A device of this owner; UnknownDevice or NotOwner if it is none."""
+        one = self.devices[device]
+        ensure(one is not None, UnknownDevice)
+        assert one is not None  # for the type checker
+        ensure(one.owner == owner, NotOwner)
+        return one
+
+    def can_work(self, device: Device) -> bool:
+        """Whether it may be drawn now: free, not paused, its owner a candidate that can open inputs."""
+        return (
+            device.assignment is None
+            and not device.is_paused
+            and device.owner in self.providers
+            and self.stake.is_candidate(device.owner)
+        )
+
+    def assign(self, device: bytes, unit: UnitId, collateral: int) -> None:
+        """Give a free device its one assignment, secured by a part of its bond."""
+        one = self._known(device)
+        if one.assignment is not None:
+            raise RuntimeError("a device has one active assignment")
+        self.devices[device] = replace(one, assignment=unit, secured=one.secured + collateral)
+        self.emit(DeviceAssigned(device, unit))
+
+    def count_offer(self, device: bytes, change: int) -> None:
+        """Note that a device offers one service more, or less."""
+        one = self._known(device)
+        self.devices[device] = replace(one, offers=one.offers + change)
+
+    def free(self, device: bytes, unit: UnitId) -> None:
+        """End the device's work on a unit; what it secures stays."""
+        one = self._known(device)
+        if one.assignment == unit:
+            self.devices[device] = replace(one, assignment=None)
+
+    def unsecure(self, device: bytes, unit: UnitId, collateral: int) -> None:
+        """End everything that binds a device to a unit."""
+        self.free(device, unit)
+        one = self._known(device)
+        self.devices[device] = replace(one, secured=one.secured - collateral)
+
+    def fail(self, device: bytes, unit: UnitId, *, customer: bytes) -> int:
+        """A miss: 1 % of the bond goes, and the device pauses. The grains taken."""
+        taken = self.slash(device, part(self._known(device).bond, MISS_PPM), victim=customer)
+        self.halt(device, unit)
+        return taken
+
+    def halt(self, device: bytes, unit: UnitId) -> None:
+        """Pause a device that failed a unit."""
+        self.devices[device] = replace(self._known(device), is_paused=True)
+        self.emit(DevicePaused(device, unit))
+
+    def slash(self, device: bytes, amount: int, *, victim: bytes, rewarded: tuple[bytes, ...] = ()) -> int:
+        """Slash a device's bond by `amount`, or by what there is; the grains taken."""
+        one = self._known(device)
+        wanted = min(amount, one.bond)
+        taken = self.lock.slash(one.owner, LockReason.DEVICE_BOND, wanted, victim=victim, rewarded=rewarded)
+        self.devices[device] = replace(one, bond=one.bond - taken)
+        return taken
+
+    # ----------------------------------------------------------------------------------------------------- bookkeeping
+
+    def _known(self, device: bytes) -> Device:
+        one = self.devices[device]
+        if one is None:
+            raise RuntimeError("a device that secures a unit cannot leave")
+        return one
+
+    def _set_provider(self, stash: bytes, seal_key: bytes, endpoint: bytes) -> None:
+        before = self.providers[stash]
+        is_same_key = before is not None and before.seal_key == seal_key
+        since = before.key_since if before is not None and is_same_key else self.system.number.get()
+        self.providers[stash] = Provider(seal_key, endpoint, since)
+        self.emit(ProviderRegistered(stash, seal_key, endpoint))
+
+    def _add_device(self, owner: bytes, kind: DeviceClass, uuid_hash: bytes, bond: int) -> None:
+        ensure(uuid_hash not in self.device_of_uuid, DeviceKnown)
+        ensure(self.device_count[owner] < DEVICES_PER_PROVIDER_MAX, TooManyDevices)
+        ensure(bond >= self.bond_min.of(kind), DeviceBondTooSmall)
+        self.lock.lock(owner, LockReason.DEVICE_BOND, bond)
+        device, now = device_id(owner, uuid_hash), self.system.number.get()
+        self.devices[device] = Device(owner, kind, uuid_hash, bond, registered_at=now, changed_at=now)
+        self.device_of_uuid[uuid_hash] = device
+        self.device_count[owner] += 1
+        self.emit(DeviceRegistered(device, owner, kind, uuid_hash, bond))
+
+
+def _is_web_address(endpoint: bytes) -> bool:
+    """An http or https address of printable ASCII; nothing more is checked on chain."""
+    return endpoint.startswith((b"http://", b"https://")) and all(0x21 <= byte <= 0x7E for byte in endpoint)

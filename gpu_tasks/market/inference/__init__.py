@@ -1,0 +1,1 @@
+"""Continuous inference, mined in matched races: services, units, races, committees, money."""

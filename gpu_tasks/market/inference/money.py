@@ -1,0 +1,102 @@
+"""The money table of a unit: who gets which part of what its customer locked.
+
+Always: the shares of an outcome add up to `escrow + bond` exactly, and the deposit beside them comes
+back whole; nobody but the customer gets a grain of the customer's without a result; rounding goes to
+the customer or is burned.
+"""
+
+from gpu_tasks.market.inference.committees import FIRST_SIZE
+from gpu_tasks.market.inference.units import Unit
+from runtime.pallets.staking.slashing import PPM, Share, part, shared
+
+WITNESS_PPM = 300_000
+FEE_PPM = 20_000
+REBATE_PPM = 900_000
+CUSTOMER_BOND_PPM = 50_000
+CANCEL_PPM = 100_000
+BAD_INPUT_PPM = 500_000
+COLLATERAL_PPM = 250_000
+COLLATERAL_OF_MAXIMUM_PPM = 100_000
+WRONG_RESULT_BOND_PPM = 100_000
+
+
+def witness_pay(price: int) -> int:
+    """What an agreeing runner-up is paid beside the winner's `price`."""
+    return part(price, WITNESS_PPM)
+
+
+def fee(paid: int) -> int:
+    """The settlement fee on a payment: 2 %."""
+    return part(paid, FEE_PPM)
+
+
+def escrow(price_max: int, racers: int) -> int:
+    """What a unit may cost its customer: the price, and a witness where two or more race."""
+    return price_max + (witness_pay(price_max) if racers > 1 else 0)
+
+
+def customer_bond(price_max: int) -> int:
+    """The customer's side of the trust lock: 5 % of the price, rounded up."""
+    return -(-price_max * CUSTOMER_BOND_PPM // PPM)
+
+
+def duty_calls(racers: int) -> int:
+    """How many duty calls a unit may cause: commit and reveal of each racer and of one committee."""
+    return 2 * racers + 2 * FIRST_SIZE
+
+
+def collateral(price: int, price_max: int) -> int:
+    """The provider's side of the trust lock: 25 % of the price, at least 10 % of the maximum."""
+    return max(-(-price * COLLATERAL_PPM // PPM), -(-price_max * COLLATERAL_OF_MAXIMUM_PPM // PPM))
+
+
+def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:
+    """The price that a unit offers at an age in blocks: from `floor` to its maximum in `ramp`."""
+    if ramp == 0 or price_max <= floor:
+        return price_max
+    return floor + (price_max - floor) * min(age, ramp) // ramp
+
+
+def settlement(unit: Unit, *, winner: bytes, witnesses: tuple[bytes, ...], treasury: bytes) -> tuple[Share, ...]:
+    """A result was right: winner, witness (or the committee in its place), fees, change, bond."""
+    paid = [*_earned(unit.price, (winner,), treasury)]
+    if witnesses and len(unit.racers) > 1:
+        paid += _earned(witness_pay(unit.price), witnesses, treasury)
+    return _with_change(unit, paid)
+
+
+def cancellation(unit: Unit) -> tuple[Share, ...]:
+    """Cancelled before a race: all but 10 % of the bond, which is burned."""
+    return _with_change(unit, [Share(None, part(unit.bond, CANCEL_PPM))])
+
+
+def bad_input(unit: Unit, judges: tuple[bytes, ...]) -> tuple[Share, ...]:
+    """The input cannot be used: the price comes back, half the bond is burned.
+
+    The other half pays the committee members who found it; without a committee it comes back.
+    """
+    half = part(unit.bond, BAD_INPUT_PPM)
+    others = shared(unit.bond - half, judges) if judges else ()
+    return _with_change(unit, [Share(None, half), *others])
+
+
+def whole_refund(unit: Unit) -> tuple[Share, ...]:
+    """Nobody is at fault: everything comes back."""
+    return _with_change(unit, [])
+
+
+def _earned(gross: int, payees: tuple[bytes, ...], treasury: bytes) -> list[Share]:
+    """`gross` less the settlement fee, half of which is burned and half the treasury's."""
+    taken = fee(gross)
+    to_treasury = taken // 2
+    return [
+        *shared(gross - taken, payees),
+        Share(treasury, to_treasury),
+        Share(None, taken - to_treasury),
+    ]
+
+
+def _with_change(unit: Unit, paid: list[Share]) -> tuple[Share, ...]:
+    change = unit.escrow + unit.bond - sum(share.amount for share in paid)
+    shares = (*paid, Share(unit.customer, change))
+    return tuple(share for share in shares if share.amount)

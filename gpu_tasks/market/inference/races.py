@@ -1,0 +1,103 @@
+"""Who wins a race, and when nobody may: the rules on commits and reveals, nothing about money.
+
+Always: the outcome depends on heights and draw order only, never on the order of transactions in
+a block, so a proposer gains nothing by holding a rival back for one block.
+"""
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from gpu_tasks.market.inference.units import Racer, Reveal
+
+SIMULTANEOUS_BLOCKS = 1
+"""Commits this many blocks after the earliest count as simultaneous with it."""
+
+
+class RevealsRead(IntEnum):
+    """What the reveals alone say."""
+
+    NOTHING = 0
+    AGREED = 1
+    DISPUTED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RaceResult:
+    """Who is paid for `output_root`: the winner, and the runner-up if somebody agreed."""
+
+    output_root: bytes
+    winner: Racer
+    witness: Racer | None
+
+
+def with_racer(racers: tuple[Racer, ...], changed: Racer) -> tuple[Racer, ...]:
+    """The racers with one of them changed."""
+    return tuple(changed if one.owner == changed.owner else one for one in racers)
+
+
+def is_last_to_commit(racers: tuple[Racer, ...], owner: bytes) -> bool:
+    """Whether all others have committed or declined."""
+    return all(one.commitment or one.has_declined or one.owner == owner for one in racers)
+
+
+def is_last_to_reveal(racers: tuple[Racer, ...]) -> bool:
+    """Whether every commitment is opened."""
+    return all(one.reveal for one in racers if one.commitment)
+
+
+def with_commitment(racer: Racer, commitment: bytes, height: int) -> Racer:
+    """The racer after its commit in block `height`."""
+    return replace(racer, commitment=commitment, committed_at=height)
+
+
+def with_reveal(racer: Racer, reveal: Reveal) -> Racer:
+    """The racer after its reveal."""
+    return replace(racer, reveal=reveal)
+
+
+def read_reveals(racers: tuple[Racer, ...]) -> RevealsRead:
+    """Whether the reveals decide the race.
+
+    A lone racer is believed. Of several drawn, two must have revealed and all must agree: else
+    fast garbage could win by shutting the others out.
+    """
+    roots = [one.reveal.output_root for one in racers if one.reveal]
+    if not roots:
+        return RevealsRead.NOTHING
+    is_enough = len(racers) == 1 or len(roots) >= 2
+    return RevealsRead.AGREED if is_enough and len(frozenset(roots)) == 1 else RevealsRead.DISPUTED
+
+
+def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
+    """The racers who revealed `output_root`: earliest commit first, then in draw order."""
+    right = [one for one in racers if one.reveal and one.reveal.output_root == output_root]
+    earliest = min((one.committed_at for one in right), default=0)
+
+    def lateness(racer: Racer) -> int:
+        late = racer.committed_at - earliest
+        return 0 if late <= SIMULTANEOUS_BLOCKS else late
+
+    return sorted(right, key=lateness)  # stable: racers stand in draw order
+
+
+def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:
+    """Winner and witness for a root that is held to be right; None if nobody revealed it."""
+    right = ranked(racers, output_root)
+    if not right:
+        return None
+    return RaceResult(output_root, right[0], right[1] if len(right) > 1 else None)
+
+
+def liars(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
+    """The racers who revealed another root than the right one."""
+    return [one for one in racers if one.reveal and one.reveal.output_root != output_root]
+
+
+def idle(racers: tuple[Racer, ...]) -> list[Racer]:
+    """The racers who neither committed nor declined."""
+    return [one for one in racers if one.commitment is None and not one.has_declined]
+
+
+def silent(racers: tuple[Racer, ...]) -> list[Racer]:
+    """The racers who committed and did not reveal."""
+    return [one for one in racers if one.commitment is not None and one.reveal is None]

@@ -1,0 +1,83 @@
+"""Services: what may be bought as units, and at which prices slots offer it."""
+
+from typing import Annotated, Any
+
+from runtime.cryptography.ss58 import account_from_text
+from runtime.encoding.codec import U32, Bounded, struct
+from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
+
+SERVICE_NAME_BYTES_MAX = 32
+LEASE_BLOCKS_MAX = 600
+RAMP_BLOCKS_MAX = 10_000
+SERVICES_MAX = 1_024
+OFFERS_PER_SERVICE_MAX = 1_024
+PRICE_MAX = 10**15
+"""No unit costs more than this many grains: a sum of such prices never overflows."""
+
+
+@struct
+class ServiceTerms:
+    """What one kind of unit is."""
+
+    name: Annotated[bytes, Bounded(SERVICE_NAME_BYTES_MAX)]
+    workload: Hash
+    """Identifier of the program that executes a unit."""
+    model: Hash
+    """Hash of the weights."""
+    price_min: Balance
+    """The price that a unit offers first."""
+    price_max: Balance
+    """The highest price that a customer may offer at last."""
+    ramp: BlockNumber
+    """Blocks in which an unmatched unit's price rises to its maximum."""
+    lease: BlockNumber
+    """Blocks that racers have to commit in."""
+    tokens_max: U32
+    """Most tokens that a unit may ask for."""
+
+
+@struct
+class Service:
+    """A service on offer."""
+
+    owner: AccountId
+    terms: ServiceTerms
+    deposit: Balance
+    """Locked while the service is open."""
+    open_units: U32 = 0
+    is_open: bool = True
+    """Whether units may still be posted. A closed service is forgotten with its last open unit."""
+
+
+@struct
+class Offer:
+    """A device's standing offer to work for a service."""
+
+    ask: Balance
+    """The lowest price per unit."""
+    since: BlockNumber
+    """The block in which this ask was made: it counts for no unit recorded before."""
+
+
+def is_sound(terms: ServiceTerms) -> bool:
+    """Whether the terms keep to all limits."""
+    return (
+        0 < terms.price_min <= terms.price_max <= PRICE_MAX
+        and terms.ramp <= RAMP_BLOCKS_MAX
+        and 0 < terms.lease <= LEASE_BLOCKS_MAX
+        and terms.tokens_max > 0
+    )
+
+
+def terms_from_json(given: dict[str, Any]) -> ServiceTerms:
+    """The terms of a service in a chain specification: names as in `ServiceTerms`, hashes as 0x and hex digits."""
+    return ServiceTerms(
+        name=str(given["name"]).encode(),
+        workload=account_from_text(given["workload"]),
+        model=account_from_text(given["model"]),
+        price_min=int(given["price_min"]),
+        price_max=int(given["price_max"]),
+        ramp=int(given["ramp"]),
+        lease=int(given["lease"]),
+        tokens_max=int(given["tokens_max"]),
+    )

@@ -1,0 +1,139 @@
+"""A unit of continuous inference: what the customer asked, who races for it, how it ended.
+
+Always: a unit holds `escrow + bond + deposit` grains of its customer from posting until it is settled
+or refunded, and nothing after; its racers have distinct owners; it is in exactly one `UnitState`.
+"""
+
+from enum import IntEnum
+from typing import Annotated
+
+from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
+from gpu_tasks.market.rounds import Round
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import U8, U32, Bounded, codec, struct
+from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
+
+RACERS_MAX = 8
+DECLINES_TO_REFUND = 2
+DECLINES_MAX = RACERS_MAX + DECLINES_TO_REFUND
+
+
+class UnitState(IntEnum):
+    """Where a unit stands; the last two are terminal."""
+
+    QUEUED = 0
+    RACING = 1
+    JUDGING = 2
+    SETTLED = 3
+    REFUNDED = 4
+
+
+class Refund(IntEnum):
+    """Why a customer got the price back."""
+
+    CANCELLED = 0
+    EXPIRED = 1
+    INPUT_DECLINED = 2
+    INPUT_BAD = 3
+    INCONCLUSIVE = 4
+
+
+class Duty(IntEnum):
+    """What a provider has to do for a unit."""
+
+    RACE = 0
+    JUDGE = 1
+
+
+@struct
+class UnitTerms:
+    """What the customer asks of one unit."""
+
+    price_max: Balance
+    """Grains that the customer pays at most to the winner."""
+    racers: U8
+    """How many providers race: 1 to 8, 2 is usual."""
+    input_root: Hash
+    """Address of the sealed input blob."""
+    input_commitment: Hash
+    """Hash of salt and plain input; the salt lies in the sealed input."""
+    sealed_at: BlockNumber
+    """A recent final height: only keys registered by then can open the input."""
+    tokens_max: U32
+    """Most tokens that may be generated."""
+
+
+@struct
+class Reveal:
+    """The result that a racer opened its commitment to."""
+
+    output_root: Hash
+    output_blob: Hash
+    output_tokens: U32
+    revealed_at: BlockNumber
+
+
+@struct
+class Racer:
+    """One drawn device and what its owner has done so far."""
+
+    owner: AccountId
+    device: DeviceId
+    collateral: Balance
+    commitment: Hash | None = None
+    committed_at: BlockNumber = 0
+    reveal: Reveal | None = None
+    has_declined: bool = False
+
+
+@struct
+class Unit:
+    """One unit, from posting to its end."""
+
+    service: ServiceId
+    customer: AccountId
+    terms: UnitTerms
+    escrow: Balance
+    bond: Balance
+    deposit: Balance
+    """Held for the record, and returned whole however the unit ends."""
+    posted_at: BlockNumber
+    recorded_at: BlockNumber
+    """The draw uses the beacon of two blocks after this one."""
+    state: UnitState = UnitState.QUEUED
+    attempt: U32 = 0
+    """How often the unit was drawn; results of earlier attempts do not count."""
+    price: Balance = 0
+    """Grains that the current race is about."""
+    round: Round | None = None
+    racers: Annotated[tuple[Racer, ...], Bounded(RACERS_MAX)] = ()
+    declined_by: Annotated[tuple[AccountId, ...], Bounded(DECLINES_MAX)] = ()
+    """Owners who could not open the input; they are not drawn for it again."""
+    output_root: Hash | None = None
+    """The result, once settled."""
+    ended_at: BlockNumber = 0
+
+
+@struct
+class _UnitBody:
+    customer: AccountId
+    number: U32
+
+
+_UNIT_BODY = codec(_UnitBody)
+
+
+def unit_id_of(genesis: bytes, customer: bytes, number: int) -> UnitId:
+    """The id of the unit that `customer` posts as its number `number`, counted from 0."""
+    return blake2_256(domain(b"unit", genesis, _UNIT_BODY.encode(_UnitBody(customer, number))))
+
+
+def is_open(unit: Unit) -> bool:
+    """Whether the unit still holds money and may change."""
+    return unit.state not in (UnitState.SETTLED, UnitState.REFUNDED)
+
+
+def racer_of(unit: Unit, owner: bytes) -> Racer | None:
+    """The owner's place in the current race."""
+    return next((racer for racer in unit.racers if racer.owner == owner), None)

@@ -1,0 +1,1 @@
+"""Blobs that a provider stores, serves, fetches and seals again."""

@@ -1,0 +1,56 @@
+"""From a unit on the chain to what it asks for: fetch the sealed input, open it, and check it against the chain."""
+
+from __future__ import annotations
+
+import contextlib
+
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.market_reads import endpoints_of
+from gpu_tasks.data.placement import stores_for
+from gpu_tasks.data.sealing import SealError, is_usable
+from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input
+from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.provider.blobs.store import BlobStore, StoreFullError
+from gpu_tasks.provider.chain.port import ChainPort, Identity
+from runtime.encoding.codec import DecodeError
+
+
+class UnusableInputError(Exception):
+    """The input cannot be used by anybody whom it should be sealed to: the customer's fault."""
+
+
+class Inputs:
+    """Opens the inputs of units; keeps a copy of each in the own store, so that judges find it too."""
+
+    def __init__(self, identity: Identity, chain: ChainPort, blobs: BlobClient, store: BlobStore) -> None:
+        """Looks into `store` first, then asks the others."""
+        self._identity = identity
+        self._chain = chain
+        self._blobs = blobs
+        self._store = store
+
+    async def open(self, unit: Unit) -> UnitInput:
+        """The request; BadInputError for an unusable one, BlobError if no store has it now."""
+        blob = await self._fetch(unit)
+        try:
+            content = self._identity.seal_key.open(blob)
+            if commitment_of(content) != unit.terms.input_commitment:
+                raise UnusableInputError("the input is another than the customer committed to")
+            asked = decode_input(content)
+        except (SealError, DecodeError) as error:
+            raise UnusableInputError(str(error)) from error
+        if not is_usable(asked.reply_key):
+            raise UnusableInputError("the reply key is no X25519 key")
+        return asked
+
+    async def _fetch(self, unit: Unit) -> bytes:
+        """From the own store, from those that the customer chose among, or from the racers, who keep copies."""
+        address = unit.terms.input_root
+        blob = self._store.get(address)
+        if blob is None:
+            known = await self._chain.providers()
+            racers = endpoints_of({one.owner: known[one.owner] for one in unit.racers if one.owner in known})
+            blob = await self._blobs.get(address, dict.fromkeys([*stores_for(address, endpoints_of(known)), *racers]))
+            with contextlib.suppress(StoreFullError, OSError):  # others have it
+                self._store.put(blob)
+        return blob

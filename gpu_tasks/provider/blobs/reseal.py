@@ -1,0 +1,89 @@
+"""Handing a result to the committee: a drawn judge gets a racer's output, sealed to the judge's own key.
+
+Always: nothing is decrypted or sealed for anybody but a member of the committee that the chain holds for that unit now,
+who proves itself by a signature of its provider key; the seal key is the one that the chain has for it, so a question
+that somebody copied gives a blob that only the judge can open.
+"""
+
+from __future__ import annotations
+
+from gpu_tasks.data.sealing import seal
+from gpu_tasks.market.inference.committees import member_of
+from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity
+from gpu_tasks.provider.journal.journal import Journal
+from runtime.cryptography.signatures import Scheme, verify
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import U8, Annotated, DecodeError, Fixed, codec, struct
+from runtime.encoding.types import Hash
+
+RESEAL_BYTES_MAX = 256
+
+
+@struct
+class _Question:
+    unit: Hash
+    committee: U8
+    provider_key: Hash
+
+
+@struct
+class _Signed:
+    question: _Question
+    signature: Annotated[bytes, Fixed(64)]
+
+
+_QUESTION = codec(_Question)
+_SIGNED = codec(_Signed)
+
+
+class RefusedResealError(Exception):
+    """Whoever asks may not have this output, or it is not here."""
+
+
+def question(identity: Identity, unit: bytes, committee: int) -> bytes:
+    """What a judge sends to `POST /reseal`."""
+    asked = _Question(unit, committee, identity.key.public_key)
+    return _SIGNED.encode(_Signed(asked, identity.key.sign(_payload(identity.genesis, asked))))
+
+
+class Resealer:
+    """Answers judges."""
+
+    def __init__(self, genesis: bytes, journal: Journal, chain: ChainPort) -> None:
+        """Reads outputs from the journal and assignments from the chain."""
+        self._genesis = genesis
+        self._journal = journal
+        self._chain = chain
+
+    async def answer(self, data: bytes) -> bytes:
+        """The output as a sealed blob; RefusedResealError."""
+        try:
+            signed = _SIGNED.decode(data)
+        except DecodeError as error:
+            raise RefusedResealError(f"not a question: {error}") from None
+        asked = signed.question
+        payload = _payload(self._genesis, asked)
+        if not verify(Scheme.ED25519, asked.provider_key, payload, signed.signature):
+            raise RefusedResealError("bad signature")
+        try:
+            return await self._sealed(asked)
+        except ChainError as error:
+            raise RefusedResealError(f"the chain cannot be asked now: {error}") from None
+
+    async def _sealed(self, asked: _Question) -> bytes:
+        status = await self._chain.unit(asked.unit)
+        if status is None or status.unit.state is not UnitState.JUDGING or status.committee is None:
+            raise RefusedResealError("this unit is not in dispute")
+        stash = await self._chain.stash_of(asked.provider_key)
+        if stash is None or status.committee.number != asked.committee or not member_of(status.committee, stash):
+            raise RefusedResealError("the key belongs to no member of the committee")
+        entry = self._journal.races.get((asked.unit, status.unit.attempt))
+        reader = (await self._chain.providers()).get(stash)
+        if entry is None or entry.result is None or reader is None:
+            raise RefusedResealError("no output of this unit here")
+        return seal(entry.result.output, [reader.seal_key])
+
+
+def _payload(genesis: bytes, asked: _Question) -> bytes:
+    return domain(b"reseal", genesis, _QUESTION.encode(asked))

@@ -1,0 +1,1 @@
+"""The chain as the daemon sees it: the port it needs, and the live one behind RPC."""

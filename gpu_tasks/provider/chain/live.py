@@ -1,0 +1,170 @@
+"""The chain behind a node's JSON-RPC, for a provider.
+
+Always: one call is signed at a time, so nonces never collide; a call that is sent again is the same extrinsic, so it
+happens once; a lost connection ends in ChainError for whoever waits, and is opened again by `views`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable
+from typing import TypeVar
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
+from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference.services import Service
+from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence, View
+from runtime.encoding.codec import codec
+from runtime.frame.call import Call
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet.rpc import Json, NodeUnreachableError, RpcError
+
+ALREADY_KNOWN = 1013
+SIGNED_KEPT = 1_024
+RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+
+LOG = logging.getLogger("ogpu.provider")
+T = TypeVar("T")
+_SIGNED_ATTESTATION = codec(SignedAttestation)
+
+
+class LiveChain:
+    """Implements `Chain` for one provider key. Use `await LiveChain.connect(url, key)`."""
+
+    def __init__(self, url: str, client: ChainClient, key: Keypair, stash: bytes) -> None:
+        """Use `connect`."""
+        self._url = url
+        self.client = client
+        self.key = key
+        self.turn = asyncio.Lock()
+        self._signed: dict[bytes, bytes] = {}
+        self.stash = stash
+
+    @classmethod
+    async def connect(cls, url: str, key: Keypair) -> LiveChain:
+        """Connect, and find whose provider key this is. ChainError if it is nobody's."""
+        client = await ChainClient.connect(url)
+        stash = await market_reads.stash_of(client, key.public_key)
+        if stash is None:
+            await client.rpc.close()
+            raise ChainError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
+        return cls(url, client, key, stash)
+
+    @property
+    def genesis_hash(self) -> bytes:
+        """Which chain this is."""
+        return self.client.genesis_hash
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self.client.rpc.close()
+
+    async def views(self) -> AsyncIterator[View]:
+        """See `Chain`."""
+        while True:
+            try:
+                async for header in await self.client.best_heads():
+                    yield await self._view(int(header["number"], 16))
+            except (NodeUnreachableError, RpcError, ChainError) as error:
+                LOG.warning("the node is away (%s); trying again", error)
+            await self._reconnect()
+
+    async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
+        """The best height and the duties there."""
+        view = await self._view(await self._asked(self.client.height()))
+        return view.height, view.duties
+
+    async def _view(self, height: int) -> View:
+        return View(height, await self._asked(market_reads.duties(self.client, self.stash)))
+
+    async def _reconnect(self) -> None:
+        genesis = self.genesis_hash
+        await self.client.rpc.close()
+        for attempt in range(1_000_000_000):
+            await asyncio.sleep(RECONNECT_SECONDS[min(attempt, len(RECONNECT_SECONDS) - 1)])
+            try:
+                client = await ChainClient.connect(self._url)
+            except (NodeUnreachableError, RpcError):
+                continue
+            if client.genesis_hash != genesis:
+                await client.rpc.close()
+                raise RuntimeError(f"{self._url} is another chain now: 0x{client.genesis_hash.hex()}")
+            self.client = client
+            return
+
+    async def final_unit(self, unit: bytes) -> UnitStatus | None:
+        """See `Chain`."""
+        final = await self._asked(self.client.finalized())
+        return await self._asked(market_reads.unit(self.client, unit, final))
+
+    async def unit(self, unit: bytes) -> UnitStatus | None:
+        """See `Chain`."""
+        return await self._asked(market_reads.unit(self.client, unit))
+
+    async def service(self, number: int) -> Service:
+        """See `Chain`."""
+        return (await self._asked(market_reads.services(self.client)))[number]
+
+    async def providers(self) -> dict[bytes, Provider]:
+        """See `Chain`."""
+        return await self._asked(market_reads.providers(self.client))
+
+    async def own_devices(self) -> list[DeviceStatus]:
+        """See `Chain`."""
+        table = await self._asked(market_reads.devices(self.client))
+        return [one for one in table if one.device.owner == self.stash]
+
+    async def stash_of(self, provider_key: bytes) -> bytes | None:
+        """See `Chain`."""
+        return await self._asked(market_reads.stash_of(self.client, provider_key))
+
+    async def offences(self) -> list[DoubleHeaderEvidence]:
+        """See `Chain`."""
+        found = await self._asked(self.client.rpc.call("ogpu_inspect", "offences"))
+        return [DoubleHeaderEvidence(*(bytes.fromhex(one[name][2:]) for name in ("first", "second"))) for one in found]
+
+    async def is_tombstoned(self, stash: bytes) -> bool:
+        """See `Chain`."""
+        return await self._asked(self.client.read(TrustStake.tombstones, stash)) is not None
+
+    async def submit(self, call: Call) -> None:
+        """See `Chain`."""
+        async with self.turn:
+            name = self.client.runtime.call_codec.encode(call)
+            known = self._signed.pop(name, None)
+            extrinsic = await self._asked(self.client.sign(call, self.key)) if known is None else known
+            try:
+                await self._sent(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
+            except ChainError:
+                if known is None:
+                    raise
+                return  # it is in a block, or has outlived its era: if it is missing, it is signed anew next time
+            self._signed[name] = extrinsic
+            while len(self._signed) > SIGNED_KEPT:
+                del self._signed[next(iter(self._signed))]
+
+    async def attest(self, attestation: SignedAttestation) -> None:
+        """See `Chain`."""
+        raw = _SIGNED_ATTESTATION.encode(attestation)
+        await self._sent(self.client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
+
+    async def _sent(self, question: Awaitable[Json]) -> None:
+        """As `_asked`; what the node has already is as good as sent."""
+        try:
+            await question
+        except NodeUnreachableError as error:
+            raise ChainError(str(error)) from error
+        except RpcError as error:
+            if error.code != ALREADY_KNOWN:
+                raise ChainError(str(error)) from error
+
+    async def _asked(self, question: Awaitable[T]) -> T:
+        try:
+            return await question
+        except (NodeUnreachableError, RpcError) as error:
+            raise ChainError(str(error)) from error

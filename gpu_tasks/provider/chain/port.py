@@ -1,0 +1,109 @@
+"""What a provider needs of a chain: an interface with one live implementation (`live_chain`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
+from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference.services import Service
+from runtime.blocks.block import HEADER
+from runtime.blocks.digest import find_author
+from runtime.encoding.codec import DecodeError
+from runtime.frame.call import Call
+from wallet.keypair import Keypair
+
+
+class ChainError(Exception):
+    """The node refused something, or cannot be reached now. Trying again later is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The best block, as far as it concerns one provider."""
+
+    height: int
+    duties: tuple[DutyStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this provider is: its stash, the key that signs for it, the key that inputs are sealed to, the chain."""
+
+    stash: bytes
+    key: Keypair
+    seal_key: SealKey
+    genesis: bytes
+
+    @classmethod
+    def of(cls, stash: bytes, key: Keypair, genesis: bytes) -> Identity:
+        """The seal key follows from the signing key."""
+        return cls(stash, key, SealKey.of(key), genesis)
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleHeaderEvidence:
+    """Two sealed headers of one author in one slot, encoded."""
+
+    first: bytes
+    second: bytes
+
+    @property
+    def author(self) -> bytes | None:
+        """The stash that both name; None if they cannot be read."""
+        try:
+            return find_author(HEADER.decode(self.first).digest)
+        except DecodeError:
+            return None
+
+
+class ChainPort(Protocol):
+    """Reads at the best block unless they say final."""
+
+    def views(self) -> AsyncIterator[View]:
+        """The newest view, and again whenever the best block changes. Does not end; reconnects by itself."""
+        ...
+
+    async def final_unit(self, unit: bytes) -> UnitStatus | None:
+        """A unit in the final state; None once the chain has dropped it."""
+        ...
+
+    async def unit(self, unit: bytes) -> UnitStatus | None:
+        """A unit in the best state."""
+        ...
+
+    async def service(self, number: int) -> Service:
+        """A service; KeyError if there is none."""
+        ...
+
+    async def providers(self) -> dict[bytes, Provider]:
+        """All providers by stash."""
+        ...
+
+    async def own_devices(self) -> list[DeviceStatus]:
+        """This provider's devices."""
+        ...
+
+    async def stash_of(self, provider_key: bytes) -> bytes | None:
+        """Whose provider key this is."""
+        ...
+
+    async def offences(self) -> list[DoubleHeaderEvidence]:
+        """What the node saw of validators that proposed twice in one slot."""
+        ...
+
+    async def is_tombstoned(self, stash: bytes) -> bool:
+        """Whether a validator was already punished for an offence."""
+        ...
+
+    async def submit(self, call: Call) -> None:
+        """Hand in a call signed with the provider key; ChainError if the node does not take it."""
+        ...
+
+    async def attest(self, attestation: SignedAttestation) -> None:
+        """Hand in an attestation; ChainError if the node does not take it."""
+        ...

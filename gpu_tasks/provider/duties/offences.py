@@ -1,0 +1,44 @@
+"""Reporting offences: the node keeps the evidence but holds no key that can pay; the provider beside it does.
+
+The reporter earns a tenth of what is slashed. Others report the same offence, and only the first report counts, so an
+offender that is already tombstoned is not reported again; a report that comes second costs its fee.
+"""
+
+from __future__ import annotations
+
+from gpu_tasks.provider.chain.port import ChainError, ChainPort, DoubleHeaderEvidence
+from gpu_tasks.provider.telemetry import Telemetry
+from runtime.pallets.staking.trust_lock import TrustLock
+
+REPORTS_MAX = 1_024
+"""Offenders that are remembered as reported; an honest network has none."""
+
+
+class Reporter:
+    """Reports what the node saw, each offender once."""
+
+    def __init__(self, stash: bytes, chain: ChainPort, telemetry: Telemetry) -> None:
+        """`stash` is the provider's own, which it does not accuse."""
+        self._stash = stash
+        self._chain = chain
+        self._telemetry = telemetry
+        self._reported: set[bytes] = set()
+
+    async def step(self) -> None:
+        """Report new offenders. ChainError if the node is away: the evidence is still there later."""
+        for evidence in await self._chain.offences():
+            author = evidence.author
+            if author is None or author == self._stash or author in self._reported:
+                continue
+            if len(self._reported) < REPORTS_MAX:
+                self._reported.add(author)
+            if not await self._chain.is_tombstoned(author):
+                await self._report(author, evidence)
+
+    async def _report(self, author: bytes, evidence: DoubleHeaderEvidence) -> None:
+        try:
+            await self._chain.submit(TrustLock.report_offence(first=evidence.first, second=evidence.second))
+        except ChainError:
+            self._reported.discard(author)
+            raise
+        self._telemetry.tell("reported", offender=author)

@@ -1,0 +1,1 @@
+"""Where a request is computed: a limited worker process, its wire, the meters of the device."""

@@ -1,0 +1,172 @@
+"""GPUs of this machine, by NVML (package nvidia-ml-py): which there are, and what one consumes while it works.
+
+Without a driver, or without a GPU, the machine offers one device, openly named "CPU (no GPU found)". What NVML says is
+what this machine's kernel says: it describes, it proves nothing, and no payment depends on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pynvml
+
+from gpu_tasks.market.devices.records import DeviceClass
+from runtime.cryptography.hashing import blake2_256
+
+CPU_NAME = "CPU (no GPU found)"
+SAMPLE_SECONDS = 0.05
+DATACENTER_MIB = 40_000
+"""From this memory on a GPU counts as one for data centers."""
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """One device of this machine."""
+
+    name: str
+    uuid: str
+    kind: DeviceClass
+    memory_mib: int
+    index: int | None
+    """Its number for NVML; None for a CPU."""
+    driver: str = ""
+
+    @property
+    def uuid_hash(self) -> bytes:
+        """What the chain knows the hardware by."""
+        return blake2_256(b"ogpu/hardware" + self.uuid.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a piece of work consumed, as far as it can be measured."""
+
+    is_gpu: bool
+    energy_mj: int
+    memory_peak_bytes: int
+
+
+class Meter(Protocol):
+    """Measures one piece of work at a time."""
+
+    def begin(self) -> None:
+        """Work begins."""
+        ...
+
+    def end(self) -> Reading:
+        """Work is over."""
+        ...
+
+
+class NoMeter:
+    """A device that cannot be measured."""
+
+    def begin(self) -> None:
+        """Nothing to do."""
+
+    def end(self) -> Reading:
+        """Nothing is known."""
+        return Reading(is_gpu=False, energy_mj=0, memory_peak_bytes=0)
+
+
+class NvmlMeter:
+    """Energy and peak memory of one GPU; a reading that the driver refuses counts as 0."""
+
+    def __init__(self, index: int) -> None:
+        """`index` is NVML's."""
+        self._index = index
+        self._energy_mj = 0
+        self._peak = 0
+        self._stop = threading.Event()
+        self._sampler: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Note the energy counter, and sample the memory until `end`."""
+        self._energy_mj, self._peak, self._stop = self._energy(), self._memory(), threading.Event()
+        self._sampler = threading.Thread(target=self._sample, args=(self._stop,), name="nvml", daemon=True)
+        self._sampler.start()
+
+    def end(self) -> Reading:
+        """See `Meter`."""
+        self._stop.set()
+        if self._sampler is not None:
+            self._sampler.join()
+        used = max(0, self._energy() - self._energy_mj)
+        return Reading(is_gpu=True, energy_mj=used, memory_peak_bytes=max(self._peak, self._memory()))
+
+    def _sample(self, stop: threading.Event) -> None:
+        while not stop.wait(SAMPLE_SECONDS):
+            self._peak = max(self._peak, self._memory())
+
+    def _energy(self) -> int:
+        """Millijoules since the driver was loaded; Volta and later."""
+        with contextlib.suppress(pynvml.NVMLError), _nvml():
+            return int(pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(self._index)))
+        return 0
+
+    def _memory(self) -> int:
+        with contextlib.suppress(pynvml.NVMLError), _nvml():
+            return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(self._index)).used)
+        return 0
+
+
+def find_hardware(base_path: Path) -> list[Hardware]:
+    """All GPUs; or the CPU, whose identifier is random and kept under `base_path` (a CPU has none of its own)."""
+    try:
+        with _nvml():
+            found = [_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    except pynvml.NVMLError:
+        found = []
+    return found or [Hardware(CPU_NAME, _cpu_uuid(base_path), DeviceClass.CPU, 0, None)]
+
+
+def why_no_gpu() -> str:
+    """NVML's reason; empty if there are GPUs."""
+    try:
+        with _nvml():
+            return "" if pynvml.nvmlDeviceGetCount() else "the driver sees no GPU"
+    except pynvml.NVMLError as error:
+        return str(error)
+
+
+def meter_for(hardware: Hardware) -> Meter:
+    """A meter for a device."""
+    return NoMeter() if hardware.index is None else NvmlMeter(hardware.index)
+
+
+@contextlib.contextmanager
+def _nvml() -> Iterator[None]:
+    """NVML counts its users: each use opens and closes it."""
+    pynvml.nvmlInit()
+    try:
+        yield
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _gpu(index: int) -> Hardware:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    memory_mib = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MIB
+    kind = DeviceClass.DATACENTER if memory_mib >= DATACENTER_MIB else DeviceClass.CONSUMER
+    name, uuid = _text(pynvml.nvmlDeviceGetName(handle)), _text(pynvml.nvmlDeviceGetUUID(handle))
+    return Hardware(name, uuid, kind, memory_mib, index, _text(pynvml.nvmlSystemGetDriverVersion()))
+
+
+def _text(value: str | bytes) -> str:
+    """Older bindings give bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _cpu_uuid(base_path: Path) -> str:
+    path = base_path / "cpu-device-id"
+    if not path.exists():
+        base_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(f"CPU-{secrets.token_hex(16)}\n")
+    return path.read_text().strip()

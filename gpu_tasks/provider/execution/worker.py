@@ -1,0 +1,103 @@
+"""The worker process: loads a workload once, then answers requests from its standard input until that closes.
+
+    python -m gpu_tasks.provider.execution.worker --workload textgen-int8 --backend numpy --limits '{...}'
+
+Always: limits are set before anything is loaded; standard output carries answers only (what libraries print goes to
+standard error); the process ends when the daemon does, because its input closes then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import time
+from typing import BinaryIO
+
+from gpu_tasks.provider.execution import limits
+from gpu_tasks.provider.execution.limits import MIB, Limits
+from gpu_tasks.provider.execution.worker_wire import (
+    ANSWER,
+    LENGTH_BYTES,
+    MESSAGE_BYTES_MAX,
+    QUESTION,
+    BadRequest,
+    Checked,
+    Failed,
+    Question,
+    Ran,
+    Ready,
+    RunRequest,
+    WorkerAnswer,
+    framed,
+    shortened,
+)
+from gpu_tasks.workloads.workload import Workload
+from runtime.encoding.codec import DecodeError
+
+
+def main() -> None:
+    """Limit this process, load, serve."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workload", required=True)
+    parser.add_argument("--backend", required=True)
+    parser.add_argument("--limits", required=True, help="fields of Limits as JSON")
+    options = parser.parse_args()
+    allowed = Limits(**json.loads(options.limits))
+    limits.apply(allowed)
+    source, sink = pipes()
+    try:
+        from gpu_tasks.workloads.registry import open_workload  # noqa: PLC0415  # NumPy loads under the limits
+
+        workload = open_workload(options.workload, options.backend)
+    except Exception as error:  # noqa: BLE001  # whatever is wrong with this machine, the daemon shall say it
+        answer(sink, Failed(shortened(f"{type(error).__name__}: {error}")))
+        return
+    serve(workload, allowed, source, sink)
+
+
+def pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input, and what was standard output: what is printed goes to standard error from now on."""
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return os.fdopen(0, "rb"), sink
+
+
+def serve(workload: Workload, allowed: Limits, source: BinaryIO, sink: BinaryIO) -> None:
+    """Answer questions until there are no more."""
+    answer(sink, Ready(workload.workload_id, workload.model_id))
+    while body := _message(source):
+        limits.allow_cpu_from_now(allowed, int(time.process_time()))
+        answer(sink, _answered(workload, QUESTION.decode(body)))
+
+
+def answer(sink: BinaryIO, value: WorkerAnswer) -> None:
+    """Send an answer."""
+    sink.write(framed(ANSWER.encode(value)))
+    sink.flush()
+
+
+def _answered(workload: Workload, question: Question) -> WorkerAnswer:
+    began = time.process_time_ns()
+    try:
+        if isinstance(question, RunRequest):
+            output = workload.run(question.request)
+            cpu_ms = (time.process_time_ns() - began) // 1_000_000
+            return Ran(output, cpu_ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (MIB // 1024))
+        verdict = workload.verify(question.request, question.output)
+        return Checked(verdict.valid, verdict.recomputed)
+    except DecodeError as error:
+        return BadRequest(shortened(error))
+    except (MemoryError, OSError, RuntimeError) as error:
+        return Failed(shortened(f"{type(error).__name__}: {error}"))
+
+
+def _message(source: BinaryIO) -> bytes:
+    """The next message; empty at the end of the input."""
+    length = int.from_bytes(source.read(LENGTH_BYTES), "little")
+    return source.read(length) if 0 < length <= MESSAGE_BYTES_MAX else b""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""What a daemon and its worker process say to each other: SCALE behind a length, over pipes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX, REQUEST_BYTES_MAX
+from runtime.encoding.codec import U32, U64, Bounded, Tagged, codec, variant
+from runtime.encoding.types import Hash
+
+LENGTH_BYTES = 4
+MESSAGE_BYTES_MAX = REQUEST_BYTES_MAX + OUTPUT_BYTES_MAX + 1024
+REASON_BYTES_MAX = 2_000
+
+
+@variant(0)
+class RunRequest:
+    """Execute a request."""
+
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+
+
+@variant(1)
+class VerifyOutput:
+    """Check an output."""
+
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+    output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
+
+
+Question = Annotated[RunRequest | VerifyOutput, Tagged("ogpu::Question")]
+
+
+@variant(0)
+class Ready:
+    """The workload is loaded and its conformance vectors passed."""
+
+    workload: Hash
+    model: Hash
+
+
+@variant(1)
+class Ran:
+    """The output of a request, and what it took."""
+
+    output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
+    cpu_ms: U64
+    memory_peak_bytes: U64
+
+
+@variant(2)
+class Checked:
+    """Whether an output is the right one."""
+
+    is_right: bool
+    recomputed: U32
+
+
+@variant(3)
+class BadRequest:
+    """The request is none: a property of the input, the same on every machine."""
+
+    reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
+
+
+@variant(4)
+class Failed:
+    """The worker could not do it: a property of this machine."""
+
+    reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
+
+
+WorkerAnswer = Annotated[Ready | Ran | Checked | BadRequest | Failed, Tagged("ogpu::Answer")]
+
+QUESTION = codec(Question)
+ANSWER = codec(WorkerAnswer)
+
+
+def framed(body: bytes) -> bytes:
+    """A message with its length before it."""
+    return len(body).to_bytes(LENGTH_BYTES, "little") + body
+
+
+def shortened(reason: object) -> str:
+    """Text that fits into an answer."""
+    return str(reason).encode()[:REASON_BYTES_MAX].decode(errors="ignore")

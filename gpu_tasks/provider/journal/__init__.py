@@ -1,0 +1,1 @@
+"""What a provider's daemon must not forget, on disk before it acts."""

@@ -1,0 +1,125 @@
+"""What a provider writes down before each step that the world can see.
+
+A race is one attempt at one unit; a case is one committee for one unit. The entries of each are written in the order of
+this list, each before its step, so what lies in the journal says what may have happened, and what cannot have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Annotated
+
+from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX
+from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.inference.commitments import InputBad, Recomputed, Verdict
+from runtime.encoding.codec import U8, U32, Bounded, Tagged, codec, struct, variant
+from runtime.encoding.types import Balance, BlockNumber, Hash
+
+
+class Sent(IntEnum):
+    """What was handed to the node, or was about to be."""
+
+    COMMIT = 0
+    ATTESTATION = 1
+    DECLINE = 2
+
+
+class End(IntEnum):
+    """How a race ended for this provider, in the final chain."""
+
+    WON = 0
+    WITNESSED = 1
+    UNPAID = 2
+
+
+@struct
+class WorkResult:
+    """A finished execution: computed once, used for commit, attestation and committee."""
+
+    output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
+    output_root: Hash
+    output_blob: Hash
+    salt: Hash
+    usage: Usage
+    started_at: BlockNumber
+    finished_at: BlockNumber
+
+
+@variant(0)
+class Assigned:
+    """Work on a race begins."""
+
+    unit: Hash
+    attempt: U32
+    device: Hash
+
+
+@variant(1)
+class WorkDone:
+    """Work on a race is done."""
+
+    unit: Hash
+    attempt: U32
+    result: WorkResult
+
+
+@variant(2)
+class Sending:
+    """A step of a race goes to the node."""
+
+    unit: Hash
+    attempt: U32
+    sent: Sent
+
+
+@variant(3)
+class Ended:
+    """A race is over."""
+
+    unit: Hash
+    attempt: U32
+    end: End
+    paid: Balance
+
+
+@variant(4)
+class Judged:
+    """A verdict is found."""
+
+    unit: Hash
+    committee: U8
+    verdict: Verdict
+    salt: Hash
+
+
+@variant(5)
+class Dismissed:
+    """A case is over."""
+
+    unit: Hash
+    committee: U8
+
+
+JournalRecord = Annotated[Assigned | WorkDone | Sending | Ended | Judged | Dismissed, Tagged("ogpu::Record")]
+RECORD = codec(JournalRecord)
+
+
+@dataclass(slots=True)
+class RaceEntry:
+    """What the journal says of one race."""
+
+    device: bytes
+    result: WorkResult | None = None
+    sent: set[Sent] = field(default_factory=set)
+    end: End | None = None
+    paid: int = 0
+
+
+@dataclass(slots=True)
+class CaseEntry:
+    """What the journal says of one case."""
+
+    verdict: Recomputed | InputBad
+    salt: bytes
+    is_over: bool = False

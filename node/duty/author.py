@@ -1,0 +1,135 @@
+"""Building a block in an own slot.
+
+What always holds: a block is built from ready extrinsics in the pool's order, within the bytes that a network message
+holds and a third of a slot; an extrinsic that is refused leaves the pool, and one that breaks our own code is
+quarantined and never stops the building.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from consensus import events as ev
+from consensus.headers import final_ref_log, vrf_input
+from node.clock import Clock
+from node.duty.validator_keys import ValidatorKeys
+from node.errors import NodeError
+from node.ledger.chain import Chain, ExecutedBlock
+from node.peer_messages import BLOCK_BYTES_MAX
+from node.pool.transaction_pool import TransactionPool
+from runtime.blocks.block import HEADER_BYTES_MAX
+from runtime.blocks.digest import Digest, PreDigest, author_item, consensus_item, pre_digest_item
+from runtime.cryptography.signatures import VerifySignature
+from runtime.encoding.codec import DecodeError
+from runtime.execution.authoring import Authoring, BuiltBlock
+from runtime.frame.call import Call
+from runtime.frame.errors import InvalidBlock, InvalidReason, InvalidTransaction
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.timestamp import Timestamp
+
+SLOT_SHARE = 3  # building takes at most one part in so many of a slot
+REFUSALS_FOR_SPACE_MAX = 16  # extrinsics that do not fit, until the block counts as full
+_LOG = logging.getLogger(__name__)
+
+Inherents = Callable[[Bound], Iterable[Call]]
+"""What an author attaches besides the time, given the state that extrinsics will see and it must not change."""
+
+
+class Author:
+    """Builds and seals the blocks of one validator."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        validator: ValidatorKeys,
+        pool: TransactionPool,
+        verify: VerifySignature,
+        clock: Clock,
+        inherents: Inherents,
+    ) -> None:
+        self._chain, self._validator, self._pool = chain, validator, pool
+        self._verify, self._clock, self._inherents = verify, clock, inherents
+
+    def build(self, request: ev.Build) -> ev.BlockFacts | None:
+        """A block as consensus asks for, sealed and in the tree; None for an empty one that nobody needs.
+
+        Raises `SigningRefusedError` when another block was sealed for this slot.
+        """
+        parent = self._chain[request.parent]
+        digest = self._digest(request, parent)
+        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, digest)
+        authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
+        attached = self._attach(authoring)
+        taken = self._fill(authoring)
+        if not (attached or taken or request.heartbeat):
+            return None
+        built = authoring.finish()
+        return self._seal(built, request)
+
+    def _digest(self, request: ev.Build, parent: ExecutedBlock) -> Digest:
+        epoch = self._chain.epochs(request.epoch)
+        if epoch is None:
+            raise RuntimeError(f"asked to build in epoch {request.epoch}, which is not determined")
+        output, proof = self._validator.prove_vrf(vrf_input(self._chain.genesis, epoch.seed, request.slot))
+        pre_digest = PreDigest(request.slot, request.epoch, output, proof)
+        digest: Digest = (author_item(self._validator.stash), pre_digest_item(pre_digest))
+        if request.final_ref is not None:
+            digest = (*digest, consensus_item(final_ref_log(request.final_ref)))
+        following = self._chain.runtime.at(parent.state)[TrustStake].next_validators(request.height)
+        return digest if following is None else (*digest, consensus_item(following))
+
+    def _attach(self, authoring: Authoring) -> int:
+        """Add the inherents that are valid; one that is not is our mistake, and costs nothing but itself."""
+        count = 0
+        for call in self._inherents(authoring.bound):
+            try:
+                authoring.inherent(call)
+                count += 1
+            except InvalidBlock as error:
+                _LOG.warning("an inherent of ours is invalid and left out: %s", error)
+        return count
+
+    def _fill(self, authoring: Authoring) -> int:  # noqa: C901, PLR0912  # one case for each way to be refused
+        """Offer ready extrinsics until the block is full or time is up; how many were taken."""
+        slot_ms = self._chain.parameters.slot_ms
+        deadline_ms = self._clock.now_ms() + slot_ms // SLOT_SHARE
+        room = BLOCK_BYTES_MAX - HEADER_BYTES_MAX
+        taken = refusals = 0
+        invalid: list[tuple[bytes, str]] = []
+        stuck: set[bytes] = set()  # senders of whom one was refused: what follows it has no nonce before it
+        for candidate in self._pool.ready():
+            if candidate.sender in stuck:
+                continue
+            if refusals >= REFUSALS_FOR_SPACE_MAX or self._clock.now_ms() >= deadline_ms:
+                break
+            if len(candidate.raw) + 4 > room:
+                refusals += 1
+                continue
+            try:
+                authoring.offer(self._pool.decoded(candidate.extrinsic_hash), self._verify)
+            except InvalidTransaction as error:
+                if error.reason not in (InvalidReason.STALE, InvalidReason.FUTURE):
+                    stuck.add(candidate.sender)
+                if error.reason is InvalidReason.EXHAUSTS_RESOURCES:
+                    refusals += 1
+                elif error.reason is not InvalidReason.FUTURE:
+                    invalid.append((candidate.extrinsic_hash, str(error)))
+            except DecodeError as error:
+                invalid.append((candidate.extrinsic_hash, str(error)))
+            except NodeError:
+                raise
+            except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
+                _LOG.exception("extrinsic 0x%s breaks this node: quarantined", candidate.extrinsic_hash.hex())
+                invalid.append((candidate.extrinsic_hash, "quarantined"))
+            else:
+                taken += 1
+                room -= len(candidate.raw) + 4
+        for extrinsic_hash, reason in invalid:
+            self._pool.drop_invalid(extrinsic_hash, reason)
+        return taken
+
+    def _seal(self, built: BuiltBlock, request: ev.Build) -> ev.BlockFacts:
+        header = self._validator.seal(request.slot, built.header)
+        return self._chain.add_own(header, built, request.final_ref, request.slot, self._validator.session)

@@ -1,0 +1,123 @@
+"""What this validator has signed, in a file of its own beside the database.
+
+What always holds:
+* `record` and `note_final` return only after the new state is on the disk, so a signature never leaves before its
+  record;
+* nothing that contradicts an earlier signature gets through (`consensus.signstate.after` decides);
+* the file names the chain and the session key, and carries a checksum: a file of another chain or key, or a damaged
+  one, is refused;
+* it also names the highest final block that was ever stored.  A database that is behind it was rolled back or
+  restored: the node then signs nothing until it is that far again.
+
+The file is outside the database because LevelDB may silently lose its newest writes when its log is cut short.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from consensus.signstate import EMPTY, SIGN_STATE, SignedRecord, SignState, after, raise_floor
+from node.durable import read_private, write_durably
+from node.errors import BadInputError
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import U32, Annotated, Bounded, Codec, DecodeError, Fixed, codec, struct
+
+MAGIC = b"ogpu sign-state 1\n"
+FILE_BYTES_LIMIT = 32 * 1024 * 1024
+_CHECKSUM_BYTES = 32
+
+
+@struct
+class _Content:
+    """The file's content between the magic and the checksum."""
+
+    genesis: Annotated[bytes, Fixed(32)]
+    session: Annotated[bytes, Fixed(32)]
+    final_height: U32
+    state: Annotated[bytes, Bounded(FILE_BYTES_LIMIT)]
+
+
+_CONTENT: Codec[_Content] = codec(_Content)
+
+
+class SignStateFile:
+    """The sign-state of one session key on one chain."""
+
+    def __init__(self, path: Path, genesis: bytes, session: bytes, state: SignState, final_height: int) -> None:
+        self.path, self._genesis, self._session = path, genesis, session
+        self.state, self.final_height = state, final_height
+
+    @classmethod
+    def create(cls, path: Path, genesis: bytes, session: bytes) -> SignStateFile:
+        """The file of a key that has never signed on this chain.  Raises `BadInputError` when there is one already."""
+        if path.exists():
+            raise BadInputError(f"{path} exists already: a sign-state is never replaced")
+        created = cls(path, genesis, session, EMPTY, 0)
+        created._write()
+        return created
+
+    @classmethod
+    def load(cls, path: Path, genesis: bytes, session: bytes) -> SignStateFile | None:
+        """The file as it stands, None when there is none.
+
+        Raises `BadInputError` when it is not this key's on this chain.
+        """
+        try:
+            data = read_private(path, FILE_BYTES_LIMIT)
+        except FileNotFoundError:
+            return None
+        content = _checked(path, data)
+        if content.genesis != genesis:
+            raise BadInputError(
+                f"{path} is the sign-state of another chain (genesis 0x{content.genesis.hex()}): "
+                "give this chain its own --base-path"
+            )
+        if content.session != session:
+            raise BadInputError(
+                f"{path} belongs to the session key 0x{content.session.hex()}: "
+                "insert that key, or use another --base-path"
+            )
+        try:
+            state = SIGN_STATE.decode(content.state)
+        except DecodeError as error:
+            raise _damaged(path) from error
+        return cls(path, genesis, session, state, content.final_height)
+
+    def record(self, record: SignedRecord) -> None:
+        """Note on the disk that `record` is about to be signed.
+
+        Raises `SigningRefusedError`, and writes nothing, if it must not be.
+        """
+        new = after(self.state, record)
+        if new != self.state:
+            self.state = new
+            self._write()
+
+    def note_final(self, epoch: int, round_: int, height: int) -> None:
+        """(epoch, round) made `height` final, and the database holds it: nothing below is signed any more."""
+        self.state, self.final_height = raise_floor(self.state, epoch, round_), max(height, self.final_height)
+        self._write()
+
+    def _write(self) -> None:
+        content = _CONTENT.encode(
+            _Content(self._genesis, self._session, self.final_height, SIGN_STATE.encode(self.state))
+        )
+        body = MAGIC + content
+        write_durably(self.path, body + blake2_256(body))
+
+
+def _checked(path: Path, data: bytes) -> _Content:
+    body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    if not body.startswith(MAGIC) or blake2_256(body) != checksum:
+        raise _damaged(path)
+    try:
+        return _CONTENT.decode(body[len(MAGIC) :])
+    except DecodeError as error:
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> BadInputError:
+    return BadInputError(
+        f"{path} is damaged, so nobody knows what this key has signed. Restore it from a backup that is not older, "
+        "or register a new session key; run without --validator meanwhile"
+    )

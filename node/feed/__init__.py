@@ -1,0 +1,1 @@
+"""What the node streams to the RPC process over a Unix socket, and what that asks back."""

@@ -1,0 +1,133 @@
+"""The RPC process's end of the feed (asyncio): frames in order, and requests that wait for their answer.
+
+What always holds: `frames()` gives what the node says, in the order it was said, `Result` and `Refused` excepted,
+which go to whoever asked; when the link breaks every waiting request fails with `ConnectionError`, and so does
+`frames()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+from node.feed import messages as feed
+
+READ_BYTES = 256 * 1024
+QUEUED_FRAMES = 4_096  # beyond this the reader waits, and the socket holds the node's feed back
+
+
+class RequestRefusedError(Exception):
+    """The node refused a request: a JSON-RPC `code`, a sentence, and further data."""
+
+    def __init__(self, code: int, text: str, data: str) -> None:
+        super().__init__(f"{text}: {data}" if data else text)
+        self.code, self.text, self.data = code, text, data
+
+
+class FeedClient:
+    """One link to the node.  Make it with `connect`; read `frames()` in one task, ask from any."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._waiting: dict[int, asyncio.Future[feed.Value]] = {}
+        self._numbers = itertools.count(1)
+        self._frames: asyncio.Queue[feed.ToRpc | None] = asyncio.Queue(QUEUED_FRAMES)
+        self._task = asyncio.create_task(self._read())
+
+    @classmethod
+    async def connect(cls, path: Path) -> FeedClient:
+        """Connect to the node's socket; raises `OSError` when there is none."""
+        return cls(*await asyncio.open_unix_connection(str(path)))
+
+    async def frames(self) -> AsyncIterator[feed.ToRpc]:
+        """Every frame but answers, in order; raises `ConnectionError` at the end of the link."""
+        while (frame := await self._frames.get()) is not None:
+            yield frame
+        raise ConnectionError("the node closed the feed")
+
+    async def submit(self, extrinsic: bytes) -> bytes:
+        """Hand an extrinsic to the node's pool -> its hash."""
+        return cast("bytes", await self._ask(feed.Submit(next(self._numbers), extrinsic)))
+
+    async def prove(self, block_id: bytes, keys: list[bytes]) -> list[bytes]:
+        """Trie nodes that prove `keys` in the state after that block."""
+        return cast("list[bytes]", await self._ask(feed.Prove(next(self._numbers), block_id, keys)))
+
+    async def pending(self) -> list[bytes]:
+        """The extrinsics in the pool, ready ones first."""
+        return cast("list[bytes]", await self._ask(feed.Pending(next(self._numbers))))
+
+    async def peers(self) -> list[dict[str, feed.Value]]:
+        """The peers as `system_peers` shows them."""
+        return cast("list[dict[str, feed.Value]]", await self._ask(feed.ListPeers(next(self._numbers))))
+
+    async def block_at(self, block_id: bytes) -> tuple[bytes, list[bytes]] | None:
+        """Sealed header and extrinsics of a block the node has."""
+        value = await self._ask(feed.BlockAt(next(self._numbers), block_id))
+        return cast("tuple[bytes, list[bytes]]", tuple(cast("list[feed.Value]", value))) if value is not None else None
+
+    async def id_at(self, height: int) -> bytes | None:
+        """The id of the final block at `height`."""
+        return cast("bytes | None", await self._ask(feed.IdAt(next(self._numbers), height)))
+
+    async def certificate_at(self, height: int) -> tuple[bytes, bytes] | None:
+        """Block id and certificate of the lowest certified block at or above `height`."""
+        value = await self._ask(feed.CertificateAt(next(self._numbers), height))
+        return cast("tuple[bytes, bytes]", tuple(cast("list[feed.Value]", value))) if value is not None else None
+
+    async def inspect(self, topic: str) -> feed.Value:
+        """What the node says about itself: "consensus", "polls", "pool" or "network"."""
+        return await self._ask(feed.Inspect(next(self._numbers), topic))
+
+    async def submit_attestation(self, attestation: bytes) -> bytes:
+        """Hand a signed attestation to the node -> its id."""
+        return cast("bytes", await self._ask(feed.SubmitAttestation(next(self._numbers), attestation)))
+
+    async def close(self) -> None:
+        """End the link."""
+        self._task.cancel()
+        self._writer.close()
+        await asyncio.gather(self._task, self._writer.wait_closed(), return_exceptions=True)
+
+    async def _ask(self, request: feed.Request) -> feed.Value:
+        if self._task.done():
+            raise ConnectionError("the node closed the feed")
+        if len(self._waiting) >= feed.REQUESTS_IN_FLIGHT:
+            raise RequestRefusedError(-32000, "Too many requests to the node are under way", "")
+        future: asyncio.Future[feed.Value] = asyncio.get_running_loop().create_future()
+        self._waiting[request.request_id] = future
+        try:
+            self._writer.write(feed.pack(request))
+            await self._writer.drain()
+            return await future
+        finally:
+            self._waiting.pop(request.request_id, None)
+
+    async def _read(self) -> None:
+        decoder = feed.Decoder()
+        try:
+            while data := await self._reader.read(READ_BYTES):
+                for frame in decoder.feed(data):
+                    await self._take(frame)
+        finally:
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(ConnectionError("the node closed the feed"))
+            if self._frames.full():
+                self._frames.get_nowait()
+            self._frames.put_nowait(None)
+
+    async def _take(self, frame: feed.Frame) -> None:
+        if isinstance(frame, feed.RequestResult | feed.Refused):
+            future = self._waiting.get(frame.request_id)
+            if future is None or future.done():
+                return
+            if isinstance(frame, feed.RequestResult):
+                future.set_result(frame.value)
+            else:
+                future.set_exception(RequestRefusedError(frame.code, frame.text, frame.data))
+        else:
+            await self._frames.put(cast("feed.ToRpc", frame))

@@ -1,0 +1,297 @@
+"""Frames between the node and its RPC process: the one boundary that both sides code against.
+
+What always holds:
+* a frame is a u32 big-endian length and then one msgpack array `[kind, field, ...]`, at most `FRAME_LIMIT` bytes;
+* a frame with an unknown kind, a wrong count of fields or a field of another type is a `FeedError`: the reader drops
+  the link;
+* the node speaks first: `FeedHello`, the final state as `Snapshot` pages (the last one says so), one `Reverse` for each
+  recent final block (newest first), one `ImportedBlock` for each block above the final one (parents first), then
+  `NodeStatus`, then live frames;
+* every request of the RPC process carries a number of its choice, and exactly one `RequestResult` or `Refused`
+  answers it.
+
+No I/O here: `Decoder` is fed bytes and gives frames.  `node.feed.server` (trio) and `node.feed.client` (asyncio) are
+the two ends.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import ClassVar, TypeAlias
+
+import msgpack
+
+FRAME_LIMIT = 32 * 1024 * 1024  # one block with the changes of its state, or one page of a snapshot
+SNAPSHOT_PAGE_BYTES = 1024 * 1024  # keys and values in one page
+SUBMIT_PER_SECOND = 20_000  # extrinsics the RPC process may hand in
+REQUESTS_PER_SECOND = 500  # everything else it may ask
+REQUESTS_IN_FLIGHT = 1_024
+LENGTH = struct.Struct(">I")
+
+Value: TypeAlias = "bool | int | str | bytes | list[Value] | dict[str, Value] | None"
+
+
+class FeedError(ValueError):
+    """The other end sent something that is no frame of this protocol."""
+
+
+# --- node -> RPC process
+
+
+@dataclass(frozen=True, slots=True)
+class FeedHello:
+    """Which chain and which node; always the first frame."""
+
+    kind: ClassVar[int] = 0
+    chain_name: str
+    chain_id: str
+    chain_type: str  # Development | Local | Live
+    parameters: str  # which set of genesis.parameters the chain runs by
+    genesis_hash: bytes
+    properties: str  # JSON object: ss58Format, tokenDecimals, tokenSymbol
+    spec_version: int
+    node_name: str
+    node_version: str
+    is_validator: bool
+    peer_id: str  # empty while the node has no network
+    listen_addresses: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A page of the state after the last final block, in key order; `header` is that block's sealed header."""
+
+    kind: ClassVar[int] = 1
+    header: bytes
+    pairs: list[list[bytes]]  # [key, value]
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reverse:
+    """What turns the state after final block `block_id` into the state after its parent; None means absent there."""
+
+    kind: ClassVar[int] = 2
+    block_id: bytes
+    header: bytes
+    changes: list[list[bytes | None]]  # [key, value or None]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedBlock:
+    """An imported block, valid, not final yet: its bytes and what it changed in its parent's state."""
+
+    kind: ClassVar[int] = 3
+    block_id: bytes
+    header: bytes
+    extrinsics: list[bytes]
+    changes: list[list[bytes | None]]  # [key, value or None], keys sorted
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """Where the node stands; sent whenever a field changed.
+
+    `accepted` is the best block; it is the final one at least.
+    """
+
+    kind: ClassVar[int] = 4
+    accepted_id: bytes
+    accepted_height: int
+    final_id: bytes
+    final_height: int
+    highest_height: int  # of any block heard of; the sync target
+    is_syncing: bool
+    peers: int
+    ready: int
+    future: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExtrinsicStatus:
+    """ready | future | broadcast | in_block | retracted | finalized | usurped | dropped | invalid."""
+
+    kind: ClassVar[int] = 5
+    extrinsic_hash: bytes
+    status: str
+    block_id: bytes | None  # for in_block, retracted, finalized; usurped: the hash of the extrinsic that took its place
+
+
+@dataclass(frozen=True, slots=True)
+class RequestResult:
+    """The answer to request `request_id`."""
+
+    kind: ClassVar[int] = 6
+    request_id: int
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that failed.
+
+    `code` is the JSON-RPC error code to hand on (1010 invalid transaction, 1013 already known ...).
+    """
+
+    kind: ClassVar[int] = 7
+    request_id: int
+    code: int
+    text: str
+    data: str
+
+
+# --- RPC process -> node
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Take this extrinsic into the pool -> its 32-byte hash."""
+
+    kind: ClassVar[int] = 16
+    request_id: int
+    extrinsic: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prove:
+    """A trie proof of these keys in the state after that block -> list of trie nodes."""
+
+    kind: ClassVar[int] = 17
+    request_id: int
+    block_id: bytes
+    keys: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """-> list of the extrinsics in the pool, ready ones first in the order they would go into a block."""
+
+    kind: ClassVar[int] = 18
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListPeers:
+    """-> list of {"peerId": str, "roles": str, "bestHash": bytes, "bestNumber": int}."""
+
+    kind: ClassVar[int] = 19
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockAt:
+    """-> the block with that id as [header, [extrinsics]], or None; any block the node has."""
+
+    kind: ClassVar[int] = 20
+    request_id: int
+    block_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IdAt:
+    """-> the id of the final block at that height, or None."""
+
+    kind: ClassVar[int] = 21
+    request_id: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateAt:
+    """-> [block id, certificate bytes] of the lowest certified block at or above that height, or None."""
+
+    kind: ClassVar[int] = 22
+    request_id: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """-> a JSON-like value about the node itself; topic is one of "consensus", "polls", "pool", "network"."""
+
+    kind: ClassVar[int] = 23
+    request_id: int
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitAttestation:
+    """Take this signed execution attestation for an author's next block, and gossip it -> its 32-byte id."""
+
+    kind: ClassVar[int] = 24
+    request_id: int
+    attestation: bytes
+
+
+ToRpc: TypeAlias = (
+    FeedHello | Snapshot | Reverse | ImportedBlock | NodeStatus | ExtrinsicStatus | RequestResult | Refused
+)
+Request: TypeAlias = Submit | Prove | Pending | ListPeers | BlockAt | IdAt | CertificateAt | Inspect | SubmitAttestation
+Frame: TypeAlias = ToRpc | Request
+
+FRAMES: tuple[type[Frame], ...] = (
+    FeedHello, Snapshot, Reverse, ImportedBlock, NodeStatus, ExtrinsicStatus, RequestResult, Refused,
+    Submit, Prove, Pending, ListPeers, BlockAt, IdAt, CertificateAt, Inspect, SubmitAttestation,
+)  # fmt: skip
+_NONE = type(None)
+_SHAPES: dict[str, tuple[type, ...]] = {
+    "bytes": (bytes,),
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
+    "bytes | None": (bytes, _NONE),
+    "Value": (_NONE, bool, int, str, bytes, list, dict),
+}
+_BY_KIND: dict[int, type[Frame]] = {cls.kind: cls for cls in FRAMES}
+_FIELDS: dict[int, tuple[tuple[str, tuple[type, ...]], ...]] = {
+    cls.kind: tuple((f.name, _SHAPES.get(str(f.type), (list,))) for f in fields(cls)) for cls in FRAMES
+}
+
+
+def pack(frame: Frame) -> bytes:
+    """The bytes of one frame, length first.  Raises `FeedError` when it is longer than `FRAME_LIMIT`."""
+    body: bytes = msgpack.packb([frame.kind, *(getattr(frame, name) for name, _ in _FIELDS[frame.kind])])
+    if len(body) > FRAME_LIMIT:
+        raise FeedError(f"a {type(frame).__name__} frame of {len(body):,} bytes is over the limit of {FRAME_LIMIT:,}")
+    return LENGTH.pack(len(body)) + body
+
+
+def unpack(body: bytes) -> Frame:
+    """The frame in `body` (without its length)."""
+    try:
+        values = msgpack.unpackb(body, max_ext_len=0, strict_map_key=True)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise FeedError(f"not msgpack: {error}") from error
+    if not isinstance(values, list) or not values or type(values[0]) is not int or values[0] not in _BY_KIND:
+        raise FeedError("a frame is an array that begins with a known kind")
+    shape = _FIELDS[values[0]]
+    if len(values) != 1 + len(shape):
+        raise FeedError(f"frame kind {values[0]} has {len(shape)} fields, not {len(values) - 1}")
+    for (name, allowed), value in zip(shape, values[1:], strict=True):
+        if type(value) not in allowed:
+            raise FeedError(f"{_BY_KIND[values[0]].__name__}.{name} cannot be a {type(value).__name__}")
+    return _BY_KIND[values[0]](*values[1:])
+
+
+class Decoder:
+    """Turns a stream of bytes into frames.  Memory is bounded by `FRAME_LIMIT` and the size of one read."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Add `data`; give every frame that is whole now."""
+        self._buffer += data
+        start = 0
+        while len(self._buffer) - start >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(self._buffer, start)
+            if length > FRAME_LIMIT:
+                raise FeedError(f"a frame of {length:,} bytes is over the limit of {FRAME_LIMIT:,}")
+            end = start + LENGTH.size + length
+            if len(self._buffer) < end:
+                break
+            yield unpack(bytes(self._buffer[start + LENGTH.size : end]))
+            start = end
+        del self._buffer[:start]

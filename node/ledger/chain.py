@@ -1,0 +1,331 @@
+"""The chain as this node has it: the last final state on disk, and a tree of executed blocks above it.
+
+What always holds:
+* every block in the tree was checked and executed on its parent's state, and its state root was found right;
+* states above the final one are diffs over each other, dropped when their branch dies; the disk changes only in
+  `finalise`, by one synced batch;
+* after a restart the tree is what re-executing the kept blocks from the last final state gives.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from consensus.certificates import CERTIFICATE, Certificate
+from consensus.events import BlockFacts, CertifiedRef
+from consensus.headers import AncestorAt, HeaderRules, NotYetError, read_header
+from consensus.parameters import Parameters
+from genesis.chain import genesis_block_header, runtime_of
+from genesis.parameters import CONSENSUS
+from genesis.spec import ChainSpec
+from node.errors import DatabaseError
+from node.ledger.epochs import EpochTable
+from node.ledger.layers import DiffLayer
+from node.ledger.storage import FinalEntry, Storage, StoredBlock
+from node.peer_messages import BLOCKS_PER_ANSWER_MAX
+from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import VerifySignature
+from runtime.execution.authoring import BuiltBlock
+from runtime.execution.executive import execute_block
+from runtime.frame.errors import InvalidBlock
+from runtime.frame.runtime import Runtime
+from runtime.pallets.beacon import Beacon
+from runtime.state.overlay import Changes, StateReader
+from runtime.state.trie import Trie
+
+PROOF_TRIES_KEPT = 64  # final blocks whose state proofs can be made
+_LOG = logging.getLogger(__name__)
+
+
+class UnknownParentError(Exception):
+    """The block's parent is not here, or lies on a dead branch."""
+
+
+class UnwelcomeError(Exception):
+    """One header too many of its author in its slot, and nobody votes for it."""
+
+
+Welcome = Callable[[BlockFacts], bool]
+"""Whether to execute a block whose header is valid (`Machine.is_welcome`)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExecutedBlock:
+    """A block in the tree, with the state and the trie after it."""
+
+    facts: BlockFacts
+    header: Header
+    stored: StoredBlock
+    extrinsics: tuple[bytes, ...]
+    changes: Changes
+    state: DiffLayer
+    trie: Trie
+
+
+class Chain:
+    """One node's chain.  `open_chain` makes it."""
+
+    def __init__(
+        self, storage: Storage, runtime: Runtime, parameters: Parameters, genesis: bytes, verify: VerifySignature
+    ) -> None:
+        """Over a database that holds at least the genesis block."""
+        self.storage, self.runtime, self.parameters, self.genesis, self._verify = (
+            storage,
+            runtime,
+            parameters,
+            genesis,
+            verify,
+        )
+        self.epochs = EpochTable(runtime, storage)
+        self._rules = HeaderRules(parameters, self.epochs, genesis, signatures.verify_ed25519)
+        self._tree: dict[bytes, ExecutedBlock] = {}
+        self._proof_tries: deque[tuple[bytes, Trie]] = deque(maxlen=PROOF_TRIES_KEPT)
+        self._certificate: Certificate | None = None
+        self._load_final()
+
+    # --- what is here
+
+    @property
+    def final(self) -> ExecutedBlock:
+        """The last final block."""
+        return self._tree[self.storage.head_id]
+
+    @property
+    def final_certificate(self) -> Certificate | None:
+        """What made the last final block final; None for the genesis block."""
+        return self._certificate
+
+    def __contains__(self, block: bytes) -> bool:
+        return block in self._tree or self.storage.header(block) is not None
+
+    def __getitem__(self, block: bytes) -> ExecutedBlock:
+        return self._tree[block]
+
+    def get(self, block: bytes) -> ExecutedBlock | None:
+        """A block of the tree: the last final one, or one above it."""
+        return self._tree.get(block)
+
+    def above_final(self) -> list[ExecutedBlock]:
+        """Blocks that are not final, parents first."""
+        found = [one for one in self._tree.values() if one.facts.height > self.storage.head_height]
+        return sorted(found, key=lambda one: one.facts.height)
+
+    def leaves(self) -> int:
+        """How many tips the tree has."""
+        parents = {one.facts.parent for one in self._tree.values()}
+        return sum(one not in parents for one in self._tree)
+
+    def stored(self, block: bytes) -> StoredBlock | None:
+        """A block's bytes."""
+        found = self._tree.get(block)
+        return found.stored if found is not None else self.storage.block(block)
+
+    def branch(self, block: bytes, above: int) -> list[bytes]:
+        """The bytes of `block` and its ancestors above height `above`.
+
+        The oldest ones, oldest first, a bounded number.
+        """
+        tip = self.stored(block)
+        if tip is None or tip.height <= above:
+            return []
+        path: list[StoredBlock] = []
+        executed = self._tree.get(block)
+        while executed is not None and executed.facts.height > max(above, self.storage.head_height):
+            path.append(executed.stored)
+            executed = self._tree.get(executed.facts.parent)
+        path.reverse()
+        end = min(tip.height, self.storage.head_height, above + BLOCKS_PER_ANSWER_MAX)
+        final = [self._final_block(height) for height in range(above + 1, end + 1)]
+        return [one.header + one.body for one in (*final, *path)][:BLOCKS_PER_ANSWER_MAX]
+
+    def path(self, old: bytes, new: bytes) -> tuple[list[ExecutedBlock], list[ExecutedBlock]]:
+        """Blocks of the tree to take back, newest first, and to put on, oldest first, to go from one to the other."""
+        back: list[ExecutedBlock] = []
+        forth: list[ExecutedBlock] = []
+        left, right = self._tree.get(old), self._tree.get(new)
+        while left is not None and right is not None and left is not right:
+            if left.facts.height >= right.facts.height:
+                back.append(left)
+                left = self._tree.get(left.facts.parent)
+            else:
+                forth.append(right)
+                right = self._tree.get(right.facts.parent)
+        if left is None and right is not None and right.facts.height > self.storage.head_height:
+            forth += self._down_to_final(right)
+        return back, forth[::-1]
+
+    def prove(self, block: bytes, keys: list[bytes]) -> list[bytes] | None:
+        """A proof of `keys` in the state after `block`; None when its trie is no longer kept."""
+        executed = self._tree.get(block)
+        tries = dict(self._proof_tries)
+        trie = executed.trie if executed is not None else tries.get(block)
+        return trie.prove(keys) if trie is not None else None
+
+    def highest_possible(self, now_ms: int) -> int:
+        """No chain can be longer: one block a slot, none before its time."""
+        now_slot = (now_ms + self.parameters.skew_ms) // self.parameters.slot_ms
+        return self.final.facts.height + max(0, now_slot - self.final.facts.slot)
+
+    # --- what changes it
+
+    def import_block(self, block: Block, now_ms: int, is_welcome: Welcome = lambda _: True) -> BlockFacts:
+        """Check and execute a block of somebody's, add it to the tree -> its facts.
+
+        Raises `UnknownParentError`; `UnwelcomeError`: its header is valid, and it is not executed all the same;
+        `NotYetError`: judge it later; `InvalidBlock`: never again.
+        """
+        parent = self._tree.get(block.header.parent_hash)
+        if parent is None:
+            raise UnknownParentError(block.header.parent_hash.hex())
+        facts = self._rules.check_header(block.header, parent.facts, self._ancestors_of(parent), now_ms)
+        if not is_welcome(facts):
+            raise UnwelcomeError(facts.id.hex())
+        done = execute_block(self.runtime, parent.state, parent.trie, block, self._verify)
+        self._add(block, facts, parent, done.changes, done.trie)
+        return facts
+
+    def add_own(
+        self, header: Header, built: BuiltBlock, final_ref: CertifiedRef | None, slot: int, author: bytes
+    ) -> BlockFacts:
+        """Add a block that this node built and sealed: it was executed while it was built."""
+        parent = self._tree[header.parent_hash]
+        referenced = parent.facts.referenced_height if final_ref is None else final_ref.height
+        facts = BlockFacts(block_id(header), header.parent_hash, header.number, slot, author, referenced, final_ref)
+        self._add(Block(header, built.extrinsics), facts, parent, built.executed.changes, built.executed.trie)
+        return facts
+
+    def keep(self, block: bytes) -> None:
+        """Sync the bytes of a block, and of those below it that are not final: done before voting for it."""
+        self.storage.put_pending([one.stored for one in reversed(self._down_to_final(self._tree[block]))])
+
+    def finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> list[ExecutedBlock]:
+        """Make blocks final on the disk, drop dead branches -> the blocks that became final, oldest first."""
+        becoming = [self._tree[one] for one in blocks]
+        encoded = CERTIFICATE.encode(certificate)
+        batch = [FinalEntry(one.stored, one.changes, None) for one in becoming[:-1]]
+        batch.append(FinalEntry(becoming[-1].stored, becoming[-1].changes, encoded))
+        alive = self._descendants(becoming[-1])
+        dead = [block for block in self._tree if block not in alive]
+        self.storage.commit_final(batch, abandoned=dead)
+        self._proof_tries.extend((one.facts.id, one.trie) for one in becoming)
+        for block in dead:
+            del self._tree[block]
+        self._tree[becoming[-1].facts.id] = _as_base(becoming[-1], self.storage)
+        for one in list(self._tree.values()):
+            if one.facts.parent == becoming[-1].facts.id:
+                one.state.parent = self.storage
+        self._certificate = certificate
+        return becoming
+
+    def restore(self, now_ms: int) -> None:
+        """Execute again what was kept above the final block; what can never lead up from it is forgotten."""
+        abandoned = []
+        for stored in self.storage.pending():
+            try:
+                self.import_block(BLOCK.decode(stored.header + stored.body), now_ms)
+            except NotYetError as error:
+                _LOG.warning("block %d 0x%s waits: %s", stored.height, stored.block_id.hex(), error)
+            except UnknownParentError:
+                if stored.height <= self.storage.head_height + 1:
+                    abandoned.append(stored.block_id)
+            except InvalidBlock as error:
+                _LOG.warning("block %d 0x%s is not kept: %s", stored.height, stored.block_id.hex(), error)
+                abandoned.append(stored.block_id)
+        if abandoned:
+            self.storage.commit_final([], abandoned)
+
+    # --- inside
+
+    def _add(self, block: Block, facts: BlockFacts, parent: ExecutedBlock, changes: Changes, trie: Trie) -> None:
+        header = HEADER.encode(block.header)
+        body = BLOCK.encode(block)[len(header) :]
+        stored = StoredBlock(facts.height, facts.id, header, body)
+        layer = DiffLayer(parent.state, changes)
+        self._tree[facts.id] = ExecutedBlock(facts, block.header, stored, block.extrinsics, changes, layer, trie)
+
+    def _load_final(self) -> None:
+        """Read the last final block, and see that the state on the disk is the one that its header commits to."""
+        stored = self.storage.block(self.storage.head_id)
+        if stored is None:
+            raise DatabaseError(f"{self.storage.path} does not hold its own head: purge-chain and sync again")
+        block = BLOCK.decode(stored.header + stored.body)
+        trie = Trie(dict(self.storage.items()))
+        if trie.root != block.header.state_root:
+            raise DatabaseError(
+                f"the state in {self.storage.path} is not the one of block {stored.height}: the database is damaged. "
+                "Keep the sign-state file, run purge-chain, and let the node sync again"
+            )
+        facts = self._facts_of(block.header, stored.block_id)
+        state = DiffLayer(self.storage, {})
+        self._tree[stored.block_id] = ExecutedBlock(facts, block.header, stored, block.extrinsics, {}, state, trie)
+        self._proof_tries.append((stored.block_id, trie))
+        certified = self.storage.certificate_at(stored.height)
+        self._certificate = CERTIFICATE.decode(certified[1]) if certified is not None else None
+
+    def _facts_of(self, header: Header, found_id: bytes) -> BlockFacts:
+        """Facts of the last final block, which was checked before it was stored."""
+        if header.number == 0:
+            return BlockFacts(found_id, bytes(32), 0, 0, bytes(32), 0)
+        parts = read_header(header)
+        epoch = self.epochs(parts.pre_digest.epoch)
+        members = epoch.validators.members if epoch is not None else ()
+        session = next(member.session for member in members if member.stash == parts.author)
+        referenced = self.runtime.at(self.storage)[Beacon].final_height()
+        slot = parts.pre_digest.slot
+        return BlockFacts(found_id, header.parent_hash, header.number, slot, session, referenced, parts.final_ref)
+
+    def _ancestors_of(self, parent: ExecutedBlock) -> AncestorAt:
+        def ancestor_at(height: int) -> bytes | None:
+            if not 0 < height <= parent.facts.height:
+                return None
+            if height <= self.storage.head_height:
+                return self.storage.id_at(height)
+            executed = parent
+            while executed.facts.height > height:
+                executed = self._tree[executed.facts.parent]
+            return executed.facts.id
+
+        return ancestor_at
+
+    def _final_block(self, height: int) -> StoredBlock:
+        found_id = self.storage.id_at(height)
+        found = self.storage.block(found_id) if found_id is not None else None
+        if found is None:
+            raise DatabaseError(f"{self.storage.path} lacks final block {height}: purge-chain and sync again")
+        return found
+
+    def _down_to_final(self, tip: ExecutedBlock) -> list[ExecutedBlock]:
+        """`tip` and the blocks below it that are not final, newest first."""
+        path: list[ExecutedBlock] = []
+        executed: ExecutedBlock | None = tip
+        while executed is not None and executed.facts.height > self.storage.head_height:
+            path.append(executed)
+            executed = self._tree.get(executed.facts.parent)
+        return path
+
+    def _descendants(self, root: ExecutedBlock) -> set[bytes]:
+        alive = {root.facts.id}
+        for one in sorted(self._tree.values(), key=lambda executed: executed.facts.height):
+            if one.facts.parent in alive:
+                alive.add(one.facts.id)
+        return alive
+
+
+def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], verify: VerifySignature) -> Chain:
+    """The chain of a specification with that genesis state; an empty database gets its genesis block."""
+    header = genesis_block_header(state)
+    genesis = block_id(header)
+    if storage.is_empty:
+        encoded = HEADER.encode(header)
+        storage.initialise(StoredBlock(0, genesis, encoded, BLOCK.encode(Block(header, ()))[len(encoded) :]), state)
+    storage.check_chain(genesis)
+    return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)
+
+
+def _as_base(executed: ExecutedBlock, storage: StateReader) -> ExecutedBlock:
+    """The block as the base of the tree: its state is what the disk holds now."""
+    return replace(executed, changes={}, state=DiffLayer(storage, {}))

@@ -1,0 +1,44 @@
+"""Validators and seed of each epoch, as the final state determines them.
+
+What always holds: an answer for an epoch never changes once it was given, because it follows from final blocks only.
+"""
+
+from __future__ import annotations
+
+from consensus.validators import Epoch, Validator, ValidatorSet
+from runtime.frame.runtime import Runtime
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.state.overlay import StateReader
+
+KEPT_MAX = 256
+UNKNOWN_SEED = bytes(32)
+
+
+class EpochTable:
+    """The `Epochs` of a consensus machine, over the state of the last final block."""
+
+    def __init__(self, runtime: Runtime, final_state: StateReader) -> None:
+        """`final_state` reads the newest final state, also after it moved."""
+        self._runtime, self._final_state = runtime, final_state
+        self._known: dict[int, Epoch] = {}
+
+    def __call__(self, number: int) -> Epoch | None:
+        """The epoch of that number; None while the final chain does not determine it."""
+        found = self._known.get(number)
+        if found is None and (found := self._read(number)) is not None:
+            self._known[number] = found
+            if len(self._known) > KEPT_MAX:
+                del self._known[next(iter(self._known))]
+        return found
+
+    def _read(self, number: int) -> Epoch | None:
+        bound = self._runtime.at(self._final_state)
+        beacon = bound[Beacon]
+        # The slots of a past epoch are all final: what is still needed of it is who signed its certificates.
+        seed = UNKNOWN_SEED if number < beacon.epoch() else beacon.seed_of(number)
+        if seed is None:
+            return None
+        seats = bound[TrustStake].validators(number)
+        members = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in seats)
+        return Epoch(ValidatorSet(number, members), seed)

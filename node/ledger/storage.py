@@ -1,0 +1,350 @@
+"""The database of one node: the state of the last final block, every final block, and the blocks above it.
+
+What always holds:
+* one `sync=True` batch makes one or more blocks final: bodies, headers, height index, state, reverse diffs and the
+  head marker change together or not at all, and are on the disk when `commit_final` returns; no other kind of write
+  exists than a synced one (LevelDB can lose an older unsynced write behind a newer synced one);
+* every read checks checksums: with LevelDB's defaults a flipped bit reads as a wrong value in two of three cases;
+* the state lies flat, by Substrate storage key, so that a prefix is a range in key order.
+
+Keys: one byte of kind, then the block id, the height (u64, big-endian) or the storage key.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import plyvel
+
+from node.errors import BadInputError, DatabaseError, DiskSpaceError
+
+SCHEMA = 1
+FREE_BYTES_FLOOR = 1024**3  # a full LevelDB cannot be opened again before space is freed, so stop well before
+RECENT_MAX = 100_000  # state values kept in memory, because a read from LevelDB costs as much as executing a transfer
+REVERSE_KEPT = 256  # final blocks whose state can still be read
+META, STATE, HEADER, BODY, BY_HEIGHT, CERTIFICATE, REVERSE, PENDING = b"m", b"s", b"h", b"b", b"n", b"c", b"r", b"u"
+_SCHEMA_KEY, _GENESIS_KEY, _HEAD_KEY = META + b"schema", META + b"genesis", META + b"head"
+_HEIGHT, _HEAD, _LENGTH = struct.Struct(">Q"), struct.Struct(">Q32s"), struct.Struct("<I")
+_ABSENT = 0xFFFF_FFFF
+
+Changes = Mapping[bytes, "bytes | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlock:
+    """A block as the database knows it: sealed header and body are opaque bytes."""
+
+    height: int
+    block_id: bytes
+    header: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FinalEntry:
+    """A block that becomes final, what it changed in its parent's state, and its certificate where it has one."""
+
+    block: StoredBlock
+    changes: Changes
+    certificate: bytes | None
+
+
+class _Batch(Protocol):
+    def put(self, key: bytes, value: bytes) -> None: ...
+    def delete(self, key: bytes) -> None: ...
+    def write(self) -> None: ...
+
+
+class Storage:
+    """An open database.  A `runtime` state reader over the last final state, too (`get`, `keys`)."""
+
+    def __init__(self, path: Path, *, free_bytes_floor: int = FREE_BYTES_FLOOR) -> None:
+        self.path, self._floor = path, free_bytes_floor
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.check_free_space()
+        try:
+            self._db = plyvel.DB(str(path), create_if_missing=True, paranoid_checks=True)
+        except plyvel.Error as error:
+            raise _open_error(path, error) from error
+        self._recent: dict[bytes, bytes | None] = {}  # state values as they are on the disk
+        self.head_height, self.head_id = -1, bytes(32)
+        try:
+            self._read_head()
+        except DatabaseError:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        """Release the lock; a second call does nothing."""
+        self._db.close()
+
+    @property
+    def is_empty(self) -> bool:
+        """True until `initialise`."""
+        return self.head_height < 0
+
+    def check_chain(self, genesis_id: bytes) -> None:
+        """Refuse a database that belongs to another chain."""
+        stored = self._get(_GENESIS_KEY)
+        if stored is not None and stored != genesis_id:
+            raise DatabaseError(
+                f"{self.path} holds the chain with genesis 0x{stored.hex()}, "
+                f"but the spec's genesis is 0x{genesis_id.hex()}: "
+                "choose another --base-path, or remove the old chain with `ogpu-node purge-chain`"
+            )
+
+    def initialise(self, block: StoredBlock, state: Mapping[bytes, bytes]) -> None:
+        """Write the genesis block and its state into an empty database."""
+        with self._written() as batch:
+            batch.put(_SCHEMA_KEY, _HEIGHT.pack(SCHEMA))
+            batch.put(_GENESIS_KEY, block.block_id)
+            for key, value in state.items():
+                batch.put(STATE + key, value)
+            self._put_final(batch, block)
+        self.head_height, self.head_id = block.height, block.block_id
+
+    def commit_final(self, blocks: list[FinalEntry], abandoned: Iterable[bytes] = ()) -> None:
+        """Make `blocks` final (parents first, the first one a child of the head), and forget those of `abandoned`.
+
+        Raises `DiskSpaceError` before anything is written when too little space is free.
+        """
+        self.check_free_space()
+        merged: dict[bytes, bytes | None] = {}
+        with self._written() as batch:
+            for final in blocks:
+                batch.put(REVERSE + _HEIGHT.pack(final.block.height), _pack_changes(self._undo(final.changes, merged)))
+                batch.delete(REVERSE + _HEIGHT.pack(max(0, final.block.height - REVERSE_KEPT)))
+                merged.update(final.changes)
+                self._put_final(batch, final.block)
+                if final.certificate is not None:
+                    batch.put(CERTIFICATE + _HEIGHT.pack(final.block.height), final.certificate)
+            for key in sorted(merged):
+                _put_or_delete(batch, STATE + key, merged[key])
+            for block_id in abandoned:
+                batch.delete(PENDING + block_id)
+        self._recent.update(merged)
+        self._trim_recent()
+        if blocks:
+            self.head_height, self.head_id = blocks[-1].block.height, blocks[-1].block.block_id
+
+    def put_pending(self, blocks: Iterable[StoredBlock]) -> None:
+        """Sync blocks that are not final; done before this node votes for one of them."""
+        with self._written() as batch:
+            for block in blocks:
+                batch.put(PENDING + block.block_id, _pack_block(block))
+
+    def pending(self) -> list[StoredBlock]:
+        """Every block kept by `put_pending` and not final since, lowest first."""
+        found = [_unpack_block(key[1:], value) for key, value in self._range(PENDING)]
+        return sorted(found, key=lambda block: (block.height, block.block_id))
+
+    # --- reads
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value under a storage key in the last final state."""
+        if key in self._recent:
+            return self._recent[key]
+        value = self._recent[key] = self._get(STATE + key)
+        self._trim_recent()
+        return value
+
+    def keys(self, prefix: bytes = b"", start: bytes = b"") -> Iterator[bytes]:
+        """Storage keys of the last final state that begin with `prefix` and come after `start`, in order."""
+        for key, _ in self._range(STATE + prefix, STATE + start):
+            if key[1:] > start or not start:
+                yield key[1:]
+
+    def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The same with values."""
+        for key, value in self._range(STATE + prefix):
+            yield key[1:], value
+
+    def pages(self, page_bytes: int) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The whole final state as it is now, in key order, cut into pages; later commits do not change what comes."""
+        return self._pages(self._db.snapshot(), page_bytes)
+
+    def id_at(self, height: int) -> bytes | None:
+        """The id of the final block at `height`."""
+        return self._get(BY_HEIGHT + _HEIGHT.pack(height)) if height >= 0 else None
+
+    def block(self, block_id: bytes) -> StoredBlock | None:
+        """A final block."""
+        header, body = self._get(HEADER + block_id), self._get(BODY + block_id)
+        if header is None or body is None:
+            return None
+        return StoredBlock(_HEIGHT.unpack(header[:8])[0], block_id, header[8:], body)
+
+    def header(self, block_id: bytes) -> bytes | None:
+        """The sealed header of a final block."""
+        stored = self._get(HEADER + block_id)
+        return stored[8:] if stored is not None else None
+
+    def certificate_at(self, height: int) -> tuple[int, bytes] | None:
+        """The certificate of the lowest certified block at or above `height`, with that block's height."""
+        lowest, end = CERTIFICATE + _HEIGHT.pack(max(0, height)), _after(CERTIFICATE)
+        try:
+            with self._db.iterator(start=lowest, stop=end, verify_checksums=True) as found:
+                for key, value in found:
+                    return _HEIGHT.unpack(key[1:])[0], value
+        except plyvel.Error as error:
+            raise _read_error(self.path, error) from error
+        return None
+
+    def reverse_at(self, height: int) -> dict[bytes, bytes | None] | None:
+        """What turns the state after final block `height` into the state before it; None when no longer kept."""
+        packed = self._get(REVERSE + _HEIGHT.pack(height)) if height > 0 else None
+        return _unpack_changes(packed) if packed is not None else None
+
+    def check_free_space(self) -> None:
+        """Raise `DiskSpaceError` when less than the floor is free."""
+        free = shutil.disk_usage(self.path).free
+        if free < self._floor:
+            raise DiskSpaceError(
+                f"only {free // 2**20:,} MiB are free at {self.path}, the node needs {self._floor // 2**20:,} MiB: "
+                "it stopped so that nothing is lost; free some space and start it again"
+            )
+
+    # --- inside
+
+    def _pages(self, snapshot: Any, page_bytes: int) -> Iterator[list[tuple[bytes, bytes]]]:
+        page: list[tuple[bytes, bytes]] = []
+        size = 0
+        try:
+            with snapshot.iterator(start=STATE, stop=_after(STATE), verify_checksums=True) as found:
+                for key, value in found:
+                    page.append((key[1:], value))
+                    size += len(key) + len(value)
+                    if size >= page_bytes:
+                        yield page
+                        page, size = [], 0
+        except plyvel.Error as error:
+            raise _read_error(self.path, error) from error
+        finally:
+            snapshot.close()
+        yield page
+
+    def _read_head(self) -> None:
+        schema, head = self._get(_SCHEMA_KEY), self._get(_HEAD_KEY)
+        if schema is None:
+            return
+        if _HEIGHT.unpack(schema)[0] != SCHEMA or head is None:
+            raise DatabaseError(
+                f"{self.path} has schema {_HEIGHT.unpack(schema)[0]}, this program reads schema {SCHEMA}: "
+                "use the version of ogpu that wrote it, or purge-chain and sync again"
+            )
+        self.head_height, self.head_id = _HEAD.unpack(head)
+
+    def _trim_recent(self) -> None:
+        while len(self._recent) > RECENT_MAX:
+            del self._recent[next(iter(self._recent))]
+
+    def _undo(self, changes: Changes, merged: Changes) -> dict[bytes, bytes | None]:
+        return {key: merged[key] if key in merged else self.get(key) for key in changes}
+
+    @staticmethod
+    def _put_final(batch: _Batch, block: StoredBlock) -> None:
+        height = _HEIGHT.pack(block.height)
+        batch.put(HEADER + block.block_id, height + block.header)
+        batch.put(BODY + block.block_id, block.body)
+        batch.put(BY_HEIGHT + height, block.block_id)
+        batch.put(_HEAD_KEY, _HEAD.pack(block.height, block.block_id))
+        batch.delete(PENDING + block.block_id)
+
+    def _written(self) -> _SyncedBatch:
+        return _SyncedBatch(self._db, self.path)
+
+    def _get(self, key: bytes) -> bytes | None:
+        try:
+            return self._db.get(key, verify_checksums=True)
+        except plyvel.Error as error:
+            raise _read_error(self.path, error) from error
+
+    def _range(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        try:
+            with self._db.iterator(start=max(prefix, start), stop=_after(prefix), verify_checksums=True) as found:
+                yield from found
+        except plyvel.Error as error:
+            raise _read_error(self.path, error) from error
+
+
+class _SyncedBatch:
+    """`with` it: everything put is written and synced at the end, or, after an exception, nothing."""
+
+    def __init__(self, db: plyvel.DB, path: Path) -> None:
+        self._batch, self._path = db.write_batch(transaction=True, sync=True), path
+
+    def __enter__(self) -> _Batch:
+        return cast("_Batch", self._batch)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            return
+        try:
+            self._batch.write()
+        except plyvel.Error as error:
+            raise DatabaseError(
+                f"a write to {self._path} failed ({error}): check the disk, then start the node again"
+            ) from error
+
+
+def _open_error(path: Path, error: Exception) -> Exception:
+    if "lock" in str(error).lower():
+        return BadInputError(
+            f"{path} is in use by another process: give each node its own --base-path, or stop the other one"
+        )
+    return DatabaseError(
+        f"the database {path} cannot be opened ({error}): its files are damaged. "
+        "Keep the sign-state file, remove the database with `ogpu-node purge-chain`, and let the node sync again"
+    )
+
+
+def _read_error(path: Path, error: Exception) -> DatabaseError:
+    return DatabaseError(
+        f"the database {path} is damaged ({error}). Keep the sign-state file, remove the database with "
+        "`ogpu-node purge-chain`, and let the node sync again"
+    )
+
+
+def _put_or_delete(batch: _Batch, key: bytes, value: bytes | None) -> None:
+    if value is None:
+        batch.delete(key)
+    else:
+        batch.put(key, value)
+
+
+def _after(prefix: bytes) -> bytes | None:
+    """The least key above every key that begins with `prefix`."""
+    trimmed = prefix.rstrip(b"\xff")
+    return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
+
+
+def _pack_block(block: StoredBlock) -> bytes:
+    return _HEIGHT.pack(block.height) + _LENGTH.pack(len(block.header)) + block.header + block.body
+
+
+def _unpack_block(block_id: bytes, packed: bytes) -> StoredBlock:
+    end = 12 + _LENGTH.unpack_from(packed, 8)[0]
+    return StoredBlock(_HEIGHT.unpack_from(packed)[0], block_id, packed[12:end], packed[end:])
+
+
+def _pack_changes(changes: Changes) -> bytes:
+    out = bytearray()
+    for key, value in sorted(changes.items()):
+        out += _LENGTH.pack(len(key)) + key + _LENGTH.pack(_ABSENT if value is None else len(value)) + (value or b"")
+    return bytes(out)
+
+
+def _unpack_changes(packed: bytes) -> dict[bytes, bytes | None]:
+    changes: dict[bytes, bytes | None] = {}
+    at = 0
+    while at < len(packed):
+        end = at + 4 + _LENGTH.unpack_from(packed, at)[0]
+        key, size = packed[at + 4 : end], _LENGTH.unpack_from(packed, end)[0]
+        at = end + 4 + (0 if size == _ABSENT else size)
+        changes[key] = None if size == _ABSENT else packed[end + 4 : at]
+    return changes

@@ -1,0 +1,1 @@
+"""What people watch of a node: Prometheus figures and the last polls."""

@@ -1,0 +1,70 @@
+"""What happens to blocks, as log lines and as figures."""
+
+from __future__ import annotations
+
+import logging
+
+from consensus.machine import Machine
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.inference.inference import InferenceMarket
+from node.clock import Clock
+from node.ledger.chain import Chain, ExecutedBlock
+from node.listener import Listener
+from node.monitoring.metrics import Metrics
+from runtime.frame.storage import StorageValue
+
+_LOG = logging.getLogger("node")
+
+
+class Figures(Listener):
+    """Measures and logs."""
+
+    def __init__(self, chain: Chain, machine: Machine, metrics: Metrics, clock: Clock) -> None:
+        self._chain, self._machine, self._metrics, self._clock = chain, machine, metrics, clock
+        self._attested = chain.runtime.item(Attestations.attested)
+        self._open_units = chain.runtime.item(InferenceMarket.open_units)
+
+    def on_imported(self, block: ExecutedBlock) -> None:
+        """One line a block."""
+        facts = block.facts
+        _LOG.info("imported #%d 0x%s (%d extrinsics)", facts.height, facts.id.hex()[:12], len(block.extrinsics))
+        self._metrics.leaves.set(self._chain.leaves())
+
+    def on_accepted(self, block: bytes, *, reverted: bool) -> None:
+        """From the start of its slot to acceptance."""
+        if reverted:
+            _LOG.warning("finality overruled accepted blocks: now at 0x%s", block.hex()[:12])
+            self._metrics.soft_reverts.inc()
+        executed = self._chain.get(block)
+        if executed is not None:
+            self._metrics.accepted_seconds.observe(self._seconds_since(executed))
+        self._metrics.best_height.set(self._machine.best.height)
+
+    def on_final(self, blocks: list[ExecutedBlock]) -> None:
+        """From the start of their slots to finality."""
+        for block in blocks:
+            self._metrics.final_seconds.observe(self._seconds_since(block))
+            self._metrics.extrinsics.inc(len(block.extrinsics))
+        facts = blocks[-1].facts
+        self._metrics.attestations.set(_number(blocks[-1], self._attested))
+        self._metrics.open_units.set(_number(blocks[-1], self._open_units))
+        _LOG.info("final #%d 0x%s", facts.height, facts.id.hex()[:12])
+        self._metrics.final_height.set(facts.height)
+        self._metrics.best_height.set(max(facts.height, self._machine.best.height))
+        epoch, round_ = self._machine.gadget_round
+        self._metrics.epoch.set(epoch)
+        self._metrics.round.set(round_)
+
+    def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
+        """Somebody signed two blocks for one slot."""
+        del first, second
+        _LOG.warning("validator 0x%s sealed two blocks in slot %d", author.hex(), slot)
+
+    def _seconds_since(self, block: ExecutedBlock) -> float:
+        return max(0, self._clock.now_ms() - block.facts.slot * self._chain.parameters.slot_ms) / 1000
+
+
+def _number(block: ExecutedBlock, item: StorageValue[int]) -> int:
+    """A counter in the state after a block."""
+    raw = block.state.get(item.key())
+    return 0 if raw is None else int(item.decode(raw))

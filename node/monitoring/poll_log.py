@@ -1,0 +1,85 @@
+"""The last polls, for people: who was asked about which block, what each answered, when it was enough.
+
+What always holds: it only watches messages on their way; nothing in consensus depends on it, and it keeps `POLLS_KEPT`
+polls.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from consensus.parameters import Condition
+from consensus.wire import Chits, PullQuery
+from node.feed.messages import Value
+
+POLLS_KEPT = 64
+
+ConditionsMet = tuple[tuple[Condition, int], ...]
+"""Each condition of acceptance (`beta` polls in a row with `alpha` of the weight), and the polls that met it."""
+
+
+@dataclass(slots=True)
+class _Poll:
+    """One poll of this node."""
+
+    tip: bytes
+    height: int
+    started_ms: int
+    answers: dict[bytes, tuple[bytes, bytes, int] | None] = field(default_factory=dict)
+    accepted_ms: int | None = None
+    confidence: ConditionsMet = ()
+
+
+class PollLog:
+    """What was asked and answered lately."""
+
+    def __init__(self) -> None:
+        self._polls: OrderedDict[int, _Poll] = OrderedDict()
+
+    def on_query(self, peer: bytes, query: PullQuery, now_ms: int) -> None:
+        """This node asks a peer."""
+        poll = self._polls.get(query.request)
+        if poll is None:
+            poll = self._polls[query.request] = _Poll(query.tip, query.height, now_ms)
+            if len(self._polls) > POLLS_KEPT:
+                self._polls.popitem(last=False)
+        poll.answers.setdefault(peer, None)
+
+    def on_chits(self, peer: bytes, chits: Chits, now_ms: int) -> None:
+        """A peer answers."""
+        poll = self._polls.get(chits.request)
+        if poll is not None and peer in poll.answers and poll.answers[peer] is None:
+            poll.answers[peer] = (chits.tip, chits.at_height, now_ms - poll.started_ms)
+
+    def on_accepted(self, height: int, now_ms: int, confidence: ConditionsMet) -> None:
+        """A block at this height is accepted: the polls about it were enough."""
+        for poll in self._polls.values():
+            if poll.height <= height and poll.accepted_ms is None:
+                poll.accepted_ms = now_ms - poll.started_ms
+                poll.confidence = confidence
+
+    def show(self, names: dict[bytes, bytes]) -> list[Value]:
+        """The polls, newest first; `names` gives the stash behind a peer."""
+        return [_shown(request, poll, names) for request, poll in reversed(self._polls.items())]
+
+
+def _shown(request: int, poll: _Poll, names: dict[bytes, bytes]) -> Value:
+    answers: list[Value] = []
+    for peer, answer in poll.answers.items():
+        shown: dict[str, Value] = {"peer": peer.decode(), "validator": names.get(peer)}
+        if answer is not None:
+            shown |= {"prefers": answer[0], "at_height": answer[1], "after_ms": answer[2]}
+        answers.append(shown)
+    agreeing = sum(answer is not None and poll.tip in answer[:2] for answer in poll.answers.values())
+    return {
+        "request": request,
+        "block": poll.tip,
+        "height": poll.height,
+        "asked": len(poll.answers),
+        "answered": sum(answer is not None for answer in poll.answers.values()),
+        "agreed": agreeing,
+        "accepted_after_ms": poll.accepted_ms,
+        "confidence": [{"alpha": one.alpha, "beta": one.beta, "polls": count} for one, count in poll.confidence],
+        "answers": answers,
+    }

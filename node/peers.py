@@ -1,0 +1,104 @@
+"""Consensus and sync messages over the transport: what is sent as which kind, and what becomes of peers that misbehave.
+
+What always holds: a peer that keeps sending what no honest peer sends is banned for a while, and one mistake is never
+enough for it, since a message may be a moment too old or too new.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from time import monotonic
+from typing import TypeAlias
+
+from consensus.certificates import CERTIFICATE
+from consensus.wire import MESSAGE, Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
+from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, FrameKind
+from node.p2p.transport import Transport
+from node.peer_messages import GET_BLOCKS, STATUS, GetBlocks, PeerStatus
+
+CONSENSUS_KINDS: dict[type[Message], FrameKind] = {
+    PullQuery: FrameKind.POLL_QUERY,
+    Chits: FrameKind.CHITS,
+    Propose: FrameKind.VOTE,
+    Vote: FrameKind.VOTE,
+    Certified: FrameKind.CERT,
+    NeedCerts: FrameKind.GET_CERTS,
+}
+PENALTIES_MAX, PENALTY_WINDOW_MS, BAN_SECONDS = 10, 60_000, 300.0
+IDS_SECONDS = 0.1
+PENALISED_MAX = 1_024  # peers whose mistakes are remembered
+CERTIFIED_OVERHEAD_BYTES = 16
+_LOG = logging.getLogger(__name__)
+Peer: TypeAlias = bytes
+
+
+class Peers:
+    """What the loop says to peers.  Peers are the bytes of their ids, as consensus wants them."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self._penalties: dict[Peer, deque[int]] = {}
+        self.penalties = 0
+        self._ids: list[str] = []
+        self._ids_until = 0.0
+
+    def send(self, peer: Peer, message: Message) -> None:
+        """Queue a consensus message for one peer."""
+        for part in _fitting(message):
+            self.transport.send(peer.decode(), CONSENSUS_KINDS[type(part)], MESSAGE.encode(part))
+
+    def broadcast(self, message: Message) -> None:
+        """Queue a consensus message for everybody connected."""
+        for part in _fitting(message):
+            self.transport.broadcast(CONSENSUS_KINDS[type(part)], MESSAGE.encode(part))
+
+    def announce(self, block: bytes) -> None:
+        """Queue a block's bytes for everybody connected."""
+        self.transport.broadcast(FrameKind.BLOCK, block)
+
+    def say_status(self, status: PeerStatus, peer: Peer | None = None) -> None:
+        """Tell one peer, or everybody, where this node stands."""
+        if peer is None:
+            self.transport.broadcast(FrameKind.STATUS, STATUS.encode(status))
+        else:
+            self.transport.send(peer.decode(), FrameKind.STATUS, STATUS.encode(status))
+
+    def request_blocks(self, peer: Peer, request: GetBlocks) -> bool:
+        """Ask a peer for blocks; False when it is gone."""
+        return self.transport.send(peer.decode(), FrameKind.GET_BLOCKS, GET_BLOCKS.encode(request))
+
+    def peer_ids(self) -> list[str]:
+        """Who is connected, as of a moment ago: gossip asks for every message."""
+        now = monotonic()
+        if now >= self._ids_until:
+            self._ids, self._ids_until = [one.peer for one in self.transport.peers()], now + IDS_SECONDS
+        return self._ids
+
+    def penalise(self, peer: Peer, reason: str, now_ms: int) -> None:
+        """Note a message that no honest peer sends; enough of them in a minute, and the peer is banned."""
+        recent = self._penalties.setdefault(peer, deque(maxlen=PENALTIES_MAX))
+        if len(self._penalties) > PENALISED_MAX:
+            self._penalties.pop(next(iter(self._penalties)))
+        recent.append(now_ms)
+        self.penalties += 1
+        _LOG.info("peer %s: %s", peer.decode(), reason)
+        if len(recent) == PENALTIES_MAX and recent[0] > now_ms - PENALTY_WINDOW_MS:
+            _LOG.warning("peer %s is banned for %.0f s: %s", peer.decode(), BAN_SECONDS, reason)
+            del self._penalties[peer]
+            self.transport.ban(peer.decode(), BAN_SECONDS)
+
+
+def _fitting(message: Message) -> list[Message]:
+    """The message, or, when its certificates do not fit into one, several."""
+    if not isinstance(message, Certified):
+        return [message]
+    parts: list[Message] = []
+    start = size = 0
+    for position, certificate in enumerate(message.certificates):
+        length = len(CERTIFICATE.encode(certificate))
+        if position > start and size + length > MAX_SMALL_PAYLOAD_BYTES - CERTIFIED_OVERHEAD_BYTES:
+            parts.append(Certified(message.certificates[start:position]))
+            start, size = position, 0
+        size += length
+    return [*parts, Certified(message.certificates[start:])]

@@ -1,0 +1,1 @@
+"""What waits for a block: extrinsics and attestations, their signature checks, their gossip."""

@@ -1,0 +1,197 @@
+"""Execution attestations that wait for an author, from this node's own provider and from peers.
+
+What always holds: nothing enters whose signature does not hold, whose key is not the racer's, or whose race is not in
+the best state; one is kept for each place in each race; count and bytes are bounded.  Whether one may be attached is
+decided by the pallet alone, on the state that the block under construction starts from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import (
+    ATTESTATION_BYTES_PER_BLOCK_MAX,
+    ATTESTATIONS_PER_BLOCK_MAX,
+    SignedAttestation,
+    order_key,
+    signing_payload,
+)
+from gpu_tasks.market.inference.inference import InferenceMarket
+from node.ledger.chain import Chain, ExecutedBlock
+from node.listener import Listener
+from node.p2p.frames import FrameKind
+from node.p2p.gossip import Gossip
+from node.peers import Peers
+from node.pool.queue import PoolRefusalError
+from runtime.blocks.extrinsic import decode_extrinsic
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import verify_ed25519
+from runtime.encoding.codec import DecodeError, codec
+from runtime.encoding.types import Unsigned
+from runtime.frame.call import Call
+from runtime.frame.errors import DispatchError, InvalidBlock
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.trust_stake import TrustStake
+
+COUNT_MAX = 4_096
+BYTES_MAX = 4 * 1024 * 1024
+KEPT_BLOCKS = 256  # longer than any race stays open
+INVALID = 1010
+_SIGNED = codec(SignedAttestation)
+_LOG = logging.getLogger(__name__)
+Place = tuple[bytes, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An attestation, its length, and the height at which it came."""
+
+    signed: SignedAttestation
+    size: int
+    height: int
+
+
+class AttestationPool(Listener):
+    """The attestations of one node."""
+
+    def __init__(self, chain: Chain, network: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
+        """`best` names the block on whose state arrivals are judged."""
+        self._chain, self._network, self._gossip, self._best = chain, network, gossip, best
+        self._kept: dict[Place, _Kept] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    # --- in
+
+    def submit(self, raw: bytes) -> bytes:
+        """Take one from this node's user -> its hash; raises `PoolRefusalError`."""
+        attestation_id = blake2_256(raw)
+        self._add(raw)
+        self._tell(self._gossip.on_own(attestation_id, self._peers()), raw)
+        return attestation_id
+
+    def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
+        """Take one from a peer, and pass it on."""
+        if kind is not FrameKind.ATTESTATION:
+            return
+        targets = self._gossip.on_message(blake2_256(payload), peer, self._peers())
+        if targets is None:
+            return
+        try:
+            self._add(payload)
+        except PoolRefusalError as refusal:
+            _LOG.debug("an attestation of peer %s is not taken: %s", peer, refusal)
+            return
+        self._tell(targets, payload)
+
+    def _add(self, raw: bytes) -> None:
+        try:
+            signed = _SIGNED.decode(raw)
+        except DecodeError as error:
+            raise PoolRefusalError(1001, "Attestation has invalid format", str(error)) from error
+        place = order_key(signed)
+        if place in self._kept:
+            raise PoolRefusalError(1013, "Attestation is already known", "one is kept for this place in the race")
+        if len(self._kept) >= COUNT_MAX or self._bytes + len(raw) > BYTES_MAX:
+            raise PoolRefusalError(1016, "Immediately dropped", "too many attestations wait")
+        problem = self._problem(signed)
+        if problem:
+            raise PoolRefusalError(INVALID, "Invalid Attestation", problem)
+        self._kept[place] = _Kept(signed, len(raw), self._chain.final.facts.height)
+        self._bytes += len(raw)
+
+    def _problem(self, signed: SignedAttestation) -> str:
+        """Why it can never be attached on the best branch; empty if it can, now or soon."""
+        executed = self._chain.get(self._best()) or self._chain.final
+        bound = self._chain.runtime.at(executed.state)
+        statement = signed.statement
+        owner = bound[TrustStake].key_owner[statement.provider_key]
+        if owner is None:
+            return "the key is no provider's"
+        unit = bound[InferenceMarket].units[statement.unit]
+        if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
+            return "no such race"
+        if unit.racers[statement.replica].owner != owner:  # or anybody could take a racer's place here
+            return "not the racer's key"
+        if not verify_ed25519(
+            statement.provider_key, signing_payload(self._chain.genesis, statement), signed.signature
+        ):
+            return "bad signature"
+        return ""
+
+    # --- out
+
+    def inherents(self, bound: Bound) -> Iterable[Call]:
+        """The call that attaches everything admissible now, if there is anything.  `bound` is left as it was."""
+        chosen = self._admissible(bound)
+        if chosen:
+            yield Attestations.attach(attestations=tuple(chosen))
+
+    def _admissible(self, bound: Bound) -> list[SignedAttestation]:
+        """Attach each one in turn, keep those that succeed, and undo it all.
+
+        Attaching one may close a race for another.
+        """
+        chosen: list[SignedAttestation] = []
+        size = 0
+        try:
+            with bound.overlay.transaction():
+                for place in sorted(self._kept):
+                    kept = self._kept[place]
+                    if len(chosen) == ATTESTATIONS_PER_BLOCK_MAX or size + kept.size > ATTESTATION_BYTES_PER_BLOCK_MAX:
+                        break
+                    if _can_attach(bound, kept.signed):
+                        chosen.append(kept.signed)
+                        size += kept.size
+                raise _UndoError  # noqa: TRY301  # the one way to undo a transaction of the overlay
+        except _UndoError:
+            return chosen
+
+    def on_final(self, blocks: list[ExecutedBlock]) -> None:
+        """Forget what is in the chain, and what is too old."""
+        for block in blocks:
+            for signed in self._attached(block):
+                self._forget(order_key(signed))
+        oldest = blocks[-1].facts.height - KEPT_BLOCKS
+        for place in [place for place, kept in self._kept.items() if kept.height < oldest]:
+            self._forget(place)
+
+    # --- inside
+
+    def _attached(self, block: ExecutedBlock) -> tuple[SignedAttestation, ...]:
+        for raw in block.extrinsics[1:2]:
+            extrinsic = decode_extrinsic(self._chain.runtime, raw)
+            if extrinsic.authorization is None and extrinsic.call.method.pallet is Attestations:
+                (attestations,) = extrinsic.call.arguments
+                return tuple(attestations)
+        return ()
+
+    def _forget(self, place: Place) -> None:
+        kept = self._kept.pop(place, None)
+        if kept is not None:
+            self._bytes -= kept.size
+
+    def _peers(self) -> list[str]:
+        return self._network.peer_ids()
+
+    def _tell(self, targets: Iterable[str], raw: bytes) -> None:
+        for target in targets:
+            self._network.transport.send(target, FrameKind.ATTESTATION, raw)
+
+
+class _UndoError(Exception):
+    """Ends a trial."""
+
+
+def _can_attach(bound: Bound, signed: SignedAttestation) -> bool:
+    try:
+        with bound.overlay.transaction():
+            bound.dispatch(Attestations.attach(attestations=(signed,)), Unsigned())
+    except (InvalidBlock, DispatchError):
+        return False
+    return True

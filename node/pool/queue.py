@@ -1,0 +1,337 @@
+"""Extrinsics that wait for a block.
+
+What always holds:
+* one extrinsic for each (sender, nonce); of one sender those without a gap from the account's nonce on are *ready*,
+  the rest *future*;
+* count, bytes, and count per sender stay within the limits below, whoever sends what: the lowest priority leaves
+  first, and of its sender the highest nonce, so that no gap opens;
+* who lets one of its extrinsics fail or expire keeps no more of those behind it than may wait for a nonce at all: else
+  extrinsics that can never be paid would fill the pool, at the price of the one before them;
+* what was refused as invalid is banned for a while and costs one look-up when it comes again.
+
+Pure: the caller checks signature and validity first, and says what the accounts' nonces are, which height and what
+time it is.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+READY_LIMIT = 20_000
+FUTURE_LIMIT = 2_048
+BYTES_LIMIT = 20 * 1024 * 1024
+PER_SENDER_LIMIT = 1_024
+FUTURE_PER_SENDER_LIMIT = 64
+BAN_SECONDS = 120.0
+BANNED_LIMIT = 10_000
+REPLACEMENT_PERCENT = 10  # how much more than the old priority a replacement must offer
+
+READY, FUTURE = "ready", "future"
+
+
+@dataclass(frozen=True, slots=True)
+class PooledExtrinsic:
+    """A valid signed extrinsic: `priority` orders (what it pays), `expires_at` is the last height it may be in."""
+
+    extrinsic_hash: bytes
+    raw: bytes
+    sender: bytes
+    nonce: int
+    priority: int
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What adding an extrinsic did to the pool."""
+
+    status: str
+    usurped: bytes | None = None
+    promoted: tuple[bytes, ...] = ()
+    dropped: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a new best block did to the pool."""
+
+    promoted: tuple[bytes, ...] = ()
+    demoted: tuple[bytes, ...] = ()
+    dropped: tuple[bytes, ...] = ()
+
+
+class PoolRefusalError(Exception):
+    """The pool does not take an extrinsic; `code` is the JSON-RPC code that Substrate uses for this."""
+
+    def __init__(self, code: int, text: str, data: str = "") -> None:
+        super().__init__(f"{text}: {data}" if data else text)
+        self.code, self.text, self.data = code, text, data
+
+
+@dataclass(slots=True)
+class _Sender:
+    """One account's extrinsics; those with a nonce from `account_nonce` up to `ready_end`, exclusive, are ready."""
+
+    account_nonce: int
+    ready_end: int
+    by_nonce: dict[int, PooledExtrinsic] = field(default_factory=dict)
+
+    def future_count(self) -> int:
+        return len(self.by_nonce) - (self.ready_end - self.account_nonce)
+
+
+class TransactionQueue:
+    """The pool of one node."""
+
+    def __init__(self) -> None:
+        self._senders: dict[bytes, _Sender] = {}
+        self._by_hash: dict[bytes, PooledExtrinsic] = {}
+        self._cheapest: list[
+            tuple[int, int, bytes]
+        ] = []  # a heap of (priority, -arrival, hash); may hold some that left
+        self._arrivals = 0
+        self._banned: OrderedDict[bytes, float] = OrderedDict()
+        self._bytes = 0
+        self._future = 0
+
+    def __len__(self) -> int:
+        return len(self._by_hash)
+
+    def __contains__(self, extrinsic_hash: bytes) -> bool:
+        return extrinsic_hash in self._by_hash
+
+    @property
+    def ready_count(self) -> int:
+        """How many could go into a block now."""
+        return len(self._by_hash) - self._future
+
+    @property
+    def future_count(self) -> int:
+        """How many wait for a lower nonce."""
+        return self._future
+
+    @property
+    def bytes_used(self) -> int:
+        """The sum of the extrinsics' lengths."""
+        return self._bytes
+
+    def get(self, extrinsic_hash: bytes) -> bytes | None:
+        """The bytes of an extrinsic in the pool."""
+        found = self._by_hash.get(extrinsic_hash)
+        return found.raw if found else None
+
+    def hashes(self) -> list[bytes]:
+        """Every extrinsic in the pool, oldest first."""
+        return list(self._by_hash)
+
+    def refuse_known(self, extrinsic_hash: bytes, now: float) -> None:
+        """Raise when an extrinsic is in the pool or banned.
+
+        Asked first, because it costs one look-up and a signature 40 us.
+        """
+        if extrinsic_hash in self._by_hash:
+            raise PoolRefusalError(1013, "Transaction is already in the pool", "0x" + extrinsic_hash.hex())
+        if self._banned.get(extrinsic_hash, now) > now:
+            raise PoolRefusalError(
+                1012, "Transaction is temporarily banned", f"it was invalid in the last {BAN_SECONDS:.0f} s"
+            )
+
+    def ban(self, extrinsic_hash: bytes, now: float) -> None:
+        """Remember an invalid extrinsic for a while."""
+        self._banned[extrinsic_hash] = now + BAN_SECONDS
+        self._banned.move_to_end(extrinsic_hash)
+        while len(self._banned) > BANNED_LIMIT:
+            self._banned.popitem(last=False)
+
+    def add(self, candidate: PooledExtrinsic, account_nonce: int) -> Admitted:
+        """Take a valid extrinsic whose account is at `account_nonce`, or raise `PoolRefusalError`."""
+        if candidate.nonce < account_nonce:
+            raise PoolRefusalError(
+                1010, "Invalid Transaction", f"nonce {candidate.nonce} is used, the account is at {account_nonce}"
+            )
+        sender = self._senders.get(candidate.sender) or _Sender(account_nonce, account_nonce)
+        usurped = sender.by_nonce.get(candidate.nonce)
+        if usurped is None:
+            self._refuse_over_limit(candidate, sender)
+        else:
+            _refuse_cheap_replacement(candidate, usurped)
+            self._take_out(usurped)
+        self._senders[candidate.sender] = sender
+        self._insert(candidate, sender)
+        if sender.account_nonce == account_nonce:
+            promoted = self._extend(sender)
+        else:
+            promoted, _ = self._settle(candidate.sender, account_nonce)
+        dropped = self._evict()
+        return Admitted(
+            READY if candidate.nonce < sender.ready_end else FUTURE,
+            usurped.extrinsic_hash if usurped else None,
+            tuple(other for other in promoted if other != candidate.extrinsic_hash),
+            tuple(dropped),
+        )
+
+    def remove(self, extrinsic_hash: bytes) -> Settled:
+        """Take one extrinsic out (it turned out to be invalid); those behind it become future."""
+        candidate = self._by_hash.get(extrinsic_hash)
+        if candidate is None:
+            return Settled()
+        self._take_out(candidate)
+        promoted, demoted = self._settle(candidate.sender)
+        trimmed = self._trim_future(candidate.sender)
+        demoted = [one for one in demoted if one not in trimmed]
+        return Settled(tuple(promoted), tuple(demoted), (extrinsic_hash, *trimmed))
+
+    def settle(self, nonces: Mapping[bytes, int], height: int) -> Settled:
+        """A new best block at `height`, after which accounts have these `nonces`: used and expired extrinsics leave.
+
+        The used ones are not in `dropped`: they are in a block.
+        """
+        promoted: list[bytes] = []
+        demoted: list[bytes] = []
+        expired = [c for c in self._by_hash.values() if c.expires_at < height]
+        for candidate in expired:
+            self._take_out(candidate)
+        moved = [account for account in nonces if account in self._senders]
+        for account in moved:
+            sender = self._senders[account]
+            for nonce in [n for n in sender.by_nonce if n < nonces[account]]:
+                self._take_out(sender.by_nonce[nonce])
+        for account in dict.fromkeys(moved + [c.sender for c in expired]):
+            up, down = self._settle(account, nonces.get(account))
+            promoted += up
+            demoted += down
+        trimmed = [one for account in dict.fromkeys(c.sender for c in expired) for one in self._trim_future(account)]
+        demoted = [one for one in demoted if one in self._by_hash]
+        return Settled(tuple(promoted), tuple(demoted), (*(c.extrinsic_hash for c in expired), *trimmed))
+
+    def ready(self) -> Iterator[PooledExtrinsic]:
+        """Ready extrinsics in the order of a block.
+
+        Highest priority first, each sender's in the order of their nonces.
+        """
+        order = {extrinsic_hash: n for n, extrinsic_hash in enumerate(self._by_hash)}
+        heads: list[tuple[int, int, PooledExtrinsic]] = []
+        for sender in self._senders.values():
+            if sender.ready_end > sender.account_nonce:
+                first = sender.by_nonce[sender.account_nonce]
+                heads.append((-first.priority, order[first.extrinsic_hash], first))
+        heapq.heapify(heads)
+        while heads:
+            _, _, best = heads[0]
+            yield best
+            sender = self._senders[best.sender]
+            following = sender.by_nonce[best.nonce + 1] if best.nonce + 1 < sender.ready_end else None
+            if following is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (-following.priority, order[following.extrinsic_hash], following))
+
+    # --- inside
+
+    def _refuse_over_limit(self, candidate: PooledExtrinsic, sender: _Sender) -> None:
+        if len(sender.by_nonce) >= PER_SENDER_LIMIT:
+            raise _full(f"the sender has {PER_SENDER_LIMIT} extrinsics in the pool already")
+        waits = candidate.nonce != sender.ready_end
+        if waits and (sender.future_count() >= FUTURE_PER_SENDER_LIMIT or self._future >= FUTURE_LIMIT):
+            raise _full("too many extrinsics wait for a lower nonce")
+        if len(self._by_hash) >= READY_LIMIT or self._bytes + len(candidate.raw) > BYTES_LIMIT:
+            cheapest = self._least()
+            if cheapest is None or candidate.priority <= cheapest.priority or cheapest.sender == candidate.sender:
+                raise _full("the pool is full of extrinsics that pay more")
+
+    def _insert(self, candidate: PooledExtrinsic, sender: _Sender) -> None:
+        sender.by_nonce[candidate.nonce] = candidate
+        self._by_hash[candidate.extrinsic_hash] = candidate
+        self._bytes += len(candidate.raw)
+        self._arrivals += 1
+        self._future += candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce
+        heapq.heappush(self._cheapest, (candidate.priority, -self._arrivals, candidate.extrinsic_hash))
+        if len(self._cheapest) > 2 * READY_LIMIT + len(self._by_hash):
+            self._cheapest = [entry for entry in self._cheapest if entry[2] in self._by_hash]
+            heapq.heapify(self._cheapest)
+
+    def _take_out(self, candidate: PooledExtrinsic) -> None:
+        """Remove it from the maps; `_settle` must follow."""
+        sender = self._senders[candidate.sender]
+        del sender.by_nonce[candidate.nonce]
+        del self._by_hash[candidate.extrinsic_hash]
+        self._bytes -= len(candidate.raw)
+        self._future -= candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce
+
+    def _extend(self, sender: _Sender) -> list[bytes]:
+        """An extrinsic was added: those that became ready.  The short way of `_settle`, for the common case."""
+        start = sender.ready_end
+        while sender.ready_end in sender.by_nonce:
+            sender.ready_end += 1
+        self._future -= sender.ready_end - start
+        return [sender.by_nonce[nonce].extrinsic_hash for nonce in range(start, sender.ready_end)]
+
+    def _settle(self, account: bytes, account_nonce: int | None = None) -> tuple[list[bytes], list[bytes]]:
+        """Work out again which of a sender's extrinsics are ready.
+
+        (hashes that became ready, hashes that no longer are).
+        """
+        sender = self._senders[account]
+        was_ready = {n for n in sender.by_nonce if sender.account_nonce <= n < sender.ready_end}
+        sender.account_nonce = sender.account_nonce if account_nonce is None else account_nonce
+        sender.ready_end = sender.account_nonce
+        while sender.ready_end in sender.by_nonce:
+            sender.ready_end += 1
+        is_ready = set(range(sender.account_nonce, sender.ready_end))
+        self._future += len(was_ready) - len(is_ready)
+        if not sender.by_nonce:
+            del self._senders[account]
+        promoted = [sender.by_nonce[n].extrinsic_hash for n in sorted(is_ready - was_ready)]
+        demoted = [sender.by_nonce[n].extrinsic_hash for n in sorted(was_ready - is_ready)]
+        return promoted, demoted
+
+    def _trim_future(self, account: bytes) -> list[bytes]:
+        """Take out a sender's highest nonces until no more of them wait than may; what was taken out."""
+        sender, trimmed = self._senders.get(account), list[bytes]()
+        if sender is None:
+            return trimmed
+        for nonce in sorted(sender.by_nonce, reverse=True):
+            is_within = sender.future_count() <= FUTURE_PER_SENDER_LIMIT and self._future <= FUTURE_LIMIT
+            if is_within or nonce < sender.ready_end:
+                break
+            trimmed.append(sender.by_nonce[nonce].extrinsic_hash)
+            self._take_out(sender.by_nonce[nonce])
+        if not sender.by_nonce:
+            del self._senders[account]
+        return trimmed
+
+    def _least(self) -> PooledExtrinsic | None:
+        """What leaves next: the last extrinsic of the sender of the cheapest one."""
+        while self._cheapest and self._cheapest[0][2] not in self._by_hash:
+            heapq.heappop(self._cheapest)
+        if not self._cheapest:
+            return None
+        return self._by_hash[self._cheapest[0][2]]
+
+    def _evict(self) -> list[bytes]:
+        dropped: list[bytes] = []
+        while len(self._by_hash) > READY_LIMIT or self._bytes > BYTES_LIMIT:
+            cheapest = self._least()
+            if cheapest is None:
+                break
+            by_nonce = self._senders[cheapest.sender].by_nonce
+            last = by_nonce[max(by_nonce)]
+            self._take_out(last)
+            self._settle(last.sender)
+            dropped.append(last.extrinsic_hash)
+        return dropped
+
+
+def _refuse_cheap_replacement(candidate: PooledExtrinsic, old: PooledExtrinsic) -> None:
+    needed = (old.priority * (100 + REPLACEMENT_PERCENT) + 99) // 100
+    if candidate.priority < max(needed, old.priority + 1):
+        raise PoolRefusalError(
+            1014, "Priority is too low", f"({candidate.priority} vs {needed} needed to replace nonce {old.nonce})"
+        )
+
+
+def _full(why: str) -> PoolRefusalError:
+    return PoolRefusalError(1016, "Immediately dropped", why)

@@ -1,0 +1,1 @@
+"""Blocks to and from peers, and those that wait for their parents."""

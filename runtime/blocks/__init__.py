@@ -1,0 +1,1 @@
+"""Headers, digests, blocks and extrinsics, as bytes and as values."""

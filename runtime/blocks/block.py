@@ -1,0 +1,93 @@
+"""Headers and blocks: Substrate's five-field header, and opaque extrinsics under it.
+
+A block's id is the hash of its sealed header; the author's seal covers everything else in the header.
+"""
+
+from contextlib import suppress
+from typing import Annotated
+
+from runtime.blocks.digest import Digest, split_seal
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import Bounded, Codec, CompactU32, DecodeError, EncodeError, codec, struct
+from runtime.encoding.scale import decode_compact, encode_compact
+from runtime.encoding.type_info import BYTES
+from runtime.encoding.types import Hash
+from runtime.frame.weights import BLOCK_LENGTH_MAX_BYTES, EXTRINSIC_LENGTH_MAX_BYTES, EXTRINSICS_PER_BLOCK_MAX
+from runtime.state.trie import Trie
+
+HEADER_BYTES_MAX = 24 * 1024
+BLOCK_BYTES_MAX = HEADER_BYTES_MAX + BLOCK_LENGTH_MAX_BYTES + 1024
+GENESIS_PARENT = bytes(32)
+
+
+def _decode_extrinsic(data: bytes, start: int) -> tuple[bytes, int]:
+    length, begin = decode_compact(data, start)
+    if length > EXTRINSIC_LENGTH_MAX_BYTES:
+        raise DecodeError("extrinsic too long", start)
+    end = begin + length
+    if end > len(data):
+        raise DecodeError("end of input", len(data))
+    return data[start:end], end
+
+
+def _encode_extrinsic(raw: bytes) -> bytes:
+    length, begin = decode_compact(raw, 0)
+    if begin + length != len(raw):
+        raise EncodeError("not a length-prefixed extrinsic")
+    return raw
+
+
+RawExtrinsic = Annotated[bytes, Codec(_encode_extrinsic, _decode_extrinsic, BYTES, "OpaqueExtrinsic")]
+"""An extrinsic as it travels, is hashed and is shown: its length prefix included."""
+
+
+@struct(path="sp_runtime::generic::header::Header")
+class Header:
+    """What commits to a block: where it stands, the state after it, its extrinsics, and consensus data."""
+
+    parent_hash: Hash
+    number: CompactU32
+    state_root: Hash
+    extrinsics_root: Hash
+    digest: Digest
+
+
+@struct(path="sp_runtime::generic::block::Block")
+class Block:
+    """A header and what it commits to."""
+
+    header: Header
+    extrinsics: Annotated[tuple[RawExtrinsic, ...], Bounded(EXTRINSICS_PER_BLOCK_MAX)]
+
+
+HEADER = codec(Header)
+BLOCK = codec(Block)
+
+
+def block_id(header: Header) -> bytes:
+    """The hash of a header, seal included."""
+    return blake2_256(HEADER.encode(header))
+
+
+def without_seal(header: Header) -> Header:
+    """The header that execution sees; DecodeError if it bears no seal."""
+    digest, _ = split_seal(header.digest)
+    return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
+
+
+def seal_payload(genesis_hash: bytes, header: Header) -> bytes:
+    """What the author signs: the header without its seal, if it bears one already."""
+    with suppress(DecodeError):
+        header = without_seal(header)
+    return domain(b"header", genesis_hash, HEADER.encode(header))
+
+
+def extrinsics_root(extrinsics: tuple[bytes, ...]) -> bytes:
+    """The root of the trie that maps positions to extrinsics."""
+    return Trie({encode_compact(position): raw for position, raw in enumerate(extrinsics)}).root
+
+
+def genesis_header(state_root: bytes) -> Header:
+    """The header of block 0: no parent, no extrinsics, no seal."""
+    return Header(GENESIS_PARENT, 0, state_root, extrinsics_root(()), ())

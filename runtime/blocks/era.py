@@ -1,0 +1,77 @@
+"""How long a transaction may wait: for ever, or for a number of blocks after a birth block.
+
+Encoding of `sp_runtime::generic::Era`: one zero byte, or two bytes that hold a period (a power of two)
+and the phase of the birth block within it. The hash of the birth block is part of what is signed, so a mortal
+transaction also belongs to one branch of the chain.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from runtime.encoding import type_info as info
+from runtime.encoding.codec import Codec
+from runtime.encoding.scale import DecodeError
+from runtime.encoding.type_info import TypeInfo, rust_path
+
+PERIOD_MIN = 4
+PERIOD_MAX = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """`period` 0 is immortal; else the transaction is born at heights that are `phase` modulo `period`."""
+
+    period: int = 0
+    phase: int = 0
+
+    def birth(self, height: int) -> int:
+        """The height whose hash was signed, for a block at `height`; 0 for the immortal."""
+        if not self.period:
+            return 0
+        return (max(height, self.phase) - self.phase) // self.period * self.period + self.phase
+
+    def death(self, height: int) -> int | None:
+        """The first height at which it is invalid; None for the immortal."""
+        return self.birth(height) + self.period if self.period else None
+
+
+IMMORTAL = Era()
+
+
+def mortal(period: int, height: int) -> Era:
+    """An era of about `period` blocks, born at `height`; the period is rounded up to a power of two."""
+    period = min(max(1 << (period - 1).bit_length(), PERIOD_MIN), PERIOD_MAX)
+    quantum = max(period >> 12, 1)
+    return Era(period, height % period // quantum * quantum)
+
+
+def _encode(era: Era) -> bytes:
+    if not era.period:
+        return b"\0"
+    exponent = era.period.bit_length() - 2
+    return (min(max(exponent, 1), 15) | era.phase // max(era.period >> 12, 1) << 4).to_bytes(2, "little")
+
+
+def _decode(data: bytes, start: int) -> tuple[Era, int]:
+    low = data[start]
+    if low == 0:
+        return IMMORTAL, start + 1
+    encoded = low | data[start + 1] << 8
+    period = 2 << (encoded & 15)
+    phase = (encoded >> 4) * max(period >> 12, 1)
+    if period < PERIOD_MIN or phase >= period:
+        raise DecodeError("not an era", start)
+    return Era(period, phase), start + 2
+
+
+def _type_info() -> TypeInfo:
+    """256 variants: the first byte as the tag, the second as the only field of all but the first."""
+    second = (info.FieldInfo(None, info.U8, ""),)
+    mortals = tuple(info.VariantInfo(f"Mortal{tag}", tag, second) for tag in range(1, 256))
+    return TypeInfo(
+        info.VariantsShape((info.VariantInfo("Immortal", 0), *mortals)), rust_path("sp_runtime::generic::era::Era")
+    )
+
+
+ERA = Codec(_encode, _decode, _type_info(), "Era")
+EraField = Annotated[Era, ERA]

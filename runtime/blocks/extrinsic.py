@@ -1,0 +1,186 @@
+"""Extrinsics: what a block is made of, in the forms that public wallets make.
+
+Signed (version 4): `0x84 ++ address ++ signature ++ era ++ nonce ++ tip ++ mode ++ call`. Bare (`0x04` or `0x05`):
+the call alone, for inherents. What is signed is `call ++ extra ++ additional`, where `additional` is what both sides
+know: versions, genesis, birth block.
+The transaction extensions are exactly those that clients know without reading metadata, because some ignore it.
+"""
+
+from typing import Annotated
+
+from runtime.blocks.era import IMMORTAL, EraField
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme
+from runtime.encoding import type_info as info
+from runtime.encoding.codec import U32, Codec, CompactU32, CompactU128, DecodeError, Fixed, codec, struct
+from runtime.encoding.record import record
+from runtime.encoding.scale import decode_compact, encode_compact
+from runtime.encoding.type_info import TypeInfo, rust_path
+from runtime.encoding.types import Hash, MultiAddress, Weight
+from runtime.frame.call import Call
+from runtime.frame.runtime import Runtime
+from runtime.frame.weights import EXTRINSIC_LENGTH_MAX_BYTES, SIGNED_LENGTH_MAX_BYTES
+
+SIGNED_V4 = 0x84
+BARE_VERSIONS = (0x04, 0x05)
+HASHED_PAYLOAD_BYTES = 256
+"""Longer payloads are hashed before they are signed, so that small devices can show and sign them."""
+
+
+@record
+class MultiSignature:
+    """A signature and its scheme."""
+
+    scheme: Scheme
+    signature: bytes
+
+
+def _encode_signature(value: MultiSignature) -> bytes:
+    return bytes((value.scheme,)) + value.signature
+
+
+def _decode_signature(data: bytes, start: int) -> tuple[MultiSignature, int]:
+    tag, end = data[start], start + 65
+    if tag > 1:
+        raise DecodeError("only ed25519 and sr25519 signatures are valid here", start)
+    if end > len(data):
+        raise DecodeError("end of input", len(data))
+    return MultiSignature(_SCHEMES[tag], data[start + 1 : end]), end
+
+
+def _signature_info() -> TypeInfo:
+    sizes = (("Ed25519", "ed25519", 64), ("Sr25519", "sr25519", 64), ("Ecdsa", "ecdsa", 65))
+    variants = []
+    for tag, (name, crate, size) in enumerate(sizes):
+        signature = TypeInfo(info.ArrayShape(size, info.U8))
+        variants.append(info.VariantInfo(name, tag, (info.FieldInfo(None, signature, f"{crate}::Signature"),)))
+    return TypeInfo(info.VariantsShape(tuple(variants)), rust_path("sp_runtime::MultiSignature"))
+
+
+_SCHEMES = tuple(Scheme)
+MULTI_SIGNATURE = Codec(_encode_signature, _decode_signature, _signature_info(), "MultiSignature")
+
+
+def _decode_mode(data: bytes, start: int) -> tuple[None, int]:
+    if data[start] != 0:
+        raise DecodeError("a metadata hash is not supported: mode must be disabled", start)
+    return None, start + 1
+
+
+_MODE_INFO = TypeInfo(
+    info.VariantsShape((info.VariantInfo("Disabled", 0), info.VariantInfo("Enabled", 1))),
+    rust_path("frame_metadata_hash_extension::Mode"),
+)
+MODE = Codec(lambda _: b"\0", _decode_mode, _MODE_INFO, "Mode")
+
+
+@struct
+class Extra:
+    """The extensions' fields that travel with a signed extrinsic, in the extensions' order."""
+
+    era: EraField = IMMORTAL
+    nonce: CompactU32 = 0
+    tip: CompactU128 = 0
+    mode: Annotated[None, MODE] = None
+
+
+@struct
+class Additional:
+    """The extensions' fields that are signed but do not travel."""
+
+    spec_version: U32
+    transaction_version: U32
+    genesis_hash: Hash
+    birth_hash: Hash
+    metadata_hash: Annotated[bytes, Fixed(32)] | None = None
+
+
+_EXTRA = codec(Extra)
+_ADDITIONAL = codec(Additional)
+_ADDRESS = codec(MultiAddress)
+
+
+@record
+class Authorization:
+    """Who signed an extrinsic, how, and under which conditions; `payload_head` is `call ++ extra`."""
+
+    signer: bytes
+    signature: MultiSignature
+    extra: Extra
+    payload_head: bytes
+
+    def payload(self, additional: Additional) -> bytes:
+        """The message that the signature is over."""
+        return signing_payload(self.payload_head, additional)
+
+
+@record
+class Extrinsic:
+    """A decoded extrinsic: its call and what that weighs, its authorization (None: an inherent), and its bytes."""
+
+    call: Call
+    weight: Weight
+    authorization: Authorization | None
+    raw: bytes
+
+    @property
+    def hash(self) -> bytes:
+        """The hash that explorers and subscriptions know it by."""
+        return blake2_256(self.raw)
+
+
+def decode_extrinsic(runtime: Runtime, raw: bytes) -> Extrinsic:
+    """The extrinsic whose bytes, length prefix included, are exactly `raw`; DecodeError otherwise."""
+    if len(raw) > EXTRINSIC_LENGTH_MAX_BYTES:
+        raise DecodeError("extrinsic too long")
+    try:
+        length, start = decode_compact(raw, 0)
+        if start + length != len(raw):
+            raise DecodeError("length prefix does not match", start)
+        version = raw[start]
+        if version == SIGNED_V4:
+            return _decode_signed(runtime, raw, start + 1)
+        if version in BARE_VERSIONS:
+            call = runtime.call_codec.decode(raw[start + 1 :])
+            return Extrinsic(call, call.weight, None, raw)
+    except IndexError:
+        raise DecodeError("end of input", len(raw)) from None
+    raise DecodeError("unknown extrinsic version", start)
+
+
+def _decode_signed(runtime: Runtime, raw: bytes, start: int) -> Extrinsic:
+    if len(raw) > SIGNED_LENGTH_MAX_BYTES:
+        raise DecodeError("signed extrinsic too long")
+    signer, at = _ADDRESS.decode_from(raw, start)
+    signature, extra_start = MULTI_SIGNATURE.decode_from(raw, at)
+    extra, call_start = _EXTRA.decode_from(raw, extra_start)
+    call_bytes = raw[call_start:]
+    head = call_bytes + raw[extra_start:call_start]
+    call = runtime.call_codec.decode(call_bytes)
+    return Extrinsic(call, call.weight, Authorization(signer, signature, extra, head), raw)
+
+
+def signing_payload(payload_head: bytes, additional: Additional) -> bytes:
+    """The message to sign for `call ++ extra`."""
+    payload = payload_head + _ADDITIONAL.encode(additional)
+    return blake2_256(payload) if len(payload) > HASHED_PAYLOAD_BYTES else payload
+
+
+def payload_head(runtime: Runtime, call: Call, extra: Extra) -> bytes:
+    """`call ++ extra`, the travelling half of what is signed."""
+    return runtime.call_codec.encode(call) + _EXTRA.encode(extra)
+
+
+def encode_signed(runtime: Runtime, call: Call, extra: Extra, signer: bytes, signature: MultiSignature) -> bytes:
+    """A signed extrinsic, ready to submit."""
+    body = bytes((SIGNED_V4,)) + _ADDRESS.encode(signer) + MULTI_SIGNATURE.encode(signature)
+    return _prefixed(body + _EXTRA.encode(extra) + runtime.call_codec.encode(call))
+
+
+def encode_bare(runtime: Runtime, call: Call) -> bytes:
+    """An inherent as an author puts it into a block."""
+    return _prefixed(bytes((BARE_VERSIONS[0],)) + runtime.call_codec.encode(call))
+
+
+def _prefixed(body: bytes) -> bytes:
+    return encode_compact(len(body)) + body

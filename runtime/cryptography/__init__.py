@@ -1,0 +1,1 @@
+"""Hashes, signatures, the VRF, draws, addresses: one function for each rule."""

@@ -1,0 +1,96 @@
+"""Weighted draws that every node repeats exactly: integers only, all chance from a seed that the chain agreed on.
+
+`roulette` is for lists that nobody can change once the seed is known; `lottery` for those that somebody can still
+leave: there everybody has a chance of its own, so that leaving takes nothing from others but the leaver's rivalry.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate
+
+from runtime.cryptography.hashing import blake2_256
+
+_TICKET_BITS = 256
+_LOG_BITS = 48
+_TABLE_BITS = 10
+_MANTISSA_BITS = 64
+
+
+def roulette(seed: bytes, label: bytes, weights: Sequence[int], k: int) -> list[int]:
+    """Up to `k` different positions of `weights`, in the order drawn; each draw by weight among those not drawn yet.
+
+    Positions of weight 0 are never drawn; fewer than `k` come back when fewer have weight. `label` keeps draws of
+    different purpose from the same seed independent. The bias of one draw is below (sum of weights) / 2^256.
+    Raises ValueError for a negative weight or count.
+    """
+    if k < 0 or any(weight < 0 for weight in weights):
+        raise ValueError("weights and counts are not negative")
+    remaining = list(weights)
+    drawn: list[int] = []
+    while len(drawn) < k:
+        cumulative = list(accumulate(remaining))
+        if not cumulative or cumulative[-1] == 0:
+            break
+        mark = _ticket(seed, label, len(drawn)) * cumulative[-1] >> _TICKET_BITS
+        position = bisect_right(cumulative, mark)
+        drawn.append(position)
+        remaining[position] = 0
+    return drawn
+
+
+def lottery(seed: bytes, label: bytes, entrants: Sequence[tuple[bytes, int]], k: int) -> list[int]:
+    """Up to `k` different positions of `entrants` (name, weight), in the order drawn: as likely as by `roulette`.
+
+    Every entrant has the key -log2(u) / weight with a u of its own, and the smallest keys are drawn (Efraimidis and
+    Spirakis, "Weighted random sampling with a reservoir", 2006). So an entrant that leaves does not change the order
+    of the others: whoever sees the seed before the list is closed cannot draw again by withdrawing some of its names.
+    The order of `entrants` does not matter. Names are distinct; those of weight 0 are never drawn.
+    Raises ValueError for a negative weight or count.
+    """
+    if k < 0 or any(weight < 0 for _, weight in entrants):
+        raise ValueError("weights and counts are not negative")
+    keyed = [
+        ((_minus_log2(_uniform((b"ogpu/lottery", seed, label), name)) << 2 * _MANTISSA_BITS) // weight, name, position)
+        for position, (name, weight) in enumerate(entrants)
+        if weight
+    ]
+    return [position for _, _, position in sorted(keyed)[:k]]
+
+
+def _ticket(seed: bytes, label: bytes, number: int) -> int:
+    return _uniform((b"ogpu/draw", seed, label), number.to_bytes(4, "little"))
+
+
+def _uniform(parts: tuple[bytes, ...], last: bytes) -> int:
+    """A uniform integer below 2^256; lengths go before the parts so that no two inputs meet."""
+    return int.from_bytes(blake2_256(b"".join(len(part).to_bytes(4, "little") + part for part in parts) + last), "big")
+
+
+def _minus_log2(ticket: int) -> int:
+    """-log2(ticket / 2^256) with 48 bits behind the point: a table, and straight lines between its entries."""
+    ticket = max(ticket, 1)
+    length = ticket.bit_length()
+    mantissa = ticket << _TICKET_BITS - length >> _TICKET_BITS - _MANTISSA_BITS  # its highest bit is set
+    line_bits = _MANTISSA_BITS - 1 - _TABLE_BITS
+    place = (mantissa >> line_bits) - (1 << _TABLE_BITS)
+    low, high = _log2_table()[place : place + 2]
+    fraction = low + ((high - low) * (mantissa % (1 << line_bits)) >> line_bits)
+    return (_TICKET_BITS - length + 1 << _LOG_BITS) - fraction
+
+
+@cache
+def _log2_table() -> tuple[int, ...]:
+    """log2(1 + n / 2^10) for n from 0 to 2^10, with 48 bits behind the point."""
+    return (*(_log2(n) for n in range(1 << _TABLE_BITS)), 1 << _LOG_BITS)
+
+
+def _log2(n: int) -> int:
+    """By squaring: each doubles the logarithm, and shows its next bit."""
+    point = 2 * _MANTISSA_BITS
+    value, log = (1 << _TABLE_BITS) + n << point - _TABLE_BITS, 0
+    for _ in range(_LOG_BITS):
+        value = value * value >> point
+        bit = value >> point + 1
+        value, log = value >> bit, log << 1 | bit
+    return log

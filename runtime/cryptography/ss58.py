@@ -1,0 +1,105 @@
+"""SS58, the text form of accounts: base58 of network prefix, public key and checksum, as all Substrate wallets show it.
+
+Format: https://docs.polkadot.com/polkadot-protocol/parachain-basics/accounts/ (prefix of one or two bytes, 32-byte
+account, the first two bytes of BLAKE2b-512 over `SS58PRE` and the rest).
+"""
+
+import hashlib
+
+from runtime.encoding.codec import DecodeError
+
+DEFAULT_PREFIX = 42
+MAX_PREFIX = 0x3FFF
+ACCOUNT_BYTES = 32
+MAX_TEXT_LENGTH = 50  # the longest address of a 32-byte account has 49 characters
+
+_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_VALUES = {character: value for value, character in enumerate(_ALPHABET)}
+_CHECKSUM_BYTES = 2
+
+
+class InvalidAddress(DecodeError):
+    """The text is no address of this network; the message says why, for the person who typed it."""
+
+    def __str__(self) -> str:
+        return self.code
+
+
+def encode(account: bytes, prefix: int = DEFAULT_PREFIX) -> str:
+    """The address of a 32-byte account on the network `prefix` (0 to 16383)."""
+    if len(account) != ACCOUNT_BYTES:
+        raise ValueError(f"an account has {ACCOUNT_BYTES} bytes, not {len(account)}")
+    body = _prefix_bytes(prefix) + account
+    return _base58(body + _checksum(body))
+
+
+def decode(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
+    """The account of an address of network `prefix`, of any network for None. Raises InvalidAddress with the reason."""
+    data = _unbase58(text)
+    width = 2 if data and data[0] & 0x40 else 1
+    if len(data) != width + ACCOUNT_BYTES + _CHECKSUM_BYTES:
+        raise InvalidAddress("an address holds 32 bytes of account")
+    body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    if checksum != _checksum(body):
+        raise InvalidAddress("the checksum of the address is wrong: a character was mistyped")
+    found = _parse_prefix(body[:width])
+    if prefix is not None and found != prefix:
+        raise InvalidAddress(f"the address is for network {found}, not {prefix}")
+    return body[width:]
+
+
+def account_from_text(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
+    """The account that a person or a chain specification names: an address, or `0x` and 64 hex digits."""
+    if not text.startswith("0x"):
+        return decode(text, prefix)
+    try:
+        account = bytes.fromhex(text[2:])
+    except ValueError:
+        raise InvalidAddress("not hex digits") from None
+    if len(account) != ACCOUNT_BYTES:
+        raise InvalidAddress(f"an account has {ACCOUNT_BYTES} bytes, not {len(account)}")
+    return account
+
+
+def _prefix_bytes(prefix: int) -> bytes:
+    """One byte below 64, else two: six low bits then `01` above them, and the other eight, as the registry defines."""
+    if not 0 <= prefix <= MAX_PREFIX:
+        raise ValueError(f"a network prefix is 0 to {MAX_PREFIX}, not {prefix}")
+    if prefix < 0x40:
+        return bytes([prefix])
+    return bytes([(prefix & 0xFC) >> 2 | 0x40, prefix >> 8 | (prefix & 0x03) << 6])
+
+
+def _parse_prefix(data: bytes) -> int:
+    if data[0] & 0x80:
+        raise InvalidAddress("the network prefix of the address is reserved")
+    if len(data) == 1:
+        return data[0]
+    prefix = (data[0] & 0x3F) << 2 | data[1] >> 6 | (data[1] & 0x3F) << 8
+    if prefix < 0x40:
+        raise InvalidAddress("the network prefix of the address is longer than it needs to be")
+    return prefix
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(b"SS58PRE" + body).digest()[:_CHECKSUM_BYTES]
+
+
+def _base58(data: bytes) -> str:
+    number, characters = int.from_bytes(data, "big"), ""
+    while number:
+        number, digit = divmod(number, 58)
+        characters = _ALPHABET[digit] + characters
+    return "1" * (len(data) - len(data.lstrip(b"\0"))) + characters
+
+
+def _unbase58(text: str) -> bytes:
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InvalidAddress("an address has at most 50 characters")
+    number = 0
+    for character in text:
+        if character not in _VALUES:
+            raise InvalidAddress(f"{character!r} is not a character of an address")
+        number = number * 58 + _VALUES[character]
+    zeros = len(text) - len(text.lstrip("1"))
+    return bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")

@@ -1,0 +1,1 @@
+"""SCALE from type annotations, the primitive types, and their description for metadata."""

@@ -1,0 +1,290 @@
+"""SCALE from annotations: a type's declaration is its encoding and its metadata.
+
+`codec(annotation)` gives the `Codec` of a type that is declared with the marks of `encoding.declaration`, which this
+module offers too, so that one import serves.
+
+Always: encodings are canonical and bounded. A list without a limit cannot be declared, a type that contains itself
+cannot either (the outer call type is given by the runtime, one codec for each level of nesting), and input left over
+after a value is an error.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import IntEnum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+
+from runtime.encoding import scale
+from runtime.encoding import type_info as info
+from runtime.encoding.declaration import (
+    U8,
+    U16,
+    U32,
+    U64,
+    U128,
+    U256,
+    Bounded,
+    Compact,
+    CompactU32,
+    CompactU64,
+    CompactU128,
+    Fixed,
+    Named,
+    Sorted,
+    Tagged,
+    TypeName,
+    UInt,
+    named,
+    own_path,
+    struct,
+    variant,
+)
+from runtime.encoding.product import product
+from runtime.encoding.scale import DecodeError, EncodeError, Wire
+from runtime.encoding.type_info import TypeInfo, rust_path, sentences
+
+__all__ = [
+    "U8",
+    "U16",
+    "U32",
+    "U64",
+    "U128",
+    "U256",
+    "Annotated",
+    "Bounded",
+    "Codec",
+    "Codecs",
+    "Compact",
+    "CompactU32",
+    "CompactU64",
+    "CompactU128",
+    "DecodeError",
+    "EncodeError",
+    "Fixed",
+    "Named",
+    "Sorted",
+    "Tagged",
+    "TypeName",
+    "UInt",
+    "codec",
+    "named",
+    "struct",
+    "variant",
+]
+
+T = TypeVar("T")
+ENUM_VARIANTS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codec(Generic[T]):
+    """How values of one type become bytes and come back, and what metadata says about it."""
+
+    encode: Callable[[T], bytes]
+    decode_from: Callable[[bytes, int], tuple[T, int]]
+    info: TypeInfo
+    type_name: str
+
+    @property
+    def wire(self) -> Wire:
+        """The bare pair of functions, to build larger codecs from."""
+        return self.encode, self.decode_from
+
+    def decode(self, data: bytes) -> T:
+        """The value that `data` encodes; DecodeError if it is not exactly one encoding."""
+        try:
+            value, end = self.decode_from(data, 0)
+        except IndexError:
+            raise DecodeError("end of input", len(data)) from None
+        if end != len(data):
+            raise DecodeError("bytes left over", end)
+        return value
+
+    def decode_prefix(self, data: bytes) -> tuple[T, int]:
+        """The value at the start of `data` and its length; DecodeError if there is none."""
+        try:
+            return self.decode_from(data, 0)
+        except IndexError:
+            raise DecodeError("end of input", len(data)) from None
+
+
+class Codecs:
+    """The codecs of one runtime: annotations resolve by shape, except those that are given.
+
+    `given` maps a class to its codec; the runtime passes its outer call and event types.
+    """
+
+    def __init__(self, given: Mapping[Any, Codec[Any]] | None = None) -> None:
+        """Start with the codecs in `given`."""
+        self._known: dict[Any, Codec[Any]] = dict(given or {})
+
+    @overload
+    def of(self, annotation: type[T]) -> Codec[T]: ...
+    @overload
+    def of(self, annotation: Any) -> Codec[Any]: ...
+    def of(self, annotation: Any) -> Codec[Any]:  # deterministic: as deep as our own declarations
+        """The codec of a type; TypeError if its declaration has no bounded encoding."""
+        known = self._known.get(annotation)
+        if known is None:
+            known = self._known[annotation] = self._derive(annotation)
+        return known
+
+    def _derive(self, annotation: Any) -> Codec[Any]:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            plain, *marks = get_args(annotation)
+            return self._marked(plain, marks)
+        if origin in (Union, UnionType):
+            return self._option(annotation)
+        if origin is tuple:
+            return self._tuple(get_args(annotation))
+        if annotation is bool:
+            return Codec(*scale.boolean(), info.BOOL, "bool")
+        if annotation in (None, NoneType):
+            return Codec(*product([], lambda: None), info.UNIT, "()")
+        if isinstance(annotation, type) and issubclass(annotation, IntEnum):
+            return _fieldless(annotation)
+        if is_dataclass(annotation) and isinstance(annotation, type):
+            return self._struct(annotation)
+        raise TypeError(f"{annotation!r} has no bounded encoding")
+
+    def _marked(self, plain: Any, marks: list[Any]) -> Codec[Any]:
+        made: Codec[Any] | None = None
+        for mark in marks:
+            if isinstance(mark, Codec):
+                made = mark
+            elif isinstance(mark, Named) and made is not None:
+                path = rust_path(mark.path)
+                wrapped = info.CompositeShape((info.FieldInfo(None, made.info, made.type_name),))
+                made = Codec(*made.wire, TypeInfo(wrapped, path), path[-1])
+            elif isinstance(mark, TypeName) and made is not None:
+                made = Codec(*made.wire, made.info, mark.text)
+            elif isinstance(mark, UInt | Compact | Fixed | Bounded | Sorted | Tagged):
+                made = self._shaped(plain, mark)
+        return made or self.of(plain)
+
+    def _shaped(self, plain: Any, mark: Any) -> Codec[Any]:
+        match mark:
+            case UInt(size) if plain is int:
+                name = f"u{8 * size}"
+                return Codec(*scale.uint(size), TypeInfo(info.PrimitiveShape(name)), name)
+            case Compact(size) if plain is int:
+                inner = TypeInfo(info.PrimitiveShape(f"u{8 * size}"))
+                return Codec(*scale.compact(size), TypeInfo(info.CompactShape(inner)), f"Compact<u{8 * size}>")
+            case Fixed(length) if plain is bytes:
+                shape = info.ArrayShape(length, info.U8)
+                return Codec(*scale.fixed_bytes(length), TypeInfo(shape), f"[u8; {length}]")
+            case Bounded(limit) if plain is bytes:
+                return Codec(*scale.bounded_bytes(limit), info.BYTES, "Vec<u8>")
+            case Bounded(limit) if plain is str:
+                return Codec(*scale.bounded_text(limit), info.STR, "Text")
+            case Bounded(limit) if _is_list(plain):
+                return self._vector(get_args(plain)[0], limit)
+            case Sorted(limit) if _is_list(plain):
+                return self._sorted(get_args(plain)[0], limit)
+            case Tagged(path) if get_origin(plain) in (Union, UnionType) or is_dataclass(plain):
+                return self._union(get_args(plain) or (plain,), path)
+        raise TypeError(f"{mark} does not apply to {plain!r}")
+
+    def _vector(self, item: Any, limit: int) -> Codec[Any]:
+        of = self.of(item)
+        if of.info == info.UNIT:
+            raise TypeError("a list of units has no bounded encoding")
+        shape = TypeInfo(info.SequenceShape(of.info))
+        return Codec(*scale.vector(of.wire, limit), shape, f"Vec<{of.type_name}>")
+
+    def _sorted(self, item: Any, limit: int) -> Codec[Any]:
+        of = self._vector(item, limit)
+        inner = info.CompositeShape((info.FieldInfo(None, of.info, of.type_name),))
+        parts = get_args(item) if get_origin(item) is tuple else ()
+        if len(parts) == 2:
+            key, value = (self.of(part) for part in parts)
+            wire = scale.ascending(of.wire, lambda pair: pair[0])
+            params = (("K", key.info), ("V", value.info))
+            name = f"BTreeMap<{key.type_name}, {value.type_name}>"
+            return Codec(*wire, TypeInfo(inner, ("BTreeMap",), params), name)
+        wire = scale.ascending(of.wire, lambda value: value)
+        one = self.of(item)
+        params_set = (("T", one.info),)
+        return Codec(*wire, TypeInfo(inner, ("BTreeSet",), params_set), f"BTreeSet<{one.type_name}>")
+
+    def _option(self, annotation: Any) -> Codec[Any]:
+        rest = [part for part in get_args(annotation) if part is not NoneType]
+        if len(rest) != 1 or len(get_args(annotation)) != 2:
+            raise TypeError(f"{annotation!r}: mark a union of variants with Tagged")
+        some = self.of(rest[0])
+        none_variant = info.VariantInfo("None", 0)
+        some_variant = info.VariantInfo("Some", 1, (info.FieldInfo(None, some.info, ""),))
+        shape = TypeInfo(info.VariantsShape((none_variant, some_variant)), ("Option",), (("T", some.info),))
+        return Codec(*scale.option(some.wire), shape, f"Option<{some.type_name}>")
+
+    def _tuple(self, parts: tuple[Any, ...]) -> Codec[Any]:
+        if Ellipsis in parts:
+            raise TypeError("a list needs a limit: Annotated[tuple[T, ...], Bounded(n)]")
+        of = [self.of(part) for part in parts]
+        wires = [(f"value[{number}]", one.wire) for number, one in enumerate(of)]
+        wire = product(wires, lambda *values: values)
+        name = f"({', '.join(one.type_name for one in of)})"
+        return Codec(*wire, TypeInfo(info.TupleShape(tuple(one.info for one in of))), name)
+
+    def _struct(self, cls: type[Any], prefix: bytes = b"") -> Codec[Any]:
+        parts, members = self._members(cls)
+        path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
+        params = tuple((name, self.of(of).info) for name, of in getattr(cls, "__rust_params__", ()))
+        shape = TypeInfo(info.CompositeShape(members), path, params, sentences(cls.__doc__))
+        return Codec(*product(parts, cls, prefix), shape, cls.__name__)
+
+    def _members(self, cls: type[Any]) -> tuple[list[tuple[str, Wire]], tuple[info.FieldInfo, ...]]:
+        hints = get_type_hints(cls, include_extras=True)
+        hide = getattr(cls, "__unnamed__", False)
+        parts, members = [], []
+        for member in fields(cls):
+            one = self.of(hints[member.name])
+            parts.append((f"value.{member.name}", one.wire))
+            name = None if hide else member.name.rstrip("_")
+            members.append(info.FieldInfo(name, one.info, one.type_name))
+        return parts, tuple(members)
+
+    def alternative(self, cls: Any, before: bytes = b"") -> tuple[Wire, info.VariantInfo]:
+        """A `@variant` class: encoding of `before`, tag and fields; decoding of the fields; its shape."""
+        tag = cls.__variant__
+        if not 0 <= tag < ENUM_VARIANTS_MAX:
+            raise TypeError(f"{cls!r}: tag {tag} is out of range")
+        parts, members = self._members(cls)
+        shape = info.VariantInfo(cls.__variant_name__, tag, members, sentences(cls.__doc__))
+        return product(parts, cls, before + bytes((tag,))), shape
+
+    def _union(self, classes: tuple[Any, ...], path: str) -> Codec[Any]:
+        alternatives = [(cls.__variant__, *self.alternative(cls)) for cls in classes]
+        wires = {tag: wire for tag, wire, _ in alternatives}
+        variants = [one for _, _, one in alternatives]
+        if len(wires) != len(classes):
+            raise TypeError(f"{path}: two variants have one tag")
+        wire = scale.tagged(wires, lambda value: value.__variant__)
+        segments = rust_path(path)
+        shape = TypeInfo(info.VariantsShape(tuple(variants)), segments)
+        return Codec(*wire, shape, segments[-1] if segments else "Enum")
+
+
+def _is_list(plain: Any) -> bool:
+    parts = get_args(plain)
+    return get_origin(plain) is tuple and len(parts) == 2 and parts[1] is Ellipsis
+
+
+def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
+    """An IntEnum: one byte, its value."""
+    wires = {int(one): product([], lambda one=one: one, bytes([one])) for one in cls}
+    variants = tuple(info.VariantInfo(_camel(one.name), int(one)) for one in cls)
+    path = rust_path(getattr(cls, "__rust_path__", own_path(cls)))
+    shape = TypeInfo(info.VariantsShape(variants), path, (), sentences(cls.__doc__))
+    return Codec(*scale.tagged(wires, int), shape, cls.__name__)
+
+
+def _camel(name: str) -> str:
+    """`ALL_GOOD` as `AllGood`; names that are not shouted stay."""
+    if not name.isupper():
+        return name
+    return "".join(part.capitalize() for part in name.split("_"))  # deterministic: our own names
+
+
+codec = Codecs().of

@@ -1,0 +1,125 @@
+"""What a client must know to read an encoded value: the shapes of types, as data.
+
+The codec attaches one `TypeInfo` to every type it can encode; `runtime.interface.metadata` numbers
+them into the portable registry. Nothing here encodes anything. Shapes follow the crate
+scale-info, so that every Substrate client understands them.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldInfo:
+    """One member of a composite or of a variant; tuple-like members have no name."""
+
+    name: str | None
+    type: "TypeInfo"
+    type_name: str
+    docs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VariantInfo:
+    """One alternative of an enumeration, with its tag on the wire."""
+
+    name: str
+    index: int
+    fields: tuple[FieldInfo, ...] = ()
+    docs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeShape:
+    """A struct, or (one unnamed field) a new type around another."""
+
+    fields: tuple[FieldInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VariantsShape:
+    """A tagged union."""
+
+    variants: tuple[VariantInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceShape:
+    """A length-prefixed list."""
+
+    of: "TypeInfo"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayShape:
+    """A list of a fixed length, without prefix."""
+
+    length: int
+    of: "TypeInfo"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleShape:
+    """Values one after the other; the empty one is the unit type."""
+
+    of: tuple["TypeInfo", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveShape:
+    """A type without parts: `bool`, `str`, `u8` to `u256`, `i8` to `i256`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompactShape:
+    """The variable-length form of an unsigned integer."""
+
+    of: "TypeInfo"
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceShape:
+    """A type that is declared later under this name: the outer call, event and error enums."""
+
+    name: str
+
+
+Shape = (
+    CompositeShape
+    | VariantsShape
+    | SequenceShape
+    | ArrayShape
+    | TupleShape
+    | PrimitiveShape
+    | CompactShape
+    | ReferenceShape
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeInfo:
+    """A shape with its Rust path (clients recognise well-known types by it) and documentation."""
+
+    shape: Shape
+    path: tuple[str, ...] = ()
+    params: tuple[tuple[str, "TypeInfo | None"], ...] = ()
+    docs: tuple[str, ...] = ()
+
+
+def rust_path(text: str) -> tuple[str, ...]:
+    """`"sp_core::crypto::AccountId32"` as the segments that metadata holds."""
+    return tuple(text.split("::")) if text else ()
+
+
+def sentences(docstring: str | None) -> tuple[str, ...]:
+    """A docstring as the lines that metadata holds."""
+    lines = [line.strip() for line in (docstring or "").strip().splitlines()]
+    return tuple(line for line in lines if line)
+
+
+UNIT = TypeInfo(TupleShape(()))
+BOOL = TypeInfo(PrimitiveShape("bool"))
+STR = TypeInfo(PrimitiveShape("str"))
+U8 = TypeInfo(PrimitiveShape("u8"))
+BYTES = TypeInfo(SequenceShape(U8))

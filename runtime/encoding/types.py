@@ -1,0 +1,177 @@
+"""The chain's vocabulary: accounts, amounts, weights and their like, under the Rust paths that clients know."""
+
+from enum import IntEnum
+from typing import Annotated
+
+from runtime.encoding import type_info as info
+from runtime.encoding.codec import (
+    U8,
+    U32,
+    Bounded,
+    Codec,
+    Compact,
+    CompactU64,
+    Fixed,
+    Named,
+    Tagged,
+    TypeName,
+    UInt,
+    codec,
+    named,
+    struct,
+    variant,
+)
+from runtime.encoding.record import record
+from runtime.encoding.scale import DecodeError, EncodeError
+from runtime.encoding.type_info import TypeInfo, rust_path
+
+AccountId = Annotated[bytes, Fixed(32), Named("sp_core::crypto::AccountId32"), TypeName("AccountId")]
+Hash = Annotated[bytes, Fixed(32), Named("primitive_types::H256"), TypeName("Hash")]
+Balance = Annotated[int, UInt(16), TypeName("Balance")]
+"""An amount in grains, 10^-8 oGPU."""
+CompactBalance = Annotated[int, Compact(16), TypeName("Balance")]
+BlockNumber = Annotated[int, UInt(4), TypeName("BlockNumber")]
+Moment = Annotated[int, UInt(8), TypeName("Moment")]
+"""Unix time in milliseconds."""
+CompactMoment = Annotated[int, Compact(8), TypeName("Moment")]
+Nonce = Annotated[int, UInt(4), TypeName("Nonce")]
+
+GRAINS_PER_OGPU = 10**8
+CAP_GRAINS = 21_000_000 * GRAINS_PER_OGPU
+
+
+def _decode_address(data: bytes, start: int) -> tuple[bytes, int]:
+    if data[start] != 0:
+        raise DecodeError("only MultiAddress::Id is an address here", start)
+    end = start + 33
+    if end > len(data):
+        raise DecodeError("end of input", len(data))
+    return data[start + 1 : end], end
+
+
+def _encode_address(account: bytes) -> bytes:
+    if len(account) != 32:
+        raise EncodeError(f"expected an account of 32 bytes, got {len(account)}")
+    return b"\0" + account
+
+
+def _address_info() -> TypeInfo:
+    account = codec(AccountId).info
+    unit_index = TypeInfo(info.CompactShape(info.UNIT))
+    kinds = (
+        ("Id", account, "AccountId"),
+        ("Index", unit_index, "AccountIndex"),
+        ("Raw", info.BYTES, "Vec<u8>"),
+        ("Address32", TypeInfo(info.ArrayShape(32, info.U8)), "[u8; 32]"),
+        ("Address20", TypeInfo(info.ArrayShape(20, info.U8)), "[u8; 20]"),
+    )
+    variants = tuple(
+        info.VariantInfo(name, number, (info.FieldInfo(None, of, text),))
+        for number, (name, of, text) in enumerate(kinds)
+    )
+    params = (("AccountId", account), ("AccountIndex", info.UNIT))
+    return TypeInfo(info.VariantsShape(variants), rust_path("sp_runtime::multiaddress::MultiAddress"), params)
+
+
+MultiAddress = Annotated[bytes, Codec(_encode_address, _decode_address, _address_info(), "AccountIdLookupOf<T>")]
+"""An account as calls name it. The value is the account's 32 bytes; of the SDK's five forms only `Id` is accepted."""
+
+
+@struct(path="sp_weights::weight_v2::Weight")
+class Weight:
+    """What a call costs: picoseconds of reference time, bytes of proof."""
+
+    ref_time: CompactU64 = 0
+    proof_size: CompactU64 = 0
+
+    def __add__(self, other: "Weight") -> "Weight":
+        """Both parts summed."""
+        return Weight(self.ref_time + other.ref_time, self.proof_size + other.proof_size)
+
+    def fits(self, limit: "Weight") -> bool:
+        """Whether neither part exceeds the limit's."""
+        return self.ref_time <= limit.ref_time and self.proof_size <= limit.proof_size
+
+
+@named("frame_support::dispatch::DispatchClass")
+class DispatchClass(IntEnum):
+    """Which share of a block a call may fill."""
+
+    Normal = 0
+    Operational = 1
+    Mandatory = 2
+
+
+@named("frame_support::dispatch::Pays")
+class Pays(IntEnum):
+    """Whether the signer pays the fee."""
+
+    Yes = 0
+    No = 1
+
+
+@struct(path="frame_system::DispatchEventInfo")
+class DispatchInfo:
+    """What an executed extrinsic took."""
+
+    weight: Weight
+    class_: DispatchClass
+    pays_fee: Pays
+
+
+@variant(0, unnamed=True)
+class ApplyExtrinsic:
+    """While this extrinsic was applied."""
+
+    index: U32
+
+
+@variant(1)
+class Finalization:
+    """While the block was closed."""
+
+
+@variant(2)
+class Initialization:
+    """Before the first extrinsic."""
+
+
+Phase = Annotated[ApplyExtrinsic | Finalization | Initialization, Tagged("frame_system::Phase")]
+
+RUNTIME_APIS_MAX = 64
+
+
+@struct(path="sp_version::RuntimeVersion")
+class RuntimeVersion:
+    """Which rules a block is executed by. Clients sign `spec_version` and `transaction_version`."""
+
+    spec_name: Annotated[str, Bounded(64)]
+    impl_name: Annotated[str, Bounded(64)]
+    authoring_version: U32
+    spec_version: U32
+    impl_version: U32
+    apis: Annotated[tuple[tuple[Annotated[bytes, Fixed(8)], U32], ...], Bounded(RUNTIME_APIS_MAX)]
+    transaction_version: U32
+    system_version: U8
+
+
+@record
+class Signed:
+    """The origin of a call that an account signed."""
+
+    account: bytes
+
+
+@record
+class Root:
+    """The origin of a call by the chain's own authority: governance, or Sudo in development."""
+
+
+@record
+class Unsigned:
+    """The origin of an inherent: the author of the block, answerable by its validity."""
+
+
+Origin = Signed | Root | Unsigned
+U64_MAX = (1 << 64) - 1
+U128_MAX = (1 << 128) - 1

@@ -1,0 +1,1 @@
+"""What executes extrinsics and blocks, checks them, and builds new ones."""

@@ -1,0 +1,72 @@
+"""Building a block: the same execution, with extrinsics offered one by one.
+
+    authoring = Authoring(runtime, reader, trie, parent_id, digest)
+    authoring.inherent(Timestamp.set(now=...))
+    authoring.offer(raw, verify)            # InvalidTransaction: not in this block; any other exception: quarantine it
+    built = authoring.finish()              # a header to be sealed
+
+An extrinsic that is refused, or breaks us, leaves no trace, so the block can always be finished.
+"""
+
+from dataclasses import dataclass
+
+from runtime.blocks.block import Header, extrinsics_root
+from runtime.blocks.digest import Digest
+from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic, encode_bare
+from runtime.cryptography.signatures import VerifySignature
+from runtime.execution.executive import BlockExecution, ExecutionOutcome
+from runtime.frame.call import Call
+from runtime.frame.runtime import Bound, Runtime
+from runtime.pallets.system import System
+from runtime.state.overlay import StateReader
+from runtime.state.trie import Trie
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltBlock:
+    """A block without its seal, and what executing it came to."""
+
+    header: Header
+    extrinsics: tuple[bytes, ...]
+    executed: ExecutionOutcome
+
+
+class Authoring:
+    """A block under construction on one parent."""
+
+    def __init__(self, runtime: Runtime, reader: StateReader, trie: Trie, parent_hash: bytes, digest: Digest) -> None:
+        """Begin on the state `reader` with the tree `trie` after the block `parent_hash`; `digest` has no seal."""
+        self.runtime = runtime
+        self._trie = trie
+        self._parent_hash = parent_hash
+        self._digest = digest
+        self.number = runtime.at(reader)[System].number.get() + 1
+        self._execution = BlockExecution(runtime, reader, self.number, parent_hash, digest)
+        self._extrinsics: list[bytes] = []
+
+    @property
+    def bound(self) -> Bound:
+        """The state under construction: to look at, so that an author offers only what is valid."""
+        return self._execution.bound
+
+    def inherent(self, call: Call) -> None:
+        """Add an inherent; InvalidBlock if it fails, which is the author's own mistake."""
+        raw = encode_bare(self.runtime, call)
+        self._execution.apply_inherent(decode_extrinsic(self.runtime, raw))
+        self._extrinsics.append(raw)
+
+    def offer(self, extrinsic: bytes | Extrinsic, verify: VerifySignature) -> bool:
+        """Add a signed extrinsic; whether its call succeeded. InvalidTransaction or DecodeError: it was left out."""
+        if isinstance(extrinsic, bytes):
+            extrinsic = decode_extrinsic(self.runtime, extrinsic)
+        succeeded = self._execution.apply_signed(extrinsic, verify)
+        self._extrinsics.append(extrinsic.raw)
+        return succeeded
+
+    def finish(self) -> BuiltBlock:
+        """Close the block and compute its roots."""
+        changes = self._execution.finalize()
+        after = self._trie.updated(changes)
+        extrinsics = tuple(self._extrinsics)
+        header = Header(self._parent_hash, self.number, after.root, extrinsics_root(extrinsics), self._digest)
+        return BuiltBlock(header, extrinsics, ExecutionOutcome(changes, after))

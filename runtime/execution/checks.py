@@ -1,0 +1,74 @@
+"""Whether a signed extrinsic may be applied now: the transaction extensions, cheapest first, then the signature.
+
+CheckNonZeroSender, CheckSpecVersion, CheckTxVersion, CheckGenesis, CheckMortality, CheckNonce, CheckWeight,
+ChargeTransactionPayment, CheckMetadataHash. Versions, genesis and birth block are part of the signed message, which
+is how they are checked. The pool asks for a nonce that may lie ahead; a block asks for the next one exactly.
+"""
+
+from runtime.blocks.extrinsic import Additional, Authorization, Extrinsic
+from runtime.cryptography.signatures import VerifySignature
+from runtime.execution.resources import BlockResources
+from runtime.frame.errors import InvalidReason, InvalidTransaction
+from runtime.frame.runtime import Bound
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import AccountInfo, System
+from runtime.pallets.transaction_payment import TransactionPayment
+
+ZERO_SENDER = bytes(32)
+NONCE_MAX = (1 << 32) - 2
+"""The last nonce that may be used: the one after it must still fit its type."""
+
+
+class Checks:
+    """The checks of one block under execution, which has been initialised. Nothing here writes."""
+
+    def __init__(self, bound: Bound, resources: BlockResources) -> None:
+        """`resources` say how full the block is; empty ones stand for any block."""
+        self._resources = resources
+        self._account = bound[System].account
+        self._block_hash = bound[System].block_hash
+        self._height = bound[System].number.get()
+        self._balances = bound[Balances]
+        self._payment = bound[TransactionPayment]
+        self._version = bound.runtime.version
+        self._additional: dict[int, Additional] = {}
+
+    def check(self, extrinsic: Extrinsic, who: Authorization, verify: VerifySignature, *, ahead: bool = False) -> int:
+        """The fee to withdraw for a valid extrinsic, tip included; InvalidTransaction if it is not valid."""
+        method = extrinsic.call.method
+        if method.is_inherent:
+            raise InvalidTransaction(InvalidReason.CALL, "an inherent is not signed")
+        if who.signer == ZERO_SENDER:
+            raise InvalidTransaction(InvalidReason.BAD_SIGNER)
+        additional = self.additional(who.extra.era.birth(self._height))
+        info = self._account[who.signer]
+        check_nonce(who.extra.nonce, info, ahead=ahead)
+        weight = extrinsic.weight
+        self._resources.check(method.dispatch_class, weight, len(extrinsic.raw))
+        fee = self._payment.total_fee(len(extrinsic.raw), weight) + who.extra.tip
+        if fee > self._balances.spendable_of(info.data):  # a duty that will be free must be payable too
+            raise InvalidTransaction(InvalidReason.PAYMENT)
+        signature = who.signature
+        if not verify(signature.scheme, who.signer, who.payload(additional), signature.signature):
+            raise InvalidTransaction(InvalidReason.BAD_PROOF)
+        return fee
+
+    def additional(self, birth: int) -> Additional:
+        """What must have been signed besides what travels; InvalidTransaction if the birth block is not known."""
+        known = self._additional.get(birth)
+        if known is None:
+            if birth not in self._block_hash:
+                raise InvalidTransaction(InvalidReason.ANCIENT_BIRTH_BLOCK)
+            hashes = self._block_hash[0], self._block_hash[birth]
+            version = self._version
+            known = Additional(version.spec_version, version.transaction_version, *hashes)
+            self._additional[birth] = known
+        return known
+
+
+def check_nonce(nonce: int, info: AccountInfo, *, ahead: bool) -> None:
+    """InvalidTransaction unless the nonce is the account's next, or (`ahead`) a later one."""
+    if nonce < info.nonce:
+        raise InvalidTransaction(InvalidReason.STALE)
+    if (nonce > info.nonce and not ahead) or nonce > NONCE_MAX:
+        raise InvalidTransaction(InvalidReason.FUTURE)

@@ -1,0 +1,171 @@
+"""The state transition: a block over its parent's state, step by step.
+
+    initialise -> inherents -> signed extrinsics -> finalise -> compare roots
+
+Building a block and executing one are the same steps over a `BlockExecution`; so are checking a
+transaction for the pool and applying it. Pure: the state is a `StateReader`, signatures are judged by a function.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runtime.blocks.block import Block, Header, extrinsics_root, without_seal
+from runtime.blocks.digest import Digest
+from runtime.blocks.extrinsic import Authorization, Extrinsic, decode_extrinsic
+from runtime.cryptography.signatures import VerifySignature
+from runtime.encoding.scale import DecodeError
+from runtime.encoding.types import ApplyExtrinsic, DispatchInfo, Finalization, Pays, Unsigned
+from runtime.encoding.types import Signed as SignedOrigin
+from runtime.execution.checks import Checks
+from runtime.execution.resources import BlockResources
+from runtime.execution.supply import check_supply
+from runtime.frame.call import PostDispatch
+from runtime.frame.errors import DispatchError, InvalidBlock, InvalidReason, InvalidTransaction
+from runtime.frame.runtime import Runtime
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import ExtrinsicFailed, ExtrinsicSuccess, System
+from runtime.pallets.transaction_payment import TransactionPayment
+from runtime.state.overlay import Changes, StateReader
+from runtime.state.trie import Trie
+
+_MANDATORY_ORIGIN = Unsigned()
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionOutcome:
+    """What a block did: its writes, and the tree after them."""
+
+    changes: Changes
+    trie: Trie
+
+
+def execute_block(
+    runtime: Runtime, reader: StateReader, trie: Trie, block: Block, verify: VerifySignature
+) -> ExecutionOutcome:
+    """Execute a sealed block over its parent's state and tree; InvalidBlock if it breaks a rule.
+
+    Whether the header's parent is the block that `reader` belongs to, and its seal, are for the caller to check.
+    """
+    header = _unsealed(block.header)
+    execution = BlockExecution(runtime, reader, header.number, header.parent_hash, header.digest)
+    for raw in block.extrinsics:
+        execution.apply_from_block(raw, verify)
+    changes = execution.finalize()
+    after = trie.updated(changes)
+    if after.root != header.state_root:
+        raise InvalidBlock("the state root differs")
+    if extrinsics_root(block.extrinsics) != header.extrinsics_root:
+        raise InvalidBlock("the extrinsics root differs")
+    return ExecutionOutcome(changes, after)
+
+
+def _unsealed(header: Header) -> Header:
+    try:
+        return without_seal(header)
+    except DecodeError as error:
+        raise InvalidBlock(str(error)) from error
+
+
+class BlockExecution:
+    """A block under execution. `apply_*` either applies an extrinsic or leaves no trace of it."""
+
+    def __init__(self, runtime: Runtime, reader: StateReader, number: int, parent_hash: bytes, digest: Digest) -> None:
+        """Initialise block `number` on `parent_hash`; InvalidBlock if its header does not fit the state."""
+        self.runtime = runtime
+        self.bound = runtime.at(reader)
+        self.resources = BlockResources()
+        self._last_inherent = (-1, -1)
+        self._inherents_only = True
+        system = self.bound[System]
+        if number != system.number.get() + 1:
+            raise InvalidBlock("the height is not the parent's plus one")
+        system.initialize(number, parent_hash, digest)
+        for pallet in self.bound.pallets:
+            pallet.on_initialize()
+        self._checks = Checks(self.bound, self.resources)
+        self._balances = self.bound[Balances]
+        self._payment = self.bound[TransactionPayment]
+
+    def apply_from_block(self, raw: bytes, verify: VerifySignature) -> None:
+        """Apply an extrinsic of a finished block; InvalidBlock if it may not be there."""
+        try:
+            extrinsic = decode_extrinsic(self.runtime, raw)
+            if extrinsic.authorization is None:
+                self.apply_inherent(extrinsic)
+            else:
+                self.apply_signed(extrinsic, verify)
+        except (DecodeError, InvalidTransaction) as error:
+            raise InvalidBlock(f"extrinsic {self.resources.count}: {error}") from error
+
+    def apply_inherent(self, extrinsic: Extrinsic) -> None:
+        """Apply a call by the author; InvalidBlock if it fails or stands in the wrong place."""
+        method = extrinsic.call.method
+        place = (method.pallet.index, method.index)
+        if extrinsic.authorization is not None or not method.is_inherent:
+            raise InvalidBlock("a bare extrinsic must be an inherent")
+        if not self._inherents_only or place <= self._last_inherent:
+            raise InvalidBlock("inherents come first, each once, in the order of their pallets")
+        self.bound.phase = ApplyExtrinsic(self.resources.count)
+        with self.bound.overlay.transaction():
+            try:
+                self.bound.dispatch(extrinsic.call, _MANDATORY_ORIGIN)
+            except DispatchError as error:
+                raise InvalidBlock(f"inherent {extrinsic.call.name}: {type(error).__name__}") from error
+            info = DispatchInfo(extrinsic.weight, method.dispatch_class, Pays.Yes)
+            self.bound.emit(ExtrinsicSuccess(info))
+        self._last_inherent = place
+        self.resources.add(method.dispatch_class, extrinsic.weight, len(extrinsic.raw))
+
+    def apply_signed(self, extrinsic: Extrinsic, verify: VerifySignature) -> bool:
+        """Apply a signed call, and say whether it succeeded; InvalidTransaction if it may not be applied."""
+        who = extrinsic.authorization
+        if who is None:
+            raise InvalidTransaction(InvalidReason.BAD_MANDATORY, "not signed")
+        withdrawn = self._checks.check(extrinsic, who, verify)
+        self.bound.phase = ApplyExtrinsic(self.resources.count)
+        with self.bound.overlay.transaction():
+            info, failure = self._pay_and_dispatch(extrinsic, who, withdrawn)
+            self.bound.emit(ExtrinsicSuccess(info) if failure is None else ExtrinsicFailed(failure.value, info))
+        self._inherents_only = False
+        self.resources.add(info.class_, info.weight, len(extrinsic.raw))
+        return failure is None
+
+    def _pay_and_dispatch(
+        self, extrinsic: Extrinsic, who: Authorization, withdrawn: int
+    ) -> tuple[DispatchInfo, DispatchError | None]:
+        """Nonce and fee first, then the call in a layer of its own, then the fee that is really due."""
+        self._balances.begin_transaction(who.signer, withdrawn)
+        result, failure = self._dispatch(extrinsic, who)
+        declared, actual, tip = extrinsic.weight, result.actual_weight, who.extra.tip
+        weight = actual if actual is not None and actual.fits(declared) else declared
+        due = withdrawn
+        if not result.pays_fee:
+            due = tip
+        elif weight is not declared:
+            due = self._payment.total_fee(len(extrinsic.raw), weight) + tip
+        self._payment.settle(who.signer, withdrawn, due, tip)
+        pays = Pays.Yes if result.pays_fee else Pays.No
+        return DispatchInfo(weight, extrinsic.call.method.dispatch_class, pays), failure
+
+    def _dispatch(self, extrinsic: Extrinsic, who: Authorization) -> tuple[PostDispatch, DispatchError | None]:
+        try:
+            with self.bound.overlay.transaction():
+                return self.bound.dispatch(extrinsic.call, SignedOrigin(who.signer)), None
+        except DispatchError as error:
+            return PostDispatch(), error
+
+    def finalize(self) -> Changes:
+        """End the block: hooks, events, supply. The writes of the whole block, by ascending key."""
+        self.bound.phase = Finalization()
+        system, resources = self.bound[System], self.resources
+        system.note_extrinsics(resources.count, resources.length, resources.consumed())
+        for pallet in self.bound.pallets:
+            pallet.on_finalize()
+        system.finalize()
+        check_supply(self.bound)
+        return self.bound.overlay.changes()
+
+
+def extrinsics_of(raws: Sequence[bytes], runtime: Runtime) -> tuple[Extrinsic, ...]:
+    """All extrinsics of a block, decoded; DecodeError if one does not decode."""
+    return tuple(decode_extrinsic(runtime, raw) for raw in raws)

@@ -1,0 +1,59 @@
+"""How full the block under execution is, and whether an extrinsic still fits (the extension CheckWeight)."""
+
+from runtime.encoding.types import DispatchClass, Weight
+from runtime.frame.errors import InvalidReason, InvalidTransaction
+from runtime.frame.weights import (
+    BLOCK_BASE,
+    BLOCK_MAX,
+    EXTRINSIC_BASE,
+    EXTRINSICS_PER_BLOCK_MAX,
+    class_limit,
+    length_limit,
+)
+from runtime.pallets.system import ConsumedWeight
+
+_LIMITS = {kind: (limit.ref_time, limit.proof_size) for kind in DispatchClass if (limit := class_limit(kind))}
+_LENGTHS = {kind: length_limit(kind) for kind in DispatchClass}
+_BASE_TIME = EXTRINSIC_BASE.ref_time
+
+
+class BlockResources:
+    """Weight, bytes and number of the extrinsics so far. Kept outside the state: a failed call is not undone here."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.length = 0
+        self._time = [0, 0, BLOCK_BASE.ref_time]
+        self._proof = [0, 0, BLOCK_BASE.proof_size]
+        self._total_time = BLOCK_BASE.ref_time
+        self._total_proof = BLOCK_BASE.proof_size
+
+    def check(self, kind: DispatchClass, weight: Weight, length: int) -> None:
+        """InvalidTransaction if an extrinsic whose call weighs so much does not fit. Inherents always do."""
+        if kind not in _LIMITS:
+            return
+        time, proof = weight.ref_time + _BASE_TIME, weight.proof_size
+        time_max, proof_max = _LIMITS[kind]
+        if (
+            self._time[kind] + time > time_max
+            or self._total_time + time > BLOCK_MAX.ref_time
+            or self._proof[kind] + proof > proof_max
+            or self._total_proof + proof > BLOCK_MAX.proof_size
+            or self.length + length > _LENGTHS[kind]
+            or self.count >= EXTRINSICS_PER_BLOCK_MAX
+        ):
+            raise InvalidTransaction(InvalidReason.EXHAUSTS_RESOURCES)
+
+    def add(self, kind: DispatchClass, weight: Weight, length: int) -> None:
+        """Count an extrinsic that was applied."""
+        time, proof = weight.ref_time + _BASE_TIME, weight.proof_size
+        self.count += 1
+        self.length += length
+        self._time[kind] += time
+        self._total_time += time
+        self._proof[kind] += proof
+        self._total_proof += proof
+
+    def consumed(self) -> ConsumedWeight:
+        """The weights by class, as the state shows them."""
+        return ConsumedWeight(*(Weight(self._time[kind], self._proof[kind]) for kind in DispatchClass))

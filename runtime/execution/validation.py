@@ -1,0 +1,63 @@
+"""What the pool asks of a transaction: is it valid on this state, and what must come before it.
+
+Tags are as in Substrate: a transaction provides (signer, nonce), and requires the nonce before if that is not used yet.
+"""
+
+from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic
+from runtime.cryptography.signatures import VerifySignature
+from runtime.encoding.record import record
+from runtime.encoding.types import U64_MAX
+from runtime.execution.checks import Checks
+from runtime.execution.resources import BlockResources
+from runtime.frame.errors import InvalidReason, InvalidTransaction
+from runtime.frame.fees import priority
+from runtime.frame.runtime import Runtime
+from runtime.pallets.system import System
+from runtime.state.overlay import StateReader
+
+
+@record
+class Validity:
+    """A valid transaction: in which order it wants to be, and for how many blocks."""
+
+    extrinsic: Extrinsic
+    priority: int
+    requires: tuple[bytes, ...]
+    provides: tuple[bytes, ...]
+    longevity: int
+    propagate: bool = True
+
+
+class TransactionValidator:
+    """Judges any number of transactions for the block after one head."""
+
+    def __init__(self, runtime: Runtime, reader: StateReader, block_hash: bytes) -> None:
+        """For the block after `block_hash`, whose state is `reader`."""
+        self._runtime = runtime
+        self._bound = runtime.at(reader)
+        system = self._bound[System]
+        self._height = system.number.get() + 1
+        system.initialize(self._height, block_hash, ())
+        self._checks = Checks(self._bound, BlockResources())
+
+    def validate(self, raw: bytes | Extrinsic, verify: VerifySignature) -> Validity:
+        """InvalidTransaction or DecodeError if no block may hold it now; a nonce that lies ahead is valid."""
+        extrinsic = decode_extrinsic(self._runtime, raw) if isinstance(raw, bytes) else raw
+        who = extrinsic.authorization
+        if who is None:
+            raise InvalidTransaction(InvalidReason.CALL, "only authors place inherents")
+        self._checks.check(extrinsic, who, verify, ahead=True)
+        nonce, expected = who.extra.nonce, self._bound[System].account[who.signer].nonce
+        death = who.extra.era.death(self._height)
+        return Validity(
+            extrinsic,
+            priority(who.extra.tip, len(extrinsic.raw), extrinsic.weight),
+            (nonce_tag(who.signer, nonce - 1),) if nonce > expected else (),
+            (nonce_tag(who.signer, nonce),),
+            U64_MAX if death is None else death - self._height,
+        )
+
+
+def nonce_tag(who: bytes, nonce: int) -> bytes:
+    """The tag of an account's transaction: SCALE of (account, nonce)."""
+    return who + nonce.to_bytes(4, "little")

@@ -1,0 +1,127 @@
+"""Runtime APIs: the typed questions that one may ask a state, by `state_call` and from inside the node.
+
+    class AccountNonceApi(RuntimeApi, version=1):
+        @query
+        def account_nonce(self, account: AccountId) -> Nonce:
+            '''The next nonce of an account.'''
+            return self.bound[System].account[account].nonce
+
+Signatures give codec and metadata. An API reads; what it writes is thrown away.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar, get_type_hints
+
+from runtime.cryptography.signatures import VerifySignature
+from runtime.cryptography.signatures import verify as verify_signature
+from runtime.encoding.codec import Codec, Codecs
+from runtime.encoding.product import product
+from runtime.encoding.type_info import UNIT, sentences
+from runtime.encoding.types import RuntimeVersion
+from runtime.frame.runtime import Bound, Runtime
+from runtime.state.overlay import StateReader
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class UnknownApi(Exception):
+    """No runtime API has this method."""
+
+
+def query(function: F) -> F:
+    """Mark a method of a `RuntimeApi` as callable from outside."""
+    function.is_query = True  # type: ignore[attr-defined]
+    return function
+
+
+class RuntimeApi:
+    """A family of questions. An instance answers over one state, with `block_hash` the block it belongs to."""
+
+    api_version: ClassVar[int]
+    queries: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def __init_subclass__(cls, *, version: int) -> None:
+        """Collect the queries."""
+        cls.api_version = version
+        cls.queries = {name: one for name, one in vars(cls).items() if getattr(one, "is_query", False)}
+
+    def __init__(self, apis: "Apis", reader: StateReader, block_hash: bytes, verify: VerifySignature) -> None:
+        """For the state `reader` after the block `block_hash`."""
+        self.apis = apis
+        self.runtime = apis.runtime
+        self.reader = reader
+        self.block_hash = block_hash
+        self.verify = verify
+
+    @cached_property
+    def bound(self) -> Bound:
+        """The pallets over the state."""
+        return self.runtime.at(self.reader)
+
+    @classmethod
+    def identifier(cls) -> bytes:
+        """The eight bytes that a runtime's version lists it by."""
+        return hashlib.blake2b(cls.__name__.encode(), digest_size=8).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiMethod:
+    """A query with its codecs."""
+
+    api: type[RuntimeApi]
+    name: str
+    function: Callable[..., Any]
+    inputs: tuple[tuple[str, Codec[Any]], ...]
+    arguments: Codec[tuple[Any, ...]]
+    output: Codec[Any]
+
+    @property
+    def docs(self) -> tuple[str, ...]:
+        """Its documentation."""
+        return sentences(self.function.__doc__)
+
+
+class Apis:
+    """All runtime APIs of a chain."""
+
+    def __init__(self, runtime: Runtime, families: tuple[type[RuntimeApi], ...]) -> None:
+        """Read the signatures of every query."""
+        self.runtime = runtime
+        self.families = families
+        self.methods = {
+            f"{api.__name__}_{name}": _method(api, name, function, runtime.codecs)
+            for api in families
+            for name, function in api.queries.items()
+        }
+
+    def call(
+        self,
+        reader: StateReader,
+        block_hash: bytes,
+        method: str,
+        data: bytes,
+        verify: VerifySignature = verify_signature,
+    ) -> bytes:
+        """Answer `method` (`Family_name`) with encoded arguments; UnknownApi, or DecodeError for wrong arguments."""
+        one = self.methods.get(method)
+        if one is None:
+            raise UnknownApi(method)
+        answer = one.function(one.api(self, reader, block_hash, verify), *one.arguments.decode(data))
+        return one.output.encode(answer)
+
+
+def with_apis(version: RuntimeVersion, families: tuple[type[RuntimeApi], ...]) -> RuntimeVersion:
+    """A version that lists these APIs; clients choose what to call by that list."""
+    return replace(version, apis=tuple((api.identifier(), api.api_version) for api in families))
+
+
+def _method(api: type[RuntimeApi], name: str, function: Callable[..., Any], codecs: Codecs) -> ApiMethod:
+    hints = get_type_hints(function, include_extras=True)
+    output = codecs.of(hints.pop("return"))
+    inputs = tuple((key, codecs.of(hint)) for key, hint in hints.items())
+    wires = [(f"value[{place}]", one.wire) for place, (_, one) in enumerate(inputs)]
+    arguments = Codec(*product(wires, lambda *values: values), UNIT, "")
+    return ApiMethod(api, name, function, inputs, arguments, output)

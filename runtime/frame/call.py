@@ -1,0 +1,158 @@
+"""Calls: one method declares what a transaction may ask for, how it is encoded and how it is executed.
+
+    @call(index=3, weight=Weight(200_000_000))
+    def transfer_keep_alive(self, origin: Signed, dest: MultiAddress, value: CompactBalance) -> None: ...
+
+    Balances.transfer_keep_alive(dest=bob, value=5)                     # read off the class: a `Call`, data
+    balances.transfer_keep_alive(Signed(alice), dest=bob, value=5)      # read off an instance: execution
+
+The annotation of `origin` says who may call. Both readings are typed by the method's signature.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, get_type_hints, overload
+
+from runtime.encoding.codec import Codecs
+from runtime.encoding.product import product
+from runtime.encoding.record import record
+from runtime.encoding.scale import Wire
+from runtime.encoding.type_info import FieldInfo, VariantInfo, sentences
+from runtime.encoding.types import DispatchClass, Origin, Root, Signed, Unsigned, Weight
+
+P = ParamSpec("P")
+R = TypeVar("R")
+O_contra = TypeVar("O_contra", bound=Origin, contravariant=True)
+
+CALL_DEPTH_MAX = 4
+"""How deep calls may hold calls (a batch of batches has depth 2). Decoding refuses more."""
+DEFAULT_WEIGHT = Weight(100_000_000, 0)
+
+
+@record
+class PostDispatch:
+    """What a call may return to correct the bill: whether the fee stands, and what it really weighed."""
+
+    pays_fee: bool = True
+    actual_weight: Weight | None = None
+
+
+FREE = PostDispatch(pays_fee=False)
+"""Returned by a duty call that succeeded: the fee that was taken comes back."""
+
+
+@dataclass(slots=True, unsafe_hash=True)  # a `record`, whose field mypy would read as the descriptor that it holds
+class Call:
+    """A call as data: which method, and its arguments in order."""
+
+    method: "CallMethod[Any, Any, Any]"
+    arguments: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        """`Balances.transfer_keep_alive`."""
+        return f"{self.method.pallet.__name__}.{self.method.name}"
+
+    @property
+    def named_arguments(self) -> dict[str, Any]:
+        """Arguments by name."""
+        return dict(zip(self.method.parameters, self.arguments, strict=True))
+
+    @property
+    def weight(self) -> Weight:
+        """What executing it may take at most."""
+        weight = self.method.weight
+        return weight(*self.arguments) if callable(weight) else weight
+
+    def __repr__(self) -> str:
+        """As it would be written."""
+        inner = ", ".join(f"{name}={value!r}" for name, value in self.named_arguments.items())
+        return f"{self.name}({inner})"
+
+
+class CallMethod(Generic[O_contra, P, R]):
+    """The descriptor that `@call` makes of a method."""
+
+    def __init__(
+        self,
+        function: Callable[Concatenate[Any, O_contra, P], R],
+        index: int,
+        weight: Weight | Callable[..., Weight],
+        dispatch_class: DispatchClass,
+    ) -> None:
+        """Take the parameters' names from `function`; annotations are read later, by the runtime."""
+        self.function = function
+        self.index = index
+        self.weight = weight
+        self.dispatch_class = dispatch_class
+        self.name = function.__name__
+        self.docs = sentences(function.__doc__)
+        self.pallet: type[Any]
+        self.origins: tuple[type[Any], ...] = ()
+        self.parameters = tuple(signature(function).parameters)[2:]
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self.pallet = owner
+
+    @overload
+    def __get__(self, pallet: None, owner: type[Any]) -> Callable[P, Call]: ...
+    @overload
+    def __get__(self, pallet: object, owner: type[Any]) -> Callable[Concatenate[O_contra, P], R]: ...
+    def __get__(self, pallet: object | None, owner: type[Any]) -> Callable[..., Any]:
+        """A builder of calls on the class, the bound method on an instance."""
+        if pallet is None:
+            return self._build
+        return self.function.__get__(pallet, owner)  # type: ignore[no-any-return]
+
+    def _build(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        return Call(self, signature(self.function).bind(None, None, *args, **kwargs).args[2:])
+
+    @property
+    def is_inherent(self) -> bool:
+        """Whether only the author of a block may make this call."""
+        return self.origins == (Unsigned,)
+
+    def hints(self) -> dict[str, Any]:
+        """The annotations of origin and parameters; also settles which origins may call."""
+        hints = get_type_hints(self.function, include_extras=True)
+        origin = hints[next(iter(tuple(signature(self.function).parameters)[1:]))]
+        self.origins = get_args(origin) or (origin,)
+        if any(kind not in (Signed, Root, Unsigned) for kind in self.origins):
+            raise TypeError(f"{self.name}: {origin} is no origin")
+        if self.is_inherent:
+            self.dispatch_class = DispatchClass.Mandatory
+        return {name: hints[name] for name in self.parameters}
+
+    def wire(self, codecs: Codecs) -> Wire:
+        """Encoding of pallet index, call index and arguments; decoding of the arguments alone."""
+        parts = [
+            (f"value.arguments[{number}]", codecs.of(hint).wire) for number, hint in enumerate(self.hints().values())
+        ]
+        prefix = bytes((self.pallet.index, self.index))
+        return product(parts, lambda *values: Call(self, values), prefix)
+
+    def variant(self, codecs: Codecs) -> VariantInfo:
+        """This call as one alternative of its pallet's call type in metadata."""
+        hints = self.hints().items()
+        fields = tuple(
+            FieldInfo(name.rstrip("_"), codecs.of(hint).info, codecs.of(hint).type_name) for name, hint in hints
+        )
+        return VariantInfo(self.name, self.index, fields, self.docs)
+
+
+def call(
+    *,
+    index: int,
+    weight: Weight | Callable[..., Weight] = DEFAULT_WEIGHT,
+    dispatch_class: DispatchClass = DispatchClass.Normal,
+) -> Callable[[Callable[Concatenate[Any, O_contra, P], R]], CallMethod[O_contra, P, R]]:
+    """Declare a call: `index` is its tag, `weight` the most it takes (or a function of the arguments).
+
+    An `origin: Unsigned` makes it an inherent: placed by authors, of mandatory class, never in the pool.
+    """
+
+    def wrap(function: Callable[Concatenate[Any, O_contra, P], R]) -> CallMethod[O_contra, P, R]:
+        return CallMethod(function, index, weight, dispatch_class)
+
+    return wrap

@@ -1,0 +1,66 @@
+"""What an extrinsic costs, in grains: base + length + multiplier x weight, and a tip on top.
+
+The multiplier is a fixed-point number of 18 decimals. It moves by at most an eighth from block to block: up when a
+block is fuller than half of what it may hold, down to one otherwise (the rule of EIP-1559, on weight and length).
+"""
+
+from runtime.encoding.codec import struct
+from runtime.encoding.types import Balance, DispatchClass, Weight
+from runtime.frame.weights import class_limit, length_limit
+
+BASE_FEE = 2_000
+BYTE_FEE = 10
+PICOSECONDS_PER_GRAIN = 100_000
+MULTIPLIER_ONE = 10**18
+MULTIPLIER_MAX = 10**6 * MULTIPLIER_ONE
+CHANGE_DIVISOR = 8
+MILLIONTHS = 1_000_000
+TARGET_FULLNESS = MILLIONTHS // 2
+
+
+@struct(path="pallet_transaction_payment::types::InclusionFee")
+class InclusionFee:
+    """The parts of a fee."""
+
+    base_fee: Balance
+    len_fee: Balance
+    adjusted_weight_fee: Balance
+
+    @property
+    def total(self) -> int:
+        """All parts."""
+        return self.base_fee + self.len_fee + self.adjusted_weight_fee
+
+
+def inclusion_fee(length: int, weight: Weight, multiplier: int) -> InclusionFee:
+    """The fee of an extrinsic of `length` bytes whose call weighs `weight`."""
+    weight_fee = weight.ref_time // PICOSECONDS_PER_GRAIN * multiplier // MULTIPLIER_ONE
+    return InclusionFee(BASE_FEE, BYTE_FEE * length, weight_fee)
+
+
+def total_fee(length: int, weight: Weight, multiplier: int) -> int:
+    """`inclusion_fee(...).total`, without its parts: every transaction asks for it."""
+    return BASE_FEE + BYTE_FEE * length + weight.ref_time // PICOSECONDS_PER_GRAIN * multiplier // MULTIPLIER_ONE
+
+
+def fullness(weight: Weight, length: int) -> int:
+    """How full a block is of ordinary extrinsics, in millionths: the fuller of time and length."""
+    limit = class_limit(DispatchClass.Normal)
+    time_max = limit.ref_time if limit else 1
+    by_time = weight.ref_time * MILLIONTHS // time_max
+    by_length = length * MILLIONTHS // length_limit(DispatchClass.Normal)
+    return min(max(by_time, by_length), MILLIONTHS)
+
+
+def next_multiplier(multiplier: int, full: int) -> int:
+    """The multiplier after a block that was `full` millionths full."""
+    change = multiplier * (full - TARGET_FULLNESS) // TARGET_FULLNESS // CHANGE_DIVISOR
+    return min(max(multiplier + change, MULTIPLIER_ONE), MULTIPLIER_MAX)
+
+
+def priority(tip: int, length: int, weight: Weight) -> int:
+    """The order of transactions in the pool: the tip for each share of a block that is taken, as a u64."""
+    limit = class_limit(DispatchClass.Normal)
+    time_max = limit.ref_time if limit else 1
+    fitting = min(time_max // max(weight.ref_time, 1), length_limit(DispatchClass.Normal) // max(length, 1))
+    return min((tip + 1) * max(fitting, 1), (1 << 64) - 1)

@@ -1,0 +1,158 @@
+"""The form of a pallet: one class with its storage, calls, events, errors, constants and hooks.
+
+    class Balances(Pallet, index=2):
+        system: System                                             # another pallet, listed before this one
+        total_issuance: StorageValue[Balance] = StorageValue(default=0)
+        existential_deposit: Constant[Balance] = Constant(100_000)
+        events = (Transfer, Endowed)
+        errors = (InsufficientBalance,)
+
+        @call(index=0)
+        def transfer(self, origin: Signed, dest: MultiAddress, value: CompactBalance) -> None: ...
+
+Adding a pallet touches this class and the list in `genesis/chain.py`, nothing else: codec, metadata
+and builders of calls are derived. A pallet changes state through storage items only, and is made
+anew for every execution: plain attributes would not survive, so it must not have any.
+"""
+
+from collections.abc import Callable
+from inspect import get_annotations
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
+
+from runtime.encoding.codec import variant
+from runtime.encoding.types import Origin, Root, Signed, Unsigned, Weight
+from runtime.frame.call import FREE, Call, CallMethod, PostDispatch, call
+from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure
+from runtime.frame.storage import Hasher, StorageDoubleMap, StorageItem, StorageMap, StorageValue, camel_case
+from runtime.state.overlay import Overlay, Transaction
+
+if TYPE_CHECKING:
+    from runtime.frame.runtime import Bound
+
+__all__ = [
+    "FREE",
+    "BadOrigin",
+    "Call",
+    "Constant",
+    "DispatchError",
+    "Hasher",
+    "Origin",
+    "Pallet",
+    "PostDispatch",
+    "Root",
+    "Signed",
+    "StorageDoubleMap",
+    "StorageMap",
+    "StorageValue",
+    "Unsigned",
+    "Weight",
+    "call",
+    "ensure",
+    "event",
+]
+
+T = TypeVar("T")
+MODULE_ERROR_KIND = 3
+_BY_POSITION = -1
+
+
+class Constant(Generic[T]):
+    """A parameter of the chain, shown in metadata. The value here is the default; chains give their own."""
+
+    def __init__(self, default: T, *, name: str = "", doc: str = "") -> None:
+        self.default = default
+        self.name = name
+        self.doc = doc
+        self.attribute = ""
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+        self.name = self.name or camel_case(attribute)
+
+    @overload
+    def __get__(self, pallet: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, pallet: object, owner: type) -> T: ...
+    def __get__(self, pallet: Any, owner: type) -> Any:
+        """The declaration on the class, the chain's value on an instance."""
+        if pallet is None:
+            return self
+        value = pallet.__dict__[self.attribute] = pallet.chain_constants.get(self.attribute, self.default)
+        return value
+
+
+@overload
+def event(cls: type[T], /) -> type[T]: ...
+@overload
+def event(index: int, /) -> Callable[[type[T]], type[T]]: ...
+@dataclass_transform(frozen_default=True)
+def event(cls: Any, /) -> Any:
+    """Declare an event, with its tag if the position in the pallet's `events` is not to give it."""
+    if isinstance(cls, int):
+        return variant(cls)
+    return variant(_BY_POSITION)(cls)
+
+
+class Pallet:
+    """One part of the state transition. Subclasses are declarations; instances execute one block."""
+
+    index: ClassVar[int]
+    events: ClassVar[tuple[type[Any], ...]] = ()
+    errors: ClassVar[tuple[type[DispatchError], ...]] = ()
+    methods: ClassVar[tuple[CallMethod[Any, Any, Any], ...]] = ()
+    items: ClassVar[dict[str, StorageItem]] = {}
+    constants: ClassVar[dict[str, Constant[Any]]] = {}
+
+    bound: "Bound"
+    overlay: Overlay
+    compiled_items: dict[str, StorageItem]
+    chain_constants: dict[str, Any]
+
+    def __init_subclass__(cls, *, index: int) -> None:
+        """Collect the declarations of a new pallet; its errors learn their numbers, its events their tags."""
+        super().__init_subclass__()
+        cls.index = index
+        cls.methods = tuple(one for one in vars(cls).values() if isinstance(one, CallMethod))
+        cls.items = {name: one for name, one in vars(cls).items() if isinstance(one, StorageItem)}
+        cls.constants = {name: one for name, one in vars(cls).items() if isinstance(one, Constant)}
+        for position, error in enumerate(cls.errors):
+            if "value" in vars(error):
+                raise TypeError(f"{error.__name__} is another pallet's error, or a general one")
+            error.value = ErrorValue(MODULE_ERROR_KIND, bytes((index, position, 0, 0, 0)))
+        for position, kind in enumerate(cls.events):
+            if kind.__variant__ == _BY_POSITION:
+                kind.__variant__ = position
+
+    @classmethod
+    def hints(cls) -> dict[str, Any]:
+        """The class's own annotations, resolved."""
+        return get_annotations(cls, eval_str=True)
+
+    def __init__(self, bound: "Bound", items: dict[str, StorageItem], constants: dict[str, Any]) -> None:
+        """For the runtime only: bind to one execution."""
+        self.bound = bound
+        self.overlay = bound.overlay
+        self.compiled_items = items
+        self.chain_constants = constants
+
+    def on_initialize(self) -> None:
+        """Called before the first extrinsic, in the order of the pallets."""
+
+    def on_finalize(self) -> None:
+        """Called after the last extrinsic, in the order of the pallets."""
+
+    def genesis(self, config: dict[str, Any]) -> None:
+        """Write the state of block 0 from this pallet's part of the chain specification (JSON values)."""
+
+    def emit(self, happened: Any) -> None:
+        """Put an event of this pallet into the block."""
+        self.bound.emit(happened)
+
+    def transactional(self) -> Transaction:
+        """A layer of writes and events that is undone if the body raises."""
+        return self.overlay.transaction()
+
+    def dispatch(self, call: Call, origin: Origin) -> PostDispatch:
+        """Execute another call in a layer of its own; DispatchError leaves nothing behind."""
+        with self.overlay.transaction():
+            return self.bound.dispatch(call, origin)

@@ -1,0 +1,194 @@
+"""A runtime: pallets put together, and bound to a state to execute upon.
+
+`Runtime` is immutable and made once for a chain; it owns everything that is derived from the
+pallets' declarations. `Runtime.at(reader)` gives a `Bound`: fresh pallets over a fresh overlay.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+from runtime.encoding import scale
+from runtime.encoding import type_info as info
+from runtime.encoding.codec import Codec, Codecs
+from runtime.encoding.type_info import TypeInfo
+from runtime.encoding.types import ApplyExtrinsic, Finalization, Initialization, Origin, RuntimeVersion
+from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod, PostDispatch
+from runtime.frame.errors import BadOrigin
+from runtime.frame.pallet import Constant, Pallet
+from runtime.frame.storage import StorageItem
+from runtime.state.overlay import Changes, Memory, Overlay, StateReader
+
+P = TypeVar("P", bound=Pallet)
+I = TypeVar("I", bound=StorageItem)  # noqa: E741 - an item
+_SUCCESS = PostDispatch()
+RESERVED_INDICES = (0x6F,)
+"""Pallet indices that no pallet may have: signing domains begin with this byte (runtime.cryptography.signing)."""
+
+
+class RuntimeEvent:
+    """Stands for "an event of any pallet" in annotations; the runtime gives its codec."""
+
+
+class Runtime:
+    """The state transition of one chain, as declared by its pallets in order."""
+
+    def __init__(
+        self, pallets: Sequence[type[Pallet]], version: RuntimeVersion, constants: Mapping[str, Any] | None = None
+    ) -> None:
+        """`constants` replaces defaults: `{"Balances.existential_deposit": 1}`. ValueError if they do not fit."""
+        self.pallets = tuple(pallets)
+        self.version = version
+        self._check_indices()
+        self.codecs, self.call_codec = self._outer_codecs()
+        self.items = {pallet: self._compile_items(pallet) for pallet in self.pallets}
+        given = {"System.version": version, **(constants or {})}
+        self.constants = {pallet: self._chain_constants(pallet, given) for pallet in self.pallets}
+        self.links = {pallet: self._linked(pallet) for pallet in self.pallets}
+        self._refuse_unknown(dict(constants or {}))
+
+    def at(self, reader: StateReader) -> "Bound":
+        """The pallets over this state; nothing is written to `reader`."""
+        return Bound(self, reader)
+
+    def genesis(self, config: Mapping[str, dict[str, Any]]) -> Changes:
+        """The state of block 0: every pallet's `genesis`, in order; ValueError for a pallet that there is not."""
+        unknown = set(config) - {pallet.__name__ for pallet in self.pallets}
+        if unknown:
+            raise ValueError(f"no such pallet: {', '.join(sorted(unknown))}")
+        bound = self.at(Memory())
+        for pallet in self.pallets:
+            bound[pallet].genesis(config.get(pallet.__name__, {}))
+        return bound.overlay.changes()
+
+    def item(self, declaration: I) -> I:
+        """A storage item with its codecs, unbound: for storage keys and values outside of execution."""
+        for items in self.items.values():
+            one = items.get(declaration.attribute)
+            if one is not None and one.prefix == declaration.prefix:
+                return one  # type: ignore[return-value]
+        raise KeyError(declaration.attribute)
+
+    def method(self, pallet: str, name: str) -> CallMethod[Any, Any, Any]:
+        """A call by its names; KeyError where there is none."""
+        for one in self.pallets:
+            if one.__name__ == pallet:
+                return {method.name: method for method in one.methods}[name]
+        raise KeyError(pallet)
+
+    @cached_property
+    def event_codec(self) -> Codec[Any]:
+        """The codec of any pallet's event."""
+        return self.codecs.of(RuntimeEvent)
+
+    def _check_indices(self) -> None:
+        indices = [pallet.index for pallet in self.pallets]
+        if len(set(indices)) != len(indices) or not all(0 <= index < 256 for index in indices):
+            raise ValueError("pallet indices must be distinct and below 256")
+        if any(index in RESERVED_INDICES for index in indices):
+            raise ValueError("pallet index 0x6f is reserved")
+
+    def _refuse_unknown(self, constants: dict[str, Any]) -> None:
+        known = {f"{pallet.__name__}.{name}" for pallet in self.pallets for name in pallet.constants}
+        if set(constants) - known:
+            raise ValueError(f"no such constant: {', '.join(sorted(set(constants) - known))}")
+
+    def _outer_codecs(self) -> tuple[Codecs, Codec[Call]]:
+        """One call codec for each level of nesting: the innermost level knows no calls inside calls."""
+        event_codec = Codec(*self._event_wire(), TypeInfo(info.ReferenceShape("RuntimeEvent")), "RuntimeEvent")
+        call_info = TypeInfo(info.ReferenceShape("RuntimeCall"))
+        inner = Codec(_refuse_encode, _refuse_decode, call_info, "RuntimeCall")
+        codecs = Codecs({RuntimeEvent: event_codec, Call: inner})
+        for _ in range(CALL_DEPTH_MAX):
+            inner = Codec(*self._call_wire(codecs), call_info, "RuntimeCall")
+            codecs = Codecs({RuntimeEvent: event_codec, Call: inner})
+        return codecs, inner
+
+    def _call_wire(self, codecs: Codecs) -> scale.Wire:
+        wires = {one.index: {m.index: m.wire(codecs) for m in one.methods} for one in self.pallets}
+        pallets = {index: scale.tagged(methods, lambda value: value.method.index) for index, methods in wires.items()}
+        return scale.tagged(pallets, lambda value: value.method.pallet.index)
+
+    def _event_wire(self) -> scale.Wire:
+        """Encoding goes by the event's class, so that it takes one look-up; decoding by the two tags."""
+        codecs = Codecs()
+        encoders: dict[type[Any], scale.Encode] = {}
+        pallets = {}
+        for one in self.pallets:
+            wires = {kind: codecs.alternative(kind, bytes((one.index,)))[0] for kind in one.events}
+            tags = {kind.__variant__: wire for kind, wire in wires.items()}
+            if len(tags) != len(one.events) or encoders.keys() & wires.keys():
+                raise ValueError(f"{one.__name__}: two events have one tag, or belong to another pallet too")
+            encoders.update({kind: wire[0] for kind, wire in wires.items()})
+            pallets[one.index] = scale.tagged(tags, lambda value: value.__variant__)
+        _, decode = scale.tagged(pallets, lambda _: 0)
+        return (lambda value: encoders[type(value)](value)), decode
+
+    def _compile_items(self, pallet: type[Pallet]) -> dict[str, StorageItem]:
+        hints = pallet.hints()
+        return {name: item.compiled(hints[name], self.codecs) for name, item in pallet.items.items()}
+
+    def _chain_constants(self, pallet: type[Pallet], given: dict[str, Any]) -> dict[str, Any]:
+        names = {name: f"{pallet.__name__}.{name}" for name in pallet.constants}
+        return {name: given[full] for name, full in names.items() if full in given}
+
+    def _linked(self, pallet: type[Pallet]) -> dict[str, type[Pallet]]:
+        """The pallets that this one uses: annotations without a value, of pallets listed before it."""
+        links = {
+            name: hint for name, hint in pallet.hints().items() if isinstance(hint, type) and issubclass(hint, Pallet)
+        }
+        before = self.pallets[: self.pallets.index(pallet)]
+        for name, hint in links.items():
+            if hint not in before:
+                raise ValueError(f"{pallet.__name__}.{name}: {hint.__name__} is not listed before it")
+        return links
+
+
+class Bound:
+    """One execution: every pallet, over one overlay."""
+
+    def __init__(self, runtime: Runtime, reader: StateReader) -> None:
+        """For `Runtime.at`."""
+        self.runtime = runtime
+        self.overlay = Overlay(reader)
+        self.phase: ApplyExtrinsic | Finalization | Initialization = Initialization()
+        self._pallets: dict[type[Pallet], Pallet] = {}
+        for pallet in runtime.pallets:
+            made = pallet(self, runtime.items[pallet], runtime.constants[pallet])
+            for name, other in runtime.links[pallet].items():
+                setattr(made, name, self._pallets[other])
+            self._pallets[pallet] = made
+
+    def __getitem__(self, pallet: type[P]) -> P:
+        """The pallet of this class."""
+        return self._pallets[pallet]  # type: ignore[return-value]
+
+    @property
+    def pallets(self) -> tuple[Pallet, ...]:
+        """All pallets, in order."""
+        return tuple(self._pallets.values())
+
+    def emit(self, happened: Any) -> None:
+        """Put an event into the block, with the phase of execution it happened in."""
+        self.overlay.events.append((self.phase, happened))
+
+    def dispatch(self, call: Call, origin: Origin) -> PostDispatch:
+        """Execute a call; DispatchError if it fails, and then the caller undoes its writes."""
+        method = call.method
+        if type(origin) not in method.origins:
+            raise BadOrigin
+        result = method.function(self._pallets[method.pallet], origin, *call.arguments)
+        return result if isinstance(result, PostDispatch) else _SUCCESS
+
+
+def constant_value(pallet: type[Pallet], declaration: Constant[Any], runtime: Runtime) -> Any:
+    """What a constant is on this chain."""
+    return runtime.constants[pallet].get(declaration.attribute, declaration.default)
+
+
+def _refuse_encode(_value: Any) -> bytes:
+    raise scale.EncodeError(f"calls are nested deeper than {CALL_DEPTH_MAX}")
+
+
+def _refuse_decode(_data: bytes, start: int) -> tuple[Any, int]:
+    raise scale.DecodeError("calls are nested too deep", start)

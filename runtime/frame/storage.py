@@ -1,0 +1,286 @@
+"""Storage items: a pallet's annotated class attributes, read and written under Substrate's storage keys.
+
+    class Balances(Pallet, index=2):
+        total_issuance: StorageValue[Balance] = StorageValue(default=0, doc="Every grain there is.")
+        locks: StorageMap[AccountId, Locks] = StorageMap(default=())
+        owner: StorageMap[Hash, AccountId | None] = StorageMap()       # None where there is no entry
+
+An item whose annotation allows None is absent until written ("Optional" in metadata); any other
+needs a default, which reads give while nothing is stored. Writing always stores, even the default;
+removing is a verb of its own. Values are immutable; changing one means writing another.
+"""
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from enum import Enum
+from types import NoneType
+from typing import Any, Generic, Self, TypeVar, get_args, get_origin
+
+from runtime.cryptography.hashing import blake2_128_concat, identity, twox_64_concat, twox_128
+from runtime.encoding.codec import Codec, Codecs
+from runtime.encoding.scale import DecodeError
+from runtime.state.overlay import Overlay
+
+T = TypeVar("T")
+K = TypeVar("K")
+K1 = TypeVar("K1")
+K2 = TypeVar("K2")
+V = TypeVar("V")
+_ABSENT: Any = object()
+
+
+class Hasher(Enum):
+    """How a key is spread in the tree: (number in metadata, bytes before the key, function)."""
+
+    BLAKE2_128_CONCAT = (2, 16, blake2_128_concat)
+    TWOX_64_CONCAT = (5, 8, twox_64_concat)
+    IDENTITY = (6, 0, identity)
+
+    def __init__(self, number: int, prefix_bytes: int, function: Callable[[bytes], bytes]) -> None:
+        self.number = number
+        self.prefix_bytes = prefix_bytes
+        self.function = function
+
+
+class StateCorrupted(Exception):
+    """A stored value does not decode: the database or a migration is at fault, never a peer."""
+
+
+class StorageItem:
+    """What all items share: where they lie, and how values become bytes.
+
+    The same object is first a declaration (class attribute), then compiled for a runtime, then
+    bound to an overlay; each step is a copy.
+    """
+
+    hashers: tuple[Hasher, ...] = ()
+
+    def __init__(self, default: Any, name: str, doc: str) -> None:
+        self.default = default
+        self.name = name
+        self.doc = doc
+        self.prefix = b""
+        self.attribute = ""
+        self.value_codec: Codec[Any]
+        self.key_codecs: tuple[Codec[Any], ...] = ()
+        self.is_optional = False
+        self.encode_late = False
+        self._overlay: Overlay
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+        self.name = self.name or camel_case(attribute)
+        self.prefix = storage_prefix(owner.__name__, self.name)
+
+    def __get__(self, pallet: Any, owner: type) -> Self:
+        """The declaration on the class; on an instance the item bound to its state, made once."""
+        if pallet is None:
+            return self
+        bound = copy(pallet.compiled_items[self.attribute])
+        bound.prepare(pallet.overlay)
+        pallet.__dict__[self.attribute] = bound
+        return bound  # type: ignore[no-any-return]
+
+    def prepare(self, overlay: Overlay) -> None:
+        """Read and write through `overlay` from now on."""
+        self._overlay = overlay
+
+    def compiled(self, annotation: Any, codecs: Codecs) -> Self:
+        """This declaration with the codecs of its annotation, such as `StorageMap[K, V]`."""
+        *keys, value = get_args(annotation)
+        made = copy(self)
+        stored = [part for part in get_args(value) if part is not NoneType]
+        made.is_optional = NoneType in get_args(value)
+        if made.is_optional == (self.default is not _ABSENT):
+            raise TypeError(f"{self.attribute}: either a default, or None in its annotation")
+        if made.is_optional:
+            value, made.default = stored[0], None
+        made.value_codec = codecs.of(value)
+        made.key_codecs = tuple(codecs.of(key) for key in keys)
+        return made
+
+    def default_bytes(self) -> bytes:
+        """The default as metadata shows it; one zero byte for an optional item."""
+        return b"\0" if self.is_optional else self.value_codec.encode(self.default)
+
+    def decode(self, raw: bytes) -> Any:
+        """A stored value; StateCorrupted if it does not decode."""
+        try:
+            return self.value_codec.decode(raw)
+        except DecodeError as error:
+            raise StateCorrupted(f"{self.attribute}: {error}") from error
+
+    def put(self, storage_key: bytes, value: Any) -> None:
+        """Write `value`; encoded now, so that one out of range fails here, unless the item asked otherwise."""
+        encode = self.value_codec.encode
+        self._overlay.store(storage_key, encode if self.encode_late else encode(value), value)
+
+    def _hashed(self, keys: tuple[Any, ...]) -> bytes:
+        parts = zip(self.hashers, self.key_codecs, keys, strict=False)
+        return self.prefix + b"".join([hasher.function(codec.encode(key)) for hasher, codec, key in parts])
+
+    def _unhashed(self, storage_key: bytes, begin: int, position: int) -> tuple[Any, int]:
+        """The key number `position` that lies at `begin` in a storage key, and where it ends."""
+        begin += self.hashers[position].prefix_bytes
+        key, end = self.key_codecs[position].decode_prefix(storage_key[begin:])
+        return key, begin + end
+
+
+class StorageValue(StorageItem, Generic[T]):
+    """One value."""
+
+    def __init__(self, *, default: T = _ABSENT, name: str = "", doc: str = "") -> None:
+        """`name` replaces the CamelCase of the attribute's name."""
+        super().__init__(default, name, doc)
+
+    def key(self) -> bytes:
+        """The storage key."""
+        return self.prefix
+
+    def get(self) -> T:
+        """The value, or the default."""
+        value = self._overlay.load(self.prefix, self.decode)
+        return self.default if value is None else value  # type: ignore[no-any-return]
+
+    def set(self, value: T) -> None:
+        """Store `value`."""
+        self.put(self.prefix, value)
+
+    def remove(self) -> None:
+        """Forget the value."""
+        self._overlay.store(self.prefix, None, None)
+
+    def exists(self) -> bool:
+        """Whether a value is stored."""
+        return self._overlay.load(self.prefix, self.decode) is not None
+
+
+class StorageMap(StorageItem, Generic[K, V]):
+    """Values by key: `item[key]`, `item[key] = value`, `del item[key]`, `key in item`."""
+
+    def __init__(
+        self,
+        *,
+        default: V = _ABSENT,
+        hasher: Hasher = Hasher.BLAKE2_128_CONCAT,
+        name: str = "",
+        doc: str = "",
+        encode_late: bool = False,
+    ) -> None:
+        """`hasher` may be TWOX_64_CONCAT where nobody can choose the keys.
+
+        `encode_late` encodes each entry once, at the end of the block: for entries that are written by almost every
+        transaction, and only where their writer makes sure that every value fits.
+        """
+        super().__init__(default, name, doc)
+        self.hashers = (hasher,)
+        self.encode_late = encode_late
+        self._keys: dict[K, bytes]
+
+    def prepare(self, overlay: Overlay) -> None:
+        """Every binding has a cache of hashed keys of its own."""
+        super().prepare(overlay)
+        self._keys = {}
+
+    def key(self, key: K) -> bytes:
+        """The storage key of `key`."""
+        return self.prefix + self.hashers[0].function(self.key_codecs[0].encode(key))
+
+    def _at(self, key: K) -> bytes:
+        known = self._keys.get(key)
+        if known is None:
+            known = self._keys[key] = self.key(key)
+        return known
+
+    def __getitem__(self, key: K) -> V:
+        """The value under `key`, or the default."""
+        value = self._overlay.load(self._keys.get(key) or self._at(key), self.decode)
+        return self.default if value is None else value  # type: ignore[no-any-return]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        """Store `value` under `key`."""
+        self.put(self._at(key), value)
+
+    def __delitem__(self, key: K) -> None:
+        """Remove the entry of `key`, if there is one."""
+        self._overlay.store(self._at(key), None, None)
+
+    def __contains__(self, key: K) -> bool:
+        """Whether an entry is stored under `key`."""
+        return self._overlay.load(self._at(key), self.decode) is not None
+
+    def keys(self) -> Iterator[K]:
+        """Every key, in the order of the storage keys (which looks random, and is the same everywhere)."""
+        for storage_key in self._overlay.keys(self.prefix):
+            yield self._unhashed(storage_key, len(self.prefix), 0)[0]
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Every entry, in the order of `keys`."""
+        for key in self.keys():
+            yield key, self[key]
+
+
+class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
+    """Values by two keys, listable by the first: `item[first, second]`."""
+
+    def __init__(
+        self,
+        *,
+        default: V = _ABSENT,
+        hashers: tuple[Hasher, Hasher] = (Hasher.BLAKE2_128_CONCAT, Hasher.BLAKE2_128_CONCAT),
+        name: str = "",
+        doc: str = "",
+    ) -> None:
+        """`hashers` are those of the first and the second key."""
+        super().__init__(default, name, doc)
+        self.hashers = hashers
+
+    def key(self, keys: tuple[K1, K2]) -> bytes:
+        """The storage key of a pair."""
+        return self._hashed(keys)
+
+    def __getitem__(self, keys: tuple[K1, K2]) -> V:
+        """The value under both keys, or the default."""
+        value = self._overlay.load(self.key(keys), self.decode)
+        return self.default if value is None else value  # type: ignore[no-any-return]
+
+    def __setitem__(self, keys: tuple[K1, K2], value: V) -> None:
+        """Store `value` under both keys."""
+        self.put(self.key(keys), value)
+
+    def __delitem__(self, keys: tuple[K1, K2]) -> None:
+        """Remove the entry under both keys, if there is one."""
+        self._overlay.store(self.key(keys), None, None)
+
+    def __contains__(self, keys: tuple[K1, K2]) -> bool:
+        """Whether an entry is stored under both keys."""
+        return self._overlay.load(self.key(keys), self.decode) is not None
+
+    def under(self, first: K1) -> Iterator[tuple[K2, V]]:
+        """The entries of one first key: (second key, value), in the order of the storage keys."""
+        prefix = self._hashed((first,))
+        for storage_key in self._overlay.keys(prefix):
+            second, _ = self._unhashed(storage_key, len(prefix), 1)
+            yield second, self[first, second]
+
+    def items(self) -> Iterator[tuple[tuple[K1, K2], V]]:
+        """Every entry."""
+        for storage_key in self._overlay.keys(self.prefix):
+            first, end = self._unhashed(storage_key, len(self.prefix), 0)
+            second, _ = self._unhashed(storage_key, end, 1)
+            yield (first, second), self[first, second]
+
+
+def camel_case(attribute: str) -> str:
+    """`total_issuance` as `TotalIssuance`, the form of names in metadata and storage keys."""
+    return "".join(part.capitalize() for part in attribute.split("_"))  # deterministic: our own names
+
+
+def storage_prefix(pallet: str, item: str) -> bytes:
+    """The 32 bytes that every storage key of an item begins with."""
+    return twox_128(pallet.encode()) + twox_128(item.encode())
+
+
+def is_item_annotation(annotation: Any) -> bool:
+    """Whether an annotation declares a storage item."""
+    return get_origin(annotation) in (StorageValue, StorageMap, StorageDoubleMap)

@@ -1,0 +1,138 @@
+"""`OgpuApi`: what consensus, wallets and explorers ask about validators, stakes and rewards."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from runtime.encoding.codec import U32, Bounded, struct
+from runtime.encoding.types import AccountId, Balance, Hash
+from runtime.frame.api import RuntimeApi, query
+from runtime.pallets.beacon import Beacon, FinalBlock
+from runtime.pallets.staking.exposures import reward_shares
+from runtime.pallets.staking.stakers import CANDIDATES_MAX, EraIndex, PublicKey, Seats, Unlockings
+from runtime.pallets.staking.trust_lock import Locks, TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+
+STAKES_MAX = 4_096
+PENDING_MAX = 16_384
+
+
+@struct
+class Stake:
+    """What an account has behind one validator."""
+
+    validator: AccountId
+    value: Balance
+
+
+@struct
+class StakeSummary:
+    """All that an account has at stake; a stake behind itself is its own bond."""
+
+    stakes: Annotated[tuple[Stake, ...], Bounded(STAKES_MAX)]
+    unlocking: Unlockings
+    withdrawable: Balance
+    locks: Locks
+
+
+@struct
+class ValidatorSummary:
+    """A candidate as lists of validators show it."""
+
+    stash: AccountId
+    session_key: PublicKey
+    provider_key: AccountId
+    commission_ppm: U32
+    own: Balance
+    total: Balance
+    delegators: U32
+    in_office: bool
+    elected: bool
+    tombstoned: bool
+    points: U32
+    """Earned in the current era, 20 for each block."""
+
+
+@struct
+class PendingReward:
+    """A reward of an ended era that `TrustStake.payout_stakers(validator, era)` will pay."""
+
+    era: EraIndex
+    validator: AccountId
+    amount: Balance
+
+
+class OgpuApi(RuntimeApi, version=1):
+    """Validators, stakes and rewards."""
+
+    @query
+    def validators(self, epoch: U32) -> Seats:
+        """Who may propose and vote in an epoch, by ascending stash."""
+        return self.bound[TrustStake].validators(epoch)
+
+    @query
+    def epoch(self) -> U32:
+        """The epoch of this block."""
+        return self.bound[Beacon].epoch()
+
+    @query
+    def epoch_seed(self, epoch: U32) -> Hash | None:
+        """The seed that an epoch's slots are drawn with; None while it is not settled, or if it is long past."""
+        return self.bound[Beacon].seed_of(epoch)
+
+    @query
+    def final_block(self) -> FinalBlock:
+        """The newest final block that this block refers to."""
+        return self.bound[Beacon].final.get()
+
+    @query
+    def candidates(self) -> Annotated[tuple[ValidatorSummary, ...], Bounded(CANDIDATES_MAX)]:
+        """Everybody who offers to validate and to mine, by ascending stash."""
+        return tuple(self._summary(stash) for stash in sorted(self.bound[TrustStake].candidates.keys()))
+
+    @query
+    def stakes(self, account: AccountId) -> StakeSummary:
+        """What an account has bonded, delegated, unbonded and locked."""
+        stake = self.bound[TrustStake]
+        behind = ((validator, stake.stakes[validator, account]) for validator in sorted(stake.backing.keys()))
+        epoch, chunks = self.bound[Beacon].epoch(), stake.unlocking[account]
+        return StakeSummary(
+            tuple(Stake(validator, value) for validator, value in behind if value)[:STAKES_MAX],
+            chunks,
+            sum(one.value for one in chunks if one.until_epoch <= epoch),
+            self.bound[TrustLock].locks[account],
+        )
+
+    @query
+    def pending_rewards(self, account: AccountId) -> Annotated[tuple[PendingReward, ...], Bounded(PENDING_MAX)]:
+        """What an account can claim, oldest era first."""
+        return tuple(self._pending(account))[:PENDING_MAX]
+
+    def _pending(self, account: bytes) -> Iterator[PendingReward]:
+        stake = self.bound[TrustStake]
+        now = stake.current_era.get()
+        for era in range(max(0, now - stake.history_eras), now):
+            for validator in sorted(one.stash for one in stake.eras_points[era]):
+                amount, exposed = stake.era_reward(era, validator)
+                shares = reward_shares(amount, validator, exposed) if exposed else ()
+                mine = sum(share.amount for share in shares if share.payee == account)
+                if mine and not stake.claimed[era, validator]:
+                    yield PendingReward(era, validator, mine)
+
+    def _summary(self, stash: bytes) -> ValidatorSummary:
+        stake = self.bound[TrustStake]
+        candidate = stake.candidates[stash]
+        assert candidate is not None  # it is listed; for the type checker
+        points = stake.eras_points[stake.current_era.get()]
+        return ValidatorSummary(
+            stash=stash,
+            session_key=candidate.session_key,
+            provider_key=candidate.provider_key,
+            commission_ppm=candidate.commission_ppm,
+            own=stake.stakes[stash, stash],
+            total=stake.backing[stash],
+            delegators=stake.delegator_count[stash],
+            in_office=stake.seat_of(stash) is not None,
+            elected=any(one.stash == stash for one in stake.elected.get()),
+            tombstoned=stash in stake.tombstones,
+            points=sum(one.points for one in points if one.stash == stash),
+        )

@@ -1,0 +1,226 @@
+"""The runtime APIs that every Substrate client knows, of those that a chain without wasm can serve."""
+
+from enum import IntEnum
+from typing import Annotated
+
+from runtime.blocks.block import RawExtrinsic
+from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic
+from runtime.encoding import type_info as info
+from runtime.encoding.codec import U32, U64, Bounded, Codec, codec, named, struct
+from runtime.encoding.scale import DecodeError
+from runtime.encoding.type_info import (
+    CompositeShape,
+    FieldInfo,
+    ReferenceShape,
+    TypeInfo,
+    VariantInfo,
+    VariantsShape,
+    rust_path,
+)
+from runtime.encoding.types import AccountId, Balance, DispatchClass, Hash, Nonce, RuntimeVersion, Weight
+from runtime.execution.validation import TransactionValidator
+from runtime.frame.api import RuntimeApi, query
+from runtime.frame.errors import InvalidReason, InvalidTransaction
+from runtime.frame.fees import InclusionFee, inclusion_fee
+from runtime.interface.metadata import LATEST_OPAQUE, VERSIONS, metadata
+from runtime.pallets.system import System
+from runtime.pallets.transaction_payment import TransactionPayment
+
+METADATA_BYTES_MAX = 1 << 24
+TAGS_MAX = 16
+TAG_BYTES_MAX = 64
+
+_BYTES = codec(Annotated[bytes, Bounded(METADATA_BYTES_MAX)])
+_OPAQUE_INFO = TypeInfo(
+    CompositeShape((FieldInfo(None, _BYTES.info, "Vec<u8>"),)), rust_path("sp_core::OpaqueMetadata")
+)
+OpaqueMetadata = Annotated[bytes, Codec(_BYTES.encode, _BYTES.decode_from, _OPAQUE_INFO, "OpaqueMetadata")]
+_RAW = codec(RawExtrinsic)
+EncodedExtrinsic = Annotated[
+    bytes, Codec(_RAW.encode, _RAW.decode_from, TypeInfo(ReferenceShape("UncheckedExtrinsic")), "UncheckedExtrinsic")
+]
+
+
+class Core(RuntimeApi, version=5):
+    """Which rules are in force."""
+
+    @query
+    def version(self) -> RuntimeVersion:
+        """The version of the runtime."""
+        return self.runtime.version
+
+
+class Metadata(RuntimeApi, version=2):
+    """The runtime's description of itself."""
+
+    @query
+    def metadata(self) -> OpaqueMetadata:
+        """The metadata in the oldest version that is offered."""
+        return metadata(self.apis, LATEST_OPAQUE)
+
+    @query
+    def metadata_at_version(self, version: U32) -> OpaqueMetadata | None:
+        """The metadata in this version, if it is offered."""
+        return metadata(self.apis, version) if version in VERSIONS else None
+
+    @query
+    def metadata_versions(self) -> Annotated[tuple[U32, ...], Bounded(16)]:
+        """The versions that are offered."""
+        return VERSIONS
+
+
+class AccountNonceApi(RuntimeApi, version=1):
+    """The order of an account's transactions."""
+
+    @query
+    def account_nonce(self, account: AccountId) -> Nonce:
+        """The next nonce of an account."""
+        return self.bound[System].account[account].nonce
+
+
+@struct(path="pallet_transaction_payment::types::RuntimeDispatchInfo")
+class RuntimeDispatchInfo:
+    """What an extrinsic would take and cost, tip apart."""
+
+    weight: Weight
+    class_: DispatchClass
+    partial_fee: Balance
+
+
+@struct(path="pallet_transaction_payment::types::FeeDetails")
+class FeeDetails:
+    """The parts of what an extrinsic would cost; nothing for an inherent."""
+
+    inclusion_fee: InclusionFee | None
+    tip: Balance
+
+
+class TransactionPaymentApi(RuntimeApi, version=4):
+    """What a transaction would cost now. The signature may be a placeholder."""
+
+    @query
+    def query_info(self, uxt: EncodedExtrinsic, len: U32) -> RuntimeDispatchInfo:  # noqa: A002 - the SDK's name
+        """Weight, class and fee, tip apart."""
+        extrinsic, fee = self._fee(uxt, len)
+        kind = extrinsic.call.method.dispatch_class
+        return RuntimeDispatchInfo(extrinsic.weight, kind, 0 if fee is None else fee.total)
+
+    @query
+    def query_fee_details(self, uxt: EncodedExtrinsic, len: U32) -> FeeDetails:  # noqa: A002 - the SDK's name
+        """The parts of the fee."""
+        extrinsic, fee = self._fee(uxt, len)
+        return FeeDetails(fee, extrinsic.authorization.extra.tip if extrinsic.authorization else 0)
+
+    @query
+    def query_weight_to_fee(self, weight: Weight) -> Balance:
+        """The fee for a weight."""
+        return self.bound[TransactionPayment].fee(0, weight).adjusted_weight_fee
+
+    @query
+    def query_length_to_fee(self, length: U32) -> Balance:
+        """The fee for a length."""
+        return inclusion_fee(length, Weight(), 0).len_fee
+
+    def _fee(self, raw: bytes, length: int) -> tuple[Extrinsic, InclusionFee | None]:
+        extrinsic = decode_extrinsic(self.runtime, raw)
+        if extrinsic.authorization is None:
+            return extrinsic, None
+        return extrinsic, self.bound[TransactionPayment].fee(length, extrinsic.weight)
+
+
+@named("sp_runtime::transaction_validity::TransactionSource")
+class TransactionSource(IntEnum):
+    """Where a transaction came from; it makes no difference here."""
+
+    InBlock = 0
+    Local = 1
+    External = 2
+
+
+Tags = Annotated[tuple[Annotated[bytes, Bounded(TAG_BYTES_MAX)], ...], Bounded(TAGS_MAX)]
+
+
+@struct(path="sp_runtime::transaction_validity::ValidTransaction")
+class ValidTransaction:
+    """How a pool should treat a valid transaction."""
+
+    priority: U64
+    requires: Tags
+    provides: Tags
+    longevity: U64
+    propagate: bool
+
+
+_VALID = codec(ValidTransaction)
+
+
+def _encode_validity(value: ValidTransaction | InvalidReason) -> bytes:
+    return bytes((1, 0, value)) if isinstance(value, InvalidReason) else b"\0" + _VALID.encode(value)
+
+
+def _decode_validity(data: bytes, start: int) -> tuple[ValidTransaction | InvalidReason, int]:
+    if data[start] == 0:
+        return _VALID.decode_from(data, start + 1)
+    if data[start : start + 2] != b"\1\0" or data[start + 2] not in list(InvalidReason):
+        raise DecodeError("unknown variant", start)
+    return InvalidReason(data[start + 2]), start + 3
+
+
+def _validity_info() -> TypeInfo:
+    names = (
+        "Call Payment Future Stale BadProof AncientBirthBlock ExhaustsResources Custom BadMandatory "
+        "MandatoryValidation BadSigner"
+    ).split()
+    fields = {"Custom": (FieldInfo(None, info.U8, "u8"),)}
+    path = "sp_runtime::transaction_validity"
+    invalid = VariantsShape(tuple(VariantInfo(name, number, fields.get(name, ())) for number, name in enumerate(names)))
+    unknown = VariantsShape(
+        (
+            VariantInfo("CannotLookup", 0),
+            VariantInfo("NoUnsignedValidator", 1),
+            VariantInfo("Custom", 2, fields["Custom"]),
+        )
+    )
+    either = tuple(
+        VariantInfo(name, number, (FieldInfo(None, TypeInfo(shape, rust_path(f"{path}::{kind}")), kind),))
+        for number, (name, kind, shape) in enumerate(
+            (("Invalid", "InvalidTransaction", invalid), ("Unknown", "UnknownTransaction", unknown))
+        )
+    )
+    error = TypeInfo(VariantsShape(either), rust_path(f"{path}::TransactionValidityError"))
+    sides = (
+        VariantInfo("Ok", 0, (FieldInfo(None, _VALID.info, ""),)),
+        VariantInfo("Err", 1, (FieldInfo(None, error, ""),)),
+    )
+    return TypeInfo(VariantsShape(sides), ("Result",), (("T", _VALID.info), ("E", error)))
+
+
+TransactionValidity = Annotated[
+    ValidTransaction | InvalidReason, Codec(_encode_validity, _decode_validity, _validity_info(), "TransactionValidity")
+]
+
+
+class TaggedTransactionQueue(RuntimeApi, version=3):
+    """What the pool asks."""
+
+    @query
+    def validate_transaction(
+        self, source: TransactionSource, tx: EncodedExtrinsic, block_hash: Hash
+    ) -> TransactionValidity:
+        """Whether the next block may hold a transaction. `block_hash` is ignored: the state says which block it is."""
+        try:
+            one = TransactionValidator(self.runtime, self.reader, self.block_hash).validate(tx, self.verify)
+        except InvalidTransaction as error:
+            return error.reason
+        except DecodeError:
+            return InvalidReason.CALL
+        return ValidTransaction(one.priority, one.requires, one.provides, one.longevity, one.propagate)
+
+
+STANDARD_APIS: tuple[type[RuntimeApi], ...] = (
+    Core,
+    Metadata,
+    AccountNonceApi,
+    TransactionPaymentApi,
+    TaggedTransactionQueue,
+)

@@ -1,0 +1,1 @@
+"""Stake and what it answers for: bonds, eras, rewards, offences, slashes."""

@@ -1,0 +1,71 @@
+"""Offence E1: two sealed headers of one author in one slot.
+
+Always: two headers and the author's session key prove it, whoever brings them; an author that signs
+once for a slot cannot be accused.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from runtime.blocks.block import HEADER_BYTES_MAX, Header, block_id, seal_payload
+from runtime.blocks.digest import find_author, find_pre_digest, split_seal
+from runtime.cryptography.signatures import verify_ed25519
+from runtime.encoding.codec import Bounded, DecodeError, codec
+
+SealedHeader = Annotated[bytes, Bounded(HEADER_BYTES_MAX)]
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenDoubleHeader:
+    """Who proposed twice, for which slot, and the later epoch that its headers name."""
+
+    author: bytes
+    slot: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """One sealed header, read."""
+
+    id: bytes
+    author: bytes
+    slot: int
+    epoch: int
+    header: Header
+
+
+def double_proposal(
+    first: bytes, second: bytes, genesis: bytes, session_key: Callable[[bytes], bytes | None]
+) -> ProvenDoubleHeader | None:
+    """The offence that two encoded headers prove; None if they prove none.
+
+    `session_key` gives the key of an author's stash, None if it holds no office.
+    """
+    one, other = _read(first), _read(second)
+    if one is None or other is None or one.id == other.id or (one.author, one.slot) != (other.author, other.slot):
+        return None
+    key = session_key(one.author)
+    if key is None or not all(_is_sealed_by(key, statement, genesis) for statement in (one, other)):
+        return None
+    return ProvenDoubleHeader(one.author, one.slot, max(one.epoch, other.epoch))
+
+
+def _read(raw: bytes) -> _Statement | None:
+    try:
+        header = codec(Header).decode(raw)
+        author, pre_digest = find_author(header.digest), find_pre_digest(header.digest)
+    except DecodeError:
+        return None
+    if author is None or pre_digest is None:
+        return None
+    return _Statement(block_id(header), author, pre_digest.slot, pre_digest.epoch, header)
+
+
+def _is_sealed_by(key: bytes, statement: _Statement, genesis: bytes) -> bool:
+    try:
+        _, signature = split_seal(statement.header.digest)
+    except DecodeError:
+        return False
+    return verify_ed25519(key, seal_payload(genesis, statement.header), signature)

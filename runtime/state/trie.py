@@ -1,0 +1,156 @@
+"""The authenticated state: an immutable map of keys to values whose `root` commits to all of it.
+
+`updated` makes a new trie that shares every untouched node with the old one, so the states of competing blocks lie side
+by side and dropping one is free. It visits each touched node once for a whole batch of changes, which is also when the
+node is hashed. What always holds: equal contents give equal roots, whatever the order of changes that led there.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from runtime.cryptography.hashing import blake2_256
+from runtime.state.trie_node import EMPTY_NODE, MAX_KEY_BYTES, NO_CHILDREN, TrieNode, encode, is_hashed
+
+_NIBBLE = {digit: value for value, digit in enumerate("0123456789abcdef")}
+
+Changes = Mapping[bytes, bytes | None]
+
+
+class Trie:
+    """A set of keys and values (None is no value; an empty value is one). `root` is 32 bytes."""
+
+    __slots__ = ("_top", "root")
+
+    def __init__(self, contents: Changes | None = None, top: TrieNode | None = None) -> None:
+        """The trie that holds `contents`, and what lies below the node `top` where they say nothing of it."""
+        self._top = _applied(top, contents or {})
+        self.root = blake2_256(EMPTY_NODE if self._top is None else encode(self._top))
+
+    def updated(self, changes: Changes) -> "Trie":
+        """The trie after writing each key's value, or removing the key where the value is None.
+
+        Keys have at most 256 bytes, else ValueError; about 10 us for each changed key among 100,000.
+        """
+        return Trie(changes, self._top)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key."""
+        node = self._path(key)[-1]
+        return None if node is None else node.value
+
+    def prove(self, keys: Iterable[bytes]) -> list[bytes]:
+        """The encoded nodes that show each key's value or its absence, as `state_getReadProof` returns them.
+
+        Sorted, without repetition. Nodes that lie inside their parent's bytes are not listed; a value that its node
+        holds as a hash is.
+        """
+        nodes = {EMPTY_NODE if self._top is None else encode(self._top)}
+        for key in keys:
+            path = self._path(key)
+            nodes.update(encode(node) for node in path if node is not None and node.reference[0] == _HASH_PREFIX)
+            value = path[-1].value if path[-1] is not None else None
+            if value is not None and is_hashed(value):
+                nodes.add(value)
+        return sorted(nodes)
+
+    def _path(self, key: bytes) -> list[TrieNode | None]:
+        """The nodes from the top towards `key`; the last one is the key's node, or None if there is none."""
+        nibbles, depth, node = key.hex(), 0, self._top
+        path: list[TrieNode | None] = []
+        while node is not None:
+            path.append(node)
+            depth += len(node.partial)
+            if not nibbles.startswith(node.partial, depth - len(node.partial)):
+                break
+            if depth == len(nibbles):
+                return path
+            node = None if node.children is None else node.children[_NIBBLE[nibbles[depth]]]
+            depth += 1
+        return [*path, None]
+
+
+_HASH_PREFIX = 32 << 2  # a reference begins with the SCALE length of what follows
+
+
+class _Batch:
+    """Changes in key order, the keys as hexadecimal digits; functions below take a range of them."""
+
+    __slots__ = ("paths", "values")
+
+    def __init__(self, changes: Changes) -> None:
+        ordered = sorted(changes.items())
+        if any(len(key) > MAX_KEY_BYTES for key, _ in ordered):
+            raise ValueError(f"a key of the state has at most {MAX_KEY_BYTES} bytes")
+        self.paths = [key.hex() for key, _ in ordered]
+        self.values = [value for _, value in ordered]
+
+
+def _applied(top: TrieNode | None, changes: Changes) -> TrieNode | None:
+    if not changes:
+        return top
+    batch = _Batch(changes)
+    return _update(top, batch, 0, len(batch.paths), 0)
+
+
+def _update(  # deterministic: no deeper than two nibbles for each byte of the longest key
+    node: TrieNode | None, batch: _Batch, start: int, end: int, depth: int
+) -> TrieNode | None:
+    """The subtree at `depth` nibbles after the changes `start` to `end`, which all lie below it and are at least one.
+
+    The recursion is as deep as the trie, at most two levels for each byte of the longest key.
+    """
+    first, last = batch.paths[start], batch.paths[end - 1]
+    if end - start == 1 and (node is None or (node.children is None and first[depth:] == node.partial)):
+        value = batch.values[start]
+        return None if value is None else TrieNode(first[depth:], value, None)
+    partial, value, children = _opened(node, first, last, depth)
+    depth += len(partial)
+    if len(first) == depth:
+        value = batch.values[start]
+        start += 1
+    while start < end:
+        digit, stop = batch.paths[start][depth], start + 1
+        while stop < end and batch.paths[stop][depth] == digit:
+            stop += 1
+        index = _NIBBLE[digit]
+        children[index] = _update(children[index], batch, start, stop, depth + 1)
+        start = stop
+    return _closed(partial, value, children)
+
+
+def _opened(
+    node: TrieNode | None, first: str, last: str, depth: int
+) -> tuple[str, bytes | None, list[TrieNode | None]]:
+    """Partial key, value and children of a node that all changes from `first` to `last` lie below.
+
+    Where the changes leave the node's partial key, that is a new branch with the shortened node as its only child.
+    """
+    if node is None:
+        return first[depth : depth + _common(first, last, depth)], None, list(NO_CHILDREN)
+    partial = node.partial
+    if first.startswith(partial, depth) and last.startswith(partial, depth):
+        return partial, node.value, list(node.children or NO_CHILDREN)
+    padded = " " * depth + partial
+    shared = min(_common(first, padded, depth), _common(last, padded, depth))
+    children = list(NO_CHILDREN)
+    children[_NIBBLE[partial[shared]]] = TrieNode(partial[shared + 1 :], node.value, node.children)
+    return partial[:shared], None, children
+
+
+def _closed(partial: str, value: bytes | None, children: list[TrieNode | None]) -> TrieNode | None:
+    """The node in its one form: a leaf without children, and no branch that leads to a single child only."""
+    count = len(children) - children.count(None)
+    if count == 0:
+        return None if value is None else TrieNode(partial, value, None)
+    if count == 1 and value is None:
+        index, child = next((index, child) for index, child in enumerate(children) if child is not None)
+        return TrieNode(partial + f"{index:x}" + child.partial, child.value, child.children)
+    return TrieNode(partial, value, tuple(children))
+
+
+def _common(a: str, b: str, start: int) -> int:
+    """How many digits are equal from `start` on."""
+    stop = min(len(a), len(b))
+    position = start
+    while position < stop and a[position] == b[position]:
+        position += 1
+    return position - start

@@ -1,0 +1,185 @@
+"""Checking a storage proof: what one key holds in the state of a known root, from nodes that an untrusted node sent.
+
+The proof is a set of encoded trie nodes, in any order, as `Trie.prove` and `state_getReadProof` give them. Every node
+is found by its hash, so a proof can be incomplete or malformed but never say something false.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from runtime.cryptography.hashing import HASH_BYTES, blake2_256
+from runtime.encoding.codec import DecodeError
+from runtime.state.trie_node import (
+    CHILDREN,
+    EMPTY_NODE,
+    HEADERS,
+    MAX_INLINE_VALUE_BYTES,
+    MAX_KEY_BYTES,
+    MAX_PARTIAL_NIBBLES,
+    is_hashed,
+)
+
+MAX_PROOF_NODES = 100_000
+MAX_PROOF_BYTES = 16 * 1024 * 1024
+
+_LEAF_INLINE, _LEAF_HASHED, _BRANCH_INLINE, _BRANCH_HASHED, _BRANCH_EMPTY = range(5)
+
+
+class InvalidProof(DecodeError):
+    """The proof shows nothing about the key: it is incomplete or malformed."""
+
+    def __str__(self) -> str:
+        return self.code
+
+
+class _Decoded(NamedTuple):
+    partial: str
+    value: bytes | None
+    value_is_hash: bool
+    children: list[bytes | None]  # an encoded node of less than 32 bytes, or the hash of a longer one
+
+
+def verify_proof(root: bytes, proof: Iterable[bytes], key: bytes) -> bytes | None:
+    """The value of `key` under the state root, or None if the proof shows that there is none.
+
+    Raises InvalidProof when the proof lacks a node that `key` needs, or has one there that is not in canonical form.
+    Nodes that `key` does not need are ignored: one proof may serve many keys.
+    """
+    if len(key) > MAX_KEY_BYTES:
+        raise InvalidProof(f"a key of the state has at most {MAX_KEY_BYTES} bytes")
+    nodes = _by_hash(proof)
+    encoded = _find(nodes, root)
+    if encoded == EMPTY_NODE:
+        return None
+    nibbles, depth = key.hex(), 0
+    while True:
+        node = _decode(encoded)
+        if not nibbles.startswith(node.partial, depth):
+            return None
+        depth += len(node.partial)
+        if depth == len(nibbles):
+            return _value(nodes, node)
+        child = node.children[int(nibbles[depth], 16)] if node.children else None
+        if child is None:
+            return None
+        encoded = child if len(child) < HASH_BYTES else _find_long(nodes, child)
+        depth += 1
+
+
+def _by_hash(proof: Iterable[bytes]) -> dict[bytes, bytes]:
+    nodes: dict[bytes, bytes] = {}
+    size = 0
+    for count, node in enumerate(proof, start=1):
+        size += len(node)
+        if count > MAX_PROOF_NODES or size > MAX_PROOF_BYTES:
+            raise InvalidProof(f"a proof has at most {MAX_PROOF_NODES} nodes and {MAX_PROOF_BYTES} bytes")
+        nodes[blake2_256(node)] = node
+    return nodes
+
+
+def _find(nodes: dict[bytes, bytes], digest: bytes) -> bytes:
+    if digest not in nodes:
+        raise InvalidProof(f"the proof is incomplete: nothing in it has the hash {digest.hex()}")
+    return nodes[digest]
+
+
+def _find_long(nodes: dict[bytes, bytes], digest: bytes) -> bytes:
+    found = _find(nodes, digest)
+    if len(found) < HASH_BYTES:
+        raise InvalidProof("a node of less than 32 bytes belongs into its parent")
+    return found
+
+
+def _value(nodes: dict[bytes, bytes], node: _Decoded) -> bytes | None:
+    if node.value is None or not node.value_is_hash:
+        return node.value
+    value = _find(nodes, node.value)
+    if not is_hashed(value):
+        raise InvalidProof("a value of at most 32 bytes belongs into its node")
+    return value
+
+
+def _decode(data: bytes) -> _Decoded:
+    """The parts of an encoded node; InvalidProof unless it is the one encoding of a node that can exist."""
+    cursor = _Cursor(data)
+    kind, length = _read_header(cursor)
+    partial = _read_partial(cursor, length)
+    is_leaf = kind in (_LEAF_INLINE, _LEAF_HASHED)
+    bitmap = 0 if is_leaf else int.from_bytes(cursor.take(2), "little")
+    value = _read_value(cursor, kind)
+    children = [] if is_leaf else [_read_child(cursor) if bitmap >> i & 1 else None for i in range(CHILDREN)]
+    cursor.finish()
+    if not is_leaf and bitmap.bit_count() < (1 if value is not None else 2):
+        raise InvalidProof("a branch of the trie has too few children")
+    return _Decoded(partial, value, kind in (_LEAF_HASHED, _BRANCH_HASHED), children)
+
+
+class _Cursor:
+    """A position in the bytes of a node."""
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.position = 0
+
+    def take(self, count: int) -> bytes:
+        taken = self.data[self.position : self.position + count]
+        if len(taken) != count:
+            raise InvalidProof("a node of the trie is truncated")
+        self.position += count
+        return taken
+
+    def finish(self) -> None:
+        if self.position != len(self.data):
+            raise InvalidProof("a node of the trie has bytes after its end")
+
+
+def _read_header(cursor: _Cursor) -> tuple[int, int]:
+    """The kind of the node (an index of HEADERS) and the number of nibbles in its partial key."""
+    first = cursor.take(1)[0]
+    for kind, (marker, bits) in enumerate(HEADERS):
+        if first >> bits == marker >> bits:
+            return kind, _read_length(cursor, first, bits)
+    raise InvalidProof("not a node of the trie")
+
+
+def _read_length(cursor: _Cursor, first: int, bits: int) -> int:
+    top = (1 << bits) - 1
+    length = first & top
+    more = 255 if length == top else 0
+    while more == 255:
+        more = cursor.take(1)[0]
+        length += more
+        if length > MAX_PARTIAL_NIBBLES:
+            raise InvalidProof("a partial key of the trie is too long")
+    return length
+
+
+def _read_partial(cursor: _Cursor, length: int) -> str:
+    digits = cursor.take((length + 1) // 2).hex()
+    if length % 2 == 1:
+        if digits[0] != "0":
+            raise InvalidProof("a partial key of the trie has a padding that is not zero")
+        return digits[1:]
+    return digits
+
+
+def _read_value(cursor: _Cursor, kind: int) -> bytes | None:
+    if kind == _BRANCH_EMPTY:
+        return None
+    if kind in (_LEAF_HASHED, _BRANCH_HASHED):
+        return cursor.take(HASH_BYTES)
+    return cursor.take(_read_short_length(cursor, MAX_INLINE_VALUE_BYTES))
+
+
+def _read_child(cursor: _Cursor) -> bytes:
+    return cursor.take(_read_short_length(cursor, HASH_BYTES))
+
+
+def _read_short_length(cursor: _Cursor, limit: int) -> int:
+    """A SCALE compact integer of one byte."""
+    byte = cursor.take(1)[0]
+    if byte & 3 or byte >> 2 > limit:
+        raise InvalidProof("a value or child of a trie node is too long for its place")
+    return byte >> 2

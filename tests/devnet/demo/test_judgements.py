@@ -1,0 +1,151 @@
+"""The bars of the demo and of the cheats fall where they should: each with a record that breaks it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from devnet.demo import summary
+from devnet.measuring.ledger import Ledger
+from devnet.proofs import cheat_checks
+from devnet.proofs.cheat_checks import Check, Finding
+from genesis import dev_accounts
+from gpu_tasks.market.attestations.attestations import Attested
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitMatched, UnitSettled
+
+UNIT, DEVICE, ROOT = b"\1" * 32, b"\2" * 32, b"\3" * 32
+ALICE, BOB, EVE = (dev_accounts.stash(name) for name in ("Alice", "Bob", "Eve"))
+
+
+def honest() -> Ledger:
+    """Alice and Eve raced, Alice was paid."""
+    book = Ledger()
+    book.take(5, UnitMatched(UNIT, 1, 100, (ALICE, EVE)))
+    book.take(8, Attested(UNIT, ALICE, DEVICE, ROOT, ROOT))
+    book.take(9, UnitSettled(UNIT, ROOT, ROOT, ALICE, 100, None, 130))
+    return book
+
+
+def complaints(book: Ledger) -> list[str]:
+    return list(cheat_checks._of_everybody({"0x01": book.unit(UNIT)}, book, EVE))
+
+
+def test_an_honest_race_breaks_no_bar() -> None:
+    assert complaints(honest()) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (UnitSettled(UNIT, ROOT, ROOT, ALICE, 100, None, 130), "settled 2 times"),
+        (Attested(UNIT, BOB, DEVICE, ROOT, ROOT), "not drawn"),
+        (ProviderSlashed(UNIT, ALICE, DEVICE, 1, 1), "Alice is honest"),
+        (RaceMissed(UNIT, BOB, 1), "Bob is honest"),
+    ],
+)
+def test_what_no_honest_race_shows_is_said(event: Any, said: str) -> None:
+    book = honest()
+    book.take(9, event)
+    assert any(said in one for one in complaints(book))
+
+
+def test_an_attestation_too_many_is_said() -> None:
+    book = honest()
+    for _ in range(2):
+        book.take(8, Attested(UNIT, EVE, DEVICE, ROOT, ROOT))
+    assert any("one too many" in one for one in complaints(book))
+
+
+def verdict(finding: Finding, book: Ledger) -> list[str]:
+    return list(cheat_checks._of_the_cheat(finding, {"0x01": book.unit(UNIT)}, EVE))
+
+
+GOOD = {
+    "flip-bit": Finding("flip-bit", 1, drawn=1, slashed=1),
+    "copied-result": Finding("copied-result", 1, drawn=1, tried=2, refused=2, fined=1),
+    "late-reveal": Finding("late-reveal", 1, drawn=1, tried=2, refused=2, fined=1),
+    "replayed-attestation": Finding("replayed-attestation", 1, drawn=1, tried=2, refused=2),
+    "not-assigned": Finding("not-assigned", 1, tried=2, refused=2),
+}
+
+
+def played(mode: str) -> Ledger:
+    book = honest()
+    if mode == "flip-bit":
+        book.take(8, Attested(UNIT, EVE, DEVICE, ROOT, ROOT))
+    return book
+
+
+@pytest.mark.parametrize("mode", GOOD)
+def test_a_cheat_that_was_dealt_with_breaks_no_bar(mode: str) -> None:
+    assert verdict(GOOD[mode], played(mode)) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "change"),
+    [
+        ("flip-bit", {"slashed": 0}),
+        ("flip-bit", {"drawn": 0}),
+        ("flip-bit", {"checks": [Check("10 % of the stake", "0x01", 9, 10, 11)]}),
+        ("copied-result", {"fined": 0}),
+        ("copied-result", {"refused": 1}),
+        ("copied-result", {"slashed": 1}),
+        ("late-reveal", {"tried": 0, "refused": 0}),
+        ("replayed-attestation", {"refused": 1}),
+        ("not-assigned", {"refused": 0}),
+    ],
+)
+def test_a_cheat_that_was_not_is_said(mode: str, change: dict[str, Any]) -> None:
+    assert verdict(replace(GOOD[mode], **change), played(mode))
+
+
+@pytest.mark.parametrize("mode", ["flip-bit", "copied-result", "late-reveal"])
+def test_wrong_work_is_never_paid(mode: str) -> None:
+    book = Ledger()
+    book.take(9, UnitSettled(UNIT, ROOT, ROOT, EVE, 100, None, 130))
+    assert any("was paid" in one for one in verdict(GOOD[mode], book))
+
+
+def test_an_attestation_that_no_block_took_was_refused() -> None:
+    tries = [{"what": "attestation", "answer": "taken into the pool"}, {"what": "Attestations.reveal", "answer": "no"}]
+    finding, book = Finding("not-assigned", 1), honest()
+    cheat_checks._count_attempts(finding, tries, {"0x01": book.unit(UNIT)})
+    assert (finding.tried, finding.refused) == (2, 2)
+    finding = Finding("late-reveal", 1)
+    book.take(8, Attested(UNIT, EVE, DEVICE, ROOT, ROOT))
+    cheat_checks._count_attempts(finding, tries, {"0x01": book.unit(UNIT)})
+    assert (finding.tried, finding.refused) == (2, 1)
+
+
+def test_a_racer_that_reveals_its_own_wrong_result_was_not_refused() -> None:
+    finding, book = Finding("flip-bit", 1), played("flip-bit")
+    cheat_checks._count_attempts(finding, [], {"0x01": book.unit(UNIT)})
+    assert (finding.tried, finding.refused) == (0, 0)
+
+
+PAID = {"unit": "0x01", "state": "settled", "times_paid": 1, "completion": "x", "attestation": "0x02", "payee": "Alice"}
+SLASHED = [{"provider": "Eve"}]
+
+
+def test_a_demo_that_went_well_has_no_failure() -> None:
+    assert summary.failures([PAID], SLASHED, 1, []) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "slashed", "said"),
+    [
+        ({"times_paid": 2}, SLASHED, "paid 2 times"),
+        ({"times_paid": 0, "state": "refunded"}, SLASHED, "refunded"),
+        ({"completion": None}, SLASHED, "no completion"),
+        ({"attestation": None}, SLASHED, "no attestation"),
+        ({"payee": "Eve"}, SLASHED, "paid the cheat"),
+        ({}, [], "not slashed"),
+        ({}, [{"provider": "Bob"}, *SLASHED], "Bob is honest"),
+    ],
+)
+def test_a_demo_that_did_not_says_why(change: dict[str, Any], slashed: list[dict[str, Any]], said: str) -> None:
+    assert any(said in one for one in summary.failures([PAID | change], slashed, 1, []))
+
+
+def test_a_missing_unit_and_a_wrong_sum_are_failures() -> None:
+    assert len(summary.failures([PAID], SLASHED, 2, ["a sum"])) == 2

@@ -1,0 +1,76 @@
+"""`ogpu-devnet` with real nodes: up, status, kill -9, restart, a late node, down."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from devnet.launcher import layout, processes
+from devnet.launcher import lifecycle as network
+from devnet.launcher.cli import ogpu_devnet
+from devnet.launcher.layout import Devnet
+from devnet.measuring.crash_checks import blocks_of_all
+from wallet.rpc import RpcConnection
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Of a devnet of four, which is up."""
+    devnet(tmp_path, "up", "-n", "4", "--any-ports", "--detach")
+    yield tmp_path
+    network.down(layout.load(tmp_path))
+
+
+def devnet(folder: Path, *words: str, status: int = 0) -> str:
+    result = CliRunner().invoke(ogpu_devnet, ["--folder", str(folder), *words])
+    assert result.exit_code == status, result.output + str(result.exception)
+    return result.output
+
+
+def statuses(folder: Path) -> dict[str, Any]:
+    return {one["name"]: one for one in json.loads(devnet(folder, "status", "--json"))}
+
+
+def state_roots(net: Devnet, height: int) -> set[str]:
+    async def ask() -> set[str]:
+        found = set()
+        for member in net.members:
+            async with await RpcConnection.open(member.rpc_url) as rpc:
+                header = await rpc.call("chain_getHeader", await rpc.call("chain_getBlockHash", height))
+                found.add(header["stateRoot"])
+        return found
+
+    return asyncio.run(ask())
+
+
+def test_a_killed_node_comes_back_and_a_late_one_reaches_the_same_root(folder: Path) -> None:
+    before = statuses(folder)
+    assert [one["peers"] for one in before.values()] == [3] * 4
+    assert "killed Bob" in devnet(folder, "kill", "bob")
+    assert not statuses(folder)["Bob"]["is_up"]
+    net = layout.load(folder)
+    assert "running" not in devnet(folder, "logs", "Bob", "-n", "1")
+    assert "started Bob" in devnet(folder, "restart", "Bob")
+    net, late = layout.add_full_node(net, "Late", any_ports=True)
+    processes.start(network.node_process(net, late), detach=True)
+    goal = max(one["final"] for one in before.values()) + 5
+    asyncio.run(network.ready(net, final=goal))
+    after = statuses(folder)
+    assert after["Bob"]["restarts"] == 1
+    assert not after["Late"]["is_validator"]
+    assert len(state_roots(net, goal)) == 1
+    height, different = asyncio.run(blocks_of_all(net))
+    assert (height >= goal, different) == (True, [])
+    assert devnet(folder, "down").strip() == "ended"
+    assert not [one.label for one in network.all_processes(net) if processes.running(one) is not None]
+
+
+def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
+    result = CliRunner().invoke(ogpu_devnet, ["--folder", str(tmp_path), "status"])
+    assert "`ogpu-devnet up` makes one" in str(result.exception)

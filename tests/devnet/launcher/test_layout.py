@@ -1,0 +1,70 @@
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from devnet.launcher import layout
+from devnet.launcher.errors import DevnetError
+from genesis.presets import load_spec
+
+
+def test_what_is_saved_is_loaded_again(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 4, providers=True, any_ports=True)
+    net, _ = layout.add_full_node(net, "Late", any_ports=True)
+    net, _ = layout.add_guest(net, "Eve", "flip-bit")
+    assert layout.load(tmp_path / "net") == net
+
+
+def test_no_two_services_share_a_port(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 7, any_ports=True)
+    net, _ = layout.add_full_node(net, "Late", any_ports=True)
+    ports = [
+        port for one in net.members for port in (one.ports.peers, one.ports.rpc, one.ports.metrics, one.ports.blobs)
+    ]
+    assert len(set(ports)) == 4 * 8
+
+
+def test_the_chain_names_the_blob_stores_where_they_are(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 4, any_ports=True)
+    patch = load_spec(net.chain_spec.read_bytes()).patch
+    assert patch is not None
+    assert [one["endpoint"] for one in patch["devices"]["providers"]] == [one.blob_url for one in net.members]
+
+
+def test_each_node_is_told_of_all_others_and_listens_on_loopback(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 3, any_ports=True)
+    words = net.node_command(net.member("bob"))
+    boot = [word for before, word in pairwise(words) if before == "--bootnodes"]
+    assert boot == [net.members[0].address, net.members[2].address]
+    assert words[words.index("--listen-host") + 1] == "127.0.0.1"
+    assert "--bob" in words
+
+
+def test_a_seventh_validator_has_its_keys_in_its_keystore(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 7, any_ports=True)
+    seventh = net.members[6]
+    assert "--validator" in net.node_command(seventh)
+    assert len(list(net.paths(seventh).keystore.iterdir())) == 2
+
+
+def test_what_cannot_be_is_said_with_what_to_do(tmp_path: Path) -> None:
+    folder = tmp_path / "net"
+    with pytest.raises(DevnetError, match="`ogpu-devnet up` makes one"):
+        layout.load(folder)
+    with pytest.raises(DevnetError, match="1 to 16 validators"):
+        layout.create(folder, 17)
+    net = layout.create(folder, 1, any_ports=True)
+    with pytest.raises(DevnetError, match="holds a devnet already"):
+        layout.create(folder, 1)
+    with pytest.raises(DevnetError, match="there are Alice"):
+        net.member("Mallory")
+    with pytest.raises(DevnetError, match="no free name"):
+        layout.add_full_node(net, "alice")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", json.dumps({"members": [{}]}), "\x00"])
+def test_a_damaged_description_is_an_error_with_a_way_out(tmp_path: Path, content: str) -> None:
+    (tmp_path / "devnet.json").write_text(content)
+    with pytest.raises(DevnetError, match="is damaged"):
+        layout.load(tmp_path)

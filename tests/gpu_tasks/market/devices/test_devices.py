@@ -1,0 +1,100 @@
+"""Devices: who may register what, and that a device is bonded, single and free before it leaves."""
+
+import pytest
+from nacl.bindings import crypto_scalarmult  # noqa: TID251 - an independent judge of the keys
+
+from gpu_tasks.market.devices import events as ev
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import SMALL_ORDER_SEAL_KEYS, DeviceClass, is_safe_seal_key
+from gpu_tasks.market.inference.inference import InferenceMarket
+from market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed
+from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+
+EVE = Keys("eve")
+
+
+def joined(chain: MarketChain) -> None:
+    """Eve bonds, becomes a candidate and a provider: the way of a fifth provider on a live chain."""
+    chain.block(
+        signed(EVE.stash, TrustStake.bond(value=BOND)),
+        signed(EVE.stash, TrustStake.validate(EVE.public("session"), EVE.public("vrf"), EVE.provider, 0)),
+        signed(EVE.stash, Devices.register_provider(seal_key=EVE.public("seal"), endpoint=b"https://eve.example")),
+    )
+
+
+def register(bond: int = 5 * OGPU, uuid_hash: bytes = EVE.uuid_hash) -> object:
+    return Devices.register_device(kind=DeviceClass.CONSUMER, uuid_hash=uuid_hash, bond=bond)
+
+
+def test_a_fifth_provider_joins_and_leaves_again() -> None:
+    chain = MarketChain(named_keys(4), [EVE])
+    joined(chain)
+    chain.block(signed(EVE.stash, register()))
+    chain.block(signed(EVE.provider, InferenceMarket.offer(device=EVE.device, service=0, ask=1)))
+    assert chain.now()[TrustLock].locked(EVE.stash, LockReason.DEVICE_BOND) == 5 * OGPU
+    chain.block(
+        refused(EVE.stash, Devices.unregister_device(device=EVE.device), ev.DeviceBusy),
+        refused(EVE.stash, Devices.unregister_provider(), ev.DeviceBusy),
+        signed(EVE.provider, InferenceMarket.withdraw_offer(device=EVE.device, service=0)),
+        refused(EVE.provider, Devices.unregister_device(device=EVE.device), ev.NotOwner),
+        signed(EVE.stash, Devices.unregister_device(device=EVE.device)),
+        signed(EVE.stash, Devices.unregister_provider()),
+    )
+    assert chain.now()[TrustLock].locks[EVE.stash] == ()
+    assert EVE.stash not in chain.now()[Devices].device_count
+
+
+def test_one_physical_device_registers_once() -> None:
+    chain = MarketChain(named_keys(4), [EVE])
+    joined(chain)
+    chain.block(refused(EVE.stash, register(uuid_hash=chain.validators[0].uuid_hash), ev.DeviceKnown))
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (register(bond=OGPU - 1), ev.DeviceBondTooSmall),
+        (Devices.pause(device=bytes(32)), ev.UnknownDevice),
+        (Devices.resume(device=named_keys(1)[0].device), ev.NotOwner),
+        (Devices.bond_device_extra(device=named_keys(1)[0].device, value=1), ev.NotOwner),
+        (Devices.register_provider(seal_key=b"k" * 32, endpoint=b"ftp://eve"), ev.BadEndpoint),
+        (Devices.register_provider(seal_key=b"k" * 32, endpoint="http://évé".encode()), ev.BadEndpoint),
+        (Devices.register_provider(seal_key=bytes(32), endpoint=b"http://eve"), ev.UnsafeSealKey),
+    ],
+)
+def test_what_a_provider_may_not_do(call: object, error: type[Exception]) -> None:
+    chain = MarketChain(named_keys(2), [EVE])
+    joined(chain)
+    chain.block(refused(EVE.stash, call, error))  # type: ignore[arg-type]
+
+
+def test_only_bonded_candidates_are_providers() -> None:
+    chain = MarketChain(named_keys(2), [EVE])
+    call = Devices.register_provider(seal_key=b"k" * 32, endpoint=b"http://eve")
+    chain.block(refused(EVE.stash, call, ev.NotProvider), refused(EVE.stash, register(), ev.NotProvider))
+
+
+@pytest.mark.parametrize("number", SMALL_ORDER_SEAL_KEYS)
+def test_libsodium_agrees_that_these_seal_keys_are_worthless(number: int) -> None:
+    key = number.to_bytes(32, "little")
+    assert not is_safe_seal_key(key)
+    assert not is_safe_seal_key((number | 1 << 255).to_bytes(32, "little"))
+    with pytest.raises(RuntimeError):
+        crypto_scalarmult(b"\1" * 32, key)
+
+
+def test_honest_seal_keys_are_safe() -> None:
+    assert is_safe_seal_key(EVE.public("seal"))
+    assert not is_safe_seal_key(b"k" * 31)
+
+
+def test_who_names_somebodys_stash_as_its_key_gets_no_hold_of_it() -> None:
+    chain = MarketChain(named_keys(4), [EVE])
+    alice = chain.validators[0]
+    chain.block(
+        signed(EVE.stash, TrustStake.bond(value=BOND)),
+        signed(EVE.stash, TrustStake.validate(EVE.public("session"), EVE.public("vrf"), alice.stash, 0)),
+    )
+    assert chain.now()[Devices].operator(alice.stash) == alice.stash  # else she might judge what she asked for
+    chain.block(signed(alice.stash, Devices.pause(device=alice.device)))

@@ -1,0 +1,127 @@
+"""The money table, to the grain, and nothing made or lost in any row."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.units import Racer, Unit, UnitTerms
+from runtime.pallets.staking.slashing import Share, equivocation_ppm, slash_shares
+
+CUSTOMER, WINNER, WITNESS, JUDGE, TREASURY = (letter * 32 for letter in (b"C", b"W", b"S", b"J", b"T"))
+OGPU = 10**8
+
+
+def unit(price_max: int = OGPU, price: int | None = None, racers: int = 2) -> Unit:
+    terms = UnitTerms(price_max, racers, bytes(32), bytes(32), 1, 64)
+    return Unit(
+        service=0,
+        customer=CUSTOMER,
+        terms=terms,
+        escrow=money.escrow(price_max, racers),
+        bond=money.customer_bond(price_max),
+        deposit=OGPU // 10,
+        posted_at=1,
+        recorded_at=1,
+        price=price_max if price is None else price,
+        racers=tuple(Racer(bytes([place]) * 32, bytes(32), 1) for place in range(racers)),
+    )
+
+
+def by_payee(shares: tuple[Share, ...]) -> dict[bytes | None, int]:
+    totals: dict[bytes | None, int] = {}
+    for share in shares:
+        totals[share.payee] = totals.get(share.payee, 0) + share.amount
+    return totals
+
+
+def test_agreed_by_two() -> None:
+    paid = by_payee(money.settlement(unit(price=80_000_000), winner=WINNER, witnesses=(WITNESS,), treasury=TREASURY))
+    assert paid == {
+        WINNER: 78_400_000,
+        WITNESS: 23_520_000,
+        TREASURY: 800_000 + 240_000,
+        None: 800_000 + 240_000,
+        CUSTOMER: 130_000_000 + 5_000_000 - 80_000_000 - 24_000_000,
+    }
+
+
+def test_a_lone_racer() -> None:
+    paid = by_payee(money.settlement(unit(racers=1), winner=WINNER, witnesses=(), treasury=TREASURY))
+    assert paid == {WINNER: 98_000_000, TREASURY: 1_000_000, None: 1_000_000, CUSTOMER: 5_000_000}
+
+
+def test_the_committee_in_place_of_a_witness() -> None:
+    paid = by_payee(money.settlement(unit(), winner=WINNER, witnesses=(JUDGE, WITNESS), treasury=TREASURY))
+    assert paid[JUDGE] == paid[WITNESS] == 14_700_000
+    assert paid[CUSTOMER] == 5_000_000
+
+
+def test_cancelled() -> None:
+    assert by_payee(money.cancellation(unit())) == {CUSTOMER: 134_500_000, None: 500_000}
+
+
+def test_bad_input() -> None:
+    assert by_payee(money.bad_input(unit(), ())) == {CUSTOMER: 132_500_000, None: 2_500_000}
+    assert by_payee(money.bad_input(unit(), (JUDGE,))) == {CUSTOMER: 130_000_000, None: 2_500_000, JUDGE: 2_500_000}
+
+
+def test_refund() -> None:
+    assert by_payee(money.whole_refund(unit())) == {CUSTOMER: 135_000_000}
+
+
+@pytest.mark.parametrize(
+    ("price", "price_max", "needed"), [(100, 100, 25), (20, 100, 10), (41, 100, 11), (0, 5, 1), (0, 0, 0)]
+)
+def test_collateral(price: int, price_max: int, needed: int) -> None:
+    assert money.collateral(price, price_max) == needed
+
+
+@pytest.mark.parametrize(("age", "price"), [(0, 100), (5, 150), (10, 200), (99, 200)])
+def test_the_price_ramps(age: int, price: int) -> None:
+    assert money.ramped_price(100, 200, age, 10) == price
+
+
+@given(
+    st.integers(0, 21 * 10**14),
+    st.integers(0, 10**6),
+    st.integers(1, 8),
+    st.lists(st.binary(min_size=32, max_size=32), max_size=5),
+)
+def test_every_outcome_pays_out_exactly_what_is_locked(
+    price_max: int, ppm: int, racers: int, others: list[bytes]
+) -> None:
+    one = unit(price_max, price_max * ppm // 10**6, racers)
+    outcomes = (
+        money.settlement(one, winner=WINNER, witnesses=tuple(others), treasury=TREASURY),
+        money.cancellation(one),
+        money.bad_input(one, tuple(others)),
+        money.whole_refund(one),
+    )
+    for shares in outcomes:
+        assert sum(share.amount for share in shares) == one.escrow + one.bond
+        assert all(share.amount > 0 for share in shares)
+
+
+@given(st.integers(0, 21 * 10**14), st.lists(st.binary(min_size=32, max_size=32), max_size=7), st.booleans())
+def test_a_slash_is_split_exactly(amount: int, rewarded: list[bytes], has_victim: bool) -> None:
+    shares = slash_shares(amount, treasury=TREASURY, victim=CUSTOMER if has_victim else None, rewarded=tuple(rewarded))
+    assert sum(share.amount for share in shares) == amount
+    assert by_payee(shares).get(None, 0) >= amount // 2
+    assert by_payee(shares).get(CUSTOMER, 0) == (amount * 4 // 10 if has_victim else 0)
+
+
+@pytest.mark.parametrize(
+    ("offending", "total", "ppm"),
+    [
+        (1, 100, 50_000),
+        (10, 100, 90_000),
+        (20, 100, 360_000),
+        (25, 100, 562_500),
+        (1, 3, 1_000_000),
+        (9, 10, 1_000_000),
+        (0, 0, 50_000),
+    ],
+)
+def test_equivocation_costs_more_the_more_do_it(offending: int, total: int, ppm: int) -> None:
+    assert equivocation_ppm(offending, total) == ppm

@@ -1,0 +1,315 @@
+"""The life of a unit on a chain of the real pallets: posted, drawn, committed, revealed, paid or refunded."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from gpu_tasks.market.attestations.attestations import Attestations, NotAdmissible
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.events import DeviceBusy
+from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Refund, Unit, UnitState, unit_id_of
+from market_chain import (
+    CUSTOMER,
+    DEVICE_BOND,
+    GENESIS_HASH,
+    OGPU,
+    Keys,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    named_keys,
+    refused,
+    signed,
+    terms,
+)
+from runtime.pallets.balances import Balances
+from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
+
+RIGHT, WRONG = b"R" * 32, b"W" * 32
+
+
+def matched(chain: MarketChain, racers: int = 2) -> tuple[bytes, Unit, list[Keys]]:
+    """A unit in its race, and its racers in draw order."""
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms(racers=racers))
+    return unit_id, *wait_for_race(chain, unit_id)
+
+
+def wait_for_race(chain: MarketChain, unit_id: bytes) -> tuple[Unit, list[Keys]]:
+    while chain.unit(unit_id).state is UnitState.QUEUED:
+        chain.block()
+    unit = chain.unit(unit_id)
+    return unit, [chain.keys_of(one.owner) for one in unit.racers]
+
+
+def free(chain: MarketChain, account: bytes) -> int:
+    return chain.now()[Balances].free_balance(account)
+
+
+def test_two_agree_and_are_paid() -> None:
+    chain = MarketChain(named_keys(4))
+    chain.blocks(3)
+    before = free(chain, CUSTOMER.stash)
+    (unit_id,) = chain.post(terms())
+    unit, racers = wait_for_race(chain, unit_id)
+    assert chain.height == 4 + 3, "recorded at 4, drawn with the beacon of 6 in the first block that knows it is final"
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    earned = [free(chain, one.stash) for one in racers]
+    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers)))
+    (settled,) = chain.happened(ev.UnitSettled)
+    assert (settled.winner, settled.witness) == (racers[0].stash, racers[1].stash)
+    price = OGPU // 100 + (OGPU - OGPU // 100) * 3 // 10
+    assert settled.price == price
+    assert free(chain, racers[0].stash) - earned[0] == price - price * 2 // 100
+    witness = price * 30 // 100
+    assert free(chain, racers[1].stash) - earned[1] == witness - witness * 2 // 100
+    assert before - free(chain, CUSTOMER.stash) == settled.paid + 10 * 4_000
+    assert settled.paid == price + witness
+    assert free(chain, TREASURY) == price // 100 + witness * 2 // 100 // 2
+    assert chain.unit(unit_id).state is UnitState.SETTLED
+    assert chain.unit(unit_id).output_root == RIGHT
+
+
+def test_a_lone_racer_is_believed() -> None:
+    chain = MarketChain(named_keys(1))
+    unit_id, unit, (racer,) = matched(chain, racers=1)
+    chain.block(commit(racer, unit_id, unit, RIGHT))
+    chain.block(signed(racer.provider, Attestations.reveal(attestation=attestation(racer, unit_id, unit, RIGHT))))
+    (settled,) = chain.happened(ev.UnitSettled)
+    assert settled.witness is None
+    assert settled.paid == settled.price
+
+
+def test_a_device_is_free_again_once_its_result_is_committed() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, racers = matched(chain)
+    devices = chain.now()[Devices].devices
+    assert all(devices[one.device].assignment == unit_id for one in racers)  # type: ignore[union-attr]
+    (second,) = chain.post(terms(sealed_at=3))
+    chain.blocks(6)
+    assert chain.unit(second).state is UnitState.QUEUED, "both devices work"
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    chain.blocks(4)
+    assert chain.unit(second).state is UnitState.RACING
+    assert chain.unit(unit_id).state is UnitState.RACING, "its reveals are still out"
+
+
+def test_commits_close_ten_blocks_after_the_first_and_shut_out_is_no_miss() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, (fast, slow) = matched(chain)
+    chain.block(commit(fast, unit_id, unit, RIGHT))
+    chain.blocks(10)
+    call = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=b"c" * 32)
+    chain.block(refused(slow.provider, call, ev.WindowClosed))
+    chain.block(attach(attestation(fast, unit_id, unit, RIGHT)))
+    assert chain.happened(ev.UnitDisputed), "one reveal of two drawn does not decide"
+    assert not chain.happened(ev.RaceMissed)
+    assert not chain.now()[Devices].devices[slow.device].is_paused  # type: ignore[union-attr]
+
+
+def test_nobody_commits() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, racers = matched(chain)
+    while not chain.happened(ev.UnitRequeued):
+        chain.block()
+    leased = unit.round.drawn_at + 1 if unit.round else 0
+    assert chain.height == leased + 30 + 1
+    assert {one.provider for one in chain.happened(ev.RaceMissed)} == {one.stash for one in racers}
+    device = chain.now()[Devices].devices[racers[0].device]
+    assert device is not None
+    assert device.is_paused
+    assert device.bond == DEVICE_BOND * 99 // 100
+    chain.blocks(5)
+    assert chain.unit(unit_id).state is UnitState.QUEUED
+    chain.block(*(signed(one.provider, Devices.resume(device=one.device)) for one in racers))
+    resumed_at = chain.height
+    again, _ = wait_for_race(chain, unit_id)
+    assert again.attempt == 2
+    assert again.recorded_at >= resumed_at, "who resumed after the recording was no candidate"
+
+
+def test_a_commitment_that_is_not_opened_is_a_miss() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, racers = matched(chain)
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    chain.blocks(1 + 12)
+    assert chain.unit(unit_id).state is UnitState.RACING
+    chain.block()
+    assert chain.unit(unit_id).state is UnitState.QUEUED
+    assert len(chain.happened(ev.RaceMissed)) == 2
+
+
+def test_a_late_reveal_makes_the_block_invalid_and_the_call_fail() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, racers = matched(chain)
+    chain.block(commit(racers[0], unit_id, unit, RIGHT), commit(racers[1], unit_id, unit, RIGHT))
+    chain.blocks(13)
+    late = attestation(racers[0], unit_id, unit, RIGHT)
+    chain.block(refused(racers[0].provider, Attestations.reveal(attestation=late), NotAdmissible))
+
+
+def test_one_decline_draws_again_without_the_decliner() -> None:
+    chain = MarketChain(named_keys(4))
+    unit_id, _, racers = matched(chain)
+    chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    assert chain.unit(unit_id).state is UnitState.QUEUED
+    again, drawn = wait_for_race(chain, unit_id)
+    assert racers[0] not in drawn
+    assert again.attempt == 2
+    assert not chain.happened(ev.RaceMissed)
+
+
+def test_two_owners_decline() -> None:
+    chain = MarketChain(named_keys(4))
+    before = free(chain, CUSTOMER.stash)
+    unit_id, _, racers = matched(chain)
+    chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    _, drawn = wait_for_race(chain, unit_id)
+    chain.block(signed(drawn[0].provider, InferenceMarket.decline(unit=unit_id, attempt=2)))
+    (refunded,) = chain.happened(ev.UnitRefunded)
+    assert (refunded.refund, refunded.burned) == (Refund.INPUT_DECLINED, OGPU * 5 // 200)
+    assert before - free(chain, CUSTOMER.stash) == refunded.burned + 10 * 4_000
+
+
+def test_cancelled_while_queued_and_not_later() -> None:
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    first, second = chain.post(terms(), terms())
+    chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=first)))
+    wait_for_race(chain, second)
+    chain.block(refused(CUSTOMER.stash, InferenceMarket.cancel(unit=second), ev.NotQueued))
+    (refunded,) = chain.happened(ev.UnitRefunded)
+    assert (refunded.unit, refunded.refund, refunded.burned) == (first, Refund.CANCELLED, OGPU // 200)
+
+
+def test_an_unmatched_unit_expires() -> None:
+    chain = MarketChain(named_keys(1), constants={"InferenceMarket.queue_blocks": 20})
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms(racers=2))
+    chain.blocks(20)
+    assert chain.unit(unit_id).state is UnitState.REFUNDED
+    assert chain.height == 24
+
+
+def test_an_ended_unit_is_forgotten() -> None:
+    chain = MarketChain(named_keys(1), constants={"InferenceMarket.unit_keep": 5})
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)))
+    chain.blocks(4)
+    assert chain.unit(unit_id).state is UnitState.REFUNDED
+    chain.block()
+    assert chain.now()[InferenceMarket].units[unit_id] is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        (terms(price=1), ev.UnsoundTerms),
+        (terms(price=11 * OGPU), ev.UnsoundTerms),
+        (terms(racers=0), ev.UnsoundTerms),
+        (terms(racers=9), ev.UnsoundTerms),
+        (terms(tokens=257), ev.UnsoundTerms),
+        (terms(tokens=0), ev.UnsoundTerms),
+        (terms(sealed_at=4), ev.StaleSealing),
+    ],
+)
+def test_what_may_not_be_posted(bad: object, error: type[Exception]) -> None:
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    chain.block(refused(CUSTOMER.stash, InferenceMarket.post(service=0, units=(bad,)), error))  # type: ignore[arg-type]
+
+
+def test_who_may_not_commit() -> None:
+    chain = MarketChain(named_keys(3), [Keys("mallory")])
+    unit_id, unit, racers = matched(chain)
+    idle = next(one for one in chain.validators if one not in racers)
+    call = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=b"c" * 32)
+    early = InferenceMarket.commit_result(unit=unit_id, attempt=2, commitment=b"c" * 32)
+    chain.block(
+        refused(idle.provider, call, ev.NotAssigned),
+        refused(Keys("mallory").stash, call, ev.NotAssigned),
+        refused(racers[0].provider, early, ev.NotAssigned),
+        commit(racers[0], unit_id, unit, RIGHT),
+        refused(racers[0].provider, call, ev.AlreadyDone),
+    )
+
+
+def test_a_provider_with_a_young_key_does_not_race() -> None:
+    chain = MarketChain(named_keys(2))
+    chain.blocks(5)
+    alice = chain.validators[0]
+    call = Devices.register_provider(seal_key=b"n" * 32, endpoint=b"http://new")
+    chain.block(signed(alice.stash, call))
+    (old,) = chain.post(terms(sealed_at=4))
+    (new,) = chain.post(terms(sealed_at=6))
+    chain.blocks(8)
+    assert chain.unit(old).state is UnitState.QUEUED, "alice cannot open what was sealed before her key"
+    assert chain.unit(new).state is UnitState.RACING
+
+
+def test_finality_that_lags_delays_draws_and_leases_and_nothing_else() -> None:
+    chain = MarketChain(named_keys(2), final_lag=9, chance=random.Random(5))
+    chain.blocks(12)
+    (unit_id,) = chain.post(terms(sealed_at=1))
+    posted = chain.height
+    unit, racers = wait_for_race(chain, unit_id)
+    assert chain.height == posted + 2 + 9
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    early = attestation(racers[0], unit_id, unit, RIGHT)
+    chain.blocks(7)
+    chain.block(refused(racers[0].provider, Attestations.reveal(attestation=early), NotAdmissible))
+    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers)))
+    assert chain.happened(ev.UnitSettled)
+    assert replace(chain.unit(unit_id), escrow=0) != unit
+
+
+def test_who_declined_is_not_drawn_again() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, _, racers = matched(chain)
+    chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    chain.blocks(12)
+    assert chain.unit(unit_id).state is UnitState.QUEUED, "one of the two owners that there are is out"
+
+
+def test_nobody_races_for_its_own_unit() -> None:
+    chain = MarketChain(named_keys(2))
+    alice = chain.validators[0]
+    post = InferenceMarket.post(service=0, units=(terms(),))
+    chain.block(signed(CUSTOMER.stash, Balances.transfer_keep_alive(dest=alice.provider, value=100 * OGPU)))
+    chain.block(signed(alice.stash, post), signed(alice.provider, post))
+    chain.blocks(12)
+    for customer in (alice.stash, alice.provider):
+        assert chain.unit(unit_id_of(GENESIS_HASH, customer, 0)).state is UnitState.QUEUED
+
+
+def test_a_winner_gets_most_of_its_fee_back_from_the_emission() -> None:
+    chain = MarketChain(named_keys(1), epoch_blocks=6)
+    chain.blocks(6)
+    unit_id, unit, (racer,) = matched(chain, racers=1)
+    before, pot = free(chain, racer.stash), free(chain, PROVIDER_REWARDS)
+    chain.block(commit(racer, unit_id, unit, RIGHT))
+    chain.block(attach(attestation(racer, unit_id, unit, RIGHT)))
+    (rebated,) = chain.happened(ev.ProviderRebated)
+    fee = unit.price * 2 // 100
+    assert (rebated.provider, rebated.amount) == (racer.stash, fee * 9 // 10)
+    assert free(chain, racer.stash) - before == unit.price - fee + rebated.amount
+    assert pot - free(chain, PROVIDER_REWARDS) == rebated.amount
+
+
+def test_a_device_that_secures_a_unit_cannot_leave() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, (racer, other) = matched(chain)
+    leave = Devices.unregister_device(device=racer.device)
+    chain.block(
+        commit(racer, unit_id, unit, RIGHT),
+        signed(racer.stash, InferenceMarket.withdraw_offer(device=racer.device, service=0)),
+        refused(racer.stash, leave, DeviceBusy),
+        commit(other, unit_id, unit, RIGHT),
+    )
+    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in (racer, other))), signed(racer.stash, leave))
+    assert chain.now()[Devices].devices[racer.device] is None

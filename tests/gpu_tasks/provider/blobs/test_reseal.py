@@ -1,0 +1,96 @@
+"""Who gets an output out of a racer: a member of the committee that the chain holds now, and nobody else."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.sealing import SealError
+from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.provider.blobs import reseal
+from gpu_tasks.provider.chain.port import Identity
+from provider_chain import REQUEST, Miner, Village
+
+Scene = Callable[[Village, bytes, Miner, Miner], Awaitable[None]]
+
+
+def in_dispute(tmp_path: Path, scene: Scene) -> None:
+    """Play until a committee is drawn; then: village, unit, a racer, a judge."""
+
+    async def main() -> None:
+        async with Village(tmp_path, 5) as village:
+            unit = await village.post()
+            status = village.node.api().unit(unit)
+            racers: list[bytes] = []
+            while status is None or status.committee is None or not status.committee.members:
+                village.node.block()
+                status = village.node.api().unit(unit)
+                assert status is not None
+                racers = [one.owner for one in status.unit.racers]
+                for miner in village.miners:
+                    miner.executor.spoil = bool(racers) and miner.keys.stash == racers[0]
+                    if status.unit.state is not UnitState.JUDGING:
+                        await miner.step()
+            judge = village.miner(status.committee.members[0].account)
+            await scene(village, unit, village.miner(racers[1]), judge)
+
+    asyncio.run(main())
+
+
+async def ask(village: Village, racer: Miner, question: bytes) -> bytes:
+    return await village.blobs.ask(f"http://127.0.0.1:{racer.daemon.server.port}/reseal", question)
+
+
+def test_a_judge_gets_the_output_sealed_to_it(tmp_path: Path) -> None:
+    async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
+        identity = judge.daemon.identity
+        blob = await ask(village, racer, reseal.question(identity, unit, 0))
+        assert identity.seal_key.open(blob) == REQUEST[::-1]
+        for other in village.miners:
+            if other is not judge:
+                with pytest.raises(SealError):
+                    other.daemon.identity.seal_key.open(blob)
+
+    in_dispute(tmp_path, scene)
+
+
+def test_everybody_else_is_refused(tmp_path: Path) -> None:
+    async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
+        identity = judge.daemon.identity
+        outsider = next(one for one in village.miners if one is racer).daemon.identity
+        good = reseal.question(identity, unit, 0)
+        foreign = Identity(identity.stash, identity.key, identity.seal_key, b"g" * 32)
+        thief = replace(outsider, stash=identity.stash)
+        for question, reason in (
+            (b"", "not a question"),
+            (bytes(len(good)), "bad signature"),
+            (good[:-1] + bytes((good[-1] ^ 1,)), "bad signature"),
+            (good + b"\0", "not a question"),
+            (reseal.question(foreign, unit, 0), "bad signature"),
+            (reseal.question(identity, unit, 1), "no member"),
+            (reseal.question(identity, b"?" * 32, 0), "not in dispute"),
+            (reseal.question(outsider, unit, 0), "no member"),
+            (reseal.question(thief, unit, 0), "no member"),
+            (b"x" * 5000, "413|Maximum"),
+        ):
+            with pytest.raises(BlobError, match=reason):
+                await ask(village, racer, question)
+        with pytest.raises(BlobError, match="no output of this unit here"):
+            await ask(village, judge, good)
+        racer.chain.is_away = True
+        with pytest.raises(BlobError, match="cannot be asked now"):
+            await ask(village, racer, good)
+
+    in_dispute(tmp_path, scene)
+
+
+def test_after_the_verdict_nobody_gets_it(tmp_path: Path) -> None:
+    async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
+        await village.run(unit)
+        with pytest.raises(BlobError, match="not in dispute"):
+            await ask(village, racer, reseal.question(judge.daemon.identity, unit, 0))
+
+    in_dispute(tmp_path, scene)

@@ -1,0 +1,191 @@
+"""The blob store over real HTTP, and stores that misbehave."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from io import BytesIO
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from gpu_tasks.data import blob_client
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
+from gpu_tasks.provider.blobs.server import BlobServer
+from gpu_tasks.provider.blobs.store import BlobStore, Quota
+
+Body = Callable[[BlobClient, str], Awaitable[None]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def with_server(tmp_path: Path, body: Body, quota: Quota | None = None) -> None:
+    async def main() -> None:
+        server = BlobServer(BlobStore(tmp_path, quota))
+        await server.start(port=0)
+        async with BlobClient() as client:
+            await body(client, f"http://127.0.0.1:{server.port}")
+        await server.close()
+
+    asyncio.run(main())
+
+
+def with_handler(handler: Handler, body: Body) -> None:
+    """A store that answers everything with `handler`."""
+
+    async def main() -> None:
+        app = web.Application(client_max_size=2 * BLOB_BYTES_MAX)
+        app.router.add_route("*", "/{path:.*}", handler)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        async with BlobClient() as client:
+            await body(client, f"http://127.0.0.1:{runner.addresses[0][1]}")
+        await runner.cleanup()
+
+    asyncio.run(main())
+
+
+def test_put_and_get(tmp_path: Path) -> None:
+    async def body(client: BlobClient, url: str) -> None:
+        blob = bytes(range(256)) * 4096
+        assert await client.put(blob, [url]) == [url]
+        assert await client.get(address_of(blob), [url + "/"]) == blob
+
+    with_server(tmp_path, body)
+
+
+def test_several_endpoints_are_tried_and_each_refusal_is_named(tmp_path: Path) -> None:
+    async def body(client: BlobClient, url: str) -> None:
+        dead = "http://127.0.0.1:1"
+        assert await client.put(b"x", [dead, url, url + "/"], copies=2) == [url, url + "/"]
+        assert await client.get(address_of(b"x"), [dead, "nonsense", "ftp://x", url]) == b"x"
+        with pytest.raises(BlobError, match=r"127.0.0.1:1: cannot be reached.*answered 404"):
+            await client.get(bytes(32), [dead, url])
+        with pytest.raises(BlobError, match="no store took the blob"):
+            await client.put(b"x", [dead])
+
+    with_server(tmp_path, body)
+
+
+def test_wrong_requests_are_refused_with_their_reason(tmp_path: Path) -> None:
+    async def body(client: BlobClient, url: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            for address in ("zz" * 32, "00", "0x" + "00" * 31, "0 " * 32):
+                assert (await session.get(f"{url}/blobs/{address}")).status == 400
+            assert (await session.get(f"{url}/blobs/{'../' * 5}etc/passwd")).status in (400, 404)
+            assert (await session.put(f"{url}/blobs", data=b"")).status == 400
+            assert (await session.post(f"{url}/reseal", data=b"")).status == 404
+            assert (await session.delete(f"{url}/blobs/{'00' * 32}")).status == 405
+
+    with_server(tmp_path, body)
+
+
+def test_a_body_that_is_too_long_is_refused_by_its_header_or_in_fact(tmp_path: Path) -> None:
+
+    async def parts(count: int) -> "object":
+        for _ in range(count):
+            yield bytes(64 * 1024)
+
+    async def body(client: BlobClient, url: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            assert (await session.put(f"{url}/blobs", data=BytesIO(bytes(BLOB_BYTES_MAX + 1)))).status == 413
+            too_many = BLOB_BYTES_MAX // (64 * 1024) + 2
+            assert (await session.put(f"{url}/blobs", data=parts(too_many))).status == 413
+
+    with_server(tmp_path, body)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"GARBAGE\r\n\r\n", b"PUT /blobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx"],
+)
+def test_bytes_that_are_no_http_leave_no_trace(tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes) -> None:
+    async def body(client: BlobClient, url: str) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(data)
+        assert b" 400 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        assert await client.put(b"still there", [url]) == [url]
+
+    with_server(tmp_path, body)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_a_full_store_says_so_and_another_one_is_tried(tmp_path: Path) -> None:
+    async def body(client: BlobClient, url: str) -> None:
+        with pytest.raises(BlobError, match=r"answered 507 full: 0 blobs"):
+            await client.put(b"x", [url])
+
+    with_server(tmp_path, body, Quota(blobs_max=0))
+
+
+def test_what_is_served_cannot_run_in_a_browser(tmp_path: Path) -> None:
+    async def body(client: BlobClient, url: str) -> None:
+        script = b"<script>alert(1)</script>"
+        await client.put(script, [url])
+        async with aiohttp.ClientSession() as session:
+            answer = await session.get(f"{url}/blobs/{address_of(script).hex()}")
+        assert answer.headers["Content-Type"] == "application/octet-stream"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert "sandbox" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["Content-Disposition"] == "attachment"
+
+    with_server(tmp_path, body)
+
+
+def test_bytes_that_do_not_hash_to_their_address_do_not_count() -> None:
+    async def lie(request: web.Request) -> web.Response:
+        return web.Response(body=b"something else")
+
+    async def body(client: BlobClient, url: str) -> None:
+        with pytest.raises(BlobError, match="served other bytes"):
+            await client.get(address_of(b"x"), [url])
+        with pytest.raises(BlobError, match="stored something else"):
+            await client.put(b"x", [url])
+
+    with_handler(lie, body)
+
+
+def test_an_answer_without_end_is_cut_off() -> None:
+    async def flood(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        try:
+            while True:
+                await answer.write(bytes(64 * 1024))
+        except (ConnectionError, asyncio.CancelledError):
+            return answer
+
+    async def body(client: BlobClient, url: str) -> None:
+        with pytest.raises(BlobError, match="sent more than"):
+            await client.get(bytes(32), [url])
+
+    with_handler(flood, body)
+
+
+def test_redirects_are_not_followed() -> None:
+    async def elsewhere(request: web.Request) -> web.Response:
+        raise web.HTTPFound("http://169.254.169.254/latest")
+
+    async def body(client: BlobClient, url: str) -> None:
+        with pytest.raises(BlobError, match="answered 302"):
+            await client.get(bytes(32), [url])
+
+    with_handler(elsewhere, body)
+
+
+def test_a_store_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blob_client, "_TIMEOUT", aiohttp.ClientTimeout(total=0.2))
+
+    async def hang(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.6)
+        return web.Response()
+
+    async def body(client: BlobClient, url: str) -> None:
+        with pytest.raises(BlobError, match="TimeoutError"):
+            await client.get(bytes(32), [url])
+
+    with_handler(hang, body)

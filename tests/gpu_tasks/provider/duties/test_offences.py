@@ -1,0 +1,89 @@
+"""Reporting double proposals: each offender once, never oneself, and again when the node did not take it."""
+
+import asyncio
+
+import pytest
+
+from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence
+from gpu_tasks.provider.duties.offences import Reporter
+from gpu_tasks.provider.telemetry import LogTelemetry
+from runtime.blocks.block import HEADER, Header
+from runtime.blocks.digest import author_item
+from runtime.frame.call import Call
+from runtime.pallets.staking.trust_lock import TrustLock
+
+OWN, DAVE, EVE = b"\1" * 32, b"\2" * 32, b"\3" * 32
+
+
+def evidence(author: bytes) -> DoubleHeaderEvidence:
+    headers = (Header(bytes(32), 1, bytes([n]) * 32, bytes(32), (author_item(author),)) for n in (1, 2))
+    return DoubleHeaderEvidence(*(HEADER.encode(header) for header in headers))
+
+
+class FakeChain:
+    """What a reporter asks of a chain, answered from memory."""
+
+    def __init__(self, *found: DoubleHeaderEvidence) -> None:
+        self.found = list(found)
+        self.tombstones: set[bytes] = set()
+        self.calls: list[Call] = []
+        self.is_away = False
+
+    async def offences(self) -> list[DoubleHeaderEvidence]:
+        return self.found
+
+    async def is_tombstoned(self, stash: bytes) -> bool:
+        return stash in self.tombstones
+
+    async def submit(self, call: Call) -> None:
+        if self.is_away:
+            raise ChainError("away")
+        self.calls.append(call)
+
+
+def reporter(chain: FakeChain) -> Reporter:
+    return Reporter(OWN, chain, LogTelemetry())  # type: ignore[arg-type]  # the part of `Chain` that it uses
+
+
+def steps(chain: FakeChain, count: int = 3) -> None:
+    one = reporter(chain)
+    for _ in range(count):
+        asyncio.run(one.step())
+
+
+def test_each_offender_is_reported_once() -> None:
+    chain = FakeChain(evidence(DAVE), evidence(DAVE), evidence(EVE))
+    steps(chain)
+    first, second = evidence(DAVE).first, evidence(DAVE).second
+    assert chain.calls[0] == TrustLock.report_offence(first=first, second=second)
+    assert len(chain.calls) == 2
+
+
+def test_nobody_accuses_itself() -> None:
+    chain = FakeChain(evidence(OWN))
+    steps(chain)
+    assert chain.calls == []
+
+
+def test_who_was_punished_is_not_reported_again() -> None:
+    chain = FakeChain(evidence(DAVE))
+    chain.tombstones.add(DAVE)
+    steps(chain)
+    assert chain.calls == []
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    chain = FakeChain(DoubleHeaderEvidence(b"junk", b"junk"), DoubleHeaderEvidence(b"", b""))
+    steps(chain)
+    assert chain.calls == []
+
+
+def test_a_report_that_the_node_did_not_take_is_sent_again() -> None:
+    chain = FakeChain(evidence(DAVE))
+    one = reporter(chain)
+    chain.is_away = True
+    with pytest.raises(ChainError):
+        asyncio.run(one.step())
+    chain.is_away = False
+    asyncio.run(one.step())
+    assert len(chain.calls) == 1

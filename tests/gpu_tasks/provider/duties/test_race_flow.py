@@ -1,0 +1,252 @@
+"""Whole races and disputes: real pallets, daemons, journals and blob servers; a fake node and fake work."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.data.sealing import SealError
+from gpu_tasks.market.inference.events import CommitteeDecided, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
+from gpu_tasks.market.inference.races import result
+from gpu_tasks.market.inference.units import Refund, UnitState
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.journal.records import End
+from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village
+
+Scene = Callable[[Village], Awaitable[None]]
+
+
+def play(tmp_path: Path, count: int, scene: Scene, running: int | None = None) -> None:
+    async def main() -> None:
+        async with Village(tmp_path, count, running=running) as village:
+            await scene(village)
+
+    asyncio.run(main())
+
+
+def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post()
+        status = await village.run(unit)
+        assert status.unit.state is UnitState.SETTLED
+        outcome = result(status.unit.racers, status.unit.output_root or b"")
+        assert outcome is not None
+        assert outcome.witness is not None
+        assert outcome.winner.reveal is not None
+        winner = village.miner(outcome.winner.owner)
+        blob = winner.daemon.store.get(outcome.winner.reveal.output_blob)
+        assert blob is not None
+        assert CUSTOMER_SEAL.open(blob) == REQUEST[::-1]
+        with pytest.raises(SealError):
+            winner.daemon.identity.seal_key.open(blob)
+        assert [len(one.executor.runs) for one in village.miners] == [1, 1]
+        for _ in range(4):
+            village.node.block()
+            for miner in village.miners:
+                await miner.step()
+        ends = {one.keys.stash: one.daemon.journal.races[unit, 1] for one in village.miners}
+        assert ends[outcome.winner.owner].end is End.WON
+        assert ends[outcome.winner.owner].paid == status.unit.price * 98 // 100
+        assert ends[outcome.witness.owner].end is End.WITNESSED
+
+    play(tmp_path, 2, scene)
+
+
+@pytest.mark.parametrize("stop_after", range(1, 9))
+def test_a_provider_that_restarts_at_any_block_executes_once_and_is_paid(tmp_path: Path, stop_after: int) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post()
+        miner = village.miners[0]
+        before = 0
+        for block in range(40):
+            village.node.block()
+            for one in list(village.miners):
+                await one.step()
+            if block == stop_after:
+                before = len(miner.executor.runs)
+                miner = await village.restart(miner)
+            status = village.node.api().unit(unit)
+            if status is not None and status.unit.ended_at:
+                break
+        assert village.node.chain.happened(UnitSettled)
+        assert not village.node.chain.happened(RaceMissed)
+        assert before + len(miner.executor.runs) == 1
+
+    play(tmp_path, 2, scene)
+
+
+async def unit_drawn_for(village: Village, miner: Miner) -> bytes:
+    """A unit that the miner, among others, has just been drawn for; units without it are run to their end."""
+    while True:
+        unit = await village.post()
+        while not (racers := racers_of(village, unit)):
+            village.node.block()
+        if miner.keys.stash in racers:
+            return unit
+        await village.run(unit)
+
+
+def racers_of(village: Village, unit: bytes) -> list[bytes]:
+    status = village.node.api().unit(unit)
+    assert status is not None
+    return [one.owner for one in status.unit.racers]
+
+
+def judges_of(village: Village, unit: bytes) -> list[Miner]:
+    return [one for one in village.miners if (unit, 0) in one.daemon.journal.cases]
+
+
+def test_a_liar_is_found_by_prefill_and_slashed_and_the_right_racer_is_paid(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        unit = await unit_drawn_for(village, liar)
+        liar.executor.spoil = True
+        runs = {one.keys.stash: len(one.executor.runs) for one in village.miners}
+        status = await village.run(unit)
+        assert status.unit.state is UnitState.SETTLED
+        assert [one.provider for one in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+        (settled,) = [one for one in village.node.chain.happened(UnitSettled) if one.unit == unit]
+        assert settled.winner != liar.keys.stash
+        judges = judges_of(village, unit)
+        assert len(judges) == 3
+        for judge in judges:
+            assert "verified" in judge.heard.names()
+            assert len(judge.executor.runs) == runs[judge.keys.stash]  # none generated anything
+
+    play(tmp_path, 5, scene)
+
+
+def test_judges_execute_whole_where_no_output_can_be_had(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        unit = await unit_drawn_for(village, liar)
+        liar.executor.spoil = True
+        for miner in village.miners:
+            miner.daemon.server._resealer = None
+        await village.run(unit)
+        assert [one.provider for one in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+        assert len([one for one in village.miners if "recomputed" in one.heard.names()]) == 3
+
+    play(tmp_path, 5, scene)
+
+
+def test_an_input_that_nobody_can_use_is_declined_twice_and_refunded(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post(b"no request")
+        status = await village.run(unit)
+        (refunded,) = village.node.chain.happened(UnitRefunded)
+        assert refunded.refund is Refund.INPUT_DECLINED
+        assert len(status.unit.declined_by) == 2
+        assert not village.node.chain.happened(RaceMissed)
+
+    play(tmp_path, 4, scene)
+
+
+def test_an_input_sealed_to_others_or_another_than_committed_is_declined(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        first = await village.post(readers=[])
+        second = await village.post(input_commitment=b"x" * 32)
+        for unit in (first, second):
+            await village.run(unit)
+        assert [one.refund for one in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED] * 2
+        assert not any(one.executor.runs for one in village.miners)
+
+    play(tmp_path, 4, scene)
+
+
+def test_an_input_that_no_store_has_is_given_back_in_time(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        await village.run(await village.post(racers=1, is_stored=False), blocks=120)
+        assert [one.refund for one in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
+        assert not village.node.chain.happened(RaceMissed)
+        assert any("hindered" in one.heard.names() for one in village.miners)
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_machine_that_fails_costs_its_owner_and_not_the_customer(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        broken = village.miners[0]
+        broken.executor.trouble = ExecutionError("out of memory")
+        while not village.node.chain.happened(RaceMissed):
+            status = await village.run(await village.post(racers=1), blocks=120)
+            assert status.unit.state is UnitState.SETTLED  # the other one did it, in the end
+        assert [one.provider for one in village.node.chain.happened(RaceMissed)] == [broken.keys.stash]
+        assert "declined" not in broken.heard.names()
+        assert broken.heard.names().count("hindered") > 5
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_node_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post()
+        village.node.block()
+        views = []
+        while not racers_of(village, unit):
+            village.node.block()
+        views = [miner.chain.view() for miner in village.miners]
+        for miner in village.miners:
+            miner.chain.is_away = True
+        for _ in range(5):
+            for miner, view in zip(village.miners, views, strict=True):
+                await miner.daemon.step(view)
+                while miner.daemon.racing.tasks._tasks:
+                    await asyncio.sleep(0.001)
+            village.node.block()
+        for miner in village.miners:
+            miner.chain.is_away = False
+        assert (await village.run(unit)).unit.state is UnitState.SETTLED
+        assert not village.node.chain.happened(RaceMissed)
+
+    play(tmp_path, 2, scene)
+
+
+def test_attestations_that_authors_leave_out_go_as_transactions(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        village.node.is_omitting = True
+        status = await village.run(await village.post())
+        assert status.unit.state is UnitState.SETTLED
+        assert not village.node.failed
+        ways = [fields["way"] for miner in village.miners for name, fields in miner.heard.events if name == "attested"]
+        assert "reveal" in ways
+        assert not village.node.chain.happened(RaceMissed)
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_paused_slot_is_resumed_at_the_start(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post()
+        while not village.node.chain.happened(RaceMissed):
+            village.node.block()  # both are away for the whole lease
+        assert (await village.miners[0].chain.own_devices())[0].device.is_paused
+        miner: Miner = await village.restart(village.miners[0])
+        await miner.daemon.resume_devices()
+        village.node.block()
+        assert not (await miner.chain.own_devices())[0].device.is_paused
+        assert village.node.api().unit(unit) is not None
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_disputed_unit_whose_input_is_gone_costs_nobody(tmp_path: Path) -> None:
+    """Judges that cannot have the input stay silent; they do not invent a verdict."""
+
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        unit = await unit_drawn_for(village, liar)
+        liar.executor.spoil = True
+        while (status := village.node.api().unit(unit)) and not status.unit.ended_at:
+            village.node.block()
+            for miner in village.miners:
+                if status.unit.state is UnitState.JUDGING:
+                    miner.daemon.store.sweep(10**12)
+                await miner.step()
+        assert [one.refund for one in village.node.chain.happened(UnitRefunded)] == [Refund.INCONCLUSIVE]
+        assert not village.node.chain.happened(CommitteeDecided)
+        assert not village.node.chain.happened(ProviderSlashed)
+        assert any("no_verdict" in one.heard.names() for one in village.miners)
+
+    play(tmp_path, 5, scene)

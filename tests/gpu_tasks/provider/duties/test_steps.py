@@ -1,0 +1,92 @@
+"""What to do next, as tables: every state of chain and journal that matters."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.inference.commitments import InputBad, Recomputed
+from gpu_tasks.market.inference.committees import Committee, Judge
+from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
+from gpu_tasks.market.rounds import Round
+from gpu_tasks.provider.duties import judging as duty
+from gpu_tasks.provider.duties import racing as race
+from gpu_tasks.provider.duties.judging import Case
+from gpu_tasks.provider.duties.racing import OMITTED_BLOCKS, Race, RaceStep
+from gpu_tasks.provider.journal.records import CaseEntry, RaceEntry, Sent, WorkResult
+
+ME, DEVICE = b"m" * 32, b"d" * 32
+TERMS = UnitTerms(100, 2, b"i" * 32, b"c" * 32, 0, 64)
+RACER = Racer(ME, DEVICE, 25)
+UNIT = Unit(0, b"k" * 32, TERMS, 130, 5, 7, 10, 10, UnitState.RACING, 1, 100, Round(20), (RACER,))
+RESULT = WorkResult(b"out", b"r" * 32, b"b" * 32, b"s" * 32, Usage(0, 0, 0, 0, 0, 0), 21, 21)
+COMMITTED = replace(RACER, commitment=b"h" * 32, committed_at=22)
+REVEALED = replace(COMMITTED, reveal=Reveal(b"r" * 32, b"b" * 32, 3, 25))
+NEW, DONE = RaceEntry(DEVICE), RaceEntry(DEVICE, RESULT)
+
+
+def a_race(
+    racer: Racer = RACER, *, closed_at: int = 0, reveals_from: int = 0, state: UnitState = UnitState.RACING
+) -> Race:
+    unit = replace(UNIT, racers=(racer,), round=Round(20, closed_at=closed_at), state=state)
+    return Race(b"u" * 32, unit, 0, 50, reveals_from, 40)
+
+
+@pytest.mark.parametrize(
+    ("one", "entry", "height", "step"),
+    [
+        (a_race(), None, 21, RaceStep.EXECUTE),
+        (a_race(), NEW, 21, RaceStep.EXECUTE),  # it stopped while it worked
+        (a_race(), DONE, 21, RaceStep.COMMIT),
+        (a_race(), RaceEntry(DEVICE, RESULT, {Sent.COMMIT}), 21, RaceStep.COMMIT),  # sent, not in the chain: again
+        (a_race(), RaceEntry(DEVICE, sent={Sent.DECLINE}), 21, RaceStep.DECLINE),
+        (a_race(closed_at=30), None, 31, RaceStep.NOTHING),  # shut out
+        (a_race(closed_at=30), DONE, 31, RaceStep.NOTHING),
+        (a_race(COMMITTED), DONE, 31, RaceStep.NOTHING),  # wait for the close
+        (a_race(COMMITTED, closed_at=30), DONE, 31, RaceStep.NOTHING),  # wait until it is final
+        (a_race(COMMITTED, closed_at=30, reveals_from=32), DONE, 32, RaceStep.ATTEST),
+        (a_race(COMMITTED, closed_at=30, reveals_from=32), DONE, 31 + OMITTED_BLOCKS, RaceStep.ATTEST),
+        (a_race(COMMITTED, closed_at=30, reveals_from=32), DONE, 32 + OMITTED_BLOCKS, RaceStep.REVEAL),
+        (
+            a_race(COMMITTED, closed_at=30, reveals_from=32),
+            NEW,
+            32,
+            RaceStep.NOTHING,
+        ),  # committed by a journal that is lost
+        (a_race(COMMITTED, closed_at=30, reveals_from=32), None, 32, RaceStep.NOTHING),
+        (a_race(REVEALED, closed_at=30, reveals_from=32), DONE, 33, RaceStep.NOTHING),
+        (a_race(replace(RACER, has_declined=True)), RaceEntry(DEVICE, sent={Sent.DECLINE}), 21, RaceStep.NOTHING),
+        (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), DONE, 40, RaceStep.NOTHING),
+        (a_race(state=UnitState.SETTLED), DONE, 40, RaceStep.NOTHING),
+    ],
+)
+def test_the_next_step_of_a_race(one: Race, entry: RaceEntry | None, height: int, step: RaceStep) -> None:
+    assert race.next_step(one, entry, height) is step
+
+
+MEMBER = Judge(ME)
+PROMISED = Judge(ME, commitment=b"h" * 32)
+FOUND = CaseEntry(Recomputed(b"r" * 32), b"s" * 32)
+
+
+def a_case(member: Judge = MEMBER, *, closed_at: int = 0, reveals_from: int = 0) -> Case:
+    committee = Committee(0, 30, 3, Round(33, closed_at=closed_at), (member,))
+    return Case(b"u" * 32, UNIT, committee, member, reveals_from)
+
+
+@pytest.mark.parametrize(
+    ("one", "entry", "step"),
+    [
+        (a_case(), None, duty.JudgeStep.JUDGE),
+        (a_case(), FOUND, duty.JudgeStep.COMMIT),
+        (a_case(closed_at=40), None, duty.JudgeStep.NOTHING),
+        (a_case(closed_at=40), FOUND, duty.JudgeStep.NOTHING),
+        (a_case(PROMISED), FOUND, duty.JudgeStep.NOTHING),
+        (a_case(PROMISED, closed_at=40), FOUND, duty.JudgeStep.NOTHING),
+        (a_case(PROMISED, closed_at=40, reveals_from=42), FOUND, duty.JudgeStep.REVEAL),
+        (a_case(PROMISED, closed_at=40, reveals_from=42), None, duty.JudgeStep.NOTHING),
+        (a_case(replace(PROMISED, verdict=InputBad()), closed_at=40, reveals_from=42), FOUND, duty.JudgeStep.NOTHING),
+    ],
+)
+def test_the_next_step_of_a_case(one: Case, entry: CaseEntry | None, step: duty.JudgeStep) -> None:
+    assert duty.next_step(one, entry) is step

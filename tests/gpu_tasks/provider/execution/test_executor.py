@@ -1,0 +1,198 @@
+"""Limits on work, with real processes that try to break them."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+import hostile_worker
+from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError, WorkerExecutor, worker_command
+from gpu_tasks.provider.execution.limits import Limits, limits_for
+from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
+
+TIGHT = Limits(cpu_seconds=1, wall_seconds=20, address_mib=512)
+
+
+def hostile(limits: Limits = TIGHT) -> WorkerExecutor:
+    return WorkerExecutor([sys.executable, hostile_worker.__file__, json.dumps(asdict(limits))], limits)
+
+
+def attack(body: Callable[[WorkerExecutor], Awaitable[None]], limits: Limits = TIGHT) -> None:
+    async def main() -> None:
+        executor = hostile(limits)
+        await executor.start()
+        try:
+            await body(executor)
+        finally:
+            await executor.close()
+
+    asyncio.run(main())
+
+
+async def still_works(executor: WorkerExecutor) -> None:
+    assert (await executor.run(b"echo hello")).output == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (b"memory", "MemoryError"),
+        (b"memory-slowly", "MemoryError|status"),
+        (b"loop", "used more than 1 s of CPU"),
+        (b"die", "ended with status 3"),
+        (b"files", "Too many open files"),
+        (b"garbage", "something else than an answer"),
+    ],
+)
+def test_an_attack_costs_one_request_and_no_more(request_: bytes, reason: str) -> None:
+    async def body(executor: WorkerExecutor) -> None:
+        await still_works(executor)
+        with pytest.raises(ExecutionError, match=reason):
+            await executor.run(request_)
+        await still_works(executor)
+
+    attack(body)
+
+
+def test_work_that_takes_too_long_on_the_clock_is_killed() -> None:
+    async def body(executor: WorkerExecutor) -> None:
+        with pytest.raises(ExecutionError, match="took longer than 1 s"):
+            await executor.run(b"sleep")
+        await still_works(executor)
+
+    attack(body, replace(TIGHT, wall_seconds=1))
+
+
+def is_dead(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_children_of_a_killed_worker_die_with_it(tmp_path: Path) -> None:
+    """The kernel would not let an ordinary user's worker have any; here it may, to see what becomes of them."""
+
+    async def body(executor: WorkerExecutor) -> None:
+        pid_file = tmp_path / "pid"
+        with pytest.raises(ExecutionError, match="took longer"):
+            await executor.run(f"child {pid_file}".encode())
+        pid = int(pid_file.read_text())
+        for _ in range(200):
+            if is_dead(pid):
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError("the child lives on")
+
+    attack(body, replace(TIGHT, wall_seconds=2, processes=4096, file_mib=1))
+
+
+def test_no_file_is_written(tmp_path: Path) -> None:
+    async def body(executor: WorkerExecutor) -> None:
+        with pytest.raises(ExecutionError):
+            await executor.run(f"write {tmp_path / 'x'}".encode())
+        assert not (tmp_path / "x").exists() or (tmp_path / "x").stat().st_size == 0
+        await still_works(executor)
+
+    attack(body)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_an_ordinary_users_worker_starts_no_process() -> None:
+    """The kernel exempts root, so this test becomes `nobody`; only the limits are under test, not the worker."""
+    code = (
+        "import os, resource; resource.setrlimit(resource.RLIMIT_NPROC, (0, 0)); os.setuid(65534)\n"
+        "try:\n    os.fork()\nexcept BlockingIOError:\n    print('refused')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "refused\n"
+
+
+def test_a_flood_of_output_neither_confuses_nor_fills_the_daemon() -> None:
+    async def body(executor: WorkerExecutor) -> None:
+        assert (await executor.run(b"print")).output == b"printed"
+        assert len(executor._complaints) <= 2_000
+        await still_works(executor)
+
+    attack(body)
+
+
+def test_the_worker_sees_no_secret_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OGPU_PROVIDER_KEY", "//Alice//provider")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+    async def body(executor: WorkerExecutor) -> None:
+        seen = json.loads((await executor.run(b"environment")).output)
+        assert not {"OGPU_PROVIDER_KEY", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK"} & set(seen)
+        assert seen["HOME"] == "/nonexistent"
+
+    attack(body)
+
+
+def test_the_worker_is_its_own_session_and_is_used_again() -> None:
+    async def body(executor: WorkerExecutor) -> None:
+        first, second = [(await executor.run(b"session")).output for _ in range(2)]
+        assert first == second
+        session, process = first.split()
+        assert session == process != str(os.getsid(0)).encode()
+
+    attack(body)
+
+
+def test_cpu_is_allowed_anew_for_each_request() -> None:
+    async def body(executor: WorkerExecutor) -> None:
+        for _ in range(2):
+            with pytest.raises(ExecutionError, match="CPU"):
+                await executor.run(b"loop")
+        await still_works(executor)
+
+    attack(body)
+
+
+def test_a_cancelled_request_leaves_no_answer_behind() -> None:
+    async def body(executor: WorkerExecutor) -> None:
+        task = asyncio.create_task(executor.run(b"sleep"))
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await still_works(executor)
+
+    attack(body)
+
+
+def test_a_worker_that_does_not_start_says_why() -> None:
+    async def main() -> None:
+        limits = limits_for("numpy")
+        with pytest.raises(ExecutionError, match=r"did not start: .*no backend 'abacus'"):
+            await WorkerExecutor(worker_command("textgen-int8", "abacus", limits), limits).start()
+        with pytest.raises(ExecutionError, match=r"No module named|status 1"):
+            await WorkerExecutor([sys.executable, "-m", "no.such.module"], limits).start()
+
+    asyncio.run(main())
+
+
+def test_the_real_worker_gives_what_the_workload_gives() -> None:
+    request = encode_request(CompletionRequest(b"def main(", 24, 700, b"\x05" * 32))
+    expected = open_workload("textgen-int8").run(request)
+
+    async def main() -> None:
+        limits = limits_for("numpy")
+        executor = WorkerExecutor(worker_command("textgen-int8", "numpy", limits), limits)
+        await executor.start()
+        execution = await executor.run(request)
+        assert execution.output == expected
+        assert execution.cpu_ms <= execution.wall_ms + 20
+        assert execution.memory_peak_bytes > 1_000_000
+        assert await executor.verify(request, expected)
+        assert not await executor.verify(request, bytes((expected[0] ^ 1,)) + expected[1:])
+        with pytest.raises(BadRequestError):
+            await executor.run(b"no request")
+        await executor.close()
+
+    asyncio.run(main())

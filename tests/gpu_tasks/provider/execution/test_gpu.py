@@ -1,0 +1,91 @@
+"""The real NVML binding over a FAKE library of two devices, compiled here; and machines without a driver."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.provider.execution.gpu import CPU_NAME, NoMeter, find_hardware, meter_for
+
+SOURCE = Path(__file__).parents[3] / "support" / "fake_nvml" / "fake_nvml.c"
+
+PROBE = """
+import json, sys, time
+from pathlib import Path
+from gpu_tasks.provider.execution.gpu import NvmlMeter, find_hardware, why_no_gpu
+found = find_hardware(Path(sys.argv[1]))
+meter = NvmlMeter(1)
+meter.begin()
+time.sleep(0.2)
+reading = meter.end()
+print(json.dumps({
+    "names": [one.name for one in found], "kinds": [one.kind.name for one in found],
+    "memory": [one.memory_mib for one in found], "drivers": [one.driver for one in found], "why": why_no_gpu(),
+    "hashes": [one.uuid_hash.hex() for one in found],
+    "is_gpu": reading.is_gpu, "energy": reading.energy_mj, "peak": reading.memory_peak_bytes,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fake_nvml")
+    library = folder / "libnvidia-ml.so.1"
+    soname = "-Wl,-soname,libnvidia-ml.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wall", "-Werror", soname, "-o", library, SOURCE], check=True)
+    return folder
+
+
+def probe(base: Path, **environment: str) -> dict[str, object]:
+    code = [sys.executable, "-c", PROBE, str(base)]
+    done = subprocess.run(code, capture_output=True, text=True, check=True, env={**os.environ, **environment})
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_every_gpu_is_found_by_the_real_binding(fake_nvml: Path, tmp_path: Path) -> None:
+    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))
+    assert found["names"] == ["FAKE GPU 0", "FAKE GPU 1"]
+    assert found["kinds"] == ["CONSUMER", "DATACENTER"]
+    assert found["memory"] == [24 * 1024, 80 * 1024]
+    assert found["drivers"] == ["000.FAKE"] * 2
+    assert len(set(found["hashes"])) == 2  # type: ignore[call-overload]  # JSON
+    assert found["why"] == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_energy_and_memory_are_sampled(fake_nvml: Path, tmp_path: Path) -> None:
+    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))
+    assert found["is_gpu"] is True
+    assert found["energy"] == 1000
+    assert found["peak"] >= 4 << 20  # type: ignore[operator]  # JSON; at least two samples between the first and the last
+
+
+def test_readings_that_the_driver_refuses_count_as_nothing(fake_nvml: Path, tmp_path: Path) -> None:
+    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_BROKEN="1")
+    assert (found["energy"], found["peak"]) == (0, 0)
+    assert found["names"] == [CPU_NAME]  # a GPU that does not tell its memory is not offered as one
+
+
+def test_without_a_driver_there_is_one_cpu_that_says_so(tmp_path: Path) -> None:
+    found = probe(tmp_path, LD_LIBRARY_PATH="/nonexistent")
+    assert found["names"] == [CPU_NAME] == ["CPU (no GPU found)"]
+    assert found["kinds"] == ["CPU"]
+    assert "Not Found" in str(found["why"])
+    assert found["energy"] == found["peak"] == 0
+
+
+def test_the_cpus_identifier_stays_the_same_and_differs_between_providers(tmp_path: Path) -> None:
+    (first,), (again,), (other,) = (find_hardware(tmp_path / name) for name in ("a", "a", "b"))
+    if first.index is not None:
+        pytest.skip("this machine has a GPU")
+    assert first == again
+    assert first.uuid_hash != other.uuid_hash
+    assert first.kind is DeviceClass.CPU
+    assert isinstance(meter_for(first), NoMeter)
+    reading = meter_for(first).end()
+    assert (reading.is_gpu, reading.energy_mj, reading.memory_peak_bytes) == (False, 0, 0)

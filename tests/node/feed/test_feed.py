@@ -1,0 +1,168 @@
+"""The feed over a real Unix socket: trio on the node's side, asyncio on the RPC process's."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.feed import messages as feed
+from node.feed.client import FeedClient, RequestRefusedError
+from node.feed.server import FeedServer
+from node.pool.queue import PoolRefusalError
+
+HELLO = feed.FeedHello("Development", "dev", "Development", "devnet", b"g" * 32, "{}", 1, "Alice", "0.1", True, "", [])
+STATUS = feed.NodeStatus(b"a" * 32, 2, b"f" * 32, 1, 2, False, 3, 4, 5)
+
+
+def opening() -> Iterator[feed.ToRpc]:
+    yield HELLO
+    yield feed.Snapshot(b"header", [[b"k", b"v"]], True)
+
+
+async def answer(request: feed.Request) -> feed.Value:
+    match request:
+        case feed.Submit(_, extrinsic) if extrinsic:
+            return b"h" * 32
+        case feed.Submit():
+            raise PoolRefusalError(1010, "Invalid Transaction", "empty")
+        case feed.IdAt(_, height):
+            return None if height else b"0" * 32
+        case feed.Pending():
+            return [bytes(1024 * 1024)] * 33  # a full pool, and blocks that are not final
+        case _:
+            raise ZeroDivisionError
+
+
+class Served:
+    """A feed server in a thread of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.server = FeedServer(path, opening, answer)
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=trio.run, args=(self._main,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(trio.RunFinishedError):
+            self.call(self._scope.cancel)
+        self._thread.join(10)
+
+    def call(self, function: Callable[..., object], *args: object) -> None:
+        trio.from_thread.run_sync(function, *args, trio_token=self._token)
+
+    async def _main(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        with trio.CancelScope() as self._scope:
+            async with trio.open_nursery() as nursery:
+                await self.server.listen()
+                nursery.start_soon(self.server.run)
+                self._ready.set()
+
+
+def test_opening_then_live_frames_then_answers(tmp_path: Path) -> None:
+    async def talk(served: Served) -> None:
+        client = await FeedClient.connect(served.path)
+        frames = client.frames()
+        assert [await anext(frames), await anext(frames)] == list(opening())
+        served.call(served.server.publish, STATUS)
+        assert await anext(frames) == STATUS
+        assert await client.submit(b"x") == b"h" * 32
+        with pytest.raises(RequestRefusedError) as refused:
+            await client.submit(b"")
+        assert (refused.value.code, refused.value.data) == (1010, "empty")
+        with pytest.raises(RequestRefusedError, match="Internal error"):
+            await client.inspect("consensus")
+        assert await asyncio.gather(*(client.id_at(n % 2) for n in range(100))) == [b"0" * 32, None] * 50
+        await client.close()
+
+    with Served(tmp_path / "rpc.sock") as served:
+        assert stat.S_IMODE(served.path.stat().st_mode) == 0o600
+        asyncio.run(talk(served))
+    assert not served.path.exists()
+
+
+def test_an_answer_that_is_longer_than_a_frame_is_refused_and_ends_nothing(tmp_path: Path) -> None:
+    async def talk(served: Served) -> None:
+        client = await FeedClient.connect(served.path)
+        with pytest.raises(RequestRefusedError, match="too large"):
+            await client.pending()
+        assert await client.submit(b"x") == b"h" * 32
+        await client.close()
+
+    with Served(tmp_path / "rpc.sock") as served:
+        asyncio.run(talk(served))
+
+
+def test_beyond_the_quota_requests_are_refused(tmp_path: Path) -> None:
+    async def talk(served: Served) -> int:
+        client = await FeedClient.connect(served.path)
+        answers = await asyncio.gather(*(client.id_at(0) for _ in range(1000)), return_exceptions=True)
+        await client.close()
+        return sum(isinstance(one, RequestRefusedError) for one in answers)
+
+    with Served(tmp_path / "rpc.sock") as served:
+        assert asyncio.run(talk(served)) > 300
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\0\0\0\1x", feed.pack(STATUS), b"\0\0\0\2\x91\x07"])
+def test_what_is_no_request_cuts_only_that_link(tmp_path: Path, data: bytes) -> None:
+    async def talk(served: Served) -> None:
+        reader, writer = await asyncio.open_unix_connection(str(served.path))
+        writer.write(data)
+        while await asyncio.wait_for(reader.read(65536), 10):
+            pass
+        writer.close()
+        await writer.wait_closed()
+        client = await FeedClient.connect(served.path)
+        assert await client.submit(b"x") == b"h" * 32
+        await client.close()
+
+    with Served(tmp_path / "rpc.sock") as served:
+        asyncio.run(talk(served))
+
+
+def test_the_nodes_end_ends_everything(tmp_path: Path) -> None:
+    async def talk(served: Served) -> None:
+        client = await FeedClient.connect(served.path)
+        try:
+            async for _ in client.frames():
+                with suppress(trio.RunFinishedError):  # frames that were on their way still arrive
+                    served.call(served._scope.cancel)
+        finally:
+            await client.close()
+
+    with Served(tmp_path / "rpc.sock") as served, pytest.raises(ConnectionError):
+        asyncio.run(talk(served))
+
+
+@given(
+    st.lists(
+        st.sampled_from([HELLO, STATUS, feed.Submit(7, b"x" * 300), feed.RequestResult(1, [b"", None, {"a": 1}])])
+    ),
+    st.integers(1, 50),
+)
+def test_frames_survive_any_cutting(frames: list[feed.Frame], size: int) -> None:
+    data = b"".join(map(feed.pack, frames))
+    decoder = feed.Decoder()
+    assert [f for at in range(0, len(data), size) for f in decoder.feed(data[at : at + size])] == frames
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_frame_or_a_feed_error(data: bytes) -> None:
+    with suppress(feed.FeedError):
+        feed.unpack(data)

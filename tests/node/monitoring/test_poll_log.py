@@ -1,0 +1,39 @@
+"""The log of polls: what `ogpu_inspect polls` shows."""
+
+from consensus.parameters import Condition
+from consensus.wire import Chits, PullQuery
+from node.monitoring.poll_log import POLLS_KEPT, PollLog
+
+TIP, OTHER = b"\1" * 32, b"\2" * 32
+
+
+def chits(request: int, tip: bytes) -> Chits:
+    return Chits(request, tip, tip, bytes(32), 1, 1)
+
+
+def test_a_poll_is_shown_with_answers_and_confidence() -> None:
+    log = PollLog()
+    for peer in (b"bob", b"carol", b"dave"):
+        log.on_query(peer, PullQuery(7, TIP, 5), 1_000)
+    log.on_chits(b"bob", chits(7, TIP), 1_004)
+    log.on_chits(b"carol", chits(7, OTHER), 1_006)
+    log.on_chits(b"stranger", chits(7, TIP), 1_007)
+    log.on_chits(b"dave", chits(8, TIP), 1_008)  # of a poll that was never asked
+    log.on_accepted(4, 1_010, ())
+    log.on_accepted(5, 1_020, ((Condition(3, 4), 2), (Condition(4, 2), 2)))
+    (shown,) = log.show({b"bob": b"stash"})
+    assert isinstance(shown, dict)
+    assert (shown["asked"], shown["answered"], shown["agreed"], shown["accepted_after_ms"]) == (3, 2, 1, 20)
+    assert shown["confidence"] == [{"alpha": 3, "beta": 4, "polls": 2}, {"alpha": 4, "beta": 2, "polls": 2}]
+    assert shown["answers"] == [
+        {"peer": "bob", "validator": b"stash", "prefers": TIP, "at_height": TIP, "after_ms": 4},
+        {"peer": "carol", "validator": None, "prefers": OTHER, "at_height": OTHER, "after_ms": 6},
+        {"peer": "dave", "validator": None},
+    ]
+
+
+def test_only_the_last_polls_are_kept() -> None:
+    log = PollLog()
+    for request in range(POLLS_KEPT + 5):
+        log.on_query(b"bob", PullQuery(request, TIP, request), request)
+    assert [one["request"] for one in log.show({}) if isinstance(one, dict)] == list(range(POLLS_KEPT + 4, 4, -1))

@@ -1,0 +1,167 @@
+"""Attestations on their way into a block, over the real market: kept once, checked, attached in order, forgotten."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import node.pool.attestation_pool
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.inference import events as market_events
+from gpu_tasks.market.inference.units import UnitState
+from market_chain import (
+    GENESIS_HASH,
+    Keys,
+    MarketChain,
+    attestation,
+    commit,
+    named_keys,
+    terms,
+)
+from node.p2p.frames import FrameKind
+from node.p2p.gossip import Gossip
+from node.peers import Peers
+from node.pool.attestation_pool import KEPT_BLOCKS, AttestationPool
+from node.pool.queue import PoolRefusalError
+from played_transport import PlayedTransport
+from runtime.blocks.extrinsic import encode_bare
+from runtime.encoding.codec import codec
+from runtime.encoding.types import Unsigned
+from runtime.frame.runtime import Bound
+
+ROOT = b"R" * 32
+ENCODE = codec(SignedAttestation).encode
+
+
+@dataclass
+class PlayedChain:
+    """What the pool reads of a chain, over a market chain."""
+
+    market: MarketChain
+    genesis: bytes = GENESIS_HASH
+
+    @property
+    def runtime(self) -> Any:
+        return self.market.runtime
+
+    @property
+    def final(self) -> Any:
+        return SimpleNamespace(state=self.market.state, facts=SimpleNamespace(height=self.market.height))
+
+    def get(self, block: bytes) -> Any:
+        del block
+        return self.final
+
+
+class Stage:
+    """A race in which everybody has committed, and a pool."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.market = MarketChain(named_keys(4))
+        self.market.blocks(3)
+        (self.unit_id,) = self.market.post(terms())
+        while self.market.unit(self.unit_id).state is UnitState.QUEUED:
+            self.market.block()
+        self.unit = self.market.unit(self.unit_id)
+        self.racers = [self.market.keys_of(one.owner) for one in self.unit.racers]
+        self.market.block(*(commit(one, self.unit_id, self.unit, ROOT) for one in self.racers))
+        self.transport = PlayedTransport("a", "b")
+        network = Peers(self.transport)
+        monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
+        self.pool = AttestationPool(PlayedChain(self.market), network, Gossip(random.Random(1)), lambda: b"")  # type: ignore[arg-type]
+
+    def attested(self, racer: Keys, **changed: Any) -> SignedAttestation:
+        return attestation(racer, self.unit_id, self.unit, ROOT, **changed)
+
+    def build(self) -> list[Any]:
+        """The inherents of the next block, which is then made with them."""
+        calls: list[Any] = []
+
+        def attach(bound: Bound) -> None:
+            before = bound.overlay.changes()
+            calls.extend(self.pool.inherents(bound))
+            assert bound.overlay.changes() == before
+            for call in calls:
+                bound.dispatch(call, Unsigned())
+
+        self.market.block(attach)
+        return calls
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(monkeypatch)
+
+
+def test_what_is_submitted_and_heard_is_attached_in_one_call_and_told(stage: Stage) -> None:
+    first, second = (stage.attested(racer) for racer in stage.racers)
+    stage.pool.submit(ENCODE(second))
+    assert [(peer, kind) for peer, kind, _ in stage.transport.sent] == [
+        ("a", FrameKind.ATTESTATION),
+        ("b", FrameKind.ATTESTATION),
+    ]
+    stage.pool.on_gossip(FrameKind.ATTESTATION, ENCODE(first), "a")
+    assert [peer for peer, _, _ in stage.transport.sent[2:]] == ["b"]
+    (call,) = stage.build()
+    assert call.arguments == ((first, second),)
+    assert len(stage.market.happened(market_events.UnitSettled)) == 1
+    assert stage.build() == []
+
+
+def test_what_can_never_be_attached_is_refused(stage: Stage) -> None:
+    good = stage.attested(stage.racers[0])
+    outsider = next(keys for keys in stage.market.validators if keys not in stage.racers)
+    cases = {
+        "Attestation has invalid format": b"nonsense",
+        "bad signature": ENCODE(replace(good, signature=bytes(64))),
+        "no such race": ENCODE(replace(good, statement=replace(good.statement, unit=b"x" * 32))),
+        "the key is no provider's": ENCODE(
+            replace(good, statement=replace(good.statement, provider_key=outsider.stash))
+        ),
+    }
+    for reason, raw in cases.items():
+        with pytest.raises(PoolRefusalError, match=reason):
+            stage.pool.submit(raw)
+    assert len(stage.pool) == 0
+    stage.pool.submit(ENCODE(good))
+    with pytest.raises(PoolRefusalError, match="already known"):
+        stage.pool.submit(ENCODE(good))
+
+
+def test_one_that_does_not_open_its_commitment_is_left_out_and_spoils_nothing(stage: Stage) -> None:
+    good = stage.attested(stage.racers[0])
+    wrong = attestation(stage.racers[1], stage.unit_id, stage.unit, b"W" * 32)
+    stage.pool.submit(ENCODE(wrong))
+    stage.pool.submit(ENCODE(good))
+    (call,) = stage.build()
+    assert call.arguments == ((good,),)
+
+
+def test_limits(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.pool.attestation_pool, "COUNT_MAX", 1)
+    stage.pool.submit(ENCODE(stage.attested(stage.racers[0])))
+    with pytest.raises(PoolRefusalError, match="too many"):
+        stage.pool.submit(ENCODE(stage.attested(stage.racers[1])))
+
+
+def test_what_is_final_or_too_old_is_forgotten(stage: Stage) -> None:
+    first, second = (stage.attested(racer) for racer in stage.racers)
+    stage.pool.submit(ENCODE(first))
+    stage.pool.submit(ENCODE(second))
+    runtime = stage.market.runtime
+    raws = (
+        b"\4\4",
+        encode_bare(runtime, Attestations.attach(attestations=(first,))),
+    )
+    height = stage.market.height
+    stage.pool.on_final([SimpleNamespace(extrinsics=raws, facts=SimpleNamespace(height=height))])  # type: ignore[list-item]
+    assert len(stage.pool) == 1
+    later = SimpleNamespace(extrinsics=raws[:1], facts=SimpleNamespace(height=height + KEPT_BLOCKS + 1))
+    stage.pool.on_final([later])  # type: ignore[list-item]
+    assert len(stage.pool) == 0
+    assert stage.pool._bytes == 0

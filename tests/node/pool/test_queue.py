@@ -1,0 +1,195 @@
+"""The transaction pool: a table of single steps, then a property over sequences against a plain model."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import node.pool.queue
+from node.pool.queue import PooledExtrinsic, PoolRefusalError, TransactionQueue
+
+
+def xt(sender: int, nonce: int, priority: int = 100, *, size: int = 10, expires_at: int = 10**9) -> PooledExtrinsic:
+    name = b"%d/%d/%d/%d" % (sender, nonce, priority, size)
+    return PooledExtrinsic(name, name.ljust(size, b"."), bytes([sender]) * 32, nonce, priority, expires_at)
+
+
+def order(pool: TransactionQueue) -> list[tuple[int, int]]:
+    return [(c.sender[0], c.nonce) for c in pool.ready()]
+
+
+def test_a_gap_makes_future_and_filling_it_promotes() -> None:
+    pool = TransactionQueue()
+    assert pool.add(xt(1, 5), 5).status == "ready"
+    assert pool.add(xt(1, 7), 5).status == "future"
+    assert (pool.ready_count, pool.future_count) == (1, 1)
+    admitted = pool.add(xt(1, 6), 5)
+    assert (admitted.status, admitted.promoted) == ("ready", (xt(1, 7).extrinsic_hash,))
+    assert order(pool) == [(1, 5), (1, 6), (1, 7)]
+    assert (pool.ready_count, pool.future_count) == (3, 0)
+
+
+def test_order_is_priority_then_arrival_and_never_breaks_nonces() -> None:
+    pool = TransactionQueue()
+    for candidate in (xt(1, 0, 1), xt(1, 1, 1000), xt(2, 0, 10), xt(3, 0, 10)):
+        pool.add(candidate, 0)
+    assert order(pool) == [(2, 0), (3, 0), (1, 0), (1, 1)]
+
+
+def test_replacement_needs_ten_percent_more() -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0, 100), 0)
+    with pytest.raises(PoolRefusalError, match="110 needed"):
+        pool.add(xt(1, 0, 109), 0)
+    assert pool.add(xt(1, 0, 110), 0).usurped == xt(1, 0, 100).extrinsic_hash
+    assert len(pool) == 1
+
+
+def test_a_used_nonce_is_refused() -> None:
+    with pytest.raises(PoolRefusalError) as refused:
+        TransactionQueue().add(xt(1, 0), 1)
+    assert refused.value.code == 1010
+
+
+def test_known_and_banned_are_told_apart() -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0), 0)
+    with pytest.raises(PoolRefusalError) as known:
+        pool.refuse_known(xt(1, 0).extrinsic_hash, 0.0)
+    assert known.value.code == 1013
+    pool.ban(b"bad", 100.0)
+    with pytest.raises(PoolRefusalError) as banned:
+        pool.refuse_known(b"bad", 100.0 + node.pool.queue.BAN_SECONDS - 1)
+    assert banned.value.code == 1012
+    pool.refuse_known(b"bad", 100.0 + node.pool.queue.BAN_SECONDS)
+
+
+def test_a_block_uses_nonces_and_expires_others() -> None:
+    pool = TransactionQueue()
+    for candidate in (xt(1, 0), xt(1, 1), xt(1, 3), xt(2, 0, expires_at=4), xt(2, 1)):
+        pool.add(candidate, 0)
+    settled = pool.settle({bytes([1]) * 32: 3, bytes([9]) * 32: 7}, 5)
+    assert settled.promoted == (xt(1, 3).extrinsic_hash,)
+    assert settled.dropped == (xt(2, 0).extrinsic_hash,)
+    assert settled.demoted == (xt(2, 1).extrinsic_hash,)
+    assert order(pool) == [(1, 3)]
+
+
+def test_a_reverted_block_gives_nonces_back() -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 1), 1)
+    assert pool.settle({bytes([1]) * 32: 0}, 5).demoted == (xt(1, 1).extrinsic_hash,)
+    assert pool.add(xt(1, 0), 0).promoted == (xt(1, 1).extrinsic_hash,)
+
+
+def test_removing_an_invalid_one_holds_back_those_behind_it() -> None:
+    pool = TransactionQueue()
+    for nonce in range(3):
+        pool.add(xt(1, nonce), 0)
+    settled = pool.remove(xt(1, 1).extrinsic_hash)
+    assert (settled.dropped, settled.demoted) == ((xt(1, 1).extrinsic_hash,), (xt(1, 2).extrinsic_hash,))
+    assert pool.remove(b"unknown") == node.pool.queue.Settled()
+
+
+def ready_twice_ten() -> TransactionQueue:
+    """Ten of each of two senders, whose first ones expire at height 5."""
+    pool = TransactionQueue()
+    for sender in (1, 2):
+        for nonce in range(10):
+            pool.add(xt(sender, nonce, 10**9, expires_at=5 if nonce == 0 else 10**9), 0)
+    return pool
+
+
+def test_what_can_be_ready_no_more_does_not_stay_to_fill_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.pool.queue, "FUTURE_PER_SENDER_LIMIT", 4)
+    monkeypatch.setattr(node.pool.queue, "FUTURE_LIMIT", 6)
+    pool = ready_twice_ten()
+    for sender, kept in ((1, 4), (2, 2)):
+        settled = pool.remove(xt(sender, 0, 10**9).extrinsic_hash)
+        assert (len(settled.demoted), len(settled.dropped)) == (kept, 10 - kept)
+    assert (len(pool), pool.ready_count, pool.future_count) == (6, 0, 6)
+    pool = ready_twice_ten()
+    settled = pool.settle({}, 6)
+    assert (len(settled.demoted), len(settled.dropped)) == (4, 16)
+    assert (len(pool), pool.ready_count, pool.future_count) == (4, 0, 4)
+
+
+def test_limits_per_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.pool.queue, "PER_SENDER_LIMIT", 2)
+    monkeypatch.setattr(node.pool.queue, "FUTURE_PER_SENDER_LIMIT", 1)
+    pool = TransactionQueue()
+    pool.add(xt(1, 0), 0)
+    pool.add(xt(1, 2), 0)
+    with pytest.raises(PoolRefusalError, match="the sender has 2"):
+        pool.add(xt(1, 1), 0)
+    pool.add(xt(2, 5), 0)
+    with pytest.raises(PoolRefusalError, match="lower nonce"):
+        pool.add(xt(2, 7), 0)
+
+
+def test_a_full_pool_drops_what_pays_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.pool.queue, "READY_LIMIT", 3)
+    pool = TransactionQueue()
+    for candidate in (xt(1, 0, 5), xt(1, 1, 500), xt(2, 0, 50)):
+        pool.add(candidate, 0)
+    with pytest.raises(PoolRefusalError, match="pay more"):
+        pool.add(xt(3, 0, 5), 0)
+    admitted = pool.add(xt(3, 0, 6), 0)
+    assert admitted.dropped == (xt(1, 1, 500).extrinsic_hash,)
+    assert order(pool) == [(2, 0), (3, 0), (1, 0)]
+
+
+STEP = st.one_of(
+    st.tuples(st.just("add"), st.integers(0, 3), st.integers(0, 6), st.integers(1, 40)),
+    st.tuples(st.just("settle"), st.integers(0, 3), st.integers(0, 6), st.integers(0, 30)),
+    st.tuples(st.just("remove"), st.integers(0, 3), st.integers(0, 6), st.just(0)),
+)
+
+
+@given(st.lists(STEP, max_size=60))
+@settings(deadline=None)
+def test_sequences_keep_every_promise(steps: list[tuple[str, int, int, int]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(node.pool.queue, "READY_LIMIT", 8)
+        patch.setattr(node.pool.queue, "BYTES_LIMIT", 200)
+        patch.setattr(node.pool.queue, "FUTURE_PER_SENDER_LIMIT", 3)
+        pool, nonces = TransactionQueue(), dict.fromkeys(range(4), 0)
+        for kind, sender, nonce, number in steps:
+            if kind == "add":
+                before = pool.hashes()
+                try:
+                    pool.add(xt(sender, nonce, number, size=10 + number, expires_at=number), nonces[sender])
+                except PoolRefusalError:
+                    assert pool.hashes() == before
+            elif kind == "settle":
+                nonces[sender] = nonce
+                pool.settle({bytes([sender]) * 32: nonce}, number)
+            else:
+                for extrinsic_hash in pool.hashes():
+                    if extrinsic_hash.startswith(b"%d/%d/" % (sender, nonce)):
+                        pool.remove(extrinsic_hash)
+            check(pool, nonces)
+
+
+def check(pool: TransactionQueue, nonces: dict[int, int]) -> None:
+    raws = [pool.get(h) or b"" for h in pool.hashes()]
+    assert len(pool) <= 8
+    assert pool.bytes_used == sum(map(len, raws)) <= 200
+    held: dict[int, set[int]] = {}
+    for extrinsic_hash in pool.hashes():
+        sender, nonce = (int(part) for part in extrinsic_hash.split(b"/")[:2])
+        assert nonce not in held.setdefault(sender, set())
+        held[sender].add(nonce)
+    expected = set()
+    for sender, numbers in held.items():
+        nonce = nonces[sender]
+        while nonce in numbers:
+            expected.add((sender, nonce))
+            nonce += 1
+    ready = order(pool)
+    assert set(ready) == expected
+    assert len(ready) == len(expected) == pool.ready_count
+    assert pool.future_count == len(pool) - len(expected)
+    for sender in range(4):
+        assert [n for s, n in ready if s == sender] == sorted(n for s, n in ready if s == sender)

@@ -1,0 +1,139 @@
+"""The pool over a real chain: admission, statuses, and what moves with the tip."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from block_maker import Maker
+from genesis import dev_accounts
+from node.clock import Clock
+from node.pool.queue import PoolRefusalError
+from node.pool.transaction_pool import TransactionPool
+from node.pool.verifier import Verifier
+from runtime.cryptography.hashing import blake2_256
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
+
+PAY = Balances.transfer_keep_alive(dest=dev_accounts.stash("Bob"), value=1)
+
+
+class Played:
+    """A pool with its tasks running, and what it said."""
+
+    def __init__(self, maker: Maker) -> None:
+        self.statuses: list[tuple[bytes, str, bytes | None]] = []
+        self.told: list[bytes] = []
+        self.pool = TransactionPool(maker.chain, Verifier(), Clock(), self._status, self._admitted)
+
+    def _status(self, extrinsic_hash: bytes, status: str, block: bytes | None) -> None:
+        self.statuses.append((extrinsic_hash, status, block))
+
+    def _admitted(self, extrinsic_hash: bytes, raw: bytes, peer: str | None) -> None:
+        del extrinsic_hash, peer
+        self.told.append(raw)
+
+
+@pytest.fixture
+def maker(tmp_path: Path) -> Maker:
+    return Maker(tmp_path)
+
+
+@asynccontextmanager
+async def running(maker: Maker) -> AsyncIterator[Played]:
+    played = Played(maker)
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(played.pool._verifier.run_worker)
+            nursery.start_soon(played.pool.run)
+            yield played
+            nursery.cancel_scope.cancel()
+
+
+async def refusal(pool: TransactionPool, raw: bytes) -> PoolRefusalError:
+    with pytest.raises(PoolRefusalError) as refused:
+        await pool.submit(raw)
+    return refused.value
+
+
+@pytest.mark.trio
+async def test_good_ones_enter_and_bad_ones_are_named(maker: Maker) -> None:
+    async with running(maker) as played:
+        pool = played.pool
+        first, second, gap = (maker.transfer(PAY, nonce) for nonce in (0, 1, 5))
+        assert await pool.submit(first) == blake2_256(first)
+        assert await pool.submit(gap) == blake2_256(gap)
+        await pool.submit(second)
+        assert played.told == [first, gap, second]
+        assert pool.pending() == [first, second, gap]
+        assert (await refusal(pool, first)).code == 1013
+        forged = bytearray(maker.transfer(PAY, 2))
+        forged[50] ^= 1
+        assert ((await refusal(pool, bytes(forged))).code, (await refusal(pool, bytes(forged))).code) == (1010, 1012)
+        assert (await refusal(pool, b"nonsense")).code == 1001
+        assert (await refusal(pool, b"")).code == 1001
+        assert [status for _, status, _ in played.statuses] == ["ready", "future", "ready"]
+
+
+@pytest.mark.trio
+async def test_blocks_use_extrinsics_and_reverts_give_them_back(maker: Maker) -> None:
+    async with running(maker) as played:
+        pool = played.pool
+        raws = [maker.transfer(PAY, nonce) for nonce in range(3)]
+        for raw in raws:
+            await pool.submit(raw)
+        a1 = maker.make(None, *raws[:2])
+        b1 = maker.make(None, raws[0])
+        played.statuses.clear()
+        pool.on_tip(a1.facts.id)
+        assert pool.pool.ready_count == 1
+        assert (pool.pending(), played.statuses) == (raws, []), "clients read the accepted block's state, not the tip's"
+        pool.on_accepted(a1.facts.id)
+        assert pool.pending() == raws[2:]
+        pool.on_tip(b1.facts.id)
+        pool.on_accepted(b1.facts.id)
+        assert pool.pending() == raws[1:]
+        assert pool.pool.ready_count == 2
+        said = [(raws.index(next(r for r in raws if blake2_256(r) == h)), s) for h, s, _ in played.statuses]
+        assert [one for one in said if one[1] in {"in_block", "retracted"}] == [
+            (0, "in_block"), (1, "in_block"), (0, "retracted"), (1, "retracted"), (0, "in_block")
+        ]  # fmt: skip
+        final = maker.chain.finalise((b1.facts.id,), maker.certify(b1))
+        pool.on_final(final)
+        assert played.statuses[-1] == (blake2_256(raws[0]), "finalized", b1.facts.id)
+        assert [status for _, status, _ in played.statuses].count("in_block") == 3
+        assert b1.facts.id == maker.chain.final.facts.id
+
+
+@pytest.mark.trio
+async def test_gossip_beyond_what_waits_is_dropped(maker: Maker) -> None:
+    async with running(maker) as played:
+        for number in range(10_000):
+            played.pool.offer(b"%d" % number, "peer", b"%032d" % number)
+        await played.pool.submit(maker.transfer(PAY, 0))
+        assert len(played.pool.pool) == 1
+
+
+@pytest.mark.trio
+async def test_what_a_block_made_unpayable_leaves(maker: Maker) -> None:
+    async with running(maker) as played:
+        owned = genesis_balance(maker)
+        drain = Balances.transfer_allow_death(dest=dev_accounts.stash("Bob"), value=owned - 10_000)
+        first, second = maker.transfer(drain, 0), maker.transfer(drain, 1)
+        await played.pool.submit(first)
+        await played.pool.submit(second)
+        block = maker.make(None, first)
+        played.pool.on_tip(block.facts.id)
+        assert played.pool.pool.hashes() == []
+        assert played.statuses[-1][1] == "invalid"
+
+
+def genesis_balance(maker: Maker) -> int:
+    item = maker.chain.runtime.item(System.account)
+    raw = maker.chain.final.state.get(item.key(dev_accounts.key("Alice", dev_accounts.PROVIDER)))
+    assert raw is not None
+    return int(item.decode(raw).data.free)

@@ -1,0 +1,229 @@
+"""TrustStake: bonds, keys, eras and rewards, step by step and over any sequence of calls."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from market_chain import BOND, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed
+from runtime.encoding.types import Signed
+from runtime.frame.errors import DispatchError, FundsUnavailable
+from runtime.pallets.balances import Balances
+from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
+from runtime.pallets.session import Session
+from runtime.pallets.staking import staking_events as ev
+from runtime.pallets.staking.trust_stake import TrustStake
+
+NEWCOMER, DELEGATOR = Keys("newcomer"), Keys("delegator")
+
+
+def chain_of(count: int = 2) -> MarketChain:
+    return MarketChain(named_keys(count), [NEWCOMER, DELEGATOR], epoch_blocks=6)
+
+
+def validate(keys: Keys, **changed: object) -> object:
+    fields = {
+        "session_key": keys.public("session"),
+        "vrf_key": keys.public("vrf"),
+        "provider_key": keys.provider,
+        "commission_ppm": 0,
+        **changed,
+    }
+    return TrustStake.validate(**fields)  # type: ignore[arg-type]
+
+
+def free(chain: MarketChain, account: bytes) -> int:
+    return chain.now()[Balances].free_balance(account)
+
+
+def test_a_newcomer_is_elected_in_the_next_era_and_holds_no_office() -> None:
+    chain = chain_of()
+    chain.block(
+        signed(NEWCOMER.stash, TrustStake.bond(value=2 * BOND)),
+        signed(NEWCOMER.stash, validate(NEWCOMER)),
+    )
+    stake = chain.now()[TrustStake]
+    assert stake.is_candidate(NEWCOMER.stash)
+    assert stake.stash_of(NEWCOMER.provider) == NEWCOMER.stash
+    assert NEWCOMER.stash not in [one.stash for one in stake.elected.get()]
+    stake = chain.blocks(6)[TrustStake]
+    assert stake.elected.get()[0].stash == NEWCOMER.stash
+    assert [seat.stash for seat in stake.validators(1)] == sorted(one.stash for one in chain.validators)
+
+
+def test_sessions_are_epochs() -> None:
+    chain = chain_of()
+    chain.blocks(6)
+    assert chain.now()[Session].current_index.get() == 0
+    chain.block()
+    session = chain.now()[Session]
+    assert session.current_index.get() == 1
+    assert session.validators.get() == tuple(sorted(one.stash for one in chain.validators))
+
+
+def test_unbonding_takes_six_epochs() -> None:
+    chain = chain_of()
+    chain.block(signed(NEWCOMER.stash, TrustStake.bond(value=100 * OGPU)))
+    before = free(chain, NEWCOMER.stash)
+    chain.block(
+        signed(NEWCOMER.stash, TrustStake.unbond(value=40 * OGPU)),
+        signed(NEWCOMER.stash, TrustStake.unbond(value=60 * OGPU)),
+    )
+    (chunk,) = chain.now()[TrustStake].unlocking[NEWCOMER.stash]
+    assert (chunk.value, chunk.until_epoch) == (100 * OGPU, 6), "one chunk for one epoch"
+    withdraw = TrustStake.withdraw_unbonded()
+    while chain.height < 6 * 6 - 1:
+        chain.block()
+    chain.block(refused(NEWCOMER.stash, withdraw, ev.NothingToWithdraw))
+    chain.block(signed(NEWCOMER.stash, withdraw))
+    assert free(chain, NEWCOMER.stash) == before + 100 * OGPU
+
+
+def test_genesis_bonds_stay_and_what_was_added_may_leave() -> None:
+    chain = chain_of()
+    alice = chain.validators[0]
+    chain.block(
+        refused(alice.stash, TrustStake.unbond(value=1), ev.InOffice),
+        refused(alice.stash, TrustStake.chill(), ev.InOffice),
+        refused(alice.stash, validate(alice, session_key=Keys("x").public("session")), ev.InOffice),
+        signed(alice.stash, validate(alice, commission_ppm=5)),
+        signed(alice.stash, TrustStake.bond_extra(value=OGPU)),
+        signed(alice.stash, TrustStake.unbond(value=OGPU)),
+    )
+
+
+SMALL_ORDER = bytes(32)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (TrustStake.bond(value=OGPU), ev.BondTooSmall),
+        (TrustStake.bond(value=10**20), FundsUnavailable),
+        (TrustStake.bond_extra(value=OGPU), ev.NotBonded),
+        (TrustStake.unbond(value=1), ev.NotEnoughStake),
+        (TrustStake.chill(), ev.NotCandidate),
+        (TrustStake.withdraw_unbonded(), ev.NothingToWithdraw),
+        (validate(NEWCOMER), ev.BondTooSmall),
+        (TrustStake.delegate(validator=DELEGATOR.stash, value=OGPU), ev.NotCandidate),
+        (TrustStake.undelegate(validator=DELEGATOR.stash, value=OGPU), ev.NotEnoughStake),
+        (TrustStake.payout_stakers(validator=DELEGATOR.stash, era=0), ev.NothingToClaim),
+    ],
+)
+def test_what_an_outsider_may_not_do(call: object, error: type[DispatchError]) -> None:
+    chain_of().block(refused(NEWCOMER.stash, call, error))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"session_key": SMALL_ORDER}, ev.UnsafeKey),
+        ({"vrf_key": b"\xff" * 32}, ev.UnsafeKey),
+        ({"provider_key": (1).to_bytes(32, "little")}, ev.UnsafeKey),
+        ({"session_key": Keys("alice").public("session")}, ev.KeyTaken),
+        ({"provider_key": Keys("newcomer").public("session")}, ev.KeyTaken),
+        ({"commission_ppm": 1_000_001}, ev.CommissionTooHigh),
+    ],
+)
+def test_keys_that_may_not_be_registered(changed: dict[str, object], error: type[DispatchError]) -> None:
+    chain_of().block(
+        signed(NEWCOMER.stash, TrustStake.bond(value=BOND)),
+        refused(NEWCOMER.stash, validate(NEWCOMER, **changed), error),
+        refused(NEWCOMER.stash, TrustStake.bond(value=BOND), ev.AlreadyBonded),
+    )
+
+
+def test_an_era_pays_for_the_one_before() -> None:
+    chain = chain_of(2)
+    alice, bob = chain.validators
+    chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=alice.stash, value=BOND)))
+    chain.blocks(5)
+    for _ in range(2):
+        chain.block(author=alice)
+        chain.block(author=bob)
+        chain.block(author=alice)
+    assert chain.height == 12
+    before = chain.now()[Balances]
+    reserve = before.free_balance(RESERVE) + before.free_balance(PROVIDER_REWARDS)  # unspent, so it comes back first
+    pots = [before.free_balance(pot) for pot in (STAKING_REWARDS, TREASURY)]
+    chain.block()
+    emitted = reserve // 3160
+    assert chain.happened(ev.EraStarted)[-1].emitted == emitted
+    after = chain.now()[Balances]
+    assert after.free_balance(STAKING_REWARDS) - pots[0] == emitted // 2
+    assert after.free_balance(TREASURY) - pots[1] == emitted - emitted // 2 - emitted * 4 // 10
+    reward = emitted // 2 * 80 // 120
+    commission = reward // 10
+    call = TrustStake.payout_stakers(validator=alice.stash, era=1)
+    mine, delegated = free(chain, alice.stash), free(chain, DELEGATOR.stash)
+    chain.block(signed(NEWCOMER.stash, call), refused(NEWCOMER.stash, call, ev.NothingToClaim))
+    share = (reward - commission) // 2
+    assert free(chain, DELEGATOR.stash) - delegated == share
+    assert free(chain, alice.stash) - mine == reward - share
+
+
+def test_unclaimed_rewards_and_unspent_rebates_return_to_the_reserve() -> None:
+    chain = MarketChain(named_keys(1), [], {"TrustStake.history_eras": 2}, epoch_blocks=3)
+    chain.blocks(4)
+    assert chain.now()[Balances].free_balance(RESERVE) == STOCK - STOCK // 3160
+    chain.blocks(9)
+    stake, balances = chain.now()[TrustStake], chain.now()[Balances]
+    assert stake.current_era.get() == 4
+    assert stake.eras_reward[1] is None
+    assert stake.eras_exposure[1, chain.validators[0].stash] is None
+    waiting = [stake.eras_reward[era] for era in (2, 3)]
+    assert balances.free_balance(STAKING_REWARDS) == sum(one.unclaimed for one in waiting if one is not None)
+
+
+def test_a_chilled_candidate_may_unbond_everything() -> None:
+    chain = chain_of()
+    chain.block(
+        signed(NEWCOMER.stash, TrustStake.bond(value=BOND)),
+        signed(NEWCOMER.stash, validate(NEWCOMER)),
+        signed(DELEGATOR.stash, TrustStake.delegate(validator=NEWCOMER.stash, value=5 * OGPU)),
+        refused(NEWCOMER.stash, TrustStake.unbond(value=BOND), ev.StillCandidate),
+        refused(DELEGATOR.stash, TrustStake.undelegate(validator=NEWCOMER.stash, value=5 * OGPU - 1), ev.BondTooSmall),
+        signed(NEWCOMER.stash, TrustStake.chill()),
+        signed(NEWCOMER.stash, TrustStake.unbond(value=BOND)),
+        signed(DELEGATOR.stash, TrustStake.undelegate(validator=NEWCOMER.stash, value=5 * OGPU)),
+    )
+    assert not chain.now()[TrustStake].is_candidate(NEWCOMER.stash)
+
+
+def test_a_chain_whose_stake_can_escape_is_refused() -> None:
+    with pytest.raises(ValueError, match="outlast"):
+        MarketChain(named_keys(1), [], {"TrustStake.unbonding_epochs": 5})
+
+
+PEOPLE = [*named_keys(2), NEWCOMER, DELEGATOR]
+people = st.sampled_from(PEOPLE)
+amounts = st.integers(0, 3_000 * OGPU)
+calls = st.one_of(
+    st.builds(lambda value: TrustStake.bond(value=value), amounts),
+    st.builds(lambda value: TrustStake.bond_extra(value=value), amounts),
+    st.builds(lambda value: TrustStake.unbond(value=value), amounts),
+    st.just(TrustStake.withdraw_unbonded()),
+    st.just(TrustStake.chill()),
+    st.builds(lambda one, value: TrustStake.delegate(validator=one.stash, value=value), people, amounts),
+    st.builds(lambda one, value: TrustStake.undelegate(validator=one.stash, value=value), people, amounts),
+    st.builds(lambda one, era: TrustStake.payout_stakers(validator=one.stash, era=era), people, st.integers(0, 9)),
+    st.builds(validate, people),
+    st.builds(lambda one, value: Balances.transfer_allow_death(dest=one.stash, value=value), people, amounts),
+)
+steps = st.lists(st.tuples(people, calls, st.integers(0, 9)), max_size=25)
+
+
+@given(steps)
+def test_no_sequence_of_calls_makes_or_loses_a_grain(sequence: list[tuple[Keys, object, int]]) -> None:
+    chain = MarketChain(named_keys(2), [NEWCOMER, DELEGATOR], epoch_blocks=3)
+    for who, call, pause in sequence:
+
+        def step(bound: object, who: Keys = who, call: object = call) -> None:
+            try:
+                with bound.overlay.transaction():  # type: ignore[attr-defined]
+                    bound.dispatch(call, Signed(who.stash))  # type: ignore[attr-defined]
+            except DispatchError:
+                return
+
+        chain.block(step)  # checks the books
+        if pause:
+            chain.blocks(pause)

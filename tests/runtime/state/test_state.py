@@ -1,0 +1,110 @@
+"""The overlay: undo is exact, iteration is ordered, and both hold over any sequence (model: a dictionary)."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.state.overlay import Memory, Overlay
+
+KEYS = [b"a", b"ab", b"abc", b"b", b"ba"]
+
+
+class Abandoned(Exception):
+    """A transaction that is to be undone."""
+
+
+def plain(data: bytes) -> bytes:
+    return data
+
+
+def write(overlay: Overlay, key: bytes, value: bytes | None) -> None:
+    overlay.store(key, value, value)
+
+
+def test_a_failed_transaction_leaves_nothing() -> None:
+    overlay = Overlay(Memory({b"a": b"1"}))
+    write(overlay, b"b", b"2")
+    with pytest.raises(ValueError, match="stop"), overlay.transaction():
+        write(overlay, b"a", None)
+        write(overlay, b"b", b"3")
+        with overlay.transaction():
+            write(overlay, b"c", b"4")
+        overlay.events.append("x")
+        raise ValueError("stop")
+    assert overlay.changes() == {b"b": b"2"}
+    assert overlay.events == []
+    assert overlay.load(b"a", plain) == b"1"
+
+
+def test_an_inner_failure_keeps_the_outer_writes() -> None:
+    overlay = Overlay(Memory())
+    with overlay.transaction():
+        write(overlay, b"a", b"1")
+        with pytest.raises(ValueError, match="stop"), overlay.transaction():
+            write(overlay, b"a", b"2")
+            raise ValueError("stop")
+    assert overlay.changes() == {b"a": b"1"}
+
+
+def test_changes_over_a_reader_give_the_next_state() -> None:
+    overlay = Overlay(Memory({b"a": b"1", b"b": b"2"}))
+    write(overlay, b"a", None)
+    write(overlay, b"c", b"3")
+    assert overlay.reader.updated(overlay.changes()).values == {b"b": b"2", b"c": b"3"}  # type: ignore[attr-defined]
+
+
+steps = st.recursive(
+    st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=2)),
+    lambda inner: st.tuples(st.booleans(), st.lists(inner, max_size=4)),
+    max_leaves=20,
+)
+
+
+def play(overlay: Overlay, model: dict[bytes, bytes], step: object) -> None:
+    match step:
+        case (bytes(key), value):
+            write(overlay, key, value)  # type: ignore[arg-type]
+            model.pop(key, None)
+            if value is not None:
+                model[key] = value  # type: ignore[assignment]
+        case (bool(keep), list(inner)):
+            before = dict(model)
+            with suppress(Abandoned), overlay.transaction():
+                for one in inner:
+                    play(overlay, model, one)
+                if not keep:
+                    model.clear()
+                    model.update(before)
+                    raise Abandoned
+        case _:
+            raise AssertionError(step)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), st.binary(max_size=2)), st.lists(steps, max_size=8))
+def test_the_overlay_agrees_with_a_dictionary(start: dict[bytes, bytes], script: list[object]) -> None:
+    overlay, model = Overlay(Memory(start)), dict(start)
+    for step in script:
+        play(overlay, model, step)
+        for key in KEYS:
+            assert overlay.load(key, plain) == model.get(key)
+            assert overlay.raw(key) == model.get(key)
+        for prefix in (b"", b"a", b"ab", b"c"):
+            for after in (b"", b"a", b"ab"):
+                expected = sorted(key for key in model if key.startswith(prefix) and key > after)
+                assert list(overlay.keys(prefix, after)) == expected
+    assert Memory(start).updated(overlay.changes()).values == model
+
+
+def test_writing_while_iterating_does_not_disturb() -> None:
+    overlay = Overlay(Memory({b"a": b"1", b"b": b"2"}))
+    write(overlay, b"ab", b"x")
+    seen: Iterator[bytes] = overlay.keys(b"")
+    found = []
+    for key in seen:
+        found.append(key)
+        write(overlay, key, None)
+        write(overlay, key + b"new", b"y")
+    assert found == [b"a", b"ab", b"b"]
