@@ -7,12 +7,14 @@ may not enter a block. `DispatchError`: a call that entered, failed, and changed
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 from runtime.encoding import type_info as info
 from runtime.encoding.codec import Codec
 from runtime.encoding.scale import DecodeError, result
 from runtime.encoding.type_info import TypeInfo, rust_path
+
+T = TypeVar("T")
 
 _KINDS = {
     0: "Other",
@@ -161,6 +163,13 @@ def ensure(condition: bool, error: type[DispatchError]) -> None:
     """Raise `error` unless `condition` holds."""
     if not condition:
         raise error
+
+
+def known(value: T | None, error: type[DispatchError]) -> T:
+    """`value`, which is not None; else raises `error`."""
+    if value is None:
+        raise error
+    return value
 
 
 def _encode(value: ErrorValue) -> bytes:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, datacla
 from runtime.encoding.codec import variant
 from runtime.encoding.types import Origin, Root, Signed, Unsigned, Weight
 from runtime.frame.call import FREE, Call, CallMethod, PostDispatch, call
-from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure
+from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure, known
 from runtime.frame.storage import Hasher, StorageDoubleMap, StorageItem, StorageMap, StorageValue, camel_case
 from runtime.state.overlay import Overlay, Transaction
 
@@ -49,6 +49,7 @@ __all__ = [
     "call",
     "ensure",
     "event",
+    "known",
 ]
 
 T = TypeVar("T")

@@ -1,0 +1,80 @@
+"""What a workload is to the programs of customers and providers: names, request form, display, unit of cost.
+
+Always: nothing here needs NumPy or a model in memory, so a wallet-sized program can post work; programs take a form from
+`registry` by the chain's workload id and know no workload by name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpu_tasks.workloads.workload import Workload
+
+
+class RequestError(ValueError):
+    """What was asked is no request of this workload; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Something that a customer may set for every request of a post, such as a temperature."""
+
+    name: str
+    default: str
+    doc: str
+
+
+class WorkloadForm(Protocol):
+    """One workload, as programs see it. A cost is a whole number of `cost_unit`; the chain calls its limit `tokens_max`."""
+
+    @property
+    def name(self) -> str:
+        """How people call it, such as `textgen-int8`."""
+        ...
+
+    @property
+    def workload_id(self) -> bytes:
+        """32 bytes: which computation this is, rules and all."""
+        ...
+
+    @property
+    def model_id(self) -> bytes:
+        """32 bytes: the model file that this package publishes; zeros for a workload without one."""
+        ...
+
+    @property
+    def cost_unit(self) -> str:
+        """What is counted, in the singular: `token`."""
+        ...
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """What a customer may set beside the text."""
+        ...
+
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+        """The request that asks `text`, costing at most `cost_max`; RequestError if there is none.
+
+        `options` holds texts by name (absent: the default); `seed` is 32 random bytes for whatever chance is in it.
+        """
+        ...
+
+    def show_request(self, request: bytes) -> str:
+        """What was asked, for people; DecodeError for bytes that are no request."""
+        ...
+
+    def show_output(self, output: bytes) -> str:
+        """The answer, for people; whatever the bytes are."""
+        ...
+
+    def cost(self, output: bytes) -> int:
+        """What an output cost, in `cost_unit`: what its attestation states, at most the unit's `tokens_max`."""
+        ...
+
+    def open(self, backend: str) -> Workload:
+        """The workload with its published model on a backend: `numpy`, `reference`, `torch-<device>`.
+
+        Conformance has passed. LookupError for a backend that it does not have, ImportError where a library is missing,
+        NonConformingBackendError if this machine gives other results than the published ones.
+        """
+        ...
