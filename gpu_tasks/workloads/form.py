@@ -1,7 +1,7 @@
 """What a workload is to the programs of customers and providers: names, request form, display, unit of cost.
 
-Always: nothing here needs NumPy or a model in memory, so a wallet-sized program can post work; programs take a form from
-`registry` by the chain's workload id and know no workload by name.
+Always: nothing here needs NumPy or a model in memory, so a wallet-sized program can post work; programs take a
+form from `registry` by the chain's workload id and know no workload by name.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class Option:
 
 
 class WorkloadForm(Protocol):
-    """One workload, as programs see it. A cost is a whole number of `cost_unit`; the chain calls its limit `tokens_max`."""
+    """One workload, as programs see it. Costs are whole numbers of `cost_unit`; the chain calls the limit `tokens_max`."""
 
     @property
     def name(self) -> str:
