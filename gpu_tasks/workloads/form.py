@@ -25,7 +25,7 @@ class Option:
 
 
 class WorkloadForm(Protocol):
-    """One workload, as programs see it. Costs are whole numbers of `cost_unit`; the chain calls the limit tokens_max."""
+    """One workload, as programs see it. Costs are whole numbers of `cost_unit`; on the chain: `tokens_max`."""
 
     @property
     def name(self) -> str:
