@@ -12,13 +12,15 @@ from runtime.blocks.block import BLOCK, Block
 from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
-from scripts.replay.__main__ import SURROUNDINGS, differences, replay, tameness
+from scripts.replay.__main__ import SURROUNDINGS, differences, digest, replay, tameness
 from scripts.replay.play import ReplayBroken, play
 from scripts.replay.purity import WorldTouched, no_world
 from scripts.replay.record import Recording, record
 from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
+KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
+KEPT_DIGEST = "21cf955fde0d26ff8f62fac3818b07c984bc76663cfa9f227bd02fcb6b737f89"
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,14 @@ def test_replay_from_genesis_reaches_the_head(recording: Recording) -> None:
     lines = list(play(recording.tape))
     assert len(lines) == len(recording.blocks)
     assert lines[-1].split()[1] == recording.trie.root.hex()
+
+
+def test_a_chain_recorded_long_ago_still_has_its_roots_and_events() -> None:
+    """600 extrinsics of every call. After a change of the rules that was meant:
+
+    `python -m scripts.replay --extrinsics 600 --seed 7 --keep tests/vectors/recorded_chain.tape`, and say so.
+    """
+    assert digest(list(play(TAPE.decode(KEPT.read_bytes())))) == KEPT_DIGEST
 
 
 @pytest.mark.slow

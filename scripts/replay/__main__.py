@@ -16,6 +16,7 @@ from pathlib import Path
 
 from runtime.cryptography.hashing import blake2_256
 from scripts.replay.interpreters import ROOT, interpreters
+from scripts.replay.play import play
 from scripts.replay.record import Recording, record
 from scripts.replay.tape import TAPE
 
@@ -43,6 +44,10 @@ def main() -> int:
     """Record, replay, compare, report."""
     arguments = _arguments()
     recording = record(arguments.seed, arguments.extrinsics)
+    if arguments.keep is not None:
+        arguments.keep.write_bytes(TAPE.encode(recording.tape))
+        print(f"replay: {recording.count} extrinsics kept, digest {digest(list(play(recording.tape)))}")
+        return 0
     out = ROOT / "out"
     out.mkdir(exist_ok=True)
     tape = out / "replay.tape"
@@ -103,6 +108,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.replay", description=__doc__)
     parser.add_argument("--extrinsics", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="write the recording there, print its digest, compare nothing")
     return parser.parse_args()
 
 
