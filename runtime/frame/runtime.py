@@ -12,16 +12,15 @@ from runtime.encoding import scale
 from runtime.encoding import type_info as info
 from runtime.encoding.codec import Codec, Codecs
 from runtime.encoding.type_info import TypeInfo
-from runtime.encoding.types import ApplyExtrinsic, Finalization, Initialization, Origin, RuntimeVersion
-from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod, PostDispatch
-from runtime.frame.errors import BadOrigin
+from runtime.encoding.types import RuntimeVersion
+from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod
+from runtime.frame.context import ExecutionContext
 from runtime.frame.pallet import Constant, Pallet
 from runtime.frame.storage import StorageItem
-from runtime.state.overlay import Changes, Memory, Overlay, StateReader
+from runtime.state.overlay import Changes, Memory, StateReader
 
 P = TypeVar("P", bound=Pallet)
 I = TypeVar("I", bound=StorageItem)  # noqa: E741 - an item
-_SUCCESS = PostDispatch()
 RESERVED_INDICES = (0x6F,)
 """Pallet indices that no pallet may have: signing domains begin with this byte (runtime.cryptography.signing)."""
 
@@ -144,41 +143,27 @@ class Runtime:
         return links
 
 
-class Bound:
+class Bound(ExecutionContext):
     """One execution: every pallet, over one overlay."""
 
     def __init__(self, runtime: Runtime, reader: StateReader) -> None:
         """For `Runtime.at`."""
+        super().__init__(reader, runtime.event_codec)
         self.runtime = runtime
-        self.overlay = Overlay(reader)
-        self.phase: ApplyExtrinsic | Finalization | Initialization = Initialization()
-        self._pallets: dict[type[Pallet], Pallet] = {}
         for pallet in runtime.pallets:
             made = pallet(self, runtime.items[pallet], runtime.constants[pallet])
             for name, other in runtime.links[pallet].items():
-                setattr(made, name, self._pallets[other])
-            self._pallets[pallet] = made
+                setattr(made, name, self.members[other])
+            self.members[pallet] = made
 
     def __getitem__(self, pallet: type[P]) -> P:
         """The pallet of this class."""
-        return self._pallets[pallet]  # type: ignore[return-value]
+        return self.members[pallet]  # type: ignore[no-any-return]
 
     @property
     def pallets(self) -> tuple[Pallet, ...]:
         """All pallets, in order."""
-        return tuple(self._pallets.values())
-
-    def emit(self, happened: Any) -> None:
-        """Put an event into the block, with the phase of execution it happened in."""
-        self.overlay.events.append((self.phase, happened))
-
-    def dispatch(self, call: Call, origin: Origin) -> PostDispatch:
-        """Execute a call; DispatchError if it fails, and then the caller undoes its writes."""
-        method = call.method
-        if type(origin) not in method.origins:
-            raise BadOrigin
-        result = method.function(self._pallets[method.pallet], origin, *call.arguments)
-        return result if isinstance(result, PostDispatch) else _SUCCESS
+        return tuple(self.members.values())
 
 
 def constant_value(pallet: type[Pallet], declaration: Constant[Any], runtime: Runtime) -> Any:

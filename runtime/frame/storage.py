@@ -70,7 +70,12 @@ class StorageItem:
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.attribute = attribute
         self.name = self.name or camel_case(attribute)
-        self.prefix = storage_prefix(owner.__name__, self.name)
+
+    def lie_under(self, pallet: str) -> None:
+        """Belong to the pallet of this name, for good: TypeError if another has it."""
+        if self.prefix:
+            raise TypeError(f"{self.attribute} lies under another pallet already")
+        self.prefix = storage_prefix(pallet, self.name)
 
     def __get__(self, pallet: Any, owner: type) -> Self:
         """The declaration on the class; on an instance the item bound to its state, made once."""

@@ -202,7 +202,7 @@ class System(Pallet, index=0):
         """Encode the events straight from the log: the same bytes as `EventRecords`, at a third of the time."""
         happened = self.overlay.events
         self.event_count.set(len(happened))
-        encode_event, no_topics = self.bound.runtime.event_codec.encode, b"\0"
+        encode_event, no_topics = self.context.event_codec.encode, b"\0"
         parts, seen, phase_bytes = [encode_compact(len(happened))], None, b""
         for phase, one in happened:
             if phase is not seen:
