@@ -142,6 +142,8 @@ class Beacon(Pallet, index=6):
 
     def _extend(self, vrf_output: bytes) -> None:
         number = self.system.number.get()
+        assert number not in self.values, "heights only rise: one value for each"
+        assert self.final_height() < number, "a block is not final before it is made"
         value = blake2_256(self.current.get() + vrf_output)
         self.current.set(value)
         self.values[number] = value
