@@ -126,7 +126,7 @@ def genesis_block_header(state: dict[bytes, bytes]) -> Header:
 
 def _by_pallet(runtime: Runtime, patch: dict[str, dict[str, Json]]) -> dict[str, dict[str, Json]]:
     """Keys as the SDK writes them (`trustStake`) to names of pallets (`TrustStake`)."""
-    pallets = [one.__name__ for one in runtime.pallets]
+    pallets = [pallet.__name__ for pallet in runtime.pallets]
     names = {name[0].lower() + name[1:]: name for name in pallets}  # deterministic: our own names
     unknown = [name for name in patch if name not in names]
     if unknown:

@@ -1,6 +1,6 @@
 """SCALE from annotations: a type's declaration is its encoding and its metadata.
 
-`codec(annotation)` gives the `Codec` of a type that is declared with the marks of `encoding.declaration`, which this
+`codec(annotation)` gives the `Codec` of a type that is declared with the marks of `encoding.marks`, which this
 module offers too, so that one import serves.
 
 Always: encodings are canonical and bounded. A list without a limit cannot be declared, a type that contains itself
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from runtime.encoding import scale
 from runtime.encoding import type_info as info
-from runtime.encoding.declaration import (
+from runtime.encoding.marks import (
     U8,
     U16,
     U32,
@@ -39,8 +39,8 @@ from runtime.encoding.declaration import (
     struct,
     variant,
 )
-from runtime.encoding.product import product
 from runtime.encoding.scale import DecodeError, EncodeError, Wire
+from runtime.encoding.struct_codec import struct_wire
 from runtime.encoding.type_info import TypeInfo, rust_path, sentences
 
 __all__ = [
@@ -141,7 +141,7 @@ class Codecs:
         if annotation is bool:
             return Codec(*scale.boolean(), info.BOOL, "bool")
         if annotation in (None, NoneType):
-            return Codec(*product([], lambda: None), info.UNIT, "()")
+            return Codec(*struct_wire([], lambda: None), info.UNIT, "()")
         if isinstance(annotation, type) and issubclass(annotation, IntEnum):
             return _fieldless(annotation)
         if is_dataclass(annotation) and isinstance(annotation, type):
@@ -223,7 +223,7 @@ class Codecs:
             raise TypeError("a list needs a limit: Annotated[tuple[T, ...], Bounded(n)]")
         of = [self.of(part) for part in parts]
         wires = [(f"value[{number}]", one.wire) for number, one in enumerate(of)]
-        wire = product(wires, lambda *values: values)
+        wire = struct_wire(wires, lambda *values: values)
         name = f"({', '.join(one.type_name for one in of)})"
         return Codec(*wire, TypeInfo(info.TupleShape(tuple(one.info for one in of))), name)
 
@@ -232,7 +232,7 @@ class Codecs:
         path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
         params = tuple((name, self.of(of).info) for name, of in getattr(cls, "__rust_params__", ()))
         shape = TypeInfo(info.CompositeShape(members), path, params, sentences(cls.__doc__))
-        return Codec(*product(parts, cls, prefix), shape, cls.__name__)
+        return Codec(*struct_wire(parts, cls, prefix), shape, cls.__name__)
 
     def _members(self, cls: type[Any]) -> tuple[list[tuple[str, Wire]], tuple[info.FieldInfo, ...]]:
         hints = get_type_hints(cls, include_extras=True)
@@ -252,7 +252,7 @@ class Codecs:
             raise TypeError(f"{cls!r}: tag {tag} is out of range")
         parts, members = self._members(cls)
         shape = info.VariantInfo(cls.__variant_name__, tag, members, sentences(cls.__doc__))
-        return product(parts, cls, before + bytes((tag,))), shape
+        return struct_wire(parts, cls, before + bytes((tag,))), shape
 
     def _union(self, classes: tuple[Any, ...], path: str) -> Codec[Any]:
         alternatives = [(cls.__variant__, *self.alternative(cls)) for cls in classes]
@@ -273,7 +273,7 @@ def _is_list(plain: Any) -> bool:
 
 def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
     """An IntEnum: one byte, its value."""
-    wires = {int(one): product([], lambda one=one: one, bytes([one])) for one in cls}
+    wires = {int(one): struct_wire([], lambda one=one: one, bytes([one])) for one in cls}
     variants = tuple(info.VariantInfo(_camel(one.name), int(one)) for one in cls)
     path = rust_path(getattr(cls, "__rust_path__", own_path(cls)))
     shape = TypeInfo(info.VariantsShape(variants), path, (), sentences(cls.__doc__))

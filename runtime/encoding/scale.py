@@ -53,7 +53,7 @@ class Span:
 
 
 SPANS: dict[Decode, Span] = {}
-"""Decoders whose part has a constant length; `product` writes such parts into one function."""
+"""Decoders whose part has a constant length; `struct_codec` writes such parts into one function."""
 
 
 def uint(size: int) -> Wire:

@@ -15,9 +15,9 @@ from inspect import signature
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, get_type_hints, overload
 
 from runtime.encoding.codec import Codecs
-from runtime.encoding.product import product
 from runtime.encoding.record import record
 from runtime.encoding.scale import Wire
+from runtime.encoding.struct_codec import struct_wire
 from runtime.encoding.type_info import FieldInfo, VariantInfo, sentences
 from runtime.encoding.types import DispatchClass, Origin, Root, Signed, Unsigned, Weight
 
@@ -130,7 +130,7 @@ class CallMethod(Generic[O_contra, P, R]):
             (f"value.arguments[{number}]", codecs.of(hint).wire) for number, hint in enumerate(self.hints().values())
         ]
         prefix = bytes((self.pallet.index, self.index))
-        return product(parts, lambda *values: Call(self, values), prefix)
+        return struct_wire(parts, lambda *values: Call(self, values), prefix)
 
     def variant(self, codecs: Codecs) -> VariantInfo:
         """This call as one alternative of its pallet's call type in metadata."""

@@ -15,8 +15,8 @@ from runtime.cryptography.signatures import Scheme, verify
 from runtime.encoding.codec import codec
 from runtime.encoding.types import Pays
 from runtime.execution.executive import BlockExecution, execute_block
+from runtime.execution.pool_validation import TransactionValidator, nonce_tag
 from runtime.execution.supply import recount
-from runtime.execution.validation import TransactionValidator, nonce_tag
 from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, InvalidBlock, InvalidReason, InvalidTransaction
 from runtime.frame.pallet import Pallet, PostDispatch, Signed, Unsigned, Weight, call

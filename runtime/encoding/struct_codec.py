@@ -15,7 +15,7 @@ Part = tuple[str, Wire]
 """An expression of `value`, such as `value.nonce`, and how it is encoded."""
 
 
-def product(parts: list[Part], build: Callable[..., Any], prefix: bytes = b"") -> Wire:
+def struct_wire(parts: list[Part], build: Callable[..., Any], prefix: bytes = b"") -> Wire:
     """Encode `prefix` and then every part; decode the parts alone and join them by `build`."""
     scope: dict[str, Any] = {"build": build, "prefix": prefix, "from_bytes": int.from_bytes, "DecodeError": DecodeError}
     for number, (_, (encode, decode)) in enumerate(parts):
