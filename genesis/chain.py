@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 from genesis.parameters import constants
 from genesis.patch_form import check_patch
@@ -102,13 +103,12 @@ def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
 
 def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
     """`SpecError` unless every entry of every pallet decodes, all grains of the cap exist, and somebody validates."""
+    # A raw state comes from its file as it stands: nothing has looked into it before.
     bound = runtime.at(Memory(state))
     try:
         for pallet in bound.pallets:
             for name in pallet.items:
-                item = getattr(pallet, name)
-                for _ in [item.get()] if isinstance(item, StorageValue) else item.items():
-                    pass
+                _read_all(getattr(pallet, name))
         held = recount(bound)
     except (DecodeError, StateCorrupted, SupplyBroken) as error:
         raise SpecError(f"genesis: the state is damaged: {error}") from error
@@ -117,6 +117,15 @@ def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
     stashes = [seat.stash for seat in bound[TrustStake].validators(0)]
     if not stashes or any(low >= high for low, high in pairwise(stashes)):
         raise SpecError("genesis: there is no validator, or one is named twice")
+
+
+def _read_all(item: Any) -> None:
+    """Decode every entry of a storage item; `StateCorrupted` for the first that does not decode."""
+    if isinstance(item, StorageValue):
+        item.get()
+    else:
+        for _ in item.items():
+            pass
 
 
 def genesis_block_header(state: dict[bytes, bytes]) -> Header:

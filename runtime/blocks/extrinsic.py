@@ -40,7 +40,8 @@ def _encode_signature(value: MultiSignature) -> bytes:
 
 
 def _decode_signature(data: bytes, start: int) -> tuple[MultiSignature, int]:
-    tag, end = data[start], start + 65
+    tag = data[start]
+    end = start + 65
     if tag > 1:
         raise DecodeError("only ed25519 and sr25519 signatures are valid here", start)
     if end > len(data):

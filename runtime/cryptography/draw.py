@@ -50,11 +50,12 @@ def lottery(seed: bytes, label: bytes, entrants: Sequence[tuple[bytes, int]], k:
     """
     if k < 0 or any(weight < 0 for _, weight in entrants):
         raise ValueError("weights and counts are not negative")
-    keyed = [
-        ((_minus_log2(_uniform((b"ogpu/lottery", seed, label), name)) << 2 * _MANTISSA_BITS) // weight, name, position)
-        for position, (name, weight) in enumerate(entrants)
-        if weight
-    ]
+    keyed = []
+    for position, (name, weight) in enumerate(entrants):
+        if weight:
+            chance = _uniform((b"ogpu/lottery", seed, label), name)
+            key = (_minus_log2(chance) << 2 * _MANTISSA_BITS) // weight
+            keyed.append((key, name, position))
     return [position for _, _, position in sorted(keyed)[:k]]
 
 
@@ -64,12 +65,13 @@ def _ticket(seed: bytes, label: bytes, number: int) -> int:
 
 def _uniform(parts: tuple[bytes, ...], last: bytes) -> int:
     """A uniform integer below 2^256; lengths go before the parts so that no two inputs meet."""
-    return int.from_bytes(blake2_256(b"".join(len(part).to_bytes(4, "little") + part for part in parts) + last), "big")
+    prefixed = b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+    return int.from_bytes(blake2_256(prefixed + last), "big")
 
 
 def _minus_log2(ticket: int) -> int:
     """-log2(ticket / 2^256) with 48 bits behind the point: a table, and straight lines between its entries."""
-    ticket = max(ticket, 1)
+    ticket = max(ticket, 1)  # zero has no logarithm
     length = ticket.bit_length()
     mantissa = ticket << _TICKET_BITS - length >> _TICKET_BITS - _MANTISSA_BITS  # its highest bit is set
     line_bits = _MANTISSA_BITS - 1 - _TABLE_BITS
@@ -88,9 +90,11 @@ def _log2_table() -> tuple[int, ...]:
 def _log2(n: int) -> int:
     """By squaring: each doubles the logarithm, and shows its next bit."""
     point = 2 * _MANTISSA_BITS
-    value, log = (1 << _TABLE_BITS) + n << point - _TABLE_BITS, 0
+    value = (1 << _TABLE_BITS) + n << point - _TABLE_BITS
+    log = 0
     for _ in range(_LOG_BITS):
         value = value * value >> point
         bit = value >> point + 1
-        value, log = value >> bit, log << 1 | bit
+        value >>= bit
+        log = log << 1 | bit
     return log

@@ -149,6 +149,7 @@ class Codecs:
         raise TypeError(f"{annotation!r} has no bounded encoding")
 
     def _marked(self, plain: Any, marks: list[Any]) -> Codec[Any]:
+        # Named and TypeName dress the codec that a mark before them made; nothing of them reaches the wire.
         made: Codec[Any] | None = None
         for mark in marks:
             if isinstance(mark, Codec):
@@ -188,6 +189,7 @@ class Codecs:
 
     def _vector(self, item: Any, limit: int) -> Codec[Any]:
         of = self.of(item)
+        # Items without bytes would let four bytes of count make the decoder loop a thousand million times.
         if of.info == info.UNIT:
             raise TypeError("a list of units has no bounded encoding")
         shape = TypeInfo(info.SequenceShape(of.info))
@@ -203,10 +205,10 @@ class Codecs:
             params = (("K", key.info), ("V", value.info))
             name = f"BTreeMap<{key.type_name}, {value.type_name}>"
             return Codec(*wire, TypeInfo(inner, ("BTreeMap",), params), name)
-        wire = scale.ascending(of.wire, lambda value: value)
-        one = self.of(item)
-        params_set = (("T", one.info),)
-        return Codec(*wire, TypeInfo(inner, ("BTreeSet",), params_set), f"BTreeSet<{one.type_name}>")
+        wire = scale.ascending(of.wire, lambda member: member)
+        member = self.of(item)
+        described = TypeInfo(inner, ("BTreeSet",), (("T", member.info),))
+        return Codec(*wire, described, f"BTreeSet<{member.type_name}>")
 
     def _option(self, annotation: Any) -> Codec[Any]:
         rest = [part for part in get_args(annotation) if part is not NoneType]
@@ -221,11 +223,11 @@ class Codecs:
     def _tuple(self, parts: tuple[Any, ...]) -> Codec[Any]:
         if Ellipsis in parts:
             raise TypeError("a list needs a limit: Annotated[tuple[T, ...], Bounded(n)]")
-        of = [self.of(part) for part in parts]
-        wires = [(f"value[{number}]", one.wire) for number, one in enumerate(of)]
+        members = [self.of(part) for part in parts]
+        wires = [(f"value[{number}]", member.wire) for number, member in enumerate(members)]
         wire = struct_wire(wires, lambda *values: values)
-        name = f"({', '.join(one.type_name for one in of)})"
-        return Codec(*wire, TypeInfo(info.TupleShape(tuple(one.info for one in of))), name)
+        name = f"({', '.join(member.type_name for member in members)})"
+        return Codec(*wire, TypeInfo(info.TupleShape(tuple(member.info for member in members))), name)
 
     def _struct(self, cls: type[Any], prefix: bytes = b"") -> Codec[Any]:
         parts, members = self._members(cls)
@@ -237,12 +239,13 @@ class Codecs:
     def _members(self, cls: type[Any]) -> tuple[list[tuple[str, Wire]], tuple[info.FieldInfo, ...]]:
         hints = get_type_hints(cls, include_extras=True)
         hide = getattr(cls, "__unnamed__", False)
-        parts, members = [], []
+        parts = []
+        members = []
         for member in fields(cls):
-            one = self.of(hints[member.name])
-            parts.append((f"value.{member.name}", one.wire))
+            of = self.of(hints[member.name])
+            parts.append((f"value.{member.name}", of.wire))
             name = None if hide else member.name.rstrip("_")
-            members.append(info.FieldInfo(name, one.info, one.type_name))
+            members.append(info.FieldInfo(name, of.info, of.type_name))
         return parts, tuple(members)
 
     def alternative(self, cls: Any, before: bytes = b"") -> tuple[Wire, info.VariantInfo]:
@@ -255,15 +258,17 @@ class Codecs:
         return struct_wire(parts, cls, before + bytes((tag,))), shape
 
     def _union(self, classes: tuple[Any, ...], path: str) -> Codec[Any]:
-        alternatives = [(cls.__variant__, *self.alternative(cls)) for cls in classes]
-        wires = {tag: wire for tag, wire, _ in alternatives}
-        variants = [one for _, _, one in alternatives]
+        wires = {}
+        variants = []
+        for cls in classes:
+            wires[cls.__variant__], shape = self.alternative(cls)
+            variants.append(shape)
         if len(wires) != len(classes):
             raise TypeError(f"{path}: two variants have one tag")
         wire = scale.tagged(wires, lambda value: value.__variant__)
         segments = rust_path(path)
-        shape = TypeInfo(info.VariantsShape(tuple(variants)), segments)
-        return Codec(*wire, shape, segments[-1] if segments else "Enum")
+        described = TypeInfo(info.VariantsShape(tuple(variants)), segments)
+        return Codec(*wire, described, segments[-1] if segments else "Enum")
 
 
 def _is_list(plain: Any) -> bool:
@@ -273,8 +278,8 @@ def _is_list(plain: Any) -> bool:
 
 def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
     """An IntEnum: one byte, its value."""
-    wires = {int(one): struct_wire([], lambda one=one: one, bytes([one])) for one in cls}
-    variants = tuple(info.VariantInfo(_camel(one.name), int(one)) for one in cls)
+    wires = {int(member): struct_wire([], lambda member=member: member, bytes([member])) for member in cls}
+    variants = tuple(info.VariantInfo(_camel(member.name), int(member)) for member in cls)
     path = rust_path(getattr(cls, "__rust_path__", own_path(cls)))
     shape = TypeInfo(info.VariantsShape(variants), path, (), sentences(cls.__doc__))
     return Codec(*scale.tagged(wires, int), shape, cls.__name__)

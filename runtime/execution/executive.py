@@ -136,12 +136,16 @@ class BlockExecution:
         """Nonce and fee first, then the call in a layer of its own, then the fee that is really due."""
         self._balances.begin_transaction(who.signer, withdrawn)
         result, failure = self._dispatch(extrinsic, who)
-        declared, actual, tip = extrinsic.weight, result.actual_weight, who.extra.tip
-        weight = actual if actual is not None and actual.fits(declared) else declared
-        due = withdrawn
+        tip = who.extra.tip
+        weight = extrinsic.weight
+        # A call may correct its weight downwards only: the fee for more was never withdrawn.
+        if result.actual_weight is not None and result.actual_weight.fits(weight):
+            weight = result.actual_weight
         if not result.pays_fee:
             due = tip
-        elif weight is not declared:
+        elif weight is extrinsic.weight:
+            due = withdrawn
+        else:
             due = self._payment.total_fee(len(extrinsic.raw), weight) + tip
         self._payment.settle(who.signer, withdrawn, due, tip)
         pays = Pays.Yes if result.pays_fee else Pays.No
@@ -157,7 +161,8 @@ class BlockExecution:
     def finalize(self) -> Changes:
         """End the block: hooks, events, supply. The writes of the whole block, by ascending key."""
         self.bound.phase = Finalization()
-        system, fullness = self.bound[System], self.fullness
+        system = self.bound[System]
+        fullness = self.fullness
         system.note_extrinsics(fullness.count, fullness.length, fullness.consumed())
         for pallet in self.bound.pallets:
             pallet.on_finalize()

@@ -47,14 +47,17 @@ class TransactionValidator:
         if who is None:
             raise InvalidTransaction(InvalidReason.CALL, "only authors place inherents")
         self._checks.check(extrinsic, who, verify, ahead=True)
-        nonce, expected = who.extra.nonce, self._bound[System].account[who.signer].nonce
+        nonce = who.extra.nonce
+        requires: tuple[bytes, ...] = ()
+        if nonce > self._bound[System].account[who.signer].nonce:
+            requires = (nonce_tag(who.signer, nonce - 1),)
         death = who.extra.era.death(self._height)
         return Validity(
             extrinsic,
-            priority(who.extra.tip, len(extrinsic.raw), extrinsic.weight),
-            (nonce_tag(who.signer, nonce - 1),) if nonce > expected else (),
-            (nonce_tag(who.signer, nonce),),
-            U64_MAX if death is None else death - self._height,
+            priority=priority(who.extra.tip, len(extrinsic.raw), extrinsic.weight),
+            requires=requires,
+            provides=(nonce_tag(who.signer, nonce),),
+            longevity=U64_MAX if death is None else death - self._height,
         )
 
 

@@ -23,7 +23,7 @@ class TransactionChecks:
     """The checks of one block under execution, which has been initialised. Nothing here writes."""
 
     def __init__(self, bound: Bound, fullness: BlockFullness) -> None:
-        """`fullness` say how full the block is; empty ones stand for any block."""
+        """`fullness` says how full the block is; an empty one stands for any block."""
         self._fullness = fullness
         self._account = bound[System].account
         self._block_hash = bound[System].block_hash
@@ -38,7 +38,7 @@ class TransactionChecks:
         method = extrinsic.call.method
         if method.is_inherent:
             raise InvalidTransaction(InvalidReason.CALL, "an inherent is not signed")
-        if who.signer == ZERO_SENDER:
+        if who.signer == ZERO_SENDER:  # a key of small order: anybody could sign for it (ADR 6)
             raise InvalidTransaction(InvalidReason.BAD_SIGNER)
         additional = self.additional(who.extra.era.birth(self._height))
         info = self._account[who.signer]
@@ -59,9 +59,9 @@ class TransactionChecks:
         if known is None:
             if birth not in self._block_hash:
                 raise InvalidTransaction(InvalidReason.ANCIENT_BIRTH_BLOCK)
-            hashes = self._block_hash[0], self._block_hash[birth]
+            genesis, born = self._block_hash[0], self._block_hash[birth]
             version = self._version
-            known = Additional(version.spec_version, version.transaction_version, *hashes)
+            known = Additional(version.spec_version, version.transaction_version, genesis, born)
             self._additional[birth] = known
         return known
 

@@ -99,7 +99,8 @@ class StorageItem:
         if made.is_optional == (self.default is not _ABSENT):
             raise TypeError(f"{self.attribute}: either a default, or None in its annotation")
         if made.is_optional:
-            value, made.default = stored[0], None
+            value = stored[0]
+            made.default = None
         made.value_codec = codecs.of(value)
         made.key_codecs = tuple(codecs.of(key) for key in keys)
         return made
@@ -199,6 +200,7 @@ class StorageMap(StorageItem, Generic[K, V]):
 
     def __getitem__(self, key: K) -> V:
         """The value under `key`, or the default."""
+        # Every transaction reads the same few accounts several times: a key that is hashed already costs no call.
         value = self._overlay.load(self._keys.get(key) or self._at(key), self.decode)
         return self.default if value is None else value  # type: ignore[no-any-return]
 

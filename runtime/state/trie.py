@@ -54,7 +54,9 @@ class Trie:
 
     def _path(self, key: bytes) -> list[TrieNode | None]:
         """The nodes from the top towards `key`; the last one is the key's node, or None if there is none."""
-        nibbles, depth, node = key.hex(), 0, self._top
+        nibbles = key.hex()
+        depth = 0
+        node = self._top
         path: list[TrieNode | None] = []
         while node is not None:
             path.append(node)

@@ -176,6 +176,7 @@ class StakeLedger(Pallet):
     def set_candidate(self, stash: bytes, candidate: Candidate) -> None:
         """Enter a candidate after checking its keys."""
         keys = (candidate.session_key, candidate.vrf_key, candidate.provider_key)
+        # One signature of a key of small order fits many messages: evidence against it would prove nothing (ADR 6).
         ensure(all(is_safe_public_key(key) for key in keys), UnsafeKey)
         ensure(len(frozenset(keys)) == len(keys), KeyTaken)
         ensure(all(self.key_owner[key] in (None, stash) for key in keys), KeyTaken)

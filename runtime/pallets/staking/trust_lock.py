@@ -144,7 +144,7 @@ class TrustLock(Pallet, index=8):
         proven = double_proposal(first, second, self.system.block_hash[0], self._session_key)
         proof = known(proven, NotAnOffence)
         now = self.beacon.epoch()
-        epoch = min(proof.epoch, now)
+        epoch = min(proof.epoch, now)  # the offender wrote it: an epoch that lies ahead counts as now
         ensure(epoch + self.stake.evidence_epochs >= now, EvidenceTooOld)
         window = [past for past in self.offenders.get() if past.epoch + self.stake.unbonding_epochs >= now]
         ensure(all(past.stash != proof.author for past in window), AlreadyPunished)
