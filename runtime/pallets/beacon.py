@@ -136,7 +136,7 @@ class Beacon(Pallet, index=6):
         epoch = self.epoch()
         if epoch == 0:
             return
-        # An output that can still be reverted would let who reverts it choose the proposers of this epoch.
+        # The seed draws the proposers of this epoch: it must not rest on outputs that can still be reverted.
         if self.final_height() < (epoch - 1) * self.epoch_blocks + self._seeding_blocks():
             raise InvalidBlock("the outputs that make the epoch's seed are not final yet")
         self.epoch_seed.set(self.next_seed.get())
