@@ -152,8 +152,8 @@ def decode_extrinsic(runtime: Runtime, raw: bytes) -> Extrinsic:
 def _decode_signed(runtime: Runtime, raw: bytes, start: int) -> Extrinsic:
     if len(raw) > SIGNED_LENGTH_MAX_BYTES:
         raise DecodeError("signed extrinsic too long")
-    signer, at = _ADDRESS.decode_from(raw, start)
-    signature, extra_start = MULTI_SIGNATURE.decode_from(raw, at)
+    signer, signature_start = _ADDRESS.decode_from(raw, start)
+    signature, extra_start = MULTI_SIGNATURE.decode_from(raw, signature_start)
     extra, call_start = _EXTRA.decode_from(raw, extra_start)
     call_bytes = raw[call_start:]
     head = call_bytes + raw[extra_start:call_start]

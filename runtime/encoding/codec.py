@@ -188,24 +188,24 @@ class Codecs:
         raise TypeError(f"{mark} does not apply to {plain!r}")
 
     def _vector(self, item: Any, limit: int) -> Codec[Any]:
-        of = self.of(item)
-        # Items without bytes would let four bytes of count make the decoder loop a thousand million times.
-        if of.info == info.UNIT:
+        item_codec = self.of(item)
+        # Items without bytes: the length of the input would no longer bound the decoder's loop.
+        if item_codec.info == info.UNIT:
             raise TypeError("a list of units has no bounded encoding")
-        shape = TypeInfo(info.SequenceShape(of.info))
-        return Codec(*scale.vector(of.wire, limit), shape, f"Vec<{of.type_name}>")
+        shape = TypeInfo(info.SequenceShape(item_codec.info))
+        return Codec(*scale.vector(item_codec.wire, limit), shape, f"Vec<{item_codec.type_name}>")
 
     def _sorted(self, item: Any, limit: int) -> Codec[Any]:
-        of = self._vector(item, limit)
-        inner = info.CompositeShape((info.FieldInfo(None, of.info, of.type_name),))
+        listed = self._vector(item, limit)
+        inner = info.CompositeShape((info.FieldInfo(None, listed.info, listed.type_name),))
         parts = get_args(item) if get_origin(item) is tuple else ()
         if len(parts) == 2:
             key, value = (self.of(part) for part in parts)
-            wire = scale.ascending(of.wire, lambda pair: pair[0])
+            wire = scale.ascending(listed.wire, lambda pair: pair[0])
             params = (("K", key.info), ("V", value.info))
             name = f"BTreeMap<{key.type_name}, {value.type_name}>"
             return Codec(*wire, TypeInfo(inner, ("BTreeMap",), params), name)
-        wire = scale.ascending(of.wire, lambda member: member)
+        wire = scale.ascending(listed.wire, lambda member: member)
         member = self.of(item)
         described = TypeInfo(inner, ("BTreeSet",), (("T", member.info),))
         return Codec(*wire, described, f"BTreeSet<{member.type_name}>")
@@ -232,7 +232,7 @@ class Codecs:
     def _struct(self, cls: type[Any], prefix: bytes = b"") -> Codec[Any]:
         parts, members = self._members(cls)
         path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
-        params = tuple((name, self.of(of).info) for name, of in getattr(cls, "__rust_params__", ()))
+        params = tuple((name, self.of(parameter).info) for name, parameter in getattr(cls, "__rust_params__", ()))
         shape = TypeInfo(info.CompositeShape(members), path, params, sentences(cls.__doc__))
         return Codec(*struct_wire(parts, cls, prefix), shape, cls.__name__)
 
@@ -242,10 +242,10 @@ class Codecs:
         parts = []
         members = []
         for member in fields(cls):
-            of = self.of(hints[member.name])
-            parts.append((f"value.{member.name}", of.wire))
+            member_codec = self.of(hints[member.name])
+            parts.append((f"value.{member.name}", member_codec.wire))
             name = None if hide else member.name.rstrip("_")
-            members.append(info.FieldInfo(name, of.info, of.type_name))
+            members.append(info.FieldInfo(name, member_codec.info, member_codec.type_name))
         return parts, tuple(members)
 
     def alternative(self, cls: Any, before: bytes = b"") -> tuple[Wire, info.VariantInfo]:

@@ -136,8 +136,8 @@ class CallMethod(Generic[O_contra, P, R]):
         """This call as one alternative of its pallet's call type in metadata."""
         fields = []
         for name, hint in self.hints().items():
-            of = codecs.of(hint)
-            fields.append(FieldInfo(name.rstrip("_"), of.info, of.type_name))
+            argument = codecs.of(hint)
+            fields.append(FieldInfo(name.rstrip("_"), argument.info, argument.type_name))
         return VariantInfo(self.name, self.index, tuple(fields), self.docs)
 
 

@@ -115,9 +115,9 @@ class _Description:
         hints = pallet.hints()
         for attribute, constant in pallet.constants.items():
             (annotated,) = get_args(hints[attribute])
-            of = self.runtime.codecs.of(annotated)
-            value = of.encode(constant_value(pallet, constant, self.runtime))
-            number = self.registry.number(of.info)
+            constant_codec = self.runtime.codecs.of(annotated)
+            value = constant_codec.encode(constant_value(pallet, constant, self.runtime))
+            number = self.registry.number(constant_codec.info)
             entries.append(schema.ConstantEntry(constant.name, number, value, sentences(constant.doc)))
         return tuple(entries)
 
@@ -126,7 +126,7 @@ class _Description:
         return schema.ApiEntry(family.__name__, methods, sentences(family.__doc__))
 
     def _method(self, method: ApiMethod) -> schema.ApiMethod:
-        inputs = tuple(schema.ApiInput(name, self.registry.number(of.info)) for name, of in method.inputs)
+        inputs = tuple(schema.ApiInput(name, self.registry.number(given.info)) for name, given in method.inputs)
         return schema.ApiMethod(method.name, inputs, self.registry.number(method.output.info), method.docs)
 
 

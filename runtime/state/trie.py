@@ -149,10 +149,10 @@ def _closed(partial: str, value: bytes | None, children: list[TrieNode | None]) 
     return TrieNode(partial, value, tuple(children))
 
 
-def _common(a: str, b: str, start: int) -> int:
+def _common(left: str, right: str, start: int) -> int:
     """How many digits are equal from `start` on."""
-    stop = min(len(a), len(b))
+    stop = min(len(left), len(right))
     position = start
-    while position < stop and a[position] == b[position]:
+    while position < stop and left[position] == right[position]:
         position += 1
     return position - start
