@@ -1,1 +1,11 @@
-"""Which chain this is: the one list of pallets, the parameters, the chain specification."""
+"""Which chain this is: the one list of pallets, the parameters, the chain specification.
+
+In reading order:
+
+parameters      the two sets of numbers that a chain may run by
+spec            the chain specification as a file
+patch_form      what it may say about each pallet
+chain           the list of pallets, and block 0
+dev_accounts    Alice to Ferdie
+presets         ready-made chains for development
+"""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 from genesis.parameters import constants
 from genesis.patch_form import check_patch
@@ -102,13 +103,12 @@ def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
 
 def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
     """`SpecError` unless every entry of every pallet decodes, all grains of the cap exist, and somebody validates."""
+    # A raw state comes from its file as it stands: nothing has looked into it before.
     bound = runtime.at(Memory(state))
     try:
         for pallet in bound.pallets:
             for name in pallet.items:
-                item = getattr(pallet, name)
-                for _ in [item.get()] if isinstance(item, StorageValue) else item.items():
-                    pass
+                _read_all(getattr(pallet, name))
         held = recount(bound)
     except (DecodeError, StateCorrupted, SupplyBroken) as error:
         raise SpecError(f"genesis: the state is damaged: {error}") from error
@@ -119,6 +119,15 @@ def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
         raise SpecError("genesis: there is no validator, or one is named twice")
 
 
+def _read_all(item: Any) -> None:
+    """Decode every entry of a storage item; `StateCorrupted` for the first that does not decode."""
+    if isinstance(item, StorageValue):
+        item.get()
+    else:
+        for _ in item.items():
+            pass
+
+
 def genesis_block_header(state: dict[bytes, bytes]) -> Header:
     """The header of block 0 over this state; its hash is the chain's genesis hash."""
     return genesis_header(Trie(state).root)
@@ -126,7 +135,7 @@ def genesis_block_header(state: dict[bytes, bytes]) -> Header:
 
 def _by_pallet(runtime: Runtime, patch: dict[str, dict[str, Json]]) -> dict[str, dict[str, Json]]:
     """Keys as the SDK writes them (`trustStake`) to names of pallets (`TrustStake`)."""
-    pallets = [one.__name__ for one in runtime.pallets]
+    pallets = [pallet.__name__ for pallet in runtime.pallets]
     names = {name[0].lower() + name[1:]: name for name in pallets}  # deterministic: our own names
     unknown = [name for name in patch if name not in names]
     if unknown:

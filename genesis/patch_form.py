@@ -43,6 +43,7 @@ def _refuse(where: str, should: str, value: Json) -> NoReturn:
 
 def _number(lowest: int, highest: int) -> Form:
     def check(value: Json, where: str) -> None:
+        # JSON's `true` is an int to isinstance, and would be one grain.
         if type(value) is not int or not lowest <= value <= highest:
             _refuse(where, f"an integer from {lowest} to {highest}", value)
 

@@ -80,7 +80,7 @@ def blob_endpoint(name: str) -> str:
 
 def all_names() -> tuple[str, ...]:
     """Every account that a preset may seat, in order."""
-    return DEV_NAMES + tuple(f"Node{n}" for n in range(len(DEV_NAMES) + 1, VALIDATORS_MAX + 1))
+    return DEV_NAMES + tuple(f"Node{number}" for number in range(len(DEV_NAMES) + 1, VALIDATORS_MAX + 1))
 
 
 def _patch(chain_id: str, validators: tuple[str, ...]) -> Patch:

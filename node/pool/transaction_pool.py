@@ -24,7 +24,7 @@ from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.codec import DecodeError
-from runtime.execution.validation import TransactionValidator
+from runtime.execution.pool_validation import TransactionValidator
 from runtime.frame.errors import InvalidTransaction
 from runtime.pallets.system import System
 

@@ -53,7 +53,7 @@ class Verifier:
         self._send, self._receive = trio.open_memory_channel[_Job](WAITING_MAX)
 
     def verify(self, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
-        """`runtime.execution.checks.Verify`: checked here and now when it is not remembered."""
+        """`runtime.cryptography.signatures.VerifySignature`: checked here and now when it is not remembered."""
         claim = Claim(scheme, signer, payload, signature)
         key = claim.key
         if key in self._valid:

@@ -40,7 +40,8 @@ def _encode_signature(value: MultiSignature) -> bytes:
 
 
 def _decode_signature(data: bytes, start: int) -> tuple[MultiSignature, int]:
-    tag, end = data[start], start + 65
+    tag = data[start]
+    end = start + 65
     if tag > 1:
         raise DecodeError("only ed25519 and sr25519 signatures are valid here", start)
     if end > len(data):
@@ -151,8 +152,8 @@ def decode_extrinsic(runtime: Runtime, raw: bytes) -> Extrinsic:
 def _decode_signed(runtime: Runtime, raw: bytes, start: int) -> Extrinsic:
     if len(raw) > SIGNED_LENGTH_MAX_BYTES:
         raise DecodeError("signed extrinsic too long")
-    signer, at = _ADDRESS.decode_from(raw, start)
-    signature, extra_start = MULTI_SIGNATURE.decode_from(raw, at)
+    signer, signature_start = _ADDRESS.decode_from(raw, start)
+    signature, extra_start = MULTI_SIGNATURE.decode_from(raw, signature_start)
     extra, call_start = _EXTRA.decode_from(raw, extra_start)
     call_bytes = raw[call_start:]
     head = call_bytes + raw[extra_start:call_start]

@@ -1,1 +1,11 @@
-"""Hashes, signatures, the VRF, draws, addresses: one function for each rule."""
+"""Hashes, signatures, the VRF, draws, addresses: one function for each rule.
+
+In reading order:
+
+hashing         BLAKE2b, and the hashers of storage keys
+signatures      the one place that says which signatures are valid
+signing         what is signed outside extrinsics
+vrf             randomness with a proof, for the beacon
+draw            weighted draws that every node repeats
+ss58            accounts as people read them
+"""

@@ -17,18 +17,18 @@ _TABLE_BITS = 10
 _MANTISSA_BITS = 64
 
 
-def roulette(seed: bytes, label: bytes, weights: Sequence[int], k: int) -> list[int]:
-    """Up to `k` different positions of `weights`, in the order drawn; each draw by weight among those not drawn yet.
+def roulette(seed: bytes, label: bytes, weights: Sequence[int], count: int) -> list[int]:
+    """Up to `count` different positions of `weights`, in the order drawn; each by weight among those not drawn yet.
 
-    Positions of weight 0 are never drawn; fewer than `k` come back when fewer have weight. `label` keeps draws of
+    Positions of weight 0 are never drawn; fewer than `count` come back when fewer have weight. `label` keeps draws of
     different purpose from the same seed independent. The bias of one draw is below (sum of weights) / 2^256.
     Raises ValueError for a negative weight or count.
     """
-    if k < 0 or any(weight < 0 for weight in weights):
+    if count < 0 or any(weight < 0 for weight in weights):
         raise ValueError("weights and counts are not negative")
     remaining = list(weights)
     drawn: list[int] = []
-    while len(drawn) < k:
+    while len(drawn) < count:
         cumulative = list(accumulate(remaining))
         if not cumulative or cumulative[-1] == 0:
             break
@@ -39,8 +39,8 @@ def roulette(seed: bytes, label: bytes, weights: Sequence[int], k: int) -> list[
     return drawn
 
 
-def lottery(seed: bytes, label: bytes, entrants: Sequence[tuple[bytes, int]], k: int) -> list[int]:
-    """Up to `k` different positions of `entrants` (name, weight), in the order drawn: as likely as by `roulette`.
+def lottery(seed: bytes, label: bytes, entrants: Sequence[tuple[bytes, int]], count: int) -> list[int]:
+    """Up to `count` different positions of `entrants` (name, weight), in the order drawn: as likely as by `roulette`.
 
     Every entrant has the key -log2(u) / weight with a u of its own, and the smallest keys are drawn (Efraimidis and
     Spirakis, "Weighted random sampling with a reservoir", 2006). So an entrant that leaves does not change the order
@@ -48,14 +48,15 @@ def lottery(seed: bytes, label: bytes, entrants: Sequence[tuple[bytes, int]], k:
     The order of `entrants` does not matter. Names are distinct; those of weight 0 are never drawn.
     Raises ValueError for a negative weight or count.
     """
-    if k < 0 or any(weight < 0 for _, weight in entrants):
+    if count < 0 or any(weight < 0 for _, weight in entrants):
         raise ValueError("weights and counts are not negative")
-    keyed = [
-        ((_minus_log2(_uniform((b"ogpu/lottery", seed, label), name)) << 2 * _MANTISSA_BITS) // weight, name, position)
-        for position, (name, weight) in enumerate(entrants)
-        if weight
-    ]
-    return [position for _, _, position in sorted(keyed)[:k]]
+    keyed = []
+    for position, (name, weight) in enumerate(entrants):
+        if weight:
+            chance = _uniform((b"ogpu/lottery", seed, label), name)
+            key = (_minus_log2(chance) << 2 * _MANTISSA_BITS) // weight
+            keyed.append((key, name, position))
+    return [position for _, _, position in sorted(keyed)[:count]]
 
 
 def _ticket(seed: bytes, label: bytes, number: int) -> int:
@@ -64,12 +65,13 @@ def _ticket(seed: bytes, label: bytes, number: int) -> int:
 
 def _uniform(parts: tuple[bytes, ...], last: bytes) -> int:
     """A uniform integer below 2^256; lengths go before the parts so that no two inputs meet."""
-    return int.from_bytes(blake2_256(b"".join(len(part).to_bytes(4, "little") + part for part in parts) + last), "big")
+    prefixed = b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+    return int.from_bytes(blake2_256(prefixed + last), "big")
 
 
 def _minus_log2(ticket: int) -> int:
     """-log2(ticket / 2^256) with 48 bits behind the point: a table, and straight lines between its entries."""
-    ticket = max(ticket, 1)
+    ticket = max(ticket, 1)  # zero has no logarithm
     length = ticket.bit_length()
     mantissa = ticket << _TICKET_BITS - length >> _TICKET_BITS - _MANTISSA_BITS  # its highest bit is set
     line_bits = _MANTISSA_BITS - 1 - _TABLE_BITS
@@ -82,15 +84,17 @@ def _minus_log2(ticket: int) -> int:
 @cache
 def _log2_table() -> tuple[int, ...]:
     """log2(1 + n / 2^10) for n from 0 to 2^10, with 48 bits behind the point."""
-    return (*(_log2(n) for n in range(1 << _TABLE_BITS)), 1 << _LOG_BITS)
+    return (*(_log2(entry) for entry in range(1 << _TABLE_BITS)), 1 << _LOG_BITS)
 
 
-def _log2(n: int) -> int:
+def _log2(entry: int) -> int:
     """By squaring: each doubles the logarithm, and shows its next bit."""
     point = 2 * _MANTISSA_BITS
-    value, log = (1 << _TABLE_BITS) + n << point - _TABLE_BITS, 0
+    value = (1 << _TABLE_BITS) + entry << point - _TABLE_BITS
+    log = 0
     for _ in range(_LOG_BITS):
         value = value * value >> point
         bit = value >> point + 1
-        value, log = value >> bit, log << 1 | bit
+        value >>= bit
+        log = log << 1 | bit
     return log

@@ -144,12 +144,15 @@ def _small_order_keys() -> frozenset[bytes]:
     """All 14 encodings, canonical or not, of the eight ed25519 points whose order divides 8.
 
     The y coordinates are 0 (order 4), 1 (the identity), -1 (order 2) and the two of order 8, which are facts of the
-    curve; y = 0 and y = 1 fit below 2^255 a second time with p added. Either sign bit may stand beside each.
+    curve; y = 0 and y = 1 fit below 2^255 a second time with the prime added. Either sign bit may stand beside each.
     """
-    p = 2**255 - 19
+    prime = 2**255 - 19
     order_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-    ys = (0, 1, p - 1, order_8, p - order_8, p, p + 1)
-    return frozenset((y | sign << 255).to_bytes(32, "little") for y in ys for sign in (0, 1))
+    found = set()
+    for coordinate in (0, 1, prime - 1, order_8, prime - order_8, prime, prime + 1):
+        for sign in (0, 1):
+            found.add((coordinate | sign << 255).to_bytes(32, "little"))
+    return frozenset(found)
 
 
 SMALL_ORDER_KEYS = _small_order_keys()

@@ -86,7 +86,8 @@ def _checksum(body: bytes) -> bytes:
 
 
 def _base58(data: bytes) -> str:
-    number, characters = int.from_bytes(data, "big"), ""
+    number = int.from_bytes(data, "big")
+    characters = ""
     while number:
         number, digit = divmod(number, 58)
         characters = _ALPHABET[digit] + characters

@@ -1,6 +1,6 @@
 """SCALE from annotations: a type's declaration is its encoding and its metadata.
 
-`codec(annotation)` gives the `Codec` of a type that is declared with the marks of `encoding.declaration`, which this
+`codec(annotation)` gives the `Codec` of a type that is declared with the marks of `encoding.marks`, which this
 module offers too, so that one import serves.
 
 Always: encodings are canonical and bounded. A list without a limit cannot be declared, a type that contains itself
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from runtime.encoding import scale
 from runtime.encoding import type_info as info
-from runtime.encoding.declaration import (
+from runtime.encoding.marks import (
     U8,
     U16,
     U32,
@@ -39,8 +39,8 @@ from runtime.encoding.declaration import (
     struct,
     variant,
 )
-from runtime.encoding.product import product
 from runtime.encoding.scale import DecodeError, EncodeError, Wire
+from runtime.encoding.struct_codec import struct_wire
 from runtime.encoding.type_info import TypeInfo, rust_path, sentences
 
 __all__ = [
@@ -141,7 +141,7 @@ class Codecs:
         if annotation is bool:
             return Codec(*scale.boolean(), info.BOOL, "bool")
         if annotation in (None, NoneType):
-            return Codec(*product([], lambda: None), info.UNIT, "()")
+            return Codec(*struct_wire([], lambda: None), info.UNIT, "()")
         if isinstance(annotation, type) and issubclass(annotation, IntEnum):
             return _fieldless(annotation)
         if is_dataclass(annotation) and isinstance(annotation, type):
@@ -149,6 +149,7 @@ class Codecs:
         raise TypeError(f"{annotation!r} has no bounded encoding")
 
     def _marked(self, plain: Any, marks: list[Any]) -> Codec[Any]:
+        # Named and TypeName dress the codec that a mark before them made; nothing of them reaches the wire.
         made: Codec[Any] | None = None
         for mark in marks:
             if isinstance(mark, Codec):
@@ -187,26 +188,27 @@ class Codecs:
         raise TypeError(f"{mark} does not apply to {plain!r}")
 
     def _vector(self, item: Any, limit: int) -> Codec[Any]:
-        of = self.of(item)
-        if of.info == info.UNIT:
+        item_codec = self.of(item)
+        # Items without bytes: the length of the input would no longer bound the decoder's loop.
+        if item_codec.info == info.UNIT:
             raise TypeError("a list of units has no bounded encoding")
-        shape = TypeInfo(info.SequenceShape(of.info))
-        return Codec(*scale.vector(of.wire, limit), shape, f"Vec<{of.type_name}>")
+        shape = TypeInfo(info.SequenceShape(item_codec.info))
+        return Codec(*scale.vector(item_codec.wire, limit), shape, f"Vec<{item_codec.type_name}>")
 
     def _sorted(self, item: Any, limit: int) -> Codec[Any]:
-        of = self._vector(item, limit)
-        inner = info.CompositeShape((info.FieldInfo(None, of.info, of.type_name),))
+        listed = self._vector(item, limit)
+        inner = info.CompositeShape((info.FieldInfo(None, listed.info, listed.type_name),))
         parts = get_args(item) if get_origin(item) is tuple else ()
         if len(parts) == 2:
             key, value = (self.of(part) for part in parts)
-            wire = scale.ascending(of.wire, lambda pair: pair[0])
+            wire = scale.ascending(listed.wire, lambda pair: pair[0])
             params = (("K", key.info), ("V", value.info))
             name = f"BTreeMap<{key.type_name}, {value.type_name}>"
             return Codec(*wire, TypeInfo(inner, ("BTreeMap",), params), name)
-        wire = scale.ascending(of.wire, lambda value: value)
-        one = self.of(item)
-        params_set = (("T", one.info),)
-        return Codec(*wire, TypeInfo(inner, ("BTreeSet",), params_set), f"BTreeSet<{one.type_name}>")
+        wire = scale.ascending(listed.wire, lambda member: member)
+        member = self.of(item)
+        described = TypeInfo(inner, ("BTreeSet",), (("T", member.info),))
+        return Codec(*wire, described, f"BTreeSet<{member.type_name}>")
 
     def _option(self, annotation: Any) -> Codec[Any]:
         rest = [part for part in get_args(annotation) if part is not NoneType]
@@ -221,28 +223,29 @@ class Codecs:
     def _tuple(self, parts: tuple[Any, ...]) -> Codec[Any]:
         if Ellipsis in parts:
             raise TypeError("a list needs a limit: Annotated[tuple[T, ...], Bounded(n)]")
-        of = [self.of(part) for part in parts]
-        wires = [(f"value[{number}]", one.wire) for number, one in enumerate(of)]
-        wire = product(wires, lambda *values: values)
-        name = f"({', '.join(one.type_name for one in of)})"
-        return Codec(*wire, TypeInfo(info.TupleShape(tuple(one.info for one in of))), name)
+        members = [self.of(part) for part in parts]
+        wires = [(f"value[{number}]", member.wire) for number, member in enumerate(members)]
+        wire = struct_wire(wires, lambda *values: values)
+        name = f"({', '.join(member.type_name for member in members)})"
+        return Codec(*wire, TypeInfo(info.TupleShape(tuple(member.info for member in members))), name)
 
     def _struct(self, cls: type[Any], prefix: bytes = b"") -> Codec[Any]:
         parts, members = self._members(cls)
         path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
-        params = tuple((name, self.of(of).info) for name, of in getattr(cls, "__rust_params__", ()))
+        params = tuple((name, self.of(parameter).info) for name, parameter in getattr(cls, "__rust_params__", ()))
         shape = TypeInfo(info.CompositeShape(members), path, params, sentences(cls.__doc__))
-        return Codec(*product(parts, cls, prefix), shape, cls.__name__)
+        return Codec(*struct_wire(parts, cls, prefix), shape, cls.__name__)
 
     def _members(self, cls: type[Any]) -> tuple[list[tuple[str, Wire]], tuple[info.FieldInfo, ...]]:
         hints = get_type_hints(cls, include_extras=True)
         hide = getattr(cls, "__unnamed__", False)
-        parts, members = [], []
+        parts = []
+        members = []
         for member in fields(cls):
-            one = self.of(hints[member.name])
-            parts.append((f"value.{member.name}", one.wire))
+            member_codec = self.of(hints[member.name])
+            parts.append((f"value.{member.name}", member_codec.wire))
             name = None if hide else member.name.rstrip("_")
-            members.append(info.FieldInfo(name, one.info, one.type_name))
+            members.append(info.FieldInfo(name, member_codec.info, member_codec.type_name))
         return parts, tuple(members)
 
     def alternative(self, cls: Any, before: bytes = b"") -> tuple[Wire, info.VariantInfo]:
@@ -252,18 +255,20 @@ class Codecs:
             raise TypeError(f"{cls!r}: tag {tag} is out of range")
         parts, members = self._members(cls)
         shape = info.VariantInfo(cls.__variant_name__, tag, members, sentences(cls.__doc__))
-        return product(parts, cls, before + bytes((tag,))), shape
+        return struct_wire(parts, cls, before + bytes((tag,))), shape
 
     def _union(self, classes: tuple[Any, ...], path: str) -> Codec[Any]:
-        alternatives = [(cls.__variant__, *self.alternative(cls)) for cls in classes]
-        wires = {tag: wire for tag, wire, _ in alternatives}
-        variants = [one for _, _, one in alternatives]
+        wires = {}
+        variants = []
+        for cls in classes:
+            wires[cls.__variant__], shape = self.alternative(cls)
+            variants.append(shape)
         if len(wires) != len(classes):
             raise TypeError(f"{path}: two variants have one tag")
         wire = scale.tagged(wires, lambda value: value.__variant__)
         segments = rust_path(path)
-        shape = TypeInfo(info.VariantsShape(tuple(variants)), segments)
-        return Codec(*wire, shape, segments[-1] if segments else "Enum")
+        described = TypeInfo(info.VariantsShape(tuple(variants)), segments)
+        return Codec(*wire, described, segments[-1] if segments else "Enum")
 
 
 def _is_list(plain: Any) -> bool:
@@ -273,8 +278,8 @@ def _is_list(plain: Any) -> bool:
 
 def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
     """An IntEnum: one byte, its value."""
-    wires = {int(one): product([], lambda one=one: one, bytes([one])) for one in cls}
-    variants = tuple(info.VariantInfo(_camel(one.name), int(one)) for one in cls)
+    wires = {int(member): struct_wire([], lambda member=member: member, bytes([member])) for member in cls}
+    variants = tuple(info.VariantInfo(_camel(member.name), int(member)) for member in cls)
     path = rust_path(getattr(cls, "__rust_path__", own_path(cls)))
     shape = TypeInfo(info.VariantsShape(variants), path, (), sentences(cls.__doc__))
     return Codec(*scale.tagged(wires, int), shape, cls.__name__)

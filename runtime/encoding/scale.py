@@ -53,7 +53,7 @@ class Span:
 
 
 SPANS: dict[Decode, Span] = {}
-"""Decoders whose part has a constant length; `product` writes such parts into one function."""
+"""Decoders whose part has a constant length; `struct_codec` writes such parts into one function."""
 
 
 def uint(size: int) -> Wire:
@@ -97,16 +97,21 @@ def decode_compact(data: bytes, start: int) -> tuple[int, int]:
     if mode == 0:
         return first >> 2, start + 1
     if mode == 1:
-        value, end, least = (first | data[start + 1] << 8) >> 2, start + 2, _ONE_BYTE_MAX
+        end = start + 2
+        least = _ONE_BYTE_MAX
+        value = (first | data[start + 1] << 8) >> 2
     elif mode == 2:
-        end, least = start + 4, _TWO_BYTE_MAX
+        end = start + 4
+        least = _TWO_BYTE_MAX
         value = int.from_bytes(data[start:end], "little") >> 2
     else:
         size = (first >> 2) + 4
-        end, least = start + 1 + size, max(_FOUR_BYTE_MAX, 1 << 8 * (size - 1))
+        end = start + 1 + size
+        least = max(_FOUR_BYTE_MAX, 1 << 8 * (size - 1))
         value = int.from_bytes(data[start + 1 : end], "little")
     if end > len(data):
         raise DecodeError("end of input", len(data))
+    # Nobody signs an extrinsic's length prefix: in a second form anybody could give the extrinsic a second hash.
     if value < least:
         raise DecodeError("compact integer is not in its shortest form", start)
     return value, end

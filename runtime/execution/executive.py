@@ -16,9 +16,9 @@ from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.scale import DecodeError
 from runtime.encoding.types import ApplyExtrinsic, DispatchInfo, Finalization, Pays, Unsigned
 from runtime.encoding.types import Signed as SignedOrigin
-from runtime.execution.checks import Checks
-from runtime.execution.resources import BlockResources
+from runtime.execution.block_fullness import BlockFullness
 from runtime.execution.supply import check_supply
+from runtime.execution.transaction_checks import TransactionChecks
 from runtime.frame.call import PostDispatch
 from runtime.frame.errors import DispatchError, InvalidBlock, InvalidReason, InvalidTransaction
 from runtime.frame.runtime import Runtime
@@ -73,7 +73,7 @@ class BlockExecution:
         """Initialise block `number` on `parent_hash`; InvalidBlock if its header does not fit the state."""
         self.runtime = runtime
         self.bound = runtime.at(reader)
-        self.resources = BlockResources()
+        self.fullness = BlockFullness()
         self._last_inherent = (-1, -1)
         self._inherents_only = True
         system = self.bound[System]
@@ -82,7 +82,7 @@ class BlockExecution:
         system.initialize(number, parent_hash, digest)
         for pallet in self.bound.pallets:
             pallet.on_initialize()
-        self._checks = Checks(self.bound, self.resources)
+        self._checks = TransactionChecks(self.bound, self.fullness)
         self._balances = self.bound[Balances]
         self._payment = self.bound[TransactionPayment]
 
@@ -95,7 +95,7 @@ class BlockExecution:
             else:
                 self.apply_signed(extrinsic, verify)
         except (DecodeError, InvalidTransaction) as error:
-            raise InvalidBlock(f"extrinsic {self.resources.count}: {error}") from error
+            raise InvalidBlock(f"extrinsic {self.fullness.count}: {error}") from error
 
     def apply_inherent(self, extrinsic: Extrinsic) -> None:
         """Apply a call by the author; InvalidBlock if it fails or stands in the wrong place."""
@@ -105,7 +105,7 @@ class BlockExecution:
             raise InvalidBlock("a bare extrinsic must be an inherent")
         if not self._inherents_only or place <= self._last_inherent:
             raise InvalidBlock("inherents come first, each once, in the order of their pallets")
-        self.bound.phase = ApplyExtrinsic(self.resources.count)
+        self.bound.phase = ApplyExtrinsic(self.fullness.count)
         with self.bound.overlay.transaction():
             try:
                 self.bound.dispatch(extrinsic.call, _MANDATORY_ORIGIN)
@@ -114,7 +114,7 @@ class BlockExecution:
             info = DispatchInfo(extrinsic.weight, method.dispatch_class, Pays.Yes)
             self.bound.emit(ExtrinsicSuccess(info))
         self._last_inherent = place
-        self.resources.add(method.dispatch_class, extrinsic.weight, len(extrinsic.raw))
+        self.fullness.add(method.dispatch_class, extrinsic.weight, len(extrinsic.raw))
 
     def apply_signed(self, extrinsic: Extrinsic, verify: VerifySignature) -> bool:
         """Apply a signed call, and say whether it succeeded; InvalidTransaction if it may not be applied."""
@@ -122,12 +122,12 @@ class BlockExecution:
         if who is None:
             raise InvalidTransaction(InvalidReason.BAD_MANDATORY, "not signed")
         withdrawn = self._checks.check(extrinsic, who, verify)
-        self.bound.phase = ApplyExtrinsic(self.resources.count)
+        self.bound.phase = ApplyExtrinsic(self.fullness.count)
         with self.bound.overlay.transaction():
             info, failure = self._pay_and_dispatch(extrinsic, who, withdrawn)
             self.bound.emit(ExtrinsicSuccess(info) if failure is None else ExtrinsicFailed(failure.value, info))
         self._inherents_only = False
-        self.resources.add(info.class_, info.weight, len(extrinsic.raw))
+        self.fullness.add(info.class_, info.weight, len(extrinsic.raw))
         return failure is None
 
     def _pay_and_dispatch(
@@ -136,12 +136,16 @@ class BlockExecution:
         """Nonce and fee first, then the call in a layer of its own, then the fee that is really due."""
         self._balances.begin_transaction(who.signer, withdrawn)
         result, failure = self._dispatch(extrinsic, who)
-        declared, actual, tip = extrinsic.weight, result.actual_weight, who.extra.tip
-        weight = actual if actual is not None and actual.fits(declared) else declared
-        due = withdrawn
+        tip = who.extra.tip
+        weight = extrinsic.weight
+        # A call may correct its weight downwards only: the fee for more was never withdrawn.
+        if result.actual_weight is not None and result.actual_weight.fits(weight):
+            weight = result.actual_weight
         if not result.pays_fee:
             due = tip
-        elif weight is not declared:
+        elif weight is extrinsic.weight:
+            due = withdrawn
+        else:
             due = self._payment.total_fee(len(extrinsic.raw), weight) + tip
         self._payment.settle(who.signer, withdrawn, due, tip)
         pays = Pays.Yes if result.pays_fee else Pays.No
@@ -157,8 +161,9 @@ class BlockExecution:
     def finalize(self) -> Changes:
         """End the block: hooks, events, supply. The writes of the whole block, by ascending key."""
         self.bound.phase = Finalization()
-        system, resources = self.bound[System], self.resources
-        system.note_extrinsics(resources.count, resources.length, resources.consumed())
+        system = self.bound[System]
+        fullness = self.fullness
+        system.note_extrinsics(fullness.count, fullness.length, fullness.consumed())
         for pallet in self.bound.pallets:
             pallet.on_finalize()
         system.finalize()

@@ -1,1 +1,14 @@
-"""The form of pallets: storage items, calls, errors, weights, fees, APIs; and pallets bound to a state."""
+"""The form of pallets: storage items, calls, errors, weights, fees, APIs; and pallets bound to a state.
+
+In reading order:
+
+errors          the four ways in which input can be invalid
+weights         how much a block may hold
+fees            what an extrinsic costs
+call            a method that is also a transaction
+storage         items of the state, declared as attributes
+context         one execution as its pallets see it
+pallet          the class that holds all of these
+runtime         pallets put together, and bound to a state
+api             typed questions to a state
+"""

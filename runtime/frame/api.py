@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 from runtime.cryptography.signatures import VerifySignature
 from runtime.cryptography.signatures import verify as verify_signature
 from runtime.encoding.codec import Codec, Codecs
-from runtime.encoding.product import product
+from runtime.encoding.struct_codec import struct_wire
 from runtime.encoding.type_info import UNIT, sentences
 from runtime.encoding.types import RuntimeVersion
 from runtime.frame.runtime import Bound, Runtime
@@ -46,7 +46,7 @@ class RuntimeApi:
     def __init_subclass__(cls, *, version: int) -> None:
         """Collect the queries."""
         cls.api_version = version
-        cls.queries = {name: one for name, one in vars(cls).items() if getattr(one, "is_query", False)}
+        cls.queries = {name: value for name, value in vars(cls).items() if getattr(value, "is_query", False)}
 
     def __init__(self, apis: "Apis", reader: StateReader, block_hash: bytes, verify: VerifySignature) -> None:
         """For the state `reader` after the block `block_hash`."""
@@ -106,11 +106,11 @@ class Apis:
         verify: VerifySignature = verify_signature,
     ) -> bytes:
         """Answer `method` (`Family_name`) with encoded arguments; UnknownApi, or DecodeError for wrong arguments."""
-        one = self.methods.get(method)
-        if one is None:
+        asked = self.methods.get(method)
+        if asked is None:
             raise UnknownApi(method)
-        answer = one.function(one.api(self, reader, block_hash, verify), *one.arguments.decode(data))
-        return one.output.encode(answer)
+        family = asked.api(self, reader, block_hash, verify)
+        return asked.output.encode(asked.function(family, *asked.arguments.decode(data)))
 
 
 def with_apis(version: RuntimeVersion, families: tuple[type[RuntimeApi], ...]) -> RuntimeVersion:
@@ -122,6 +122,6 @@ def _method(api: type[RuntimeApi], name: str, function: Callable[..., Any], code
     hints = get_type_hints(function, include_extras=True)
     output = codecs.of(hints.pop("return"))
     inputs = tuple((key, codecs.of(hint)) for key, hint in hints.items())
-    wires = [(f"value[{place}]", one.wire) for place, (_, one) in enumerate(inputs)]
-    arguments = Codec(*product(wires, lambda *values: values), UNIT, "")
+    wires = [(f"value[{place}]", codec.wire) for place, (_, codec) in enumerate(inputs)]
+    arguments = Codec(*struct_wire(wires, lambda *values: values), UNIT, "")
     return ApiMethod(api, name, function, inputs, arguments, output)

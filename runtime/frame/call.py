@@ -15,9 +15,9 @@ from inspect import signature
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, get_type_hints, overload
 
 from runtime.encoding.codec import Codecs
-from runtime.encoding.product import product
 from runtime.encoding.record import record
 from runtime.encoding.scale import Wire
+from runtime.encoding.struct_codec import struct_wire
 from runtime.encoding.type_info import FieldInfo, VariantInfo, sentences
 from runtime.encoding.types import DispatchClass, Origin, Root, Signed, Unsigned, Weight
 
@@ -116,7 +116,8 @@ class CallMethod(Generic[O_contra, P, R]):
     def hints(self) -> dict[str, Any]:
         """The annotations of origin and parameters; also settles which origins may call."""
         hints = get_type_hints(self.function, include_extras=True)
-        origin = hints[next(iter(tuple(signature(self.function).parameters)[1:]))]
+        _self, first, *_ = signature(self.function).parameters
+        origin = hints[first]
         self.origins = get_args(origin) or (origin,)
         if any(kind not in (Signed, Root, Unsigned) for kind in self.origins):
             raise TypeError(f"{self.name}: {origin} is no origin")
@@ -126,19 +127,18 @@ class CallMethod(Generic[O_contra, P, R]):
 
     def wire(self, codecs: Codecs) -> Wire:
         """Encoding of pallet index, call index and arguments; decoding of the arguments alone."""
-        parts = [
-            (f"value.arguments[{number}]", codecs.of(hint).wire) for number, hint in enumerate(self.hints().values())
-        ]
+        hints = self.hints().values()
+        parts = [(f"value.arguments[{number}]", codecs.of(hint).wire) for number, hint in enumerate(hints)]
         prefix = bytes((self.pallet.index, self.index))
-        return product(parts, lambda *values: Call(self, values), prefix)
+        return struct_wire(parts, lambda *values: Call(self, values), prefix)
 
     def variant(self, codecs: Codecs) -> VariantInfo:
         """This call as one alternative of its pallet's call type in metadata."""
-        hints = self.hints().items()
-        fields = tuple(
-            FieldInfo(name.rstrip("_"), codecs.of(hint).info, codecs.of(hint).type_name) for name, hint in hints
-        )
-        return VariantInfo(self.name, self.index, fields, self.docs)
+        fields = []
+        for name, hint in self.hints().items():
+            argument = codecs.of(hint)
+            fields.append(FieldInfo(name.rstrip("_"), argument.info, argument.type_name))
+        return VariantInfo(self.name, self.index, tuple(fields), self.docs)
 
 
 def call(

@@ -152,7 +152,7 @@ class InvalidTransaction(Exception):
     def __str__(self) -> str:
         """The reason, and the detail where there is one."""
         reason = self.reason.name.lower()  # deterministic: ASCII, and for people only
-        return f"{reason}{': ' * bool(self.detail)}{self.detail}"
+        return f"{reason}: {self.detail}" if self.detail else reason
 
 
 class InvalidBlock(Exception):
@@ -180,13 +180,19 @@ def _decode(data: bytes, start: int) -> tuple[ErrorValue, int]:
     kind = data[start]
     if kind not in _KINDS:
         raise DecodeError("unknown variant", start)
-    size = 5 if kind == 3 else 1 if kind in (*_DETAILS, 14) else 0
-    end = start + 1 + size
+    end = start + 1 + _detail_bytes(kind)
     if end > len(data):
         raise DecodeError("end of input", len(data))
     if kind in _DETAILS and data[start + 1] >= len(_DETAILS[kind][1].split()):
         raise DecodeError("unknown variant", start + 1)
     return ErrorValue(kind, data[start + 1 : end]), end
+
+
+def _detail_bytes(kind: int) -> int:
+    """How much follows the kind: pallet and error of a module's error, or the number of a detail."""
+    if kind == 3:
+        return 5
+    return 1 if kind in _DETAILS or kind == 14 else 0
 
 
 def _variant(kind: int) -> info.VariantInfo:

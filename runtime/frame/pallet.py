@@ -13,21 +13,27 @@
 Adding a pallet touches this class and the list in `genesis/chain.py`, nothing else: codec, metadata
 and builders of calls are derived. A pallet changes state through storage items only, and is made
 anew for every execution: plain attributes would not survive, so it must not have any.
+
+A large pallet stands on a ground: a class below it that declares storage, constants and used pallets, without an index.
+
+    class StakeLedger(Pallet): ...                  # modules with the pallet's work import this
+    class TrustStake(StakeLedger, index=7): ...     # calls, events, errors and hooks; imports those modules
+
+What the ground declares is the pallet's: it lies under the pallet's name, in the order of declaration, before what the
+pallet declares itself. A ground carries one pallet, since two could not both own its storage.
 """
 
 from collections.abc import Callable
 from inspect import get_annotations
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
 
 from runtime.encoding.codec import variant
 from runtime.encoding.types import Origin, Root, Signed, Unsigned, Weight
 from runtime.frame.call import FREE, Call, CallMethod, PostDispatch, call
+from runtime.frame.context import ExecutionContext
 from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure, known
 from runtime.frame.storage import Hasher, StorageDoubleMap, StorageItem, StorageMap, StorageValue, camel_case
 from runtime.state.overlay import Overlay, Transaction
-
-if TYPE_CHECKING:
-    from runtime.frame.runtime import Bound
 
 __all__ = [
     "FREE",
@@ -53,6 +59,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+D = TypeVar("D")
 MODULE_ERROR_KIND = 3
 _BY_POSITION = -1
 
@@ -104,35 +111,57 @@ class Pallet:
     items: ClassVar[dict[str, StorageItem]] = {}
     constants: ClassVar[dict[str, Constant[Any]]] = {}
 
-    bound: "Bound"
+    context: ExecutionContext
     overlay: Overlay
     compiled_items: dict[str, StorageItem]
     chain_constants: dict[str, Any]
 
-    def __init_subclass__(cls, *, index: int) -> None:
-        """Collect the declarations of a new pallet; its errors learn their numbers, its events their tags."""
+    def __init_subclass__(cls, *, index: int | None = None) -> None:
+        """Collect the declarations of a new pallet; without an index, only look that it is fit to be a ground."""
         super().__init_subclass__()
+        cls.methods = tuple(value for value in vars(cls).values() if isinstance(value, CallMethod))
+        cls.items = cls._declared(StorageItem)
+        cls.constants = cls._declared(Constant)
+        if index is None:
+            if cls.methods or cls.events or cls.errors:
+                raise TypeError(f"{cls.__name__}: calls, events and errors belong to the pallet, not to its ground")
+            return
         cls.index = index
-        cls.methods = tuple(one for one in vars(cls).values() if isinstance(one, CallMethod))
-        cls.items = {name: one for name, one in vars(cls).items() if isinstance(one, StorageItem)}
-        cls.constants = {name: one for name, one in vars(cls).items() if isinstance(one, Constant)}
+        for item in cls.items.values():
+            item.lie_under(cls.__name__)
+        cls._number_errors_and_events()
+
+    @classmethod
+    def _declared(cls, kind: type[D]) -> dict[str, D]:
+        """The declarations of a kind by attribute, the ground's before the class's own."""
+        declared = {}
+        for owner in reversed(cls.__mro__):
+            declared.update({name: value for name, value in vars(owner).items() if isinstance(value, kind)})
+        return declared
+
+    @classmethod
+    def _number_errors_and_events(cls) -> None:
+        """Errors learn their pallet and position, events without a tag of their own their position."""
         for position, error in enumerate(cls.errors):
             if "value" in vars(error):
                 raise TypeError(f"{error.__name__} is another pallet's error, or a general one")
-            error.value = ErrorValue(MODULE_ERROR_KIND, bytes((index, position, 0, 0, 0)))
+            error.value = ErrorValue(MODULE_ERROR_KIND, bytes((cls.index, position, 0, 0, 0)))
         for position, kind in enumerate(cls.events):
             if kind.__variant__ == _BY_POSITION:
                 kind.__variant__ = position
 
     @classmethod
     def hints(cls) -> dict[str, Any]:
-        """The class's own annotations, resolved."""
-        return get_annotations(cls, eval_str=True)
+        """The annotations of the ground and of the class, resolved."""
+        hints: dict[str, Any] = {}
+        for owner in reversed(cls.__mro__[: cls.__mro__.index(Pallet)]):
+            hints.update(get_annotations(owner, eval_str=True))
+        return hints
 
-    def __init__(self, bound: "Bound", items: dict[str, StorageItem], constants: dict[str, Any]) -> None:
+    def __init__(self, context: ExecutionContext, items: dict[str, StorageItem], constants: dict[str, Any]) -> None:
         """For the runtime only: bind to one execution."""
-        self.bound = bound
-        self.overlay = bound.overlay
+        self.context = context
+        self.overlay = context.overlay
         self.compiled_items = items
         self.chain_constants = constants
 
@@ -147,7 +176,7 @@ class Pallet:
 
     def emit(self, happened: Any) -> None:
         """Put an event of this pallet into the block."""
-        self.bound.emit(happened)
+        self.context.emit(happened)
 
     def transactional(self) -> Transaction:
         """A layer of writes and events that is undone if the body raises."""
@@ -156,4 +185,4 @@ class Pallet:
     def dispatch(self, call: Call, origin: Origin) -> PostDispatch:
         """Execute another call in a layer of its own; DispatchError leaves nothing behind."""
         with self.overlay.transaction():
-            return self.bound.dispatch(call, origin)
+            return self.context.dispatch(call, origin)

@@ -12,16 +12,15 @@ from runtime.encoding import scale
 from runtime.encoding import type_info as info
 from runtime.encoding.codec import Codec, Codecs
 from runtime.encoding.type_info import TypeInfo
-from runtime.encoding.types import ApplyExtrinsic, Finalization, Initialization, Origin, RuntimeVersion
-from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod, PostDispatch
-from runtime.frame.errors import BadOrigin
+from runtime.encoding.types import RuntimeVersion
+from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod
+from runtime.frame.context import ExecutionContext
 from runtime.frame.pallet import Constant, Pallet
 from runtime.frame.storage import StorageItem
-from runtime.state.overlay import Changes, Memory, Overlay, StateReader
+from runtime.state.overlay import Changes, Memory, StateReader
 
 P = TypeVar("P", bound=Pallet)
 I = TypeVar("I", bound=StorageItem)  # noqa: E741 - an item
-_SUCCESS = PostDispatch()
 RESERVED_INDICES = (0x6F,)
 """Pallet indices that no pallet may have: signing domains begin with this byte (runtime.cryptography.signing)."""
 
@@ -64,16 +63,16 @@ class Runtime:
     def item(self, declaration: I) -> I:
         """A storage item with its codecs, unbound: for storage keys and values outside of execution."""
         for items in self.items.values():
-            one = items.get(declaration.attribute)
-            if one is not None and one.prefix == declaration.prefix:
-                return one  # type: ignore[return-value]
+            item = items.get(declaration.attribute)
+            if item is not None and item.prefix == declaration.prefix:
+                return item  # type: ignore[return-value]
         raise KeyError(declaration.attribute)
 
     def method(self, pallet: str, name: str) -> CallMethod[Any, Any, Any]:
         """A call by its names; KeyError where there is none."""
-        for one in self.pallets:
-            if one.__name__ == pallet:
-                return {method.name: method for method in one.methods}[name]
+        for declared in self.pallets:
+            if declared.__name__ == pallet:
+                return {method.name: method for method in declared.methods}[name]
         raise KeyError(pallet)
 
     @cached_property
@@ -85,13 +84,15 @@ class Runtime:
         indices = [pallet.index for pallet in self.pallets]
         if len(set(indices)) != len(indices) or not all(0 <= index < 256 for index in indices):
             raise ValueError("pallet indices must be distinct and below 256")
+        # A signed call must not look like a message of consensus, nor such a message like a call.
         if any(index in RESERVED_INDICES for index in indices):
             raise ValueError("pallet index 0x6f is reserved")
 
     def _refuse_unknown(self, constants: dict[str, Any]) -> None:
-        known = {f"{pallet.__name__}.{name}" for pallet in self.pallets for name in pallet.constants}
-        if set(constants) - known:
-            raise ValueError(f"no such constant: {', '.join(sorted(set(constants) - known))}")
+        declared = {f"{pallet.__name__}.{name}" for pallet in self.pallets for name in pallet.constants}
+        unknown = set(constants) - declared
+        if unknown:
+            raise ValueError(f"no such constant: {', '.join(sorted(unknown))}")
 
     def _outer_codecs(self) -> tuple[Codecs, Codec[Call]]:
         """One call codec for each level of nesting: the innermost level knows no calls inside calls."""
@@ -105,24 +106,26 @@ class Runtime:
         return codecs, inner
 
     def _call_wire(self, codecs: Codecs) -> scale.Wire:
-        wires = {one.index: {m.index: m.wire(codecs) for m in one.methods} for one in self.pallets}
-        pallets = {index: scale.tagged(methods, lambda value: value.method.index) for index, methods in wires.items()}
-        return scale.tagged(pallets, lambda value: value.method.pallet.index)
+        pallets = {}
+        for pallet in self.pallets:
+            methods = {method.index: method.wire(codecs) for method in pallet.methods}
+            pallets[pallet.index] = scale.tagged(methods, lambda call: call.method.index)
+        return scale.tagged(pallets, lambda call: call.method.pallet.index)
 
     def _event_wire(self) -> scale.Wire:
         """Encoding goes by the event's class, so that it takes one look-up; decoding by the two tags."""
         codecs = Codecs()
         encoders: dict[type[Any], scale.Encode] = {}
         pallets = {}
-        for one in self.pallets:
-            wires = {kind: codecs.alternative(kind, bytes((one.index,)))[0] for kind in one.events}
-            tags = {kind.__variant__: wire for kind, wire in wires.items()}
-            if len(tags) != len(one.events) or encoders.keys() & wires.keys():
-                raise ValueError(f"{one.__name__}: two events have one tag, or belong to another pallet too")
-            encoders.update({kind: wire[0] for kind, wire in wires.items()})
-            pallets[one.index] = scale.tagged(tags, lambda value: value.__variant__)
+        for pallet in self.pallets:
+            wires = {event: codecs.alternative(event, bytes((pallet.index,)))[0] for event in pallet.events}
+            tags = {event.__variant__: wire for event, wire in wires.items()}
+            if len(tags) != len(pallet.events) or encoders.keys() & wires.keys():
+                raise ValueError(f"{pallet.__name__}: two events have one tag, or belong to another pallet too")
+            encoders.update({event: encode for event, (encode, _) in wires.items()})
+            pallets[pallet.index] = scale.tagged(tags, lambda happened: happened.__variant__)
         _, decode = scale.tagged(pallets, lambda _: 0)
-        return (lambda value: encoders[type(value)](value)), decode
+        return (lambda happened: encoders[type(happened)](happened)), decode
 
     def _compile_items(self, pallet: type[Pallet]) -> dict[str, StorageItem]:
         hints = pallet.hints()
@@ -134,51 +137,39 @@ class Runtime:
 
     def _linked(self, pallet: type[Pallet]) -> dict[str, type[Pallet]]:
         """The pallets that this one uses: annotations without a value, of pallets listed before it."""
-        links = {
-            name: hint for name, hint in pallet.hints().items() if isinstance(hint, type) and issubclass(hint, Pallet)
-        }
         before = self.pallets[: self.pallets.index(pallet)]
-        for name, hint in links.items():
+        links = {}
+        for name, hint in pallet.hints().items():
+            if not isinstance(hint, type) or not issubclass(hint, Pallet):
+                continue
+            # Hooks and genesis run in this order: a pallet that comes later would be found half prepared.
             if hint not in before:
                 raise ValueError(f"{pallet.__name__}.{name}: {hint.__name__} is not listed before it")
+            links[name] = hint
         return links
 
 
-class Bound:
+class Bound(ExecutionContext):
     """One execution: every pallet, over one overlay."""
 
     def __init__(self, runtime: Runtime, reader: StateReader) -> None:
         """For `Runtime.at`."""
+        super().__init__(reader, runtime.event_codec)
         self.runtime = runtime
-        self.overlay = Overlay(reader)
-        self.phase: ApplyExtrinsic | Finalization | Initialization = Initialization()
-        self._pallets: dict[type[Pallet], Pallet] = {}
         for pallet in runtime.pallets:
             made = pallet(self, runtime.items[pallet], runtime.constants[pallet])
             for name, other in runtime.links[pallet].items():
-                setattr(made, name, self._pallets[other])
-            self._pallets[pallet] = made
+                setattr(made, name, self.members[other])
+            self.members[pallet] = made
 
     def __getitem__(self, pallet: type[P]) -> P:
         """The pallet of this class."""
-        return self._pallets[pallet]  # type: ignore[return-value]
+        return self.members[pallet]  # type: ignore[no-any-return]
 
     @property
     def pallets(self) -> tuple[Pallet, ...]:
         """All pallets, in order."""
-        return tuple(self._pallets.values())
-
-    def emit(self, happened: Any) -> None:
-        """Put an event into the block, with the phase of execution it happened in."""
-        self.overlay.events.append((self.phase, happened))
-
-    def dispatch(self, call: Call, origin: Origin) -> PostDispatch:
-        """Execute a call; DispatchError if it fails, and then the caller undoes its writes."""
-        method = call.method
-        if type(origin) not in method.origins:
-            raise BadOrigin
-        result = method.function(self._pallets[method.pallet], origin, *call.arguments)
-        return result if isinstance(result, PostDispatch) else _SUCCESS
+        return tuple(self.members.values())
 
 
 def constant_value(pallet: type[Pallet], declaration: Constant[Any], runtime: Runtime) -> Any:

@@ -70,7 +70,12 @@ class StorageItem:
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.attribute = attribute
         self.name = self.name or camel_case(attribute)
-        self.prefix = storage_prefix(owner.__name__, self.name)
+
+    def lie_under(self, pallet: str) -> None:
+        """Belong to the pallet of this name, for good: TypeError if another has it."""
+        if self.prefix:
+            raise TypeError(f"{self.attribute} lies under another pallet already")
+        self.prefix = storage_prefix(pallet, self.name)
 
     def __get__(self, pallet: Any, owner: type) -> Self:
         """The declaration on the class; on an instance the item bound to its state, made once."""
@@ -94,7 +99,8 @@ class StorageItem:
         if made.is_optional == (self.default is not _ABSENT):
             raise TypeError(f"{self.attribute}: either a default, or None in its annotation")
         if made.is_optional:
-            value, made.default = stored[0], None
+            value = stored[0]
+            made.default = None
         made.value_codec = codecs.of(value)
         made.key_codecs = tuple(codecs.of(key) for key in keys)
         return made
@@ -194,6 +200,7 @@ class StorageMap(StorageItem, Generic[K, V]):
 
     def __getitem__(self, key: K) -> V:
         """The value under `key`, or the default."""
+        # Every transaction reads the same few accounts several times: a key that is hashed already costs no call.
         value = self._overlay.load(self._keys.get(key) or self._at(key), self.decode)
         return self.default if value is None else value  # type: ignore[no-any-return]
 

@@ -1,1 +1,10 @@
-"""What clients see of the runtime: metadata, and the runtime APIs that answer `state_call`."""
+"""What clients see of the runtime: metadata, and the runtime APIs that answer `state_call`.
+
+In reading order:
+
+metadata_schema     the shape of Substrate's metadata
+type_registry       every type that metadata mentions, numbered
+metadata            the runtime's description of itself
+standard_apis       the runtime APIs that every Substrate client knows
+staking_api         ours: validators, stakes and rewards
+"""

@@ -1,7 +1,7 @@
 """The runtime's description of itself, derived from its declarations: Substrate metadata, versions 14 and 15.
 
 Clients build everything from it: storage keys, calls, the signed payload, the decoding of events. Well-known types keep
-the paths of the Rust SDK, because clients recognise them by path; ours lie under their module's name.
+the paths of the Rust SDK, because clients recognise them by path; ours lie under `ogpu`.
 """
 
 from functools import cached_property, lru_cache
@@ -18,7 +18,7 @@ from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Runtime, constant_value
 from runtime.frame.storage import StorageItem
 from runtime.interface import metadata_schema as schema
-from runtime.interface.portable_registry import PortableRegistry
+from runtime.interface.type_registry import PortableRegistry
 
 VERSIONS = (14, 15)
 LATEST_OPAQUE = 14
@@ -46,14 +46,14 @@ class _Description:
 
     def v14(self) -> bytes:
         """Everything but runtime APIs."""
-        pallets = tuple(self._pallet(one) for one in self.runtime.pallets)
+        pallets = tuple(self._pallet(pallet) for pallet in self.runtime.pallets)
         extrinsic = schema.ExtrinsicV14(self._outer("UncheckedExtrinsic"), EXTRINSIC_VERSION, self._extensions)
         runtime = self._outer("Runtime")
         return schema.METADATA_V14.encode(schema.MetadataV14(self.registry.entries(), pallets, extrinsic, runtime))
 
     def v15(self) -> bytes:
         """Runtime APIs too."""
-        pallets = tuple(schema.PalletV15(self._pallet(one), sentences(one.__doc__)) for one in self.runtime.pallets)
+        pallets = [schema.PalletV15(self._pallet(pallet), sentences(pallet.__doc__)) for pallet in self.runtime.pallets]
         self._outer("UncheckedExtrinsic")
         extrinsic = schema.ExtrinsicV15(
             EXTRINSIC_VERSION,
@@ -63,39 +63,47 @@ class _Description:
             self._outer("Extra"),
             self._extensions,
         )
-        enums = schema.OuterEnums(*(self._outer(name) for name in ("RuntimeCall", "RuntimeEvent", "RuntimeError")))
+        enums = schema.OuterEnums(
+            self._outer("RuntimeCall"),
+            self._outer("RuntimeEvent"),
+            self._outer("RuntimeError"),
+        )
         runtime = self._outer("Runtime")
-        apis = tuple(self._api(one) for one in self.apis.families)
+        families = tuple(self._api(family) for family in self.apis.families)
         types = self.registry.entries()
-        return schema.METADATA_V15.encode(schema.MetadataV15(types, pallets, extrinsic, runtime, apis, enums, ()))
+        described = schema.MetadataV15(types, tuple(pallets), extrinsic, runtime, families, enums, ())
+        return schema.METADATA_V15.encode(described)
 
     def _outer(self, name: str) -> int:
         return self.registry.number(self.outer[name])
 
     @cached_property
     def _extensions(self) -> tuple[schema.ExtensionEntry, ...]:
-        return tuple(
-            schema.ExtensionEntry(name, self.registry.number(one), self.registry.number(additional))
-            for name, one, additional in _EXTENSIONS
-        )
+        entries = []
+        for name, extension, additional in _EXTENSIONS:
+            travels = self.registry.number(extension)
+            entries.append(schema.ExtensionEntry(name, travels, self.registry.number(additional)))
+        return tuple(entries)
 
     def _pallet(self, pallet: type[Pallet]) -> schema.PalletV14:
-        items = self.runtime.items[pallet].values()
-        storage = schema.PalletStorage(pallet.__name__, tuple(self._entry(item) for item in items))
-        kinds = (
-            self.registry.number(made) if made else None
-            for made in (_call_type(self.runtime, pallet), _event_type(self.runtime, pallet), _error_type(pallet))
-        )
-        calls, events, errors = kinds
-        return schema.PalletV14(
-            pallet.__name__, storage if items else None, calls, events, self._constants(pallet), errors, pallet.index
-        )
+        storage = None
+        if self.runtime.items[pallet]:
+            items = self.runtime.items[pallet].values()
+            storage = schema.PalletStorage(pallet.__name__, tuple(self._entry(item) for item in items))
+        calls = self._number(_call_type(self.runtime, pallet))
+        events = self._number(_event_type(self.runtime, pallet))
+        errors = self._number(_error_type(pallet))
+        constants = self._constants(pallet)
+        return schema.PalletV14(pallet.__name__, storage, calls, events, constants, errors, pallet.index)
+
+    def _number(self, described: TypeInfo | None) -> int | None:
+        return None if described is None else self.registry.number(described)
 
     def _entry(self, item: StorageItem) -> schema.StorageEntry:
         value = self.registry.number(item.value_codec.info)
         kind: schema.PlainEntry | schema.MapEntry = schema.PlainEntry(value)
         if item.hashers:
-            keys = [one.info for one in item.key_codecs]
+            keys = [key_codec.info for key_codec in item.key_codecs]
             key = keys[0] if len(keys) == 1 else TypeInfo(info.TupleShape(tuple(keys)))
             hashers = tuple(hasher.number for hasher in item.hashers)
             kind = schema.MapEntry(hashers, self.registry.number(key), value)
@@ -105,36 +113,36 @@ class _Description:
     def _constants(self, pallet: type[Pallet]) -> tuple[schema.ConstantEntry, ...]:
         entries = []
         hints = pallet.hints()
-        for attribute, one in pallet.constants.items():
-            of = self.runtime.codecs.of(get_args(hints[attribute])[0])
-            value = of.encode(constant_value(pallet, one, self.runtime))
-            entries.append(schema.ConstantEntry(one.name, self.registry.number(of.info), value, sentences(one.doc)))
+        for attribute, constant in pallet.constants.items():
+            (annotated,) = get_args(hints[attribute])
+            constant_codec = self.runtime.codecs.of(annotated)
+            value = constant_codec.encode(constant_value(pallet, constant, self.runtime))
+            number = self.registry.number(constant_codec.info)
+            entries.append(schema.ConstantEntry(constant.name, number, value, sentences(constant.doc)))
         return tuple(entries)
 
-    def _api(self, api: type[Any]) -> schema.ApiEntry:
-        methods = tuple(self._method(one) for one in self.apis.methods.values() if one.api is api)
-        return schema.ApiEntry(api.__name__, methods, sentences(api.__doc__))
+    def _api(self, family: type[Any]) -> schema.ApiEntry:
+        methods = tuple(self._method(method) for method in self.apis.methods.values() if method.api is family)
+        return schema.ApiEntry(family.__name__, methods, sentences(family.__doc__))
 
-    def _method(self, one: ApiMethod) -> schema.ApiMethod:
-        inputs = tuple(schema.ApiInput(name, self.registry.number(of.info)) for name, of in one.inputs)
-        return schema.ApiMethod(one.name, inputs, self.registry.number(one.output.info), one.docs)
+    def _method(self, method: ApiMethod) -> schema.ApiMethod:
+        inputs = tuple(schema.ApiInput(name, self.registry.number(given.info)) for name, given in method.inputs)
+        return schema.ApiMethod(method.name, inputs, self.registry.number(method.output.info), method.docs)
 
 
 def _outer_types(runtime: Runtime) -> dict[str, TypeInfo]:
     """The types that are made of all pallets, by the names that references use."""
     call = TypeInfo(info.ReferenceShape("RuntimeCall"))
-    address, signature = codec(MultiAddress).info, MULTI_SIGNATURE.info
-    extra = TypeInfo(info.TupleShape(tuple(one for _, one, _ in _EXTENSIONS)))
+    address = codec(MultiAddress).info
+    signature = MULTI_SIGNATURE.info
+    extra = TypeInfo(info.TupleShape(tuple(extension for _, extension, _ in _EXTENSIONS)))
     body = info.CompositeShape((info.FieldInfo(None, info.BYTES, ""),))
     params = (("Address", address), ("Call", call), ("Signature", signature), ("Extra", extra))
     path = rust_path("sp_runtime::generic::unchecked_extrinsic::UncheckedExtrinsic")
-    calls = {one: _call_type(runtime, one) for one in runtime.pallets}
-    events = {one: _event_type(runtime, one) for one in runtime.pallets}
-    errors = {one: _error_type(one) for one in runtime.pallets}
     return {
-        "RuntimeCall": _union("RuntimeCall", calls),
-        "RuntimeEvent": _union("RuntimeEvent", events),
-        "RuntimeError": _union("RuntimeError", errors),
+        "RuntimeCall": _union("RuntimeCall", {pallet: _call_type(runtime, pallet) for pallet in runtime.pallets}),
+        "RuntimeEvent": _union("RuntimeEvent", {pallet: _event_type(runtime, pallet) for pallet in runtime.pallets}),
+        "RuntimeError": _union("RuntimeError", {pallet: _error_type(pallet) for pallet in runtime.pallets}),
         "Extra": extra,
         "UncheckedExtrinsic": TypeInfo(body, path, params),
         "Runtime": TypeInfo(info.CompositeShape(()), (CRATE, "Runtime")),
@@ -142,36 +150,49 @@ def _outer_types(runtime: Runtime) -> dict[str, TypeInfo]:
 
 
 def _union(name: str, of_pallets: dict[type[Pallet], TypeInfo | None]) -> TypeInfo:
-    variants = tuple(
-        info.VariantInfo(pallet.__name__, pallet.index, (info.FieldInfo(None, one, f"{pallet.__name__}{name}"),))
-        for pallet, one in of_pallets.items()
-        if one is not None
-    )
-    return TypeInfo(info.VariantsShape(variants), (CRATE, name))
+    variants = []
+    for pallet, described in of_pallets.items():
+        if described is None:
+            continue
+        field = info.FieldInfo(None, described, f"{pallet.__name__}{name}")
+        variants.append(info.VariantInfo(pallet.__name__, pallet.index, (field,)))
+    return TypeInfo(info.VariantsShape(tuple(variants)), (CRATE, name))
 
 
 def _pallet_path(pallet: type[Pallet], kind: str) -> tuple[str, ...]:
-    name = pallet.__name__
-    snake = "".join(f"_{one.lower()}" if one.isupper() else one for one in name)  # deterministic: ASCII
-    return ("frame_system" if snake == "_system" else f"pallet{snake}", "pallet", kind)
+    """`pallet_trust_stake::pallet::Call`, as the SDK's macros name the enums of a pallet."""
+    snake = ""
+    for letter in pallet.__name__:
+        snake += f"_{letter.lower()}" if letter.isupper() else letter  # deterministic: ASCII
+    # Clients look for the SDK's own crate under this path, though the pallet is listed as System.
+    crate = "frame_system" if snake == "_system" else f"pallet{snake}"
+    return (crate, "pallet", kind)
 
 
 def _call_type(runtime: Runtime, pallet: type[Pallet]) -> TypeInfo | None:
-    variants = tuple(one.variant(runtime.codecs) for one in pallet.methods)
-    path = _pallet_path(pallet, "Call")
-    return TypeInfo(info.VariantsShape(variants), path, (("T", None),), sentences(pallet.__doc__)) if variants else None
+    variants = tuple(method.variant(runtime.codecs) for method in pallet.methods)
+    return _enum_of(pallet, "Call", variants, sentences(pallet.__doc__))
 
 
 def _event_type(runtime: Runtime, pallet: type[Pallet]) -> TypeInfo | None:
-    variants = tuple(runtime.codecs.alternative(one)[1] for one in pallet.events)
-    return TypeInfo(info.VariantsShape(variants), _pallet_path(pallet, "Event"), (("T", None),)) if variants else None
+    variants = tuple(runtime.codecs.alternative(event)[1] for event in pallet.events)
+    return _enum_of(pallet, "Event", variants)
 
 
 def _error_type(pallet: type[Pallet]) -> TypeInfo | None:
-    variants = tuple(
-        info.VariantInfo(one.__name__, place, (), sentences(one.__doc__)) for place, one in enumerate(pallet.errors)
-    )
-    return TypeInfo(info.VariantsShape(variants), _pallet_path(pallet, "Error"), (("T", None),)) if variants else None
+    variants = []
+    for position, error in enumerate(pallet.errors):
+        variants.append(info.VariantInfo(error.__name__, position, (), sentences(error.__doc__)))
+    return _enum_of(pallet, "Error", tuple(variants))
+
+
+def _enum_of(
+    pallet: type[Pallet], kind: str, variants: tuple[info.VariantInfo, ...], docs: tuple[str, ...] = ()
+) -> TypeInfo | None:
+    """A pallet's enum with the SDK's parameter T; None where the pallet has nothing of the kind."""
+    if not variants:
+        return None
+    return TypeInfo(info.VariantsShape(variants), _pallet_path(pallet, kind), (("T", None),), docs)
 
 
 def _extension(path: str, *fields: info.FieldInfo) -> TypeInfo:

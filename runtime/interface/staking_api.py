@@ -8,7 +8,7 @@ from runtime.encoding.types import AccountId, Balance, Hash
 from runtime.frame.api import RuntimeApi, query
 from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.staking.exposures import reward_shares
-from runtime.pallets.staking.stakers import CANDIDATES_MAX, EraIndex, PublicKey, Seats, Unlockings
+from runtime.pallets.staking.stakers import CANDIDATES_MAX, Candidate, EraIndex, PublicKey, Seats, Unlockings
 from runtime.pallets.staking.trust_lock import Locks, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
@@ -87,18 +87,20 @@ class OgpuApi(RuntimeApi, version=1):
     @query
     def candidates(self) -> Annotated[tuple[ValidatorSummary, ...], Bounded(CANDIDATES_MAX)]:
         """Everybody who offers to validate and to mine, by ascending stash."""
-        return tuple(self._summary(stash) for stash in sorted(self.bound[TrustStake].candidates.keys()))
+        offers = sorted(self.bound[TrustStake].candidates.items(), key=lambda offer: offer[0])
+        return tuple(self._summary(stash, candidate) for stash, candidate in offers if candidate is not None)
 
     @query
     def stakes(self, account: AccountId) -> StakeSummary:
         """What an account has bonded, delegated, unbonded and locked."""
         stake = self.bound[TrustStake]
-        behind = ((validator, stake.stakes[validator, account]) for validator in sorted(stake.backing.keys()))
-        epoch, chunks = self.bound[Beacon].epoch(), stake.unlocking[account]
+        epoch = self.bound[Beacon].epoch()
+        chunks = stake.unlocking[account]
+        everywhere = [Stake(validator, stake.stakes[validator, account]) for validator in sorted(stake.backing.keys())]
         return StakeSummary(
-            tuple(Stake(validator, value) for validator, value in behind if value)[:STAKES_MAX],
+            tuple(behind for behind in everywhere if behind.value)[:STAKES_MAX],
             chunks,
-            sum(one.value for one in chunks if one.until_epoch <= epoch),
+            sum(chunk.value for chunk in chunks if chunk.until_epoch <= epoch),
             self.bound[TrustLock].locks[account],
         )
 
@@ -111,17 +113,15 @@ class OgpuApi(RuntimeApi, version=1):
         stake = self.bound[TrustStake]
         now = stake.current_era.get()
         for era in range(max(0, now - stake.history_eras), now):
-            for validator in sorted(one.stash for one in stake.eras_points[era]):
+            for validator in sorted(entry.stash for entry in stake.eras_points[era]):
                 amount, exposed = stake.era_reward(era, validator)
                 shares = reward_shares(amount, validator, exposed) if exposed else ()
                 mine = sum(share.amount for share in shares if share.payee == account)
                 if mine and not stake.claimed[era, validator]:
                     yield PendingReward(era, validator, mine)
 
-    def _summary(self, stash: bytes) -> ValidatorSummary:
+    def _summary(self, stash: bytes, candidate: Candidate) -> ValidatorSummary:
         stake = self.bound[TrustStake]
-        candidate = stake.candidates[stash]
-        assert candidate is not None  # it is listed; for the type checker
         points = stake.eras_points[stake.current_era.get()]
         return ValidatorSummary(
             stash=stash,
@@ -132,7 +132,7 @@ class OgpuApi(RuntimeApi, version=1):
             total=stake.backing[stash],
             delegators=stake.delegator_count[stash],
             in_office=stake.seat_of(stash) is not None,
-            elected=any(one.stash == stash for one in stake.elected.get()),
+            elected=any(standing.stash == stash for standing in stake.elected.get()),
             tombstoned=stash in stake.tombstones,
-            points=sum(one.points for one in points if one.stash == stash),
+            points=sum(entry.points for entry in points if entry.stash == stash),
         )

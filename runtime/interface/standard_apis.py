@@ -18,7 +18,7 @@ from runtime.encoding.type_info import (
     rust_path,
 )
 from runtime.encoding.types import AccountId, Balance, DispatchClass, Hash, Nonce, RuntimeVersion, Weight
-from runtime.execution.validation import TransactionValidator
+from runtime.execution.pool_validation import TransactionValidator
 from runtime.frame.api import RuntimeApi, query
 from runtime.frame.errors import InvalidReason, InvalidTransaction
 from runtime.frame.fees import InclusionFee, inclusion_fee
@@ -209,12 +209,12 @@ class TaggedTransactionQueue(RuntimeApi, version=3):
     ) -> TransactionValidity:
         """Whether the next block may hold a transaction. `block_hash` is ignored: the state says which block it is."""
         try:
-            one = TransactionValidator(self.runtime, self.reader, self.block_hash).validate(tx, self.verify)
+            valid = TransactionValidator(self.runtime, self.reader, self.block_hash).validate(tx, self.verify)
         except InvalidTransaction as error:
             return error.reason
         except DecodeError:
             return InvalidReason.CALL
-        return ValidTransaction(one.priority, one.requires, one.provides, one.longevity, one.propagate)
+        return ValidTransaction(valid.priority, valid.requires, valid.provides, valid.longevity, valid.propagate)
 
 
 STANDARD_APIS: tuple[type[RuntimeApi], ...] = (

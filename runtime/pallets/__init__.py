@@ -1,1 +1,15 @@
-"""The modules of the state transition, one pallet a file."""
+"""The modules of the state transition, one pallet a file.
+
+In reading order, which is nearly the order in which they run:
+
+system                  accounts, events, block hashes
+timestamp               the time of a block
+balances                who owns what, and how it moves: the model of a pallet
+transaction_payment     fees
+utility                 several calls in one transaction
+session                 who validates, as explorers read it
+beacon                  epochs, chance, the newest final block
+pots                    accounts of the chain itself
+staking                 bonds, eras, rewards, locks and slashes
+sudo                    the powers of Root, on development chains
+"""

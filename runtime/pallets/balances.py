@@ -284,6 +284,7 @@ class Balances(Pallet, index=2):
         alive = 1 if free - dust or reserved else 0
         data = AccountData(free - dust, reserved, frozen if alive else 0, info.data.flags)
         consumers = 1 if reserved or data.frozen else 0
+        # The record outlives the balance: with its nonce gone, old immortal transactions could be replayed (ADR 11).
         self.system.account[who] = AccountInfo(info.nonce, consumers, alive, info.sufficients, data)
         if alive > info.providers:
             self.emit(NewAccount(who))

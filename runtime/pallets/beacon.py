@@ -136,12 +136,15 @@ class Beacon(Pallet, index=6):
         epoch = self.epoch()
         if epoch == 0:
             return
+        # The seed draws the proposers of this epoch: it must not rest on outputs that can still be reverted.
         if self.final_height() < (epoch - 1) * self.epoch_blocks + self._seeding_blocks():
             raise InvalidBlock("the outputs that make the epoch's seed are not final yet")
         self.epoch_seed.set(self.next_seed.get())
 
     def _extend(self, vrf_output: bytes) -> None:
         number = self.system.number.get()
+        assert number not in self.values, "heights only rise: one value for each"
+        assert self.final_height() < number, "a block is not final before it is made"
         value = blake2_256(self.current.get() + vrf_output)
         self.current.set(value)
         self.values[number] = value

@@ -200,14 +200,19 @@ class System(Pallet, index=0):
 
     def _store_events(self) -> None:
         """Encode the events straight from the log: the same bytes as `EventRecords`, at a third of the time."""
-        happened = self.overlay.events
-        self.event_count.set(len(happened))
-        encode_event, no_topics = self.bound.runtime.event_codec.encode, b"\0"
-        parts, seen, phase_bytes = [encode_compact(len(happened))], None, b""
-        for phase, one in happened:
+        events = self.overlay.events
+        self.event_count.set(len(events))
+        encode_event = self.context.event_codec.encode
+        no_topics = b"\0"
+        parts = [encode_compact(len(events))]
+        seen = None
+        phase_bytes = b""
+        for phase, emitted in events:
+            # All events of an extrinsic share one phase object: it is encoded once for them.
             if phase is not seen:
-                seen, phase_bytes = phase, _PHASE.encode(phase)
-            parts.append(phase_bytes + encode_event(one) + no_topics)
+                seen = phase
+                phase_bytes = _PHASE.encode(phase)
+            parts.append(phase_bytes + encode_event(emitted) + no_topics)
         self.overlay.store_raw(self.event_records.key(), b"".join(parts))
 
     def _note_upgrade(self) -> None:

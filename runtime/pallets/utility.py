@@ -16,8 +16,8 @@ Calls = Annotated[tuple[Call, ...], Bounded(BATCHED_CALLS_MAX)]
 def batch_weight(calls: tuple[Call, ...]) -> Weight:
     """The weight of all calls, and a little for each."""
     total = Weight(OVERHEAD.ref_time * (len(calls) + 1))
-    for one in calls:
-        total += one.weight
+    for inner in calls:
+        total += inner.weight
     return total
 
 
@@ -64,10 +64,10 @@ class Utility(Pallet, index=4):
     def batch(self, origin: Signed | Root, calls: Calls) -> PostDispatch:
         """Make the calls until one fails; what came before it stands."""
         done: Weight = OVERHEAD
-        for position, one in enumerate(calls):
-            done += one.weight + OVERHEAD
+        for position, inner in enumerate(calls):
+            done += inner.weight + OVERHEAD
             try:
-                self.dispatch(one, origin)
+                self.dispatch(inner, origin)
             except DispatchError as error:
                 self.emit(BatchInterrupted(position, error.value))
                 return PostDispatch(actual_weight=done)
@@ -78,8 +78,8 @@ class Utility(Pallet, index=4):
     @call(index=2, weight=batch_weight)
     def batch_all(self, origin: Signed | Root, calls: Calls) -> None:
         """Make all calls, or none: the first failure is the batch's."""
-        for one in calls:
-            self.dispatch(one, origin)
+        for inner in calls:
+            self.dispatch(inner, origin)
             self.emit(ItemCompleted())
         self.emit(BatchCompleted())
 
@@ -87,9 +87,9 @@ class Utility(Pallet, index=4):
     def force_batch(self, origin: Signed | Root, calls: Calls) -> None:
         """Make all calls, whichever of them succeed."""
         failed = False
-        for one in calls:
+        for inner in calls:
             try:
-                self.dispatch(one, origin)
+                self.dispatch(inner, origin)
             except DispatchError as error:
                 failed = True
                 self.emit(ItemFailed(error.value))

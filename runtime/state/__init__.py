@@ -1,1 +1,9 @@
-"""The state: values under keys, writes over it with undo, the trie that commits to it."""
+"""The state: values under keys, writes over it with undo, the trie that commits to it.
+
+In reading order:
+
+overlay         the state under execution: writes and events, undone where a call fails
+trie_node       nodes of the tree, and their bytes
+trie            the whole tree, shared between the states of competing blocks
+trie_proof      what a light client checks against a root
+"""

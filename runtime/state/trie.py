@@ -54,7 +54,9 @@ class Trie:
 
     def _path(self, key: bytes) -> list[TrieNode | None]:
         """The nodes from the top towards `key`; the last one is the key's node, or None if there is none."""
-        nibbles, depth, node = key.hex(), 0, self._top
+        nibbles = key.hex()
+        depth = 0
+        node = self._top
         path: list[TrieNode | None] = []
         while node is not None:
             path.append(node)
@@ -147,10 +149,10 @@ def _closed(partial: str, value: bytes | None, children: list[TrieNode | None]) 
     return TrieNode(partial, value, tuple(children))
 
 
-def _common(a: str, b: str, start: int) -> int:
+def _common(left: str, right: str, start: int) -> int:
     """How many digits are equal from `start` on."""
-    stop = min(len(a), len(b))
+    stop = min(len(left), len(right))
     position = start
-    while position < stop and a[position] == b[position]:
+    while position < stop and left[position] == right[position]:
         position += 1
     return position - start

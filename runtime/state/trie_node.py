@@ -43,14 +43,17 @@ class TrieNode:
         self.value = value
         self.children = children
         encoded = encode(self)
-        self.reference = (
-            b"\x80" + blake2_256(encoded) if len(encoded) >= HASH_BYTES else bytes((len(encoded) << 2,)) + encoded
-        )
+        if len(encoded) >= HASH_BYTES:
+            self.reference = b"\x80" + blake2_256(encoded)
+        else:
+            self.reference = bytes((len(encoded) << 2,)) + encoded
 
 
 def encode(node: TrieNode) -> bytes:
     """Header and partial key, bitmap of the children, value, references of the children: in this order."""
-    value, partial, children = node.value, node.partial, node.children
+    value = node.value
+    partial = node.partial
+    children = node.children
     even = partial if len(partial) % 2 == 0 else "0" + partial
     start = _HEADER_BYTES[_kind(value, children)][len(partial)] + bytes.fromhex(even)
     if children is None:

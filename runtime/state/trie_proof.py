@@ -51,7 +51,8 @@ def verify_proof(root: bytes, proof: Iterable[bytes], key: bytes) -> bytes | Non
     encoded = _find(nodes, root)
     if encoded == EMPTY_NODE:
         return None
-    nibbles, depth = key.hex(), 0
+    nibbles = key.hex()
+    depth = 0
     while True:
         node = _decode(encoded)
         if not nibbles.startswith(node.partial, depth):
@@ -107,9 +108,13 @@ def _decode(data: bytes) -> _Decoded:
     is_leaf = kind in (_LEAF_INLINE, _LEAF_HASHED)
     bitmap = 0 if is_leaf else int.from_bytes(cursor.take(2), "little")
     value = _read_value(cursor, kind)
-    children = [] if is_leaf else [_read_child(cursor) if bitmap >> i & 1 else None for i in range(CHILDREN)]
+    children: list[bytes | None] = []
+    if not is_leaf:
+        children = [_read_child(cursor) if bitmap >> nibble & 1 else None for nibble in range(CHILDREN)]
     cursor.finish()
-    if not is_leaf and bitmap.bit_count() < (1 if value is not None else 2):
+    children_min = 1 if value is not None else 2
+    # A trie has one form for its contents; a branch that leads to one child only is in none.
+    if not is_leaf and bitmap.bit_count() < children_min:
         raise InvalidProof("a branch of the trie has too few children")
     return _Decoded(partial, value, kind in (_LEAF_HASHED, _BRANCH_HASHED), children)
 

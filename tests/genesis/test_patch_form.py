@@ -98,13 +98,17 @@ JUNK: tuple[Any, ...] = (
 
 def holders(value: Any) -> list[Any]:
     """Every list and object inside."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [value] * isinstance(value, dict | list) + [one for item in inner for one in holders(item)]
+    if not isinstance(value, dict | list):
+        return []
+    found = [value]
+    for item in value.values() if isinstance(value, dict) else value:
+        found += holders(item)
+    return found
 
 
 def spoil(spec: Any, chance: random.Random) -> None:
     """Put junk somewhere, or take something away, or add something."""
-    holder = chance.choice([one for one in holders(spec) if one])
+    holder = chance.choice([candidate for candidate in holders(spec) if candidate])
     place = chance.choice(list(holder) if isinstance(holder, dict) else list(range(len(holder))))
     action = chance.randrange(5)
     if action == 0:

@@ -18,7 +18,7 @@ from runtime.cryptography.signatures import Scheme
 from runtime.encoding.scale import DecodeError
 from runtime.execution.authoring import Authoring
 from runtime.execution.executive import execute_block
-from runtime.execution.validation import TransactionValidator
+from runtime.execution.pool_validation import TransactionValidator
 from runtime.frame.errors import InvalidTransaction
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp

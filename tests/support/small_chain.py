@@ -72,7 +72,7 @@ class SmallChain:
     """Grows by `author`; `state` and `trie` are those after the head."""
 
     def __init__(self, runtime: Runtime = RUNTIME, config: dict[str, Any] | None = None) -> None:
-        balances = [["0x" + one.account.hex(), ENDOWMENT] for one in (*PEOPLE, AUTHOR)]
+        balances = [["0x" + person.account.hex(), ENDOWMENT] for person in (*PEOPLE, AUTHOR)]
         genesis = {"Balances": {"balances": balances}, "Sudo": {"key": "0x" + ALICE.account.hex()}, **(config or {})}
         self.runtime = runtime
         self.state = Memory().updated(runtime.genesis(genesis))

@@ -16,18 +16,22 @@ def root(contents: dict[bytes, bytes]) -> bytes:
 def node(pairs: list[tuple[str, bytes]]) -> bytes:
     """The encoding of the node above these pairs of nibbles and values."""
     first, last = pairs[0][0], pairs[-1][0]
-    shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    shared = 0
+    while shared < min(len(first), len(last)) and first[shared] == last[shared]:
+        shared += 1
     below = [(key[shared:], value) for key, value in pairs]
     value = below[0][1] if below[0][0] == "" else None
-    groups = [[(k[1:], v) for k, v in below if k[:1] == digit] for digit in "0123456789abcdef"]
+    groups = [[(key[1:], held) for key, held in below if key[:1] == digit] for digit in "0123456789abcdef"]
     children = [node(group) for group in groups if group]
-    bitmap = sum(1 << i for i, group in enumerate(groups) if group)
+    bitmap = sum(1 << nibble for nibble, group in enumerate(groups) if group)
     out = header(shared, value, bool(children)) + bytes.fromhex("0" * (shared % 2) + first[:shared])
     if children:
         out += bitmap.to_bytes(2, "little")
     if value is not None:
         out += blake2_256(value) if len(value) > 32 else bytes([len(value) * 4]) + value
-    return out + b"".join(b"\x80" + blake2_256(c) if len(c) >= 32 else bytes([len(c) * 4]) + c for c in children)
+    for child in children:
+        out += b"\x80" + blake2_256(child) if len(child) >= 32 else bytes([len(child) * 4]) + child
+    return out
 
 
 def header(length: int, value: bytes | None, is_branch: bool) -> bytes:

@@ -46,7 +46,9 @@ class Describer:
             case CompositeDef(fields):
                 return "{" + self._fields(fields) + "}"
             case VariantDef(variants):
-                return " | ".join(f"{one.index}: {one.name}({self._fields(one.fields)})" for one in variants)
+                return " | ".join(
+                    f"{variant.index}: {variant.name}({self._fields(variant.fields)})" for variant in variants
+                )
             case SequenceDef(of):
                 return f"Vec<{self.name(of)}>"
             case ArrayDef(length, of):
@@ -66,15 +68,17 @@ def vectors_of(apis: Apis) -> dict[str, dict[str, str]]:
     """Every named type and every storage item of a chain."""
     described = METADATA_V14.decode(metadata(apis, 14)[5:])
     describer = Describer(described.types)
-    types = {describer.name(one.id): describer.form(one.id) for one in described.types if one.path}
+    types = {describer.name(entry.id): describer.form(entry.id) for entry in described.types if entry.path}
     items = {}
     for pallet in described.pallets:
-        for one in pallet.storage.entries if pallet.storage else ():
-            key = (
-                f"{list(one.type.hashers)} {describer.name(one.type.key)} -> " if isinstance(one.type, MapEntry) else ""
-            )
-            value = one.type.value if isinstance(one.type, MapEntry) else one.type.type
-            items[f"{pallet.name}.{one.name}"] = f"{one.modifier.name} {key}{describer.name(value)}"
+        for entry in pallet.storage.entries if pallet.storage else ():
+            if isinstance(entry.type, MapEntry):
+                key = f"{list(entry.type.hashers)} {describer.name(entry.type.key)} -> "
+                value = entry.type.value
+            else:
+                key = ""
+                value = entry.type.type
+            items[f"{pallet.name}.{entry.name}"] = f"{entry.modifier.name} {key}{describer.name(value)}"
     return {"storage": items, "types": dict(sorted(types.items()))}
 
 

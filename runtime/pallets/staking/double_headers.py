@@ -43,13 +43,16 @@ def double_proposal(
 
     `session_key` gives the key of an author's stash, None if it holds no office.
     """
-    one, other = _read(first), _read(second)
-    if one is None or other is None or one.id == other.id or (one.author, one.slot) != (other.author, other.slot):
+    left = _read(first)
+    right = _read(second)
+    if left is None or right is None:
         return None
-    key = session_key(one.author)
-    if key is None or not all(_is_sealed_by(key, statement, genesis) for statement in (one, other)):
+    if left.id == right.id or (left.author, left.slot) != (right.author, right.slot):
         return None
-    return ProvenDoubleHeader(one.author, one.slot, max(one.epoch, other.epoch))
+    key = session_key(left.author)
+    if key is None or not _is_sealed_by(key, left, genesis) or not _is_sealed_by(key, right, genesis):
+        return None
+    return ProvenDoubleHeader(left.author, left.slot, max(left.epoch, right.epoch))
 
 
 def _read(raw: bytes) -> _Statement | None:

@@ -5,7 +5,7 @@ within the history goes back to the reserve; the work at an era's start is bound
 candidates, and at any other block by the validators in office.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runtime.blocks.digest import NextValidators, consensus_logs, find_author
 from runtime.cryptography.ss58 import account_from_text
@@ -16,11 +16,9 @@ from runtime.pallets.balances import Transfer
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
 from runtime.pallets.staking.exposures import elect, exposure, reward_shares
 from runtime.pallets.staking.slashing import Share, part
+from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import Candidate, EraReward, Points, Seat, Standing
 from runtime.pallets.staking.staking_events import EraStarted
-
-if TYPE_CHECKING:
-    from runtime.pallets.staking.trust_stake import TrustStake
 
 BLOCK_POINTS = 20
 COMMISSION_DEFAULT_PPM = 50_000
@@ -44,122 +42,135 @@ def emission(reserve: int, divisor: int) -> Emission:
     return Emission(validators, providers, amount - validators - providers)
 
 
-def check_next_validators(pallet: "TrustStake") -> None:
+def check_next_validators(stake: StakeLedger) -> None:
     """The header names the next epoch's validators in an epoch's last block, once, and nowhere else; InvalidBlock."""
-    due = pallet.next_validators(pallet.system.number.get())
-    said = [log for log in consensus_logs(pallet.system.digest.get()) if isinstance(log, NextValidators)]
+    due = stake.next_validators(stake.system.number.get())
+    said = [log for log in consensus_logs(stake.system.digest.get()) if isinstance(log, NextValidators)]
     if said != ([] if due is None else [due]):
         raise InvalidBlock("the header does not say of the next validators what the state says")
 
 
-def enter(pallet: "TrustStake") -> None:
+def enter(stake: StakeLedger) -> None:
     """Begin the era of the block under execution, if it is its first block; note the author's work."""
-    epoch = pallet.beacon.epoch()
-    if epoch != pallet.session.current_index.get():
-        pallet.session.begin(epoch, tuple(seat.stash for seat in pallet.validators(epoch)))
-    era = epoch // pallet.era_epochs
-    if era > pallet.current_era.get():
-        emitted = _pay_for(pallet, pallet.current_era.get())
-        _forget(pallet, era)
-        pallet.current_era.set(era)
-        _elect(pallet, era)
-        pallet.emit(EraStarted(era, pallet.elected.get(), emitted))
-    author = find_author(pallet.system.digest.get())
+    epoch = stake.beacon.epoch()
+    assert epoch >= stake.session.current_index.get(), "epochs only rise"
+    if epoch != stake.session.current_index.get():
+        stake.session.begin(epoch, tuple(seat.stash for seat in stake.validators(epoch)))
+    era = epoch // stake.era_epochs
+    assert era >= stake.current_era.get(), "eras only rise"
+    if era > stake.current_era.get():
+        emitted = _pay_for(stake, stake.current_era.get())
+        _forget(stake, era)
+        stake.current_era.set(era)
+        _elect(stake, era)
+        stake.emit(EraStarted(era, stake.elected.get(), emitted))
+    author = find_author(stake.system.digest.get())
     if author is not None:
-        _note_work(pallet, era, author)
+        _note_work(stake, era, author)
 
 
-def pay_out(pallet: "TrustStake", validator: bytes, era: int) -> tuple[Share, ...]:
+def pay_out(stake: StakeLedger, validator: bytes, era: int) -> tuple[Share, ...]:
     """Pay everyone behind a validator for an ended era; the shares paid, none if there is nothing to pay."""
-    reward = pallet.eras_reward[era]
-    amount, exposed = pallet.era_reward(era, validator)
-    if reward is None or exposed is None or pallet.claimed[era, validator]:
+    reward = stake.eras_reward[era]
+    amount, exposed = stake.era_reward(era, validator)
+    if reward is None or exposed is None or stake.claimed[era, validator]:
         return ()
     shares = reward_shares(amount, validator, exposed)
-    pallet.claimed[era, validator] = True
-    pallet.eras_reward[era] = EraReward(reward.total, reward.unclaimed - amount)
+    assert sum(share.amount for share in shares) == amount, "the shares are the reward"
+    assert amount <= reward.unclaimed, "an era pays no more than it emitted"
+    stake.claimed[era, validator] = True
+    stake.eras_reward[era] = EraReward(reward.total, reward.unclaimed - amount)
+    before = stake.balances.free_balance(STAKING_REWARDS)
+    moved = 0
     for share in shares:
-        _move(pallet, STAKING_REWARDS, share.payee or validator, share.amount)
+        moved += _move(stake, STAKING_REWARDS, share.payee or validator, share.amount)
+    left = before - stake.balances.free_balance(STAKING_REWARDS) - moved
+    assert 0 <= left < stake.balances.existential_deposit, "only dust leaves the pot besides what is paid"
     return shares
 
 
-def seat_genesis(pallet: "TrustStake", validators: list[dict[str, Any]]) -> None:
+def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
     """Bond, link and seat the first validators; ValueError for a specification that does not hold together."""
     seats = []
-    for one in validators:
-        stash = account_from_text(one["stash"])
-        session, vrf, provider = (account_from_text(one[name]) for name in ("session_key", "vrf_key", "provider_key"))
-        bond = int(one["bond"])
-        if bond < pallet.validator_bond_min:
-            raise ValueError(f"validator {one['stash']}: its bond is below the minimum")
-        pallet.lock(stash, stash, bond)
-        commission = int(one.get("commission_ppm", COMMISSION_DEFAULT_PPM))
-        pallet.set_candidate(stash, Candidate(session, vrf, provider, commission))
+    for validator in validators:
+        stash = account_from_text(validator["stash"])
+        session = account_from_text(validator["session_key"])
+        vrf = account_from_text(validator["vrf_key"])
+        provider = account_from_text(validator["provider_key"])
+        bond = int(validator["bond"])
+        if bond < stake.validator_bond_min:
+            raise ValueError(f"validator {validator['stash']}: its bond is below the minimum")
+        stake.lock(stash, stash, bond)
+        commission = int(validator.get("commission_ppm", COMMISSION_DEFAULT_PPM))
+        stake.set_candidate(stash, Candidate(session, vrf, provider, commission))
         seats.append(Seat(stash, session, vrf, bond))
-    pallet.seats.set(tuple(sorted(seats, key=lambda seat: seat.stash)))
-    pallet.session.begin(0, tuple(seat.stash for seat in pallet.validators(0)))
-    _elect(pallet, 0)
+    stake.seats.set(tuple(sorted(seats, key=lambda seat: seat.stash)))
+    stake.session.begin(0, tuple(seat.stash for seat in stake.validators(0)))
+    _elect(stake, 0)
 
 
-def _pay_for(pallet: "TrustStake", era: int) -> int:
+def _pay_for(stake: StakeLedger, era: int) -> int:
     """Move an ended era's emission out of the reserve; the grains that left it."""
-    left_over = pallet.balances.free_balance(PROVIDER_REWARDS)
-    _move(pallet, PROVIDER_REWARDS, RESERVE, left_over)
-    amounts = emission(pallet.balances.free_balance(RESERVE), pallet.emission_divisor)
+    left_over = stake.balances.free_balance(PROVIDER_REWARDS)
+    _move(stake, PROVIDER_REWARDS, RESERVE, left_over)
+    amounts = emission(stake.balances.free_balance(RESERVE), stake.emission_divisor)
     parts = (
         (STAKING_REWARDS, amounts.validators),
         (PROVIDER_REWARDS, amounts.providers),
         (TREASURY, amounts.treasury),
     )
     for pot, amount in parts:
-        _move(pallet, RESERVE, pot, amount)
-    pallet.eras_reward[era] = EraReward(amounts.validators, amounts.validators)
+        _move(stake, RESERVE, pot, amount)
+    stake.eras_reward[era] = EraReward(amounts.validators, amounts.validators)
     return sum(amount for _, amount in parts)
 
 
-def _move(pallet: "TrustStake", pot: bytes, payee: bytes, amount: int) -> None:
-    """Pay out of a pot what it can pay; dust that cannot open the payee's account is burned."""
-    amount = min(amount, pallet.balances.free_balance(pot))
+def _move(stake: StakeLedger, pot: bytes, payee: bytes, amount: int) -> int:
+    """Pay out of a pot what it can pay, and say how much; dust that cannot open the payee's account is burned."""
+    # A pot that fell below the existential deposit burned its dust, and can lack as much for its last payee.
+    amount = min(amount, stake.balances.free_balance(pot))
     if amount:
-        pallet.balances.debit(pot, amount)
-        pallet.balances.credit(payee, amount)
-        pallet.balances.emit(Transfer(pot, payee, amount))
+        stake.balances.debit(pot, amount)
+        stake.balances.credit(payee, amount)
+        stake.balances.emit(Transfer(pot, payee, amount))
+    return amount
 
 
-def _forget(pallet: "TrustStake", era: int) -> None:
+def _forget(stake: StakeLedger, era: int) -> None:
     """Drop the era that leaves the history; its unclaimed rewards go back to the reserve."""
-    old = era - pallet.history_eras - 1
+    old = era - stake.history_eras - 1
     if old < 0:
         return
-    reward = pallet.eras_reward[old]
+    reward = stake.eras_reward[old]
     if reward is not None:
-        _move(pallet, STAKING_REWARDS, RESERVE, reward.unclaimed)
-    for validator, _ in tuple(pallet.eras_exposure.under(old)):
-        del pallet.eras_exposure[old, validator]
-        del pallet.claimed[old, validator]
-    del pallet.eras_reward[old]
-    del pallet.eras_points[old]
-    del pallet.eras_total[old]
+        _move(stake, STAKING_REWARDS, RESERVE, reward.unclaimed)
+    for validator, _ in tuple(stake.eras_exposure.under(old)):
+        del stake.eras_exposure[old, validator]
+        del stake.claimed[old, validator]
+    del stake.eras_reward[old]
+    del stake.eras_points[old]
+    del stake.eras_total[old]
 
 
-def _elect(pallet: "TrustStake", era: int) -> None:
+def _elect(stake: StakeLedger, era: int) -> None:
     """Elect among the candidates, and freeze the stake behind each of the elected."""
-    standing = [(stash, pallet.backing[stash]) for stash, _ in pallet.candidates.items() if pallet.is_candidate(stash)]
-    elected = elect(standing, pallet.validator_seats)
+    standing = [(stash, stake.backing[stash]) for stash, _ in stake.candidates.items() if stake.is_candidate(stash)]
+    elected = elect(standing, stake.validator_seats)
     for stash, _ in elected:
-        candidate = pallet.candidates[stash]
-        behind = tuple(pallet.stakes.under(stash))
+        candidate = stake.candidates[stash]
+        assert candidate is not None, "only candidates stand for election"
+        behind = tuple(stake.stakes.under(stash))
         own = sum(value for staker, value in behind if staker == stash)
         others = [(staker, value) for staker, value in behind if staker != stash]
-        pallet.eras_exposure[era, stash] = exposure(own, others, candidate.commission_ppm if candidate else 0)
-    pallet.eras_total[era] = sum(total for _, total in elected)
-    pallet.elected.set(tuple(Standing(stash, total) for stash, total in elected))
+        stake.eras_exposure[era, stash] = exposure(own, others, candidate.commission_ppm)
+    stake.eras_total[era] = sum(total for _, total in elected)
+    stake.elected.set(tuple(Standing(stash, total) for stash, total in elected))
 
 
-def _note_work(pallet: "TrustStake", era: int, author: bytes) -> None:
-    points = pallet.eras_points[era]
-    if any(one.stash == author for one in points):
-        changed = (Points(one.stash, one.points + BLOCK_POINTS * (one.stash == author)) for one in points)
-        pallet.eras_points[era] = tuple(changed)
-    elif any(one.stash == author for one in pallet.elected.get()):
-        pallet.eras_points[era] = (*points, Points(author, BLOCK_POINTS))
+def _note_work(stake: StakeLedger, era: int, author: bytes) -> None:
+    """Give the author of the block its points, if it was elected."""
+    points = {entry.stash: entry.points for entry in stake.eras_points[era]}
+    if author not in points and all(standing.stash != author for standing in stake.elected.get()):
+        return
+    points[author] = points.get(author, 0) + BLOCK_POINTS
+    stake.eras_points[era] = tuple(Points(stash, earned) for stash, earned in points.items())

@@ -37,19 +37,22 @@ class Exposure:
 def exposure(own: int, others: Sequence[tuple[bytes, int]], commission_ppm: int = 0) -> Exposure:
     """The exposure of a validator with `own` stake and delegations from `others`."""
     backings = tuple(Backing(who, value) for who, value in sorted(others) if value)
-    return Exposure(own + sum(one.value for one in backings), own, backings, commission_ppm)
+    return Exposure(own + sum(backing.value for backing in backings), own, backings, commission_ppm)
 
 
 def elect(candidates: Sequence[tuple[bytes, int]], seats: int) -> tuple[tuple[bytes, int], ...]:
     """The `seats` candidates with the most stake behind them; equal stakes go by ascending account."""
-    return tuple(sorted(candidates, key=lambda one: (-one[1], one[0]))[:seats])
+    by_stake = sorted(candidates, key=lambda candidate: (-candidate[1], candidate[0]))
+    return tuple(by_stake[:seats])
 
 
 def reward_shares(reward: int, validator: bytes, exposed: Exposure) -> tuple[Share, ...]:
     """A validator's reward of one era: its commission first, the rest by stake, dust to the validator."""
     commission = part(reward, exposed.commission_ppm)
     rest = reward - commission
-    delegated = [Share(one.who, rest * one.value // exposed.total if exposed.total else 0) for one in exposed.others]
+    delegated = []
+    if exposed.total:
+        delegated = [Share(backing.who, rest * backing.value // exposed.total) for backing in exposed.others]
     own = reward - sum(share.amount for share in delegated)
     return tuple(share for share in (Share(validator, own), *delegated) if share.amount)
 
@@ -57,4 +60,4 @@ def reward_shares(reward: int, validator: bytes, exposed: Exposure) -> tuple[Sha
 def slash_parts(validator: bytes, exposed: Exposure, ppm: int) -> tuple[Backing, ...]:
     """What a slash of `ppm` takes from each account behind the validator, the validator first."""
     everyone = (Backing(validator, exposed.own), *exposed.others)
-    return tuple(Backing(one.who, part(one.value, ppm)) for one in everyone)
+    return tuple(Backing(backing.who, part(backing.value, ppm)) for backing in everyone)

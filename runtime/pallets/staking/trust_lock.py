@@ -13,7 +13,7 @@ from typing import Annotated
 from runtime.encoding.codec import U32, U64, Bounded, struct
 from runtime.encoding.types import AccountId
 from runtime.encoding.types import Balance as Grains
-from runtime.frame.pallet import DispatchError, Pallet, Signed, StorageMap, StorageValue, call, ensure, event
+from runtime.frame.pallet import DispatchError, Pallet, Signed, StorageMap, StorageValue, call, ensure, event, known
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
@@ -141,14 +141,13 @@ class TrustLock(Pallet, index=8):
     @call(index=0, weight=work(reads=200, writes=400, microseconds=100))
     def report_offence(self, origin: Signed, first: SealedHeader, second: SealedHeader) -> None:
         """Prove that a validator proposed twice in one slot: two of its sealed headers. Pays 10 % of the slash."""
-        proof = double_proposal(first, second, self.system.block_hash[0], self._session_key)
-        ensure(proof is not None, NotAnOffence)
-        assert proof is not None  # for the type checker
+        proven = double_proposal(first, second, self.system.block_hash[0], self._session_key)
+        proof = known(proven, NotAnOffence)
         now = self.beacon.epoch()
-        epoch = min(proof.epoch, now)
+        epoch = min(proof.epoch, now)  # the offender wrote it: an epoch that lies ahead counts as now
         ensure(epoch + self.stake.evidence_epochs >= now, EvidenceTooOld)
-        window = [one for one in self.offenders.get() if one.epoch + self.stake.unbonding_epochs >= now]
-        ensure(all(one.stash != proof.author for one in window), AlreadyPunished)
+        window = [past for past in self.offenders.get() if past.epoch + self.stake.unbonding_epochs >= now]
+        ensure(all(past.stash != proof.author for past in window), AlreadyPunished)
         window.append(Offender(proof.author, epoch, epoch // self.stake.era_epochs, 0))
         ppm, struck = self._punish(window)
         self.stake.tombstone(proof.author)
@@ -159,7 +158,7 @@ class TrustLock(Pallet, index=8):
 
     def locked(self, who: bytes, reason: LockReason) -> int:
         """What the account has at stake for a reason."""
-        return next((one.amount for one in self.locks[who] if one.reason == reason), 0)
+        return next((lock.amount for lock in self.locks[who] if lock.reason == reason), 0)
 
     def lock(self, who: bytes, reason: LockReason, amount: int) -> None:
         """Put `amount` of the account's free money at stake; FundsUnavailable if it has less."""
@@ -174,16 +173,20 @@ class TrustLock(Pallet, index=8):
 
     def pay_out(self, who: bytes, reason: LockReason, shares: Iterable[Share]) -> None:
         """End a lock by paying its money to the payees of `shares`; NotLocked if less is at stake."""
+        held = self.locked(who, reason)
+        ended = 0
         for share in shares:
             if not share.amount:
                 continue
             self._change(who, reason, -share.amount)
+            ended += share.amount
             if share.payee == who:
                 self.balances.unreserve(who, share.amount)
                 self.emit(Unlocked(who, reason, share.amount))
                 continue
             self._pay_reserved(who, share)
             self.emit(Paid(who, reason, share.payee, share.amount))
+        assert self.locked(who, reason) == held - ended, "a lock ends by what was paid of it, and no more"
 
     def slash(
         self, who: bytes, reason: LockReason, amount: int, *, victim: bytes | None, rewarded: tuple[bytes, ...] = ()
@@ -211,21 +214,24 @@ class TrustLock(Pallet, index=8):
 
         Returns that slash in ppm, and what was struck from whom.
         """
-        exposures = [self.stake.offence_exposure(one.stash, one.era) for one in window]
+        exposures = [self.stake.offence_exposure(offender.stash, offender.era) for offender in window]
         ppm = equivocation_ppm(sum(exposed.total for exposed, _ in exposures), max(total for _, total in exposures))
         struck: list[Backing] = []
-        for one, (exposed, _) in zip(window, exposures, strict=True):
-            struck += self.stake.slash_exposure(one.stash, exposed, max(0, ppm - one.slashed_ppm))
-        self.offenders.set(tuple(replace(one, slashed_ppm=max(ppm, one.slashed_ppm)) for one in window))
+        punished = []
+        for offender, (exposed, _) in zip(window, exposures, strict=True):
+            # Raised, not added: each loses what all of them together deserve, whoever is reported first.
+            struck += self.stake.slash_exposure(offender.stash, exposed, max(0, ppm - offender.slashed_ppm))
+            punished.append(replace(offender, slashed_ppm=max(ppm, offender.slashed_ppm)))
+        self.offenders.set(tuple(punished))
         return ppm, tuple(struck)
 
     def _distribute(self, struck: Iterable[Backing], *, victim: bytes | None, rewarded: tuple[bytes, ...]) -> int:
         """Pay on what was struck from stakes; the grains paid."""
         amount = 0
-        for one in struck:
-            amount += one.value
-            for share in slash_shares(one.value, treasury=TREASURY, victim=victim, rewarded=rewarded):
-                self._pay_reserved(one.who, share)
+        for loss in struck:
+            amount += loss.value
+            for share in slash_shares(loss.value, treasury=TREASURY, victim=victim, rewarded=rewarded):
+                self._pay_reserved(loss.who, share)
         return amount
 
     def _pay_reserved(self, who: bytes, share: Share) -> None:
@@ -235,7 +241,7 @@ class TrustLock(Pallet, index=8):
             self.balances.repatriate_reserved(who, share.payee, share.amount)
 
     def _change(self, who: bytes, reason: LockReason, delta: int) -> None:
-        amounts = {one.reason: one.amount for one in self.locks[who]}
+        amounts = {lock.reason: lock.amount for lock in self.locks[who]}
         amounts[reason] = amounts.get(reason, 0) + delta
         ensure(amounts[reason] >= 0, NotLocked)
         kept = tuple(Lock(LockReason(key), amounts[key]) for key in sorted(amounts) if amounts[key])
@@ -243,3 +249,6 @@ class TrustLock(Pallet, index=8):
             self.locks[who] = kept
         else:
             del self.locks[who]
+        # The money of a lock that shrinks is still reserved here: it moves after this.
+        locked = sum(lock.amount for lock in kept) + max(0, -delta)
+        assert locked <= self.balances.reserved_balance(who), "a lock that nobody reserved"

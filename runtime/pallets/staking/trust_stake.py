@@ -1,9 +1,8 @@
 """TrustStake: who bonds what, who validates with which keys, what an era pays, what an offence takes.
 
+The storage lies in `stake_ledger`, the work of an era's turn in `eras`; here are the calls and what an offence takes.
+
 Always:
-* Every grain behind a validator is reserved on its owner's account: for each staker, its stakes and
-  its unlocking chunks together are never more than its reserved balance.
-* `backing[v]` is the sum of `stakes[v, *]`.
 * Unlocking lasts longer than evidence may be reported (by three epochs), and chunks can be slashed,
   so leaving is no escape.
 * The validators in office are those of the genesis, in every epoch of this release: the election
@@ -12,33 +11,20 @@ Always:
 
 from typing import Any
 
-from runtime.blocks.digest import NextValidators
-from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.signatures import is_safe_public_key
-from runtime.encoding.codec import U32, codec
-from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, CompactBalance
-from runtime.encoding.types import Balance as Grains
-from runtime.frame.pallet import Constant, Pallet, Signed, StorageDoubleMap, StorageMap, StorageValue, call, ensure
+from runtime.encoding.codec import U32
+from runtime.encoding.types import AccountId, CompactBalance
+from runtime.frame.pallet import Signed, call, ensure
 from runtime.frame.weights import work
-from runtime.pallets.balances import Balances
-from runtime.pallets.beacon import Beacon
-from runtime.pallets.session import Session
 from runtime.pallets.staking import eras
 from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX, Backing, Exposure, slash_parts
+from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import (
-    CANDIDATES_MAX,
     COMMISSION_MAX_PPM,
     UNLOCKING_MAX,
     Candidate,
     EraIndex,
-    EraPoints,
-    EraReward,
     PublicKey,
-    Seat,
-    Seats,
-    Standings,
     Unlocking,
-    Unlockings,
 )
 from runtime.pallets.staking.staking_events import (
     AlreadyBonded,
@@ -68,54 +54,13 @@ from runtime.pallets.staking.staking_events import (
     UnsafeKey,
     Withdrawn,
 )
-from runtime.pallets.system import System
 
 STAKE_WEIGHT = work(reads=8, writes=6)
 PAYOUT_WEIGHT = work(reads=2 * DELEGATORS_PER_VALIDATOR_MAX, writes=2 * DELEGATORS_PER_VALIDATOR_MAX)
 
 
-class TrustStake(Pallet, index=7):
+class TrustStake(StakeLedger, index=7):
     """Bonds, delegations, candidates, eras, rewards and slashes."""
-
-    system: System
-    balances: Balances
-    beacon: Beacon
-    session: Session
-
-    era_epochs: Constant[U32] = Constant(1, doc="Epochs in an era.")
-    unbonding_epochs: Constant[U32] = Constant(6, doc="Epochs that unbonded stake stays locked.")
-    evidence_epochs: Constant[U32] = Constant(3, doc="Epochs in which an offence may be reported.")
-    validator_seats: Constant[U32] = Constant(16, doc="Candidates that an election seats.")
-    validator_bond_min: Constant[Grains] = Constant(10 * GRAINS_PER_OGPU, doc="Least own bond of a candidate.")
-    delegation_min: Constant[Grains] = Constant(GRAINS_PER_OGPU, doc="Least delegation.")
-    emission_divisor: Constant[U32] = Constant(3160, doc="An era emits the reserve divided by this.")
-    history_eras: Constant[U32] = Constant(84, doc="Eras for which rewards may be claimed.")
-
-    stakes: StorageDoubleMap[AccountId, AccountId, Grains] = StorageDoubleMap(
-        default=0, doc="Stake by validator and staker; a validator's own bond is under itself twice."
-    )
-    backing: StorageMap[AccountId, Grains] = StorageMap(default=0, doc="All stake behind a validator.")
-    delegator_count: StorageMap[AccountId, U32] = StorageMap(default=0)
-    unlocking: StorageMap[AccountId, Unlockings] = StorageMap(default=(), doc="Stake on its way out, by staker.")
-    candidates: StorageMap[AccountId, Candidate | None] = StorageMap(doc="Who offers to validate and to mine.")
-    candidate_count: StorageValue[U32] = StorageValue(default=0)
-    key_owner: StorageMap[PublicKey, AccountId | None] = StorageMap(
-        doc="The candidate that registered a key: no two may share one."
-    )
-    tombstones: StorageMap[AccountId, EraIndex | None] = StorageMap(
-        doc="Offenders that may not return, and since when."
-    )
-    seats: StorageValue[Seats] = StorageValue(default=(), doc="The validators in office, by ascending stash.")
-
-    current_era: StorageValue[EraIndex] = StorageValue(default=0)
-    elected: StorageValue[Standings] = StorageValue(default=(), doc="The current era's election.")
-    eras_exposure: StorageDoubleMap[EraIndex, AccountId, Exposure | None] = StorageDoubleMap(
-        doc="Stake behind the elected, frozen when their era began."
-    )
-    eras_total: StorageMap[EraIndex, Grains] = StorageMap(default=0, doc="All stake that an era elected.")
-    eras_points: StorageMap[EraIndex, EraPoints] = StorageMap(default=(), doc="Blocks of the elected, in points.")
-    eras_reward: StorageMap[EraIndex, EraReward | None] = StorageMap(doc="Emission to validators of an ended era.")
-    claimed: StorageDoubleMap[EraIndex, AccountId, bool] = StorageDoubleMap(default=False, doc="Rewards paid.")
 
     events = (
         Bonded, Delegated, Unbonded, Withdrawn, CandidateSet, Chilled, EraStarted, Rewarded, StakeSlashed, Tombstoned,
@@ -158,12 +103,14 @@ class TrustStake(Pallet, index=7):
     @call(index=3, weight=STAKE_WEIGHT)
     def withdraw_unbonded(self, origin: Signed) -> None:
         """Free what the signer unbonded long enough ago."""
-        staker, epoch = origin.account, self.beacon.epoch()
+        staker = origin.account
+        epoch = self.beacon.epoch()
         chunks = self.unlocking[staker]
-        waiting = tuple(one for one in chunks if one.until_epoch > epoch)
-        amount = sum(one.value for one in chunks) - sum(one.value for one in waiting)
+        waiting = tuple(chunk for chunk in chunks if chunk.until_epoch > epoch)
+        amount = sum(chunk.value for chunk in chunks) - sum(chunk.value for chunk in waiting)
         ensure(len(waiting) < len(chunks), NothingToWithdraw)
-        self._set_unlocking(staker, waiting)
+        self.set_unlocking(staker, waiting)
+        self.check_covered(staker, staker, amount)
         self.balances.unreserve(staker, amount)
         self.emit(Withdrawn(staker, amount))
 
@@ -184,7 +131,7 @@ class TrustStake(Pallet, index=7):
         stash = origin.account
         ensure(stash in self.candidates, NotCandidate)
         ensure(self.seat_of(stash) is None, InOffice)
-        self._remove_candidate(stash)
+        self.remove_candidate(stash)
 
     @call(index=6, weight=STAKE_WEIGHT)
     def delegate(self, origin: Signed, validator: AccountId, value: CompactBalance) -> None:
@@ -228,53 +175,7 @@ class TrustStake(Pallet, index=7):
             raise ValueError("unbonding must outlast evidence by three epochs")
         eras.seat_genesis(self, config.get("validators", []))
 
-    # ------------------------------------------------------------------------------- what other pallets and nodes ask
-
-    def validators(self, epoch: int) -> tuple[Seat, ...]:
-        """Who may propose and vote in an epoch, by ascending stash."""
-        return self.seats.get()
-
-    def next_validators(self, height: int) -> NextValidators | None:
-        """What the header at a height must say of the next epoch's set, given its parent's state; None if nothing.
-
-        Only the last block of an epoch says it: `blake2_256(SCALE(Seats))`. Who knows the set of an epoch and
-        trusts a header of its last block can check the set that follows, from headers and certificates alone.
-        """
-        if not self.beacon.is_epoch_end(height):
-            return None
-        following = self.validators(self.beacon.epoch_of(height) + 1)
-        return NextValidators(blake2_256(codec(Seats).encode(following)))
-
-    def seat_of(self, stash: bytes) -> Seat | None:
-        """The stash's seat in office."""
-        return next((seat for seat in self.seats.get() if seat.stash == stash), None)
-
-    def genesis_bond(self, stash: bytes) -> int:
-        """What a validator in office may not unbond."""
-        seat = self.seat_of(stash)
-        return seat.weight if seat else 0
-
-    def is_candidate(self, stash: bytes) -> bool:
-        """Whether the stash may be elected and drawn for work: offered, bonded, no tombstone."""
-        return (
-            stash in self.candidates
-            and stash not in self.tombstones
-            and self.stakes[stash, stash] >= self.validator_bond_min
-        )
-
-    def stash_of(self, provider_key: bytes) -> bytes | None:
-        """The candidate whose daemon uses this account."""
-        stash = self.key_owner[provider_key]
-        candidate = self.candidates[stash] if stash else None
-        return stash if candidate and candidate.provider_key == provider_key else None
-
-    def era_reward(self, era: int, validator: bytes) -> tuple[int, Exposure | None]:
-        """What a validator and its delegators earned in an ended era, and the stake that shares it."""
-        reward, points = self.eras_reward[era], self.eras_points[era]
-        total = sum(one.points for one in points)
-        mine = sum(one.points for one in points if one.stash == validator)
-        amount = reward.total * mine // total if reward and total else 0
-        return amount, self.eras_exposure[era, validator]
+    # ---------------------------------------------------------------------------------------- what an offence takes
 
     def offence_exposure(self, stash: bytes, era: int) -> tuple[Exposure, int]:
         """The stake behind an offender in an era and all stake elected; its own bond if it was not elected."""
@@ -290,12 +191,12 @@ class TrustStake(Pallet, index=7):
         It stays reserved on the stakers' accounts until then. Stakes go first, then what is unlocking
         from this validator; less is struck where less is left.
         """
-        struck = (Backing(one.who, self._strike(stash, one)) for one in slash_parts(stash, exposed, ppm))
-        return tuple(one for one in struck if one.value)
+        struck = [Backing(part.who, self._strike(stash, part)) for part in slash_parts(stash, exposed, ppm)]
+        return tuple(part for part in struck if part.value)
 
     def slash_own(self, stash: bytes, ppm: int) -> tuple[Backing, ...]:
         """Strike `ppm` of the stash's own bond, also where it is unlocking; as `slash_exposure`."""
-        leaving = sum(one.value for one in self.unlocking[stash] if one.validator == stash)
+        leaving = sum(chunk.value for chunk in self.unlocking[stash] if chunk.validator == stash)
         own = self.stakes[stash, stash] + leaving
         return self.slash_exposure(stash, Exposure(own, own), ppm)
 
@@ -307,87 +208,38 @@ class TrustStake(Pallet, index=7):
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
-    def lock(self, staker: bytes, validator: bytes, value: int) -> None:
-        """Reserve `value` of a staker's and put it behind a validator."""
-        self.balances.reserve(staker, value)
-        self.change_stake(validator, staker, value)
-
-    def change_stake(self, validator: bytes, staker: bytes, delta: int) -> None:
-        """Add to a stake; the one place where stakes, their sums and their counts are written."""
-        before = self.stakes[validator, staker]
-        after = before + delta
-        if after:
-            self.stakes[validator, staker] = after
-        else:
-            del self.stakes[validator, staker]
-        backing = self.backing[validator] + delta
-        if backing:
-            self.backing[validator] = backing
-        else:
-            del self.backing[validator]
-        if staker != validator:
-            self.delegator_count[validator] += (after > 0) - (before > 0)
-
     def _unlock_later(self, staker: bytes, validator: bytes, value: int) -> None:
         until = self.beacon.epoch() + self.unbonding_epochs
-        merged = [one for one in self.unlocking[staker] if (one.validator, one.until_epoch) == (validator, until)]
-        others = tuple(one for one in self.unlocking[staker] if one not in merged)
+        merged = 0
+        others = []
+        for chunk in self.unlocking[staker]:
+            # One chunk for a validator and an epoch: else small steps would soon fill the list.
+            if (chunk.validator, chunk.until_epoch) == (validator, until):
+                merged += chunk.value
+            else:
+                others.append(chunk)
         ensure(len(others) < UNLOCKING_MAX, TooManyChunks)
-        value_there = sum(one.value for one in merged)
         self.change_stake(validator, staker, -value)
-        self.unlocking[staker] = (*others, Unlocking(validator, value_there + value, until))
+        self.unlocking[staker] = (*others, Unlocking(validator, merged + value, until))
         self.emit(Unbonded(staker, validator, value, until))
 
-    def _set_unlocking(self, staker: bytes, chunks: tuple[Unlocking, ...]) -> None:
-        if chunks:
-            self.unlocking[staker] = chunks
-        else:
-            del self.unlocking[staker]
-
     def _strike(self, validator: bytes, wanted: Backing) -> int:
+        """Take what was wanted of one staker, or what there is; the grains taken, which stay reserved."""
         staker = wanted.who
         from_stake = min(wanted.value, self.stakes[validator, staker])
         left = wanted.value - from_stake
         if from_stake:
             self.change_stake(validator, staker, -from_stake)
         chunks = []
-        for one in self.unlocking[staker]:
-            cut = min(left, one.value) if one.validator == validator else 0
+        for chunk in self.unlocking[staker]:
+            # What is leaving can be struck too: else unbonding between offence and report would be an escape.
+            cut = min(left, chunk.value) if chunk.validator == validator else 0
             left -= cut
-            if one.value > cut:
-                chunks.append(Unlocking(one.validator, one.value - cut, one.until_epoch))
-        self._set_unlocking(staker, tuple(chunks))
+            if chunk.value > cut:
+                chunks.append(Unlocking(chunk.validator, chunk.value - cut, chunk.until_epoch))
+        self.set_unlocking(staker, tuple(chunks))
         taken = wanted.value - left
+        self.check_covered(staker, validator, taken)
         if taken:
             self.emit(StakeSlashed(validator, staker, taken))
         return taken
-
-    def set_candidate(self, stash: bytes, candidate: Candidate) -> None:
-        """Enter a candidate after checking its keys."""
-        keys = (candidate.session_key, candidate.vrf_key, candidate.provider_key)
-        ensure(all(is_safe_public_key(key) for key in keys), UnsafeKey)
-        ensure(len(frozenset(keys)) == len(keys), KeyTaken)
-        ensure(all(self.key_owner[key] in (None, stash) for key in keys), KeyTaken)
-        seat = self.seat_of(stash)
-        ensure(seat is None or (seat.session_key, seat.vrf_key) == keys[:2], InOffice)
-        if stash not in self.candidates:
-            ensure(self.candidate_count.get() < CANDIDATES_MAX, TooManyCandidates)
-            self.candidate_count.set(self.candidate_count.get() + 1)
-        self._forget_keys(stash)
-        for key in keys:
-            self.key_owner[key] = stash
-        self.candidates[stash] = candidate
-        self.emit(CandidateSet(stash, *keys, candidate.commission_ppm))
-
-    def _forget_keys(self, stash: bytes) -> None:
-        """Free a stash's keys. A validator in office cannot change those that evidence is checked with."""
-        before = self.candidates[stash]
-        if before is not None:
-            for key in (before.session_key, before.vrf_key, before.provider_key):
-                del self.key_owner[key]
-
-    def _remove_candidate(self, stash: bytes) -> None:
-        self._forget_keys(stash)
-        del self.candidates[stash]
-        self.candidate_count.set(self.candidate_count.get() - 1)
-        self.emit(Chilled(stash))

@@ -82,8 +82,8 @@ def test_who_leaves_a_lottery_does_not_change_the_order_of_the_others(
 ) -> None:
     entrants = list(zip(NAMES, weights, strict=False))
     order = [entrants[place] for place in lottery(seed, b"u", entrants, 8)]
-    staying = [one for place, one in enumerate(entrants) if place not in leavers]
-    assert [staying[place] for place in lottery(seed, b"u", staying, 8)] == [one for one in order if one in staying]
+    staying = [entrant for place, entrant in enumerate(entrants) if place not in leavers]
+    assert [staying[place] for place in lottery(seed, b"u", staying, 8)] == [name for name in order if name in staying]
     assert len(order) == sum(weight > 0 for weight in weights)
 
 

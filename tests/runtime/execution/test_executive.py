@@ -15,8 +15,8 @@ from runtime.cryptography.signatures import Scheme, verify
 from runtime.encoding.codec import codec
 from runtime.encoding.types import Pays
 from runtime.execution.executive import BlockExecution, execute_block
+from runtime.execution.pool_validation import TransactionValidator, nonce_tag
 from runtime.execution.supply import recount
-from runtime.execution.validation import TransactionValidator, nonce_tag
 from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, InvalidBlock, InvalidReason, InvalidTransaction
 from runtime.frame.pallet import Pallet, PostDispatch, Signed, Unsigned, Weight, call
@@ -66,14 +66,14 @@ def pay(target: Any, amount: int) -> Call:
 
 
 def fee_of(chain: SmallChain) -> int:
-    (paid,) = [one for one in chain.happened() if isinstance(one, TransactionFeePaid)]
+    (paid,) = [event for event in chain.happened() if isinstance(event, TransactionFeePaid)]
     return paid.actual_fee
 
 
 def test_three_blocks_of_transfers_are_executed_again_and_equal() -> None:
     chain = SmallChain()
     for height in (1, 2, 3):
-        chain.author(*(chain.signed(one, pay(BOB, OGPU)) for one in (ALICE, CHARLIE)))
+        chain.author(*(chain.signed(person, pay(BOB, OGPU)) for person in (ALICE, CHARLIE)))
         assert chain.head.number == chain.bound[System].number.get() == height
         assert chain.bound[Timestamp].now.get() == (FIRST_SLOT + height) * SLOT_MS
     assert chain.balance(BOB) == ENDOWMENT + 6 * OGPU
@@ -102,8 +102,8 @@ def test_a_failed_call_keeps_its_fee_and_its_nonce_and_nothing_else() -> None:
     assert chain.nonce(ALICE) == 1
     assert chain.balance(ALICE) == ENDOWMENT - fee_of(chain)
     assert (chain.balance(BOB), chain.balance(CHARLIE)) == (ENDOWMENT, ENDOWMENT)
-    assert not [one for one in chain.happened() if isinstance(one, Transfer)]
-    (failed,) = [one for one in chain.happened() if isinstance(one, ExtrinsicFailed)]
+    assert not [event for event in chain.happened() if isinstance(event, Transfer)]
+    (failed,) = [event for event in chain.happened() if isinstance(event, ExtrinsicFailed)]
     assert failed.dispatch_error.name == "Token.FundsUnavailable"
 
 
@@ -113,7 +113,7 @@ def test_a_batch_keeps_what_came_before_the_failure_and_pays_for_what_it_did() -
     raw = chain.signed(ALICE, Utility.batch(calls=calls))
     chain.author(raw)
     assert chain.balance(BOB) == ENDOWMENT + OGPU
-    assert [one.index for one in chain.happened() if isinstance(one, BatchInterrupted)] == [1]
+    assert [event.index for event in chain.happened() if isinstance(event, BatchInterrupted)] == [1]
     done = batch_weight(calls[:2])
     assert fee_of(chain) == 2_000 + 10 * len(raw) + done.ref_time // 100_000
     assert chain.balance(ALICE) == ENDOWMENT - OGPU - fee_of(chain)
@@ -126,9 +126,9 @@ def test_a_duty_that_succeeds_is_free_and_one_that_fails_is_not() -> None:
     assert chain.balance(ALICE) == ENDOWMENT
     assert chain.nonce(ALICE) == 1
     assert chain.balance(BOB) < ENDOWMENT
-    (success,) = [one for one in chain.happened() if isinstance(one, ExtrinsicSuccess)][1:]
+    (success,) = [event for event in chain.happened() if isinstance(event, ExtrinsicSuccess)][1:]
     assert success.dispatch_info.pays_fee is Pays.No
-    assert [one.sudo_result for one in chain.happened() if isinstance(one, Sudid)] == [BadOrigin.value]
+    assert [event.sudo_result for event in chain.happened() if isinstance(event, Sudid)] == [BadOrigin.value]
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_no_sequence_of_blocks_makes_or_loses_a_grain(script: list[list[tuple[An
     chain = SmallChain()
     for block in script:
         authoring = chain.begin()
-        used = {one: chain.nonce(one) for one in PEOPLE}
+        used = {person: chain.nonce(person) for person in PEOPLE}
         for who, wanted, tip in block:
             try:
                 authoring.offer(chain.signed(who, wanted, nonce=used[who], tip=tip), verify)
@@ -365,5 +365,5 @@ def test_no_sequence_of_blocks_makes_or_loses_a_grain(script: list[list[tuple[An
             except (InvalidTransaction, ValueError):
                 continue
         chain.adopt(authoring.finish())
-        assert {one: chain.nonce(one) for one in PEOPLE} == used
+        assert {person: chain.nonce(person) for person in PEOPLE} == used
         assert recount(chain.bound) + chain.bound[Balances].burned.get() == 4 * ENDOWMENT

@@ -22,7 +22,7 @@ from runtime.frame.pallet import (
     event,
 )
 from runtime.frame.runtime import Bound, Runtime
-from runtime.frame.storage import StateCorrupted
+from runtime.frame.storage import StateCorrupted, storage_prefix
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
 from small_chain import VERSION
@@ -83,6 +83,40 @@ class Shelf(Pallet, index=200):
         """By the author."""
 
 
+class LargeGround(Pallet):
+    """What the work of Large stands on."""
+
+    system: System
+
+    deep: StorageValue[U32] = StorageValue(default=1)
+    shared: StorageMap[U32, U8] = StorageMap(default=0)
+    depth: Constant[U32] = Constant(2)
+
+
+def sink(ground: LargeGround) -> None:
+    """Work in a module of its own, which needs the ground only."""
+    ground.deep.set(ground.deep.get() + ground.depth + ground.system.number.get())
+    ground.emit(Sunk())
+
+
+@event
+class Sunk:
+    """Deeper."""
+
+
+class Large(LargeGround, index=210):
+    """Calls and hooks, on its ground."""
+
+    top: StorageValue[U8] = StorageValue(default=4)
+    height: Constant[U8] = Constant(3)
+    events = (Sunk,)
+
+    @call(index=0)
+    def dig(self, origin: Signed) -> None:
+        """Go down."""
+        sink(self)
+
+
 RUNTIME = Runtime((System, Shelf), VERSION)
 
 
@@ -106,7 +140,7 @@ def test_a_call_read_off_the_class_is_data() -> None:
 def test_a_call_read_off_an_instance_is_execution(bound: Bound) -> None:
     bound[Shelf].put(Signed(WHO), 5, WHO)
     assert bound[Shelf].total.get() == 5
-    assert [one for _, one in bound.overlay.events] == [First(5)]
+    assert [happened for _, happened in bound.overlay.events] == [First(5)]
     with pytest.raises(Denied), bound[Shelf].transactional():
         bound[Shelf].put(Signed(WHO), 6, None)
     assert bound[Shelf].total.get() == 5
@@ -217,6 +251,39 @@ def test_declarations_that_contradict_themselves_are_refused() -> None:
 
     with pytest.raises(ValueError, match="belong to another"):
         Runtime((System, Shelf, Copycat), VERSION)
+
+
+def test_what_a_ground_declares_is_the_pallets() -> None:
+    runtime = Runtime((System, Large), VERSION, {"Large.depth": 5})
+    assert list(runtime.items[Large]) == ["deep", "shared", "top"]
+    assert list(Large.constants) == ["depth", "height"]
+    for item, name in ((Large.deep, "Deep"), (LargeGround.deep, "Deep"), (Large.top, "Top")):
+        assert runtime.item(item).key() == storage_prefix("Large", name)
+    bound = runtime.at(Memory())
+    bound.dispatch(Large.dig(), Signed(WHO))
+    assert bound[Large].deep.get() == 6
+    assert list(bound.overlay.changes()) == [storage_prefix("Large", "Deep")]
+    assert [runtime.event_codec.encode(event) for _, event in bound.overlay.events] == [b"\xd2\0"]
+    with pytest.raises(ValueError, match="not listed before"):
+        Runtime((Large, System), VERSION)
+
+
+def test_a_ground_carries_storage_and_one_pallet() -> None:
+    with pytest.raises(TypeError, match="under another pallet already"):
+
+        class Second(LargeGround, index=211):
+            pass
+
+    with pytest.raises(TypeError, match="not to its ground"):
+
+        class Calling(Pallet):
+            @call(index=0)
+            def dig(self, origin: Signed) -> None:
+                """Go down."""
+
+    for name, told in (("events", (Sunk,)), ("errors", (Refused,))):
+        with pytest.raises(TypeError, match="not to its ground"):
+            type("Telling", (Pallet,), {name: told})
 
 
 def test_genesis_of_an_unknown_pallet_is_refused() -> None:

@@ -71,7 +71,7 @@ def test_well_known_types_have_their_paths(path: str) -> None:
 
 def test_generic_parameters_that_polkadot_js_takes_apart() -> None:
     types = by_path(V14.types)
-    names = {path: [one.name for one in types[path].params] for path in types}
+    names = {path: [parameter.name for parameter in types[path].params] for path in types}
     assert names["frame_system::EventRecord"] == ["E", "T"]
     assert names["sp_runtime::generic::unchecked_extrinsic::UncheckedExtrinsic"] == [
         "Address",
@@ -87,15 +87,15 @@ def test_extensions_are_exactly_those_without_custom_bytes() -> None:
         "CheckNonZeroSender CheckSpecVersion CheckTxVersion CheckGenesis CheckMortality CheckNonce CheckWeight "
         "ChargeTransactionPayment CheckMetadataHash"
     ).split()
-    assert [one.identifier for one in V14.extrinsic.extensions] == expected
-    assert [one.identifier for one in V15.extrinsic.extensions] == expected
+    assert [extension.identifier for extension in V14.extrinsic.extensions] == expected
+    assert [extension.identifier for extension in V15.extrinsic.extensions] == expected
     assert V14.extrinsic.version == V15.extrinsic.version == 4
 
 
 def test_types_are_numbered_by_place_and_all_references_exist() -> None:
     for types in (V14.types, V15.types):
         assert [entry.id for entry in types] == list(range(len(types)))
-        named = [(one.path, one.params) for one in types if one.path]
+        named = [(entry.path, entry.params) for entry in types if entry.path]
         assert len(set(named)) == len(named), "polkadot-js takes types of one path and equal parameters for one type"
 
 
@@ -145,7 +145,7 @@ def test_a_public_client_reads_accounts_and_events(client: PublicClient) -> None
     info: AccountInfo = account.decode(raw)
     assert (told["nonce"], told["data"]["free"]) == (info.nonce, info.data.free)
     events = client.storage("System", "Events", chain.state.values[RUNTIME.item(System.event_records).key()])
-    names = [(one["event"]["module_id"], one["event"]["event_id"]) for one in events]
+    names = [(record["event"]["module_id"], record["event"]["event_id"]) for record in events]
     assert names[0] == ("System", "ExtrinsicSuccess")
     for name in [
         ("Balances", "Transfer"),
@@ -155,7 +155,7 @@ def test_a_public_client_reads_accounts_and_events(client: PublicClient) -> None
         ("System", "ExtrinsicFailed"),
     ]:
         assert name in names
-    failed = next(one for one in events if one["event"]["event_id"] == "ExtrinsicFailed")
+    failed = next(record for record in events if record["event"]["event_id"] == "ExtrinsicFailed")
     assert failed["event"]["attributes"]["dispatch_error"] == {"Token": "FundsUnavailable"}
     assert failed["phase"] == "ApplyExtrinsic"
 

@@ -26,11 +26,11 @@ def start(**amounts: int) -> Bound:
 
 
 def owned(bound: Bound) -> int:
-    return sum(one.data.free + one.data.reserved for _, one in bound[System].account.items())
+    return sum(info.data.free + info.data.reserved for _, info in bound[System].account.items())
 
 
 def happened(bound: Bound) -> list[Any]:
-    return [one for _, one in bound.overlay.events]
+    return [event for _, event in bound.overlay.events]
 
 
 def test_a_transfer_moves_and_opens_the_account() -> None:
@@ -125,7 +125,7 @@ def test_no_grain_is_made_or_lost(script: list[tuple[Any, ...]]) -> None:
             pass
         assert owned(bound) == bound[Balances].total_issuance.get()
         assert bound[Balances].total_issuance.get() + bound[Balances].burned.get() == 150
-        for account in (one for _, one in bound[System].account.items()):
+        for account in dict(bound[System].account.items()).values():
             data = account.data
             assert data.reserved or data.free == 0 or data.free >= 10
             assert account.providers == (1 if data.free or data.reserved else 0)

@@ -30,7 +30,7 @@ class Chain(SmallChain):
         number = self.head.number + 1
         pre = PreDigest(FIRST_SLOT + number, (number - 1) // 6 if epoch is None else epoch, output(number), bytes(80))
         items: list[Any] = [author_item(AUTHOR.account), pre_digest_item(pre)]
-        digest = (*items, *(consensus_item(one) for one in finals))
+        digest = (*items, *(consensus_item(reference) for reference in finals))
         made = Authoring(self.runtime, self.state, self.trie, block_id(self.head), digest)
         made.inherent(Timestamp.set(now=(FIRST_SLOT + number) * SLOT_MS))
         self.adopt(made.finish())

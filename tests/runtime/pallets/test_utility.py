@@ -47,7 +47,7 @@ def test_what_a_batch_does_and_tells(call: Call, moved: int, told: list[object])
     bound.dispatch(call, Signed(ALICE.account))
     assert bound[Balances].free_balance(BOB.account) == ENDOWMENT + moved * 10**8
     kinds = (ItemCompleted, ItemFailed, BatchCompleted, BatchCompletedWithErrors, BatchInterrupted)
-    assert [one for _, one in bound.overlay.events if isinstance(one, kinds)] == told
+    assert [event for _, event in bound.overlay.events if isinstance(event, kinds)] == told
 
 
 def test_the_error_of_an_item_is_the_error_of_batch_all() -> None:

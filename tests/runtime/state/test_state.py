@@ -73,8 +73,8 @@ def play(overlay: Overlay, model: dict[bytes, bytes], step: object) -> None:
         case (bool(keep), list(inner)):
             before = dict(model)
             with suppress(Abandoned), overlay.transaction():
-                for one in inner:
-                    play(overlay, model, one)
+                for inner_step in inner:
+                    play(overlay, model, inner_step)
                 if not keep:
                     model.clear()
                     model.update(before)

@@ -37,7 +37,6 @@ def test_rewards_add_up(own: int, others: dict[bytes, int], reward: int, commiss
 def test_a_slash_takes_no_more_than_there_is(own: int, others: dict[bytes, int], ppm: int) -> None:
     exposed = exposure(own, list(others.items()))
     parts = slash_parts(VALIDATOR, exposed, ppm)
-    assert sum(one.value for one in parts) <= exposed.total * ppm // 10**6
-    assert all(
-        one.value <= stake for one, stake in zip(parts, [own, *(one.value for one in exposed.others)], strict=True)
-    )
+    assert sum(part.value for part in parts) <= exposed.total * ppm // 10**6
+    stakes = [own, *(backing.value for backing in exposed.others)]
+    assert all(part.value <= stake for part, stake in zip(parts, stakes, strict=True))

@@ -27,12 +27,12 @@ class Announcing(MarketChain):
         digest = super()._digest(bound, author)
         if self.said is None:
             return digest
-        honest = [one for one in digest if one not in announcements(digest)]
-        return (*honest, *(consensus_item(one) for one in self.said))
+        honest = [item for item in digest if item not in announcements(digest)]
+        return (*honest, *(consensus_item(log) for log in self.said))
 
 
 def announcements(digest: Any) -> list[Any]:
-    return [consensus_item(one) for one in consensus_logs(digest) if isinstance(one, NextValidators)]
+    return [consensus_item(log) for log in consensus_logs(digest) if isinstance(log, NextValidators)]
 
 
 def chain_at(height: int) -> Announcing:
@@ -70,7 +70,7 @@ INVALID: dict[str, tuple[int, tuple[Any, ...]]] = {
 @pytest.mark.parametrize(("height", "said"), INVALID.values(), ids=INVALID)
 def test_a_block_that_says_something_else_is_invalid(height: int, said: tuple[Any, ...]) -> None:
     chain = chain_at(height - 1)
-    chain.said = tuple(hash_of_the_set(chain) if one is TRUE else one for one in said)
+    chain.said = tuple(hash_of_the_set(chain) if announced is TRUE else announced for announced in said)
     with pytest.raises(InvalidBlock, match="next validators"):
         chain.block()
     chain.height, chain.said = height - 1, None

@@ -44,29 +44,29 @@ def owned(chain: MarketChain, account: bytes) -> int:
 def test_a_double_proposal_costs_what_its_share_of_the_stake_says() -> None:
     chain = chain_of(7)
     alice = chain.validators[0]
-    before = [owned(chain, one) for one in (alice.stash, REPORTER.stash, TREASURY)]
+    before = [owned(chain, account) for account in (alice.stash, REPORTER.stash, TREASURY)]
     chain.block(signed(REPORTER.stash, double(alice)))
     (proven,) = chain.happened(tl.OffenceProven)
     ppm = 9 * 10**6 // 49
     taken = BOND * ppm // 10**6
     assert (proven.offender, proven.slot, proven.slashed_ppm, proven.amount) == (alice.stash, 9, ppm, taken)
-    after = [owned(chain, one) for one in (alice.stash, REPORTER.stash, TREASURY)]
+    after = [owned(chain, account) for account in (alice.stash, REPORTER.stash, TREASURY)]
     assert [now - then for now, then in zip(after, before, strict=True)] == [-taken, taken // 10, taken * 4 // 10]
     assert chain.now()[Balances].burned.get() == taken - taken // 10 - taken * 4 // 10
     assert not chain.now()[TrustStake].is_candidate(alice.stash)
     assert alice.stash in [seat.stash for seat in chain.now()[TrustStake].validators(0)], "the genesis set holds office"
     chain.blocks(8)
-    assert alice.stash not in [one.stash for one in chain.now()[TrustStake].elected.get()]
+    assert alice.stash not in [standing.stash for standing in chain.now()[TrustStake].elected.get()]
 
 
 def test_evidence_is_punished_once_whatever_its_order() -> None:
     chain = chain_of(7)
     alice = chain.validators[0]
-    one, two = sealed(alice), sealed(alice, parent=b"q" * 32)
+    left, right = sealed(alice), sealed(alice, parent=b"q" * 32)
     chain.block(
-        signed(REPORTER.stash, report(one, two)),
-        refused(REPORTER.stash, report(one, two), tl.AlreadyPunished),
-        refused(REPORTER.stash, report(two, one), tl.AlreadyPunished),
+        signed(REPORTER.stash, report(left, right)),
+        refused(REPORTER.stash, report(left, right), tl.AlreadyPunished),
+        refused(REPORTER.stash, report(right, left), tl.AlreadyPunished),
         refused(REPORTER.stash, double(alice, slot=10), tl.AlreadyPunished),
     )
 
@@ -74,13 +74,13 @@ def test_evidence_is_punished_once_whatever_its_order() -> None:
 def test_accomplices_are_slashed_together() -> None:
     chain = chain_of(7)
     alice, bob, charlie = chain.validators[:3]
-    one, two = 9 * 10**6 // 49, 36 * 10**6 // 49
+    alone, together = 9 * 10**6 // 49, 36 * 10**6 // 49
     chain.block(*(signed(REPORTER.stash, double(who)) for who in (alice, bob)))
     stakes = chain.now()[TrustStake].stakes
-    assert stakes[bob.stash, bob.stash] == BOND - BOND * two // 10**6
-    assert stakes[alice.stash, alice.stash] == BOND - BOND * one // 10**6 - BOND * (two - one) // 10**6
+    assert stakes[bob.stash, bob.stash] == BOND - BOND * together // 10**6
+    assert stakes[alice.stash, alice.stash] == BOND - BOND * alone // 10**6 - BOND * (together - alone) // 10**6
     chain.block(signed(REPORTER.stash, double(charlie)))
-    assert [proven.slashed_ppm for proven in chain.happened(tl.OffenceProven)] == [one, two, 10**6]
+    assert [proven.slashed_ppm for proven in chain.happened(tl.OffenceProven)] == [alone, together, 10**6]
     stakes = chain.now()[TrustStake].stakes
     assert [stakes[who.stash, who.stash] for who in (alice, bob, charlie)] == [0, 0, 0]
 
@@ -114,7 +114,7 @@ def test_what_is_slashed_does_not_depend_on_when_the_staker_leaves(wait: int) ->
     assert before - owned(chain, DELEGATOR.stash) in (0, BOND * (9 * 4 * 10**6 // 64) // 10**6)
     exposed = chain.now()[TrustStake].eras_exposure[2, alice.stash]
     assert exposed is not None
-    was_exposed = any(one.who == DELEGATOR.stash for one in exposed.others)
+    was_exposed = any(backing.who == DELEGATOR.stash for backing in exposed.others)
     assert was_exposed == (before != owned(chain, DELEGATOR.stash))
 
 
@@ -167,7 +167,7 @@ def test_locks_by_reason() -> None:
         with pytest.raises(tl.NotLocked):
             lock.unlock(who, LockReason.UNIT, 1)
 
-    before = [owned(chain, one) for one in (who, friend)]
+    before = [owned(chain, account) for account in (who, friend)]
     chain.block(step)
     assert owned(chain, who) - before[0] == -(10 + 1 + 58) * OGPU
     assert owned(chain, friend) - before[1] == 10 * OGPU + 58 * OGPU * 4 // 10

@@ -44,10 +44,10 @@ def test_a_newcomer_is_elected_in_the_next_era_and_holds_no_office() -> None:
     stake = chain.now()[TrustStake]
     assert stake.is_candidate(NEWCOMER.stash)
     assert stake.stash_of(NEWCOMER.provider) == NEWCOMER.stash
-    assert NEWCOMER.stash not in [one.stash for one in stake.elected.get()]
+    assert NEWCOMER.stash not in [standing.stash for standing in stake.elected.get()]
     stake = chain.blocks(6)[TrustStake]
     assert stake.elected.get()[0].stash == NEWCOMER.stash
-    assert [seat.stash for seat in stake.validators(1)] == sorted(one.stash for one in chain.validators)
+    assert [seat.stash for seat in stake.validators(1)] == sorted(keys.stash for keys in chain.validators)
 
 
 def test_sessions_are_epochs() -> None:
@@ -57,7 +57,7 @@ def test_sessions_are_epochs() -> None:
     chain.block()
     session = chain.now()[Session]
     assert session.current_index.get() == 1
-    assert session.validators.get() == tuple(sorted(one.stash for one in chain.validators))
+    assert session.validators.get() == tuple(sorted(keys.stash for keys in chain.validators))
 
 
 def test_unbonding_takes_six_epochs() -> None:
@@ -171,7 +171,7 @@ def test_unclaimed_rewards_and_unspent_rebates_return_to_the_reserve() -> None:
     assert stake.eras_reward[1] is None
     assert stake.eras_exposure[1, chain.validators[0].stash] is None
     waiting = [stake.eras_reward[era] for era in (2, 3)]
-    assert balances.free_balance(STAKING_REWARDS) == sum(one.unclaimed for one in waiting if one is not None)
+    assert balances.free_balance(STAKING_REWARDS) == sum(reward.unclaimed for reward in waiting if reward is not None)
 
 
 def test_a_chilled_candidate_may_unbond_everything() -> None:
@@ -203,11 +203,11 @@ calls = st.one_of(
     st.builds(lambda value: TrustStake.unbond(value=value), amounts),
     st.just(TrustStake.withdraw_unbonded()),
     st.just(TrustStake.chill()),
-    st.builds(lambda one, value: TrustStake.delegate(validator=one.stash, value=value), people, amounts),
-    st.builds(lambda one, value: TrustStake.undelegate(validator=one.stash, value=value), people, amounts),
-    st.builds(lambda one, era: TrustStake.payout_stakers(validator=one.stash, era=era), people, st.integers(0, 9)),
+    st.builds(lambda behind, value: TrustStake.delegate(validator=behind.stash, value=value), people, amounts),
+    st.builds(lambda behind, value: TrustStake.undelegate(validator=behind.stash, value=value), people, amounts),
+    st.builds(lambda paid, era: TrustStake.payout_stakers(validator=paid.stash, era=era), people, st.integers(0, 9)),
     st.builds(validate, people),
-    st.builds(lambda one, value: Balances.transfer_allow_death(dest=one.stash, value=value), people, amounts),
+    st.builds(lambda receiver, value: Balances.transfer_allow_death(dest=receiver.stash, value=value), people, amounts),
 )
 steps = st.lists(st.tuples(people, calls, st.integers(0, 9)), max_size=25)
 

@@ -16,17 +16,20 @@ class PortableRegistry:
         self._ids: dict[TypeInfo, int] = {}
         self._entries: list[schema.TypeEntry | None] = []
 
-    def number(self, one: TypeInfo) -> int:  # deterministic: as deep as our own declarations
+    def number(self, described: TypeInfo) -> int:  # deterministic: as deep as our own declarations
         """The number of a type; it and all that it contains are in the registry afterwards."""
-        if isinstance(one.shape, info.ReferenceShape):
-            one = self._outer[one.shape.name]
-        known = self._ids.get(one)
+        if isinstance(described.shape, info.ReferenceShape):
+            described = self._outer[described.shape.name]
+        known = self._ids.get(described)
         if known is not None:
             return known
-        place = self._ids[one] = len(self._entries)
+        place = self._ids[described] = len(self._entries)
         self._entries.append(None)  # taken before descending, so that a type may contain itself
-        params = tuple(schema.TypeParameter(name, None if of is None else self.number(of)) for name, of in one.params)
-        self._entries[place] = schema.TypeEntry(place, one.path, params, self._definition(one.shape), one.docs)
+        params = []
+        for name, parameter in described.params:
+            params.append(schema.TypeParameter(name, None if parameter is None else self.number(parameter)))
+        definition = self._definition(described.shape)
+        self._entries[place] = schema.TypeEntry(place, described.path, tuple(params), definition, described.docs)
         return place
 
     def entries(self) -> tuple[schema.TypeEntry, ...]:
@@ -38,7 +41,7 @@ class PortableRegistry:
             case info.CompositeShape(fields):
                 return schema.CompositeDef(self._fields(fields))
             case info.VariantsShape(variants):
-                return schema.VariantDef(tuple(self._variant(one) for one in variants))
+                return schema.VariantDef(tuple(self._variant(variant) for variant in variants))
             case info.SequenceShape(of):
                 return schema.SequenceDef(self.number(of))
             case info.ArrayShape(length, of):
@@ -54,8 +57,9 @@ class PortableRegistry:
 
     def _fields(self, fields: tuple[info.FieldInfo, ...]) -> tuple[schema.FieldShape, ...]:
         return tuple(
-            schema.FieldShape(one.name, self.number(one.type), one.type_name or None, one.docs) for one in fields
+            schema.FieldShape(field.name, self.number(field.type), field.type_name or None, field.docs)
+            for field in fields
         )
 
-    def _variant(self, one: info.VariantInfo) -> schema.VariantShape:
-        return schema.VariantShape(one.name, self._fields(one.fields), one.index, one.docs)
+    def _variant(self, variant: info.VariantInfo) -> schema.VariantShape:
+        return schema.VariantShape(variant.name, self._fields(variant.fields), variant.index, variant.docs)

@@ -17,7 +17,7 @@ _LENGTHS = {kind: length_limit(kind) for kind in DispatchClass}
 _BASE_TIME = EXTRINSIC_BASE.ref_time
 
 
-class BlockResources:
+class BlockFullness:
     """Weight, bytes and number of the extrinsics so far. Kept outside the state: a failed call is not undone here."""
 
     def __init__(self) -> None:

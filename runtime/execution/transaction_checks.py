@@ -7,7 +7,7 @@ is how they are checked. The pool asks for a nonce that may lie ahead; a block a
 
 from runtime.blocks.extrinsic import Additional, Authorization, Extrinsic
 from runtime.cryptography.signatures import VerifySignature
-from runtime.execution.resources import BlockResources
+from runtime.execution.block_fullness import BlockFullness
 from runtime.frame.errors import InvalidReason, InvalidTransaction
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
@@ -19,12 +19,12 @@ NONCE_MAX = (1 << 32) - 2
 """The last nonce that may be used: the one after it must still fit its type."""
 
 
-class Checks:
+class TransactionChecks:
     """The checks of one block under execution, which has been initialised. Nothing here writes."""
 
-    def __init__(self, bound: Bound, resources: BlockResources) -> None:
-        """`resources` say how full the block is; empty ones stand for any block."""
-        self._resources = resources
+    def __init__(self, bound: Bound, fullness: BlockFullness) -> None:
+        """`fullness` says how full the block is; an empty one stands for any block."""
+        self._fullness = fullness
         self._account = bound[System].account
         self._block_hash = bound[System].block_hash
         self._height = bound[System].number.get()
@@ -38,13 +38,13 @@ class Checks:
         method = extrinsic.call.method
         if method.is_inherent:
             raise InvalidTransaction(InvalidReason.CALL, "an inherent is not signed")
-        if who.signer == ZERO_SENDER:
+        if who.signer == ZERO_SENDER:  # a key of small order: anybody could sign for it (ADR 6)
             raise InvalidTransaction(InvalidReason.BAD_SIGNER)
         additional = self.additional(who.extra.era.birth(self._height))
         info = self._account[who.signer]
         check_nonce(who.extra.nonce, info, ahead=ahead)
         weight = extrinsic.weight
-        self._resources.check(method.dispatch_class, weight, len(extrinsic.raw))
+        self._fullness.check(method.dispatch_class, weight, len(extrinsic.raw))
         fee = self._payment.total_fee(len(extrinsic.raw), weight) + who.extra.tip
         if fee > self._balances.spendable_of(info.data):  # a duty that will be free must be payable too
             raise InvalidTransaction(InvalidReason.PAYMENT)
@@ -59,9 +59,9 @@ class Checks:
         if known is None:
             if birth not in self._block_hash:
                 raise InvalidTransaction(InvalidReason.ANCIENT_BIRTH_BLOCK)
-            hashes = self._block_hash[0], self._block_hash[birth]
+            genesis, born = self._block_hash[0], self._block_hash[birth]
             version = self._version
-            known = Additional(version.spec_version, version.transaction_version, *hashes)
+            known = Additional(version.spec_version, version.transaction_version, genesis, born)
             self._additional[birth] = known
         return known
 

@@ -15,12 +15,15 @@ Part = tuple[str, Wire]
 """An expression of `value`, such as `value.nonce`, and how it is encoded."""
 
 
-def product(parts: list[Part], build: Callable[..., Any], prefix: bytes = b"") -> Wire:
+def struct_wire(parts: list[Part], build: Callable[..., Any], prefix: bytes = b"") -> Wire:
     """Encode `prefix` and then every part; decode the parts alone and join them by `build`."""
     scope: dict[str, Any] = {"build": build, "prefix": prefix, "from_bytes": int.from_bytes, "DecodeError": DecodeError}
-    for number, (_, (encode, decode)) in enumerate(parts):
-        scope[f"e{number}"], scope[f"d{number}"] = encode, decode
-    terms = ["prefix"] * bool(prefix) + [_encoding(number, part) for number, part in enumerate(parts)]
+    terms = ["prefix"] if prefix else []
+    for number, part in enumerate(parts):
+        _, (encode, decode) = part
+        scope[f"e{number}"] = encode
+        scope[f"d{number}"] = decode
+        terms.append(_encoding(number, part))
     statements = "".join(f"    {line}\n" for line in _unpacking(parts, scope))
     values = ", ".join(_value(number, part) for number, part in enumerate(parts))
     source = (
@@ -41,8 +44,9 @@ def _encoding(number: int, part: Part) -> str:
 
 def _unpacking(parts: list[Part], scope: dict[str, Any]) -> Iterator[str]:
     """Statements that take the parts out of the data: one for each part, one for each run of constant length."""
-    for is_constant, group in groupby(enumerate(parts), lambda one: one[1][1][1] in SPANS):
-        run = [(f"v{number}", decode) for number, (_, (_, decode)) in group]
+    decoders = [(f"v{number}", decode) for number, (_, (_, decode)) in enumerate(parts)]
+    for is_constant, group in groupby(decoders, lambda decoder: decoder[1] in SPANS):
+        run = list(group)
         if not is_constant:
             yield from (f"{name}, at = d{name[1:]}(data, at)" for name, _ in run)
             continue

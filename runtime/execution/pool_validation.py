@@ -7,8 +7,8 @@ from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic
 from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.record import record
 from runtime.encoding.types import U64_MAX
-from runtime.execution.checks import Checks
-from runtime.execution.resources import BlockResources
+from runtime.execution.block_fullness import BlockFullness
+from runtime.execution.transaction_checks import TransactionChecks
 from runtime.frame.errors import InvalidReason, InvalidTransaction
 from runtime.frame.fees import priority
 from runtime.frame.runtime import Runtime
@@ -38,7 +38,7 @@ class TransactionValidator:
         system = self._bound[System]
         self._height = system.number.get() + 1
         system.initialize(self._height, block_hash, ())
-        self._checks = Checks(self._bound, BlockResources())
+        self._checks = TransactionChecks(self._bound, BlockFullness())
 
     def validate(self, raw: bytes | Extrinsic, verify: VerifySignature) -> Validity:
         """InvalidTransaction or DecodeError if no block may hold it now; a nonce that lies ahead is valid."""
@@ -47,14 +47,17 @@ class TransactionValidator:
         if who is None:
             raise InvalidTransaction(InvalidReason.CALL, "only authors place inherents")
         self._checks.check(extrinsic, who, verify, ahead=True)
-        nonce, expected = who.extra.nonce, self._bound[System].account[who.signer].nonce
+        nonce = who.extra.nonce
+        requires: tuple[bytes, ...] = ()
+        if nonce > self._bound[System].account[who.signer].nonce:
+            requires = (nonce_tag(who.signer, nonce - 1),)
         death = who.extra.era.death(self._height)
         return Validity(
             extrinsic,
-            priority(who.extra.tip, len(extrinsic.raw), extrinsic.weight),
-            (nonce_tag(who.signer, nonce - 1),) if nonce > expected else (),
-            (nonce_tag(who.signer, nonce),),
-            U64_MAX if death is None else death - self._height,
+            priority=priority(who.extra.tip, len(extrinsic.raw), extrinsic.weight),
+            requires=requires,
+            provides=(nonce_tag(who.signer, nonce),),
+            longevity=U64_MAX if death is None else death - self._height,
         )
 
 
