@@ -20,8 +20,7 @@ from gpu_tasks.market.inference.events import UnitPosted
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms
-from gpu_tasks.workloads.textgen_int8.context import context_length
-from gpu_tasks.workloads.textgen_int8.request import TEMPERATURE_MAX, CompletionRequest, encode_request
+from gpu_tasks.workloads.textgen_int8.request import TEMPERATURE_MAX, CompletionRequest, context_length, encode_request
 from runtime.frame.call import Call
 from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError

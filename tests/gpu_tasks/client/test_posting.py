@@ -9,10 +9,8 @@ from gpu_tasks.client.posting import (
     read_prompts,
     requests_of,
 )
-from gpu_tasks.workloads.registry import model_file
-from gpu_tasks.workloads.textgen_int8.context import context_length
 from gpu_tasks.workloads.textgen_int8.model import decode_model
-from gpu_tasks.workloads.textgen_int8.request import decode_request
+from gpu_tasks.workloads.textgen_int8.request import context_length, decode_request, model_file
 
 WISH = Wish(service=0, max_tokens=16, temperature_milli=800, racers=2, price_max=10)
 
@@ -44,7 +42,7 @@ def test_requests_are_the_workloads_own_with_a_seed_each() -> None:
 
 
 def test_the_context_is_the_models() -> None:
-    assert context_length() == decode_model(model_file("textgen-int8")).shape.context
+    assert context_length() == decode_model(model_file()).shape.context
     requests_of(["x" * (context_length() - 16)], WISH)
     with pytest.raises(PostError, match=r"prompt 2 has .* bytes: with --max-tokens 16 the model's context"):
         requests_of(["x", "x" * (context_length() - 15)], WISH)
