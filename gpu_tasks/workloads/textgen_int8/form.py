@@ -3,8 +3,8 @@
 Always: prompt and completion fit the model's context, and the temperature its limits, or there is no request.
 """
 
+import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
 
 from gpu_tasks.workloads.form import Option, RequestError, settings
 from gpu_tasks.workloads.textgen_int8.request import (
@@ -19,6 +19,8 @@ from gpu_tasks.workloads.textgen_int8.request import (
 from gpu_tasks.workloads.workload import Workload
 
 TEMPERATURE = Option("temperature", "0.8", f"0 always takes the likeliest token; at most {TEMPERATURE_MAX // 1000}")
+
+_DECIMAL = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))?")
 
 
 class TextGenerationForm:
@@ -63,14 +65,9 @@ class TextGenerationForm:
 
 
 def _milli(text: str) -> int:
-    """Thousandths of a temperature, exactly."""
-    try:
-        value = Decimal(text) * 1000
-    except InvalidOperation:
-        raise RequestError(f"the temperature {text!r} is no number") from None
-    # NaN compares with nothing, so it is caught as no whole number of thousandths
-    if not value.is_finite() or value != value.to_integral_value():
-        raise RequestError(f"the temperature {text!r} has more than three decimals")
-    if not 0 <= value <= TEMPERATURE_MAX:
-        raise RequestError(f"a temperature is 0 to {TEMPERATURE_MAX // 1000}, not {text}")
-    return int(value)
+    """Thousandths of a temperature, exactly: never by way of a float."""
+    match = _DECIMAL.fullmatch(text)
+    milli = int(match[1]) * 1000 + int(f"{match[2] or '':0<3}") if match else TEMPERATURE_MAX + 1
+    if milli > TEMPERATURE_MAX:
+        raise RequestError(f"a temperature is 0 to {TEMPERATURE_MAX // 1000}, with at most three decimals, not {text!r}")
+    return milli

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.workloads.textgen_int8 import decoding
 from gpu_tasks.workloads.textgen_int8 import integer_ops as ops
 from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
 from gpu_tasks.workloads.textgen_int8.decoding import next_token, uniform
