@@ -3,7 +3,6 @@
 Always: prompt and completion fit the model's context, and the temperature its limits, or there is no request.
 """
 
-import re
 from collections.abc import Mapping
 
 from gpu_tasks.workloads.form import Option, RequestError, settings
@@ -19,8 +18,6 @@ from gpu_tasks.workloads.textgen_int8.request import (
 from gpu_tasks.workloads.workload import Workload
 
 TEMPERATURE = Option("temperature", "0.8", f"0 always takes the likeliest token; at most {TEMPERATURE_MAX // 1000}")
-
-_DECIMAL = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))?")
 
 
 class TextGenerationForm:
@@ -66,8 +63,10 @@ class TextGenerationForm:
 
 def _milli(text: str) -> int:
     """Thousandths of a temperature, exactly: never by way of a float."""
-    match = _DECIMAL.fullmatch(text)
-    milli = int(match[1]) * 1000 + int(f"{match[2] or '':0<3}") if match else TEMPERATURE_MAX + 1
-    if milli > TEMPERATURE_MAX:
-        raise RequestError(f"a temperature is 0 to {TEMPERATURE_MAX // 1000}, with at most three decimals, not {text!r}")
+    whole, _, decimals = text.partition(".")
+    is_number = text.isascii() and whole.isdigit() and len(whole) <= 2 and (decimals or "0").isdigit()
+    milli = int(whole) * 1000 + int(f"{decimals:0<3}") if is_number and len(decimals) <= 3 else None
+    if milli is None or milli > TEMPERATURE_MAX:
+        limit = TEMPERATURE_MAX // 1000
+        raise RequestError(f"a temperature is 0 to {limit}, with at most three decimals, not {text!r}")
     return milli
