@@ -4,10 +4,11 @@ Always: no two share a name or an id; nothing here loads NumPy or a model before
 """
 
 from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.matmul_hash.form import MatmulHashForm
 from gpu_tasks.workloads.textgen_int8.form import TextGenerationForm
 from gpu_tasks.workloads.workload import Workload
 
-FORMS: tuple[WorkloadForm, ...] = (TextGenerationForm(),)
+FORMS: tuple[WorkloadForm, ...] = (TextGenerationForm(), MatmulHashForm())
 
 
 def form_of(workload_id: bytes) -> WorkloadForm | None:
