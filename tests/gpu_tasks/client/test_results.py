@@ -32,6 +32,7 @@ GENESIS, UNIT, SALT = b"g" * 32, b"u" * 32, b"s" * 32
 WORKLOAD = b"w" * 32
 CONTENT = encode_input(SALT, SealKey.of(KEY).public, b"prompt")
 INPUT = seal(CONTENT, [SealKey.of(KEY).public])
+SEALED_TO_ANOTHER = seal(CONTENT, [SealKey.of(STRANGER).public])
 OUTPUT = b" answer"
 ROOT = output_root(GENESIS, UNIT, SALT, OUTPUT)
 SERVICE = Service(bytes(32), ServiceTerms(b"any", WORKLOAD, bytes(32), 1, 2, 0, 30, 64), 0)
@@ -140,6 +141,12 @@ def test_what_does_not_hash_to_the_settled_root_is_not_shown(tmp_path: Path, mon
         (settled(racer(b"1" * 32, OUTPUT)[0]), [], KEY, "the input is gone"),
         (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], STRANGER, "only the key that posted it opens its result"),
         (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], KEY, "no provider serves"),
+        (
+            settled(racer(b"1" * 32, OUTPUT)[0], terms=replace(TERMS, input_root=address_of(SEALED_TO_ANOTHER))),
+            [SEALED_TO_ANOTHER],
+            KEY,
+            "not sealed to this key; is --key the customer's",
+        ),
         (
             settled(racer(b"1" * 32, OUTPUT)[0], terms=replace(TERMS, input_commitment=bytes(32))),
             [INPUT],
