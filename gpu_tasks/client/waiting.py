@@ -42,6 +42,7 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) 
     queued = [unit for unit in units if unit is not None and unit.state is UnitState.QUEUED]
     if not queued:
         return None
+    customers = sorted({unit.customer for unit in queued})
     readers = {}
     for number in sorted({unit.service for unit in queued}):
         found = await market_reads.readers(client, number, final)
@@ -52,7 +53,7 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) 
         services=await market_reads.services(client, final),
         devices=await market_reads.devices(client, final),
         readers=readers,
-        own={customer: await own_accounts(client, customer) for customer in sorted({u.customer for u in queued})},
+        own={customer: await own_accounts(client, customer) for customer in customers},
     )
 
 

@@ -1,6 +1,8 @@
 """The forms: what programs are told about each workload, and that no program needs to know more."""
 
 import contextlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,21 @@ def test_what_a_form_asks_is_answered_within_its_cost(form: WorkloadForm) -> Non
     assert 1 <= form.cost(output) <= 12
     assert form.show_request(request).startswith(SAMPLES[form.name])
     assert form.show_output(output)
+
+
+@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+def test_a_customer_needs_no_numpy(form: WorkloadForm) -> None:
+    """As `ogpu` is installed: it names a service, writes a request, shows it and an output."""
+    code = f"""
+import sys
+sys.modules["numpy"] = None
+from gpu_tasks.workloads.registry import form_named
+form = form_named({form.name!r})
+print(form.show_request(form.encode({SAMPLES[form.name]!r}, 12, {{}}, bytes(32))), form.show_output(bytes(36)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(SAMPLES[form.name])
 
 
 def test_what_is_unknown_is_said() -> None:
