@@ -44,13 +44,14 @@ async def send(
         session.output.facts({**facts, "sent": False})
         return
     require(await spendable(client, key.account), locks + fee, "this")
+    is_shown = not is_agreed and not session.output.as_json
+    if is_shown:
+        session.output.facts(facts)
     if not is_agreed:
-        if not session.output.as_json:
-            session.output.facts(facts)
         click.confirm("Send it?", abort=True, err=True)
     with session.output.console.status("waiting for finality"):
         outcome = await client.submit(call, key)
     if not outcome.is_success:
         raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
     sent = {"block": outcome.block_number, "extrinsic": outcome.extrinsic_hash, "fee": Grains(outcome.fee)}
-    session.output.facts({**terms, **result(outcome), **sent, "sent": True})
+    session.output.facts({**({} if is_shown else terms), **result(outcome), **sent, "sent": True})
