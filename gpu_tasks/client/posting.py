@@ -1,13 +1,14 @@
-"""From prompts to units on the chain: seal each input, store it, post.
+"""From lines of a file to units on the chain: write each request, seal it, store it, post.
 
-Always: an input is stored before its unit is posted, so no racer is drawn for what cannot be had; nothing is posted if
-some input could not be stored; what is locked and what may be spent is known, to the grain, before anything is sent.
+Always: what a request is, the form of the service's workload says; an input is stored before its unit is posted, so no
+racer is drawn for what cannot be had; nothing is posted if some input could not be stored; what is locked and what may
+be spent is known, to the grain, before anything is sent.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.data import market_reads
@@ -20,14 +21,15 @@ from gpu_tasks.market.inference.events import UnitPosted
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms
-from gpu_tasks.workloads.textgen_int8.context import context_length
-from gpu_tasks.workloads.textgen_int8.request import TEMPERATURE_MAX, CompletionRequest, encode_request
+from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
 from runtime.frame.call import Call
+from wallet.amounts import format_amount
 from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 
 PROMPTS_MAX = 4_096
+SEED_BYTES = 32
 PROMPT_FILE_BYTES_MAX = 4 * 1024 * 1024
 
 
@@ -40,10 +42,20 @@ class Wish:
     """What the customer asks of every unit. The price is in grains."""
 
     service: int
-    max_tokens: int
-    temperature_milli: int
+    cost_max: int
+    """In the workload's unit of cost; on the chain: `tokens_max`."""
+    options: Mapping[str, str]
+    """What is set for the workload, by name."""
     racers: int
     price_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What one unit asks, and in which line of the file it stands."""
+
+    line: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,11 @@ class PostingCost:
     most: int
     """The most that can be gone in the end."""
 
+    @property
+    def needed(self) -> int:
+        """What the account must be able to spend when it posts."""
+        return self.locked + self.prepaid + self.fees
+
 
 @dataclass(frozen=True, slots=True)
 class Posted:
@@ -70,7 +87,7 @@ class Posted:
     block: int
 
 
-def read_prompts(data: bytes) -> list[str]:
+def read_prompts(data: bytes) -> list[Prompt]:
     r"""One prompt a line; empty lines do not count, and `\n` in a line is a line break of its prompt. PostError."""
     if len(data) > PROMPT_FILE_BYTES_MAX:
         raise PostError(f"the file has {len(data):,} bytes: at most {PROMPT_FILE_BYTES_MAX:,}; split it")
@@ -78,43 +95,40 @@ def read_prompts(data: bytes) -> list[str]:
         lines = data.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise PostError(f"the file is not UTF-8 at byte {error.start}: save it as UTF-8") from None
-    prompts = [line.replace("\\n", "\n") for line in lines if line.strip()]
+    prompts = [Prompt(number, line.replace("\\n", "\n")) for number, line in enumerate(lines, 1) if line.strip()]
     if not 1 <= len(prompts) <= PROMPTS_MAX:
         raise PostError(f"the file has {len(prompts):,} prompts: give 1 to {PROMPTS_MAX:,}, one a line")
     return prompts
 
 
-def requests_of(prompts: Sequence[str], wish: Wish) -> list[bytes]:
-    """The workload's requests, each with a seed of its own; PostError names the line that is too long."""
-    if not 0 <= wish.temperature_milli <= TEMPERATURE_MAX:
-        raise PostError(f"a temperature is 0 to {TEMPERATURE_MAX // 1000}")
-    requests, context = [], context_length()
-    for number, prompt in enumerate(prompts, 1):
-        text = prompt.encode()
-        if wish.max_tokens < 1 or len(text) + wish.max_tokens > context:
-            raise PostError(
-                f"prompt {number} has {len(text)} bytes: with --max-tokens {wish.max_tokens} the model's context of "
-                f"{context} is exceeded; shorten it or ask for fewer tokens"
-            )
-        requests.append(
-            encode_request(CompletionRequest(text, wish.max_tokens, wish.temperature_milli, os.urandom(32)))
-        )
+def requests_of(prompts: Sequence[Prompt], form: WorkloadForm, wish: Wish) -> list[bytes]:
+    """The workload's requests, each with a seed of its own; PostError names the line that is none."""
+    requests = []
+    for prompt in prompts:
+        try:
+            requests.append(form.encode(prompt.text, wish.cost_max, wish.options, os.urandom(SEED_BYTES)))
+        except RequestError as error:
+            raise PostError(f"line {prompt.line}: {error}") from None
     return requests
 
 
-async def find_service(client: ChainClient, wish: Wish) -> Service:
-    """The service, if it is open and can be asked for this; PostError says what it takes."""
-    known = await market_reads.services(client)
-    service = known.get(wish.service)
-    if service is None or not service.is_open:
-        numbers = ", ".join(str(number) for number, one in known.items() if one.is_open) or "none"
-        raise PostError(f"there is no open service {wish.service}; open: {numbers}; see `ogpu services`")
+def check_terms(service: Service, form: WorkloadForm, wish: Wish) -> None:
+    """PostError where the service does not sell what is wished: each limit in the terms of its option."""
     terms = service.terms
     if not terms.price_min <= wish.price_max <= terms.price_max:
-        raise PostError(f"the price is {terms.price_min:,} to {terms.price_max:,} grains a unit; see `ogpu services`")
-    if not 1 <= wish.max_tokens <= terms.tokens_max:
-        raise PostError(f"--max-tokens is 1 to {terms.tokens_max}")
-    return service
+        raise PostError(
+            f"--price is {format_amount(terms.price_min)} to {format_amount(terms.price_max)} oGPU a unit "
+            f"for service {wish.service}, not {format_amount(wish.price_max)}"
+        )
+    if not 1 <= wish.cost_max <= terms.tokens_max:
+        raise PostError(
+            f"--max-tokens is 1 to {terms.tokens_max} for service {wish.service}, in {form.cost_unit}s, "
+            f"not {wish.cost_max}"
+        )
+    try:
+        settings(form.options, wish.options)
+    except RequestError as error:
+        raise PostError(f"--set: {error}") from None
 
 
 async def cost_of(client: ChainClient, key: Keypair, wish: Wish, count: int) -> PostingCost:
@@ -122,7 +136,7 @@ async def cost_of(client: ChainClient, key: Keypair, wish: Wish, count: int) -> 
     quote = await market_reads.quote(client, wish.service, wish.price_max, wish.racers)
     if quote is None:
         raise PostError(f"there is no service {wish.service}")
-    dummy = UnitTerms(wish.price_max, wish.racers, bytes(32), bytes(32), 0, wish.max_tokens)
+    dummy = UnitTerms(wish.price_max, wish.racers, bytes(32), bytes(32), 0, wish.cost_max)
     sizes = [len(part) for part in _parts(range(count))]
     fee_of = {size: await client.fee(_post(wish.service, [dummy] * size), key) for size in sorted(set(sizes))}
     fees = sum(fee_of[size] for size in sizes)
@@ -147,7 +161,7 @@ async def seal_and_store(
     final = await client.finalized()
     sealed_at = await client.height(final)
     readers = await market_reads.readers(client, wish.service, final)
-    keys = [one.seal_key for one in readers if one.key_since <= sealed_at and is_usable(one.seal_key)]
+    keys = [reader.seal_key for reader in readers if reader.key_since <= sealed_at and is_usable(reader.seal_key)]
     if not keys:
         raise PostError(f"service {wish.service} has no provider that inputs could be sealed to; see `ogpu providers`")
     endpoints = endpoints_of(await market_reads.providers(client, final))
@@ -158,15 +172,13 @@ async def seal_and_store(
         blob = seal(content, [own.public, *keys[: READERS_MAX - 1]])
         address = address_of(blob)
         await blobs.put(blob, stores_for(address, endpoints), COPIES)
-        terms.append(
-            UnitTerms(wish.price_max, wish.racers, address, commitment_of(content), sealed_at, wish.max_tokens)
-        )
+        terms.append(UnitTerms(wish.price_max, wish.racers, address, commitment_of(content), sealed_at, wish.cost_max))
         tell()
     return terms
 
 
 async def post_all(
-    client: ChainClient, key: Keypair, wish: Wish, terms: Sequence[UnitTerms], prompts: Sequence[str]
+    client: ChainClient, key: Keypair, wish: Wish, terms: Sequence[UnitTerms], prompts: Sequence[Prompt]
 ) -> list[Posted]:
     """Post the units, `UNITS_PER_POST_MAX` an extrinsic; all are in final blocks when this returns."""
     posted: list[Posted] = []
@@ -176,7 +188,7 @@ async def post_all(
             raise PostError(_failure(outcome, len(posted)))
         units = [event.unit for event in outcome.events if isinstance(event, UnitPosted)]
         pairs = zip(units, part, strict=True)
-        posted += [Posted(unit, prompts[place], outcome.block_number) for unit, place in pairs]
+        posted += [Posted(unit, prompts[place].text, outcome.block_number) for unit, place in pairs]
     return posted
 
 

@@ -1,4 +1,4 @@
-"""What became of a unit: its state in words, what it cost, and its completion, fetched, opened and checked.
+"""What became of a unit: its state in words, what it cost, and its completion, fetched, opened, checked and shown.
 
 Always: a completion is shown only if it is the one that the chain paid for: its hash, with unit and salt, is the
 `output_root` that was settled.
@@ -13,11 +13,13 @@ from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.market_reads import endpoints_of
 from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.sealing import SealError, SealKey
-from gpu_tasks.data.unit_input import commitment_of, decode_input, output_root
+from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input, output_root
 from gpu_tasks.market.inference.money import witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState
-from gpu_tasks.workloads.textgen_int8.request import REQUEST
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.form import WorkloadForm
+from runtime.cryptography import ss58
 from runtime.encoding.codec import DecodeError
 from wallet.client import ChainClient
 from wallet.errors import WalletError
@@ -30,10 +32,10 @@ class ResultError(WalletError):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A prompt and what the network answered."""
+    """A prompt and what the network answered, as the form of the workload shows them."""
 
-    prompt: bytes
-    output: bytes
+    prompt: str
+    output: str
 
 
 def winner_of(unit: Unit) -> Racer | None:
@@ -61,8 +63,8 @@ def progress(unit: Unit) -> str:
     """A unit's state with what has happened in it."""
     if unit.state is not UnitState.RACING:
         return unit.state.name.lower()
-    committed = sum(one.commitment is not None for one in unit.racers)
-    revealed = sum(one.reveal is not None for one in unit.racers)
+    committed = sum(racer.commitment is not None for racer in unit.racers)
+    revealed = sum(racer.reveal is not None for racer in unit.racers)
     return f"racing, {committed} committed, {revealed} revealed"
 
 
@@ -70,26 +72,57 @@ async def completion_of(client: ChainClient, blobs: BlobClient, key: Keypair, un
     """The completion of a settled unit; ResultError, with what to do next."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
         raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu watch`")
-    known = await market_reads.providers(client)
-    endpoints = endpoints_of(known)
-    own = SealKey.of(key)
+    if unit.customer != key.account:
+        raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it opens its result")
+    providers = await market_reads.providers(client)
+    asked = await _input(blobs, key, unit, endpoints_of(providers))
+    form = await _form_of(client, unit)
+    for racer in unit.racers:
+        if racer.reveal is None or racer.reveal.output_root != unit.output_root or racer.owner not in providers:
+            continue
+        endpoint = providers[racer.owner].endpoint.decode("ascii")
+        output = await _fetched(blobs, SealKey.of(key), racer.reveal.output_blob, endpoint)
+        # any racer may serve other bytes than it was paid for: only what hashes to the settled root is shown
+        if output is not None and output_root(client.genesis_hash, unit_id, asked.salt, output) == unit.output_root:
+            return Completion(_shown_request(form, asked.request), _shown_output(form, output))
+    raise ResultError("no provider serves the output that was paid for now; try again later")
+
+
+async def _input(blobs: BlobClient, key: Keypair, unit: Unit, endpoints: list[str]) -> UnitInput:
+    """What was sealed for the racers, as the chain's hash says."""
     try:
-        asked = own.open(await blobs.get(unit.terms.input_root, stores_for(unit.terms.input_root, endpoints)))
-        if commitment_of(asked) != unit.terms.input_commitment:
+        stored = await blobs.get(unit.terms.input_root, stores_for(unit.terms.input_root, endpoints))
+        content = SealKey.of(key).open(stored)
+        if commitment_of(content) != unit.terms.input_commitment:
             raise ResultError("the stored input is another than the one that was posted")
-        request = decode_input(asked)
-        prompt = REQUEST.decode(request.request).prompt
+        return decode_input(content)
     except SealError as error:
         raise ResultError(f"the input cannot be opened: {error}; is --key the customer's?") from error
     except (BlobError, DecodeError) as error:
         raise ResultError(f"the input is gone: {error}") from error
-    for racer in unit.racers:
-        if racer.reveal is None or racer.reveal.output_root != unit.output_root or racer.owner not in known:
-            continue
-        output = await _fetched(blobs, own, racer.reveal.output_blob, known[racer.owner].endpoint.decode("ascii"))
-        if output is not None and output_root(client.genesis_hash, unit_id, request.salt, output) == unit.output_root:
-            return Completion(prompt, output)
-    raise ResultError("no provider serves the output that was paid for now; try again later")
+
+
+async def _form_of(client: ChainClient, unit: Unit) -> WorkloadForm | None:
+    """The form of the unit's workload. None if this program does not know it, or the chain forgot a closed service."""
+    service = (await market_reads.services(client)).get(unit.service)
+    return None if service is None else registry.form_of(service.terms.workload)
+
+
+def _shown_request(form: WorkloadForm | None, request: bytes) -> str:
+    if form is None:
+        return _in_hex(request)
+    try:
+        return form.show_request(request)
+    except DecodeError:  # posted by another program, and declined by those who read it
+        return _in_hex(request)
+
+
+def _shown_output(form: WorkloadForm | None, output: bytes) -> str:
+    return _in_hex(output) if form is None else form.show_output(output)
+
+
+def _in_hex(data: bytes) -> str:
+    return "0x" + data.hex()
 
 
 async def _fetched(blobs: BlobClient, own: SealKey, address: bytes, endpoint: str) -> bytes | None:

@@ -1,13 +1,13 @@
 """Following units: a table that changes with the chain, or one JSON line for each change.
 
-What is shown of an unfinished unit is the best block's view and may change; a unit counts as ended when it has ended in
-the final chain.
+Always: a unit counts as ended when it has ended in the final chain; one that waits says why, and one whose completion
+cannot be shown too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import click
@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_tasks.client.results import Completion, ResultError, attested_at, completion_of, cost_of, progress, winner_of
+from gpu_tasks.client.waiting import MarketView, look, why_queued
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
@@ -27,6 +28,7 @@ from wallet.output import Output
 
 UNITS_WATCHED_MAX = 1_024
 TEXT_SHOWN = 60
+PROMPT_SHOWN = 30
 FIELDS = (
     "unit", "prompt", "state", "racers", "attempt", "attested_in_block", "ended_in_block", "payee", "cost_ogpu",
     "completion", "why",
@@ -42,42 +44,50 @@ async def follow(
     """Show the units until all have ended; the last row of each."""
     rows: dict[bytes, Row] = {unit: dict.fromkeys(FIELDS) | {"unit": "0x" + unit.hex()} for unit in units}
     async with BlobClient() as blobs:
+        changes = _changes(client, blobs, key, rows, prompts)
         if output.as_json:
-            await _follow(client, blobs, key, rows, prompts, lambda row: click.echo(json.dumps(row)))
+            async for height, changed in changes:
+                for row in changed:
+                    click.echo(json.dumps({"height": height, **row}))
         else:
-            with Live(_table(rows), console=output.console, refresh_per_second=4) as live:
-                await _follow(client, blobs, key, rows, prompts, lambda _: live.update(_table(rows)))
+            with Live(_table(rows, None), console=output.console, refresh_per_second=4) as live:
+                async for height, _ in changes:
+                    live.update(_table(rows, height))
     return rows
 
 
-async def _follow(
-    client: ChainClient,
-    blobs: BlobClient,
-    key: Keypair,
-    rows: dict[bytes, Row],
-    prompts: dict[bytes, str],
-    tell: Callable[[Row], None],
-) -> None:
+async def _changes(
+    client: ChainClient, blobs: BlobClient, key: Keypair, rows: dict[bytes, Row], prompts: dict[bytes, str]
+) -> AsyncIterator[tuple[int, list[Row]]]:
+    """At each final height, until all units have ended, the rows that changed; `rows` holds the newest of each."""
     waiting = list(rows)
     async for height in _heights(client):
         final = await client.finalized()
         units = await market_reads.units(client, waiting, final)
+        view = await look(client, units, final)
+        changed = []
         for unit_id, unit in zip(list(waiting), units, strict=True):
-            row = await row_of(client, blobs, key, unit_id, unit, prompts.get(unit_id))
+            row = await row_of(client, blobs, key, unit_id, unit, prompts.get(unit_id), view)
             if row != rows[unit_id]:
-                rows[unit_id].clear()
-                rows[unit_id].update(row)
-                tell({"height": height, **row})
+                rows[unit_id] = row
+                changed.append(row)
             if unit is not None and not is_open(unit):
                 waiting.remove(unit_id)
+        yield height, changed
         if not waiting:
             return
 
 
 async def row_of(
-    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit | None, prompt: str | None
+    client: ChainClient,
+    blobs: BlobClient,
+    key: Keypair,
+    unit_id: bytes,
+    unit: Unit | None,
+    prompt: str | None,
+    view: MarketView | None,
 ) -> Row:
-    """A unit as a row: everything that can be said of it now."""
+    """A unit as a row: everything that can be said of it now. `view` is needed for queued ones."""
     row: Row = dict.fromkeys(FIELDS) | {"unit": "0x" + unit_id.hex(), "prompt": prompt}
     if unit is None:
         return row | {"state": "not final yet, or not known any more"}
@@ -93,6 +103,8 @@ async def row_of(
     }
     if unit.state is UnitState.SETTLED:
         row |= await _completion(client, blobs, key, unit_id, unit)
+    elif unit.state is UnitState.QUEUED and view is not None:
+        row["why"] = why_queued(unit, view)
     return row
 
 
@@ -101,7 +113,7 @@ async def _completion(client: ChainClient, blobs: BlobClient, key: Keypair, unit
         found: Completion = await completion_of(client, blobs, key, unit_id, unit)
     except ResultError as error:
         return {"why": str(error)}
-    return {"prompt": _text(found.prompt), "completion": _text(found.output)}
+    return {"prompt": found.prompt, "completion": found.output}
 
 
 async def _heights(client: ChainClient) -> AsyncIterator[int]:
@@ -110,20 +122,20 @@ async def _heights(client: ChainClient) -> AsyncIterator[int]:
         yield int(header["number"], 16)
 
 
-def _table(rows: dict[bytes, Row]) -> Table:
-    table = Table(title=f"{len(rows)} units", title_justify="left")
-    for name in ("unit", "state", "racers", "block", "payee", "oGPU", "completion"):
+def _table(rows: dict[bytes, Row], height: int | None) -> Table:
+    units = "1 unit" if len(rows) == 1 else f"{len(rows)} units"
+    title = units if height is None else f"{units} at block {height}"
+    table = Table(title=title, title_justify="left")
+    for name in ("unit", "state", "racers", "block", "payee", "oGPU", "prompt", "completion, or why there is none"):
         table.add_column(name)
     for row in rows.values():
+        payee, prompt, completion, why = row["payee"], row["prompt"], row["completion"], row["why"]
         cells = [row["unit"][:10], row["state"], row["racers"], row["attested_in_block"]]
-        payee, completion = row["payee"], row["completion"] or row["why"]
-        cells += [payee[:8] if payee else None, row["cost_ogpu"], _shortened(completion)]
+        cells += [payee[:8] if payee else None, row["cost_ogpu"], _shortened(prompt, PROMPT_SHOWN)]
+        # a reason is read to its end, a completion by `ogpu result`
+        cells.append(harmless(why) if completion is None and why else _shortened(completion, TEXT_SHOWN))
         table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))  # text, not markup
     return table
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", errors="replace")
 
 
 def harmless(text: str) -> str:
@@ -131,9 +143,9 @@ def harmless(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
 
 
-def _shortened(text: str | None) -> str | None:
+def _shortened(text: str | None, length: int) -> str | None:
     """One line of a text."""
     if text is None:
         return None
     line = harmless(text).replace("\n", " ")
-    return line if len(line) <= TEXT_SHOWN else line[: TEXT_SHOWN - 1] + "…"
+    return line if len(line) <= length else line[: length - 1] + "…"

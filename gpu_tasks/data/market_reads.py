@@ -47,14 +47,14 @@ async def unit(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> U
 
 async def units(chain: ChainClient, ids: Sequence[bytes], at: bytes | None = None) -> list[Unit | None]:
     """Many units with few questions; None for those that the chain does not know."""
-    known = chain.runtime.item(InferenceMarket.units)
-    keys = ["0x" + known.key(one).hex() for one in ids]
+    item = chain.runtime.item(InferenceMarket.units)
+    keys = ["0x" + item.key(unit_id).hex() for unit_id in ids]
     stored: dict[str, str | None] = {}
     for start in range(0, len(keys), PAGE):
         answer = await chain.rpc.call("state_queryStorageAt", keys[start : start + PAGE], _hex(at))
         stored.update(answer[0]["changes"])
     raws = [stored[key] for key in keys]
-    return [None if raw is None else known.decode(bytes.fromhex(raw[2:])) for raw in raws]
+    return [None if raw is None else item.decode(bytes.fromhex(raw[2:])) for raw in raws]
 
 
 async def stash_of(chain: ChainClient, provider_key: bytes, at: bytes | None = None) -> bytes | None:
@@ -71,23 +71,26 @@ async def quote(chain: ChainClient, service: int, price_max: int, racers: int) -
 
 async def providers(chain: ChainClient, at: bytes | None = None) -> dict[bytes, Provider]:
     """All providers by stash: how they are reached, and their keys."""
-    known = chain.runtime.item(Devices.providers)
-    found: list[str] = []
-    while len(found) < PROVIDERS_MAX:
-        page = await chain.rpc.call(
-            "state_getKeysPaged", _hex(known.prefix), PAGE, found[-1] if found else None, _hex(at)
-        )
-        found += page
+    item = chain.runtime.item(Devices.providers)
+    keys: list[str] = []
+    while len(keys) < PROVIDERS_MAX:
+        page = await chain.rpc.call("state_getKeysPaged", _hex(item.prefix), PAGE, keys[-1] if keys else None, _hex(at))
+        keys += page
         if len(page) < PAGE:
             break
-    answer = await chain.rpc.call("state_queryStorageAt", found[:PROVIDERS_MAX], _hex(at)) if found else []
-    changes = answer[0]["changes"] if answer else []
-    return {bytes.fromhex(key[-64:]): known.decode(bytes.fromhex(raw[2:])) for key, raw in changes if raw is not None}
+    if not keys:
+        return {}
+    answer = await chain.rpc.call("state_queryStorageAt", keys[:PROVIDERS_MAX], _hex(at))
+    return {
+        bytes.fromhex(key[-64:]): item.decode(bytes.fromhex(raw[2:]))
+        for key, raw in answer[0]["changes"]
+        if raw is not None
+    }
 
 
-def endpoints_of(known: dict[bytes, Provider]) -> list[str]:
+def endpoints_of(providers: dict[bytes, Provider]) -> list[str]:
     """The addresses of all blob stores, as text."""
-    return [one.endpoint.decode("ascii") for one in known.values()]
+    return [provider.endpoint.decode("ascii") for provider in providers.values()]
 
 
 def _hex(data: bytes | None) -> str | None:

@@ -78,3 +78,12 @@ class WorkloadForm(Protocol):
         NonConformingBackendError if this machine gives other results than the published ones.
         """
         ...
+
+
+def settings(options: tuple[Option, ...], given: Mapping[str, str]) -> dict[str, str]:
+    """Every option's value: as given, else its default. RequestError for a name that is none, with those that are."""
+    names = [option.name for option in options]
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise RequestError(f"there is no option {unknown[0]!r} here; there are: {', '.join(names) or 'none'}")
+    return {option.name: given.get(option.name, option.default) for option in options}

@@ -1,43 +1,29 @@
-"""Which workloads and backends there are, and the one way to open one: conforming or not at all."""
+"""Which workloads there are: the one place that names them, for programs that know none.
 
-from importlib.resources import files
+Always: no two share a name or an id; nothing here loads NumPy or a model before a workload is opened.
+"""
 
-from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Reference
-from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.service import TextGeneration
+from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.matmul_hash.form import MatmulHashForm
+from gpu_tasks.workloads.textgen_int8.form import TextGenerationForm
 from gpu_tasks.workloads.workload import Workload
 
-WORKLOADS = ("textgen-int8",)
+FORMS: tuple[WorkloadForm, ...] = (TextGenerationForm(), MatmulHashForm())
+
+
+def form_of(workload_id: bytes) -> WorkloadForm | None:
+    """The form of the workload that a service asks for; None for one that this program does not know."""
+    return next((form for form in FORMS if form.workload_id == workload_id), None)
+
+
+def form_named(name: str) -> WorkloadForm:
+    """The form of the workload `name`; LookupError that says which there are."""
+    for form in FORMS:
+        if form.name == name:
+            return form
+    raise LookupError(f"no workload {name!r}; there are {', '.join(form.name for form in FORMS)}")
 
 
 def open_workload(name: str, backend: str = "numpy") -> Workload:
-    """The workload `name` with its published model, after its conformance vectors passed.
-
-    `backend` is `numpy`, `reference`, or `torch-` with a device (`torch-cpu`, `torch-cuda:0`).
-    LookupError for an unknown name, ImportError without PyTorch, NonConformingBackendError
-    if this machine gives other results than the published ones.
-    """
-    if name not in WORKLOADS:
-        raise LookupError(f"no workload {name!r}; there are {', '.join(WORKLOADS)}")
-    workload = TextGeneration(arithmetic(backend), model_file(name))
-    workload.conformance()
-    return workload
-
-
-def model_file(name: str) -> bytes:
-    """The published model of the workload `name`, as it lies in the package."""
-    folder = f"gpu_tasks.workloads.{name.replace('-', '_')}"
-    return files(folder).joinpath("model.bin").read_bytes()
-
-
-def arithmetic(backend: str) -> Arithmetic:
-    """The backend of that name; see `open_workload`."""
-    if backend == "numpy":
-        return NumpyBackend()
-    if backend == "reference":
-        return Reference()
-    if backend.startswith("torch-"):
-        from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend  # noqa: PLC0415 (PyTorch is optional)
-
-        return TorchBackend(backend.removeprefix("torch-"))
-    raise LookupError(f"no backend {backend!r}; there are numpy, reference, torch-<device>")
+    """The workload `name` on a backend, conforming or not at all: LookupError, and as `WorkloadForm.open`."""
+    return form_named(name).open(backend)

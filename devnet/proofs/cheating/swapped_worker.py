@@ -15,11 +15,12 @@ def main() -> None:
     allowed = Limits(**json.loads(sys.argv[1]))
     limits.apply(allowed)
     source, sink = worker.pipes()
-    from gpu_tasks.workloads.registry import arithmetic, model_file  # noqa: PLC0415  # NumPy loads under the limits
+    from gpu_tasks.workloads.textgen_int8.backends import arithmetic  # noqa: PLC0415  # NumPy loads under the limits
     from gpu_tasks.workloads.textgen_int8.model import decode_model, encode_model, model_id  # noqa: PLC0415
+    from gpu_tasks.workloads.textgen_int8.request import model_file  # noqa: PLC0415
     from gpu_tasks.workloads.textgen_int8.service import TextGeneration  # noqa: PLC0415
 
-    honest = model_file("textgen-int8")
+    honest = model_file()
     model = decode_model(honest)
     head = model.head.copy()
     head[::2] = -head[::2]

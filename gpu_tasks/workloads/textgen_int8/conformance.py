@@ -10,12 +10,10 @@ from hashlib import blake2b, shake_256
 import numpy as np
 
 from gpu_tasks.workloads.textgen_int8 import integer_ops as ops
-from gpu_tasks.workloads.textgen_int8.generate import generate
+from gpu_tasks.workloads.textgen_int8.decoding import generate, verify_output
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Ints
-from gpu_tasks.workloads.textgen_int8.published import COMPLETIONS
-from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
+from gpu_tasks.workloads.textgen_int8.request import COMPLETIONS, CompletionRequest
 from gpu_tasks.workloads.textgen_int8.transformer import Loaded
-from gpu_tasks.workloads.textgen_int8.verify import verify_output
 from gpu_tasks.workloads.workload import NonConformingBackendError
 
 OPERATIONS = {

@@ -1,13 +1,12 @@
 """`textgen-int8` as a `Workload`: a model file, a backend that conforms, requests in, bytes out."""
 
+from gpu_tasks.workloads.textgen_int8.backends import arithmetic
 from gpu_tasks.workloads.textgen_int8.conformance import check_completions, check_operations, completions
-from gpu_tasks.workloads.textgen_int8.generate import generate
+from gpu_tasks.workloads.textgen_int8.decoding import generate, verify_output
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic
 from gpu_tasks.workloads.textgen_int8.model import decode_model, model_id
-from gpu_tasks.workloads.textgen_int8.published import MODEL_ID, WORKLOAD_ID
-from gpu_tasks.workloads.textgen_int8.request import decode_request
+from gpu_tasks.workloads.textgen_int8.request import MODEL_ID, WORKLOAD_ID, decode_request, model_file
 from gpu_tasks.workloads.textgen_int8.transformer import load
-from gpu_tasks.workloads.textgen_int8.verify import verify_output
 from gpu_tasks.workloads.workload import OutputCheck
 
 
@@ -36,3 +35,10 @@ class TextGeneration:
         if self.model_id.hex() != MODEL_ID:
             return completions(self._model)
         return check_completions(self._model)
+
+
+def open_published(backend: str) -> TextGeneration:
+    """The published model on a backend, after its conformance vectors passed; errors as `WorkloadForm.open`."""
+    workload = TextGeneration(arithmetic(backend), model_file())
+    workload.conformance()
+    return workload

@@ -1,25 +1,47 @@
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
 import pytest
 
 from gpu_tasks.client.posting import (
     PROMPT_FILE_BYTES_MAX,
     PROMPTS_MAX,
     PostError,
+    Prompt,
     Wish,
     _parts,
+    check_terms,
     read_prompts,
     requests_of,
 )
-from gpu_tasks.workloads.registry import model_file
-from gpu_tasks.workloads.textgen_int8.context import context_length
-from gpu_tasks.workloads.textgen_int8.model import decode_model
-from gpu_tasks.workloads.textgen_int8.request import decode_request
+from gpu_tasks.market.inference.services import Service, ServiceTerms
+from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm
 
-WISH = Wish(service=0, max_tokens=16, temperature_milli=800, racers=2, price_max=10)
+WISH = Wish(service=3, cost_max=16, options={}, racers=2, price_max=10_000_000)
+SERVICE = Service(
+    bytes(32), ServiceTerms(b"any", bytes(32), bytes(32), 1_000_000, 50_000_000, ramp=10, lease=30, tokens_max=64), 0
+)
+
+
+class Shouting:
+    """A form that no program has heard of: a line in capitals, nothing above 20 letters."""
+
+    cost_unit = "letter"
+    options = (Option("mark", "!", "what follows the text"),)
+
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+        if len(text) > cost_max:
+            raise RequestError(f"{len(text)} letters are more than {cost_max}")
+        return text.upper().encode() + options.get("mark", "!").encode() + seed
+
+
+FORM = cast("WorkloadForm", Shouting())
 
 
 def test_one_prompt_a_line() -> None:
     data = "def f():\n\n   \nclass A:\\n    x = 1\r\nprint('ü')\n".encode()
-    assert read_prompts(data) == ["def f():", "class A:\n    x = 1", "print('ü')"]
+    assert read_prompts(data) == [Prompt(1, "def f():"), Prompt(4, "class A:\n    x = 1"), Prompt(5, "print('ü')")]
 
 
 @pytest.mark.parametrize(
@@ -37,19 +59,38 @@ def test_files_that_are_none(data: bytes, why: str) -> None:
         read_prompts(data)
 
 
-def test_requests_are_the_workloads_own_with_a_seed_each() -> None:
-    found = [decode_request(one, context_length()) for one in requests_of(["a", "a"], WISH)]
-    assert [(one.prompt, one.max_tokens, one.temperature_milli) for one in found] == [(b"a", 16, 800)] * 2
-    assert found[0].seed != found[1].seed
+def test_requests_are_the_forms_with_a_seed_each() -> None:
+    prompts = [Prompt(1, "a"), Prompt(2, "a")]
+    found = requests_of(prompts, FORM, replace(WISH, options={"mark": "?"}))
+    assert [request[:2] for request in found] == [b"A?"] * 2
+    assert [len(request) for request in found] == [2 + 32] * 2
+    assert found[0] != found[1]
 
 
-def test_the_context_is_the_models() -> None:
-    assert context_length() == decode_model(model_file("textgen-int8")).shape.context
-    requests_of(["x" * (context_length() - 16)], WISH)
-    with pytest.raises(PostError, match=r"prompt 2 has .* bytes: with --max-tokens 16 the model's context"):
-        requests_of(["x", "x" * (context_length() - 15)], WISH)
-    with pytest.raises(PostError, match="temperature"):
-        requests_of(["x"], Wish(0, 16, 10_001, 2, 10))
+def test_a_line_that_is_no_request_is_named_as_the_file_has_it() -> None:
+    prompts = read_prompts(b"ok\n\n" + b"x" * 17)
+    with pytest.raises(PostError, match="line 3: 17 letters are more than 16"):
+        requests_of(prompts, FORM, WISH)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"price_max": 999_999}, r"--price is 0\.01 to 0\.5 oGPU a unit for service 3, not 0\.00999999"),
+        ({"price_max": 50_000_001}, r"not 0\.50000001"),
+        ({"cost_max": 0}, "--max-tokens is 1 to 64 for service 3, in letters, not 0"),
+        ({"cost_max": 65}, "--max-tokens is 1 to 64"),
+        ({"options": {"colour": "red"}}, "--set: there is no option 'colour' here; there are: mark"),
+    ],
+)
+def test_what_the_service_does_not_sell_is_said_in_the_options_own_terms(changed: dict[str, object], why: str) -> None:
+    with pytest.raises(PostError, match=why):
+        check_terms(SERVICE, FORM, replace(WISH, **changed))  # type: ignore[arg-type]  # by name
+
+
+def test_what_it_sells_passes() -> None:
+    check_terms(SERVICE, FORM, replace(WISH, options={"mark": "?"}))
+    check_terms(SERVICE, FORM, replace(WISH, price_max=1_000_000, cost_max=64))
 
 
 def test_posts_are_as_large_as_the_chain_allows() -> None:

@@ -16,25 +16,45 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input, output_root
 from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
-from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.form import WorkloadForm
 from runtime.cryptography.signatures import Scheme
+from runtime.encoding.codec import DecodeError
 from wallet.keypair import Keypair
 
 KEY = Keypair.from_seed(Scheme.SR25519, b"c" * 32)
 STRANGER = Keypair.from_seed(Scheme.SR25519, b"e" * 32)
 GENESIS, UNIT, SALT = b"g" * 32, b"u" * 32, b"s" * 32
-CONTENT = encode_input(SALT, SealKey.of(KEY).public, encode_request(CompletionRequest(b"prompt", 8, 0, bytes(32))))
+WORKLOAD = b"w" * 32
+CONTENT = encode_input(SALT, SealKey.of(KEY).public, b"prompt")
 INPUT = seal(CONTENT, [SealKey.of(KEY).public])
+SEALED_TO_ANOTHER = seal(CONTENT, [SealKey.of(STRANGER).public])
 OUTPUT = b" answer"
 ROOT = output_root(GENESIS, UNIT, SALT, OUTPUT)
+SERVICE = Service(bytes(32), ServiceTerms(b"any", WORKLOAD, bytes(32), 1, 2, 0, 30, 64), 0)
 TERMS = UnitTerms(100, 2, address_of(INPUT), commitment_of(CONTENT), 0, 64)
 
 
 class FakeClient:
     genesis_hash = GENESIS
+
+
+class Quoting:
+    """A form that no program has heard of."""
+
+    workload_id = WORKLOAD
+
+    def show_request(self, request: bytes) -> str:
+        if request.startswith(b"!"):
+            raise DecodeError("no request")
+        return f"<{request.decode()}>"
+
+    def show_output(self, output: bytes) -> str:
+        return f"<{output.decode()}>"
 
 
 def racer(owner: bytes, output: bytes, root: bytes = ROOT) -> tuple[Racer, bytes]:
@@ -43,8 +63,15 @@ def racer(owner: bytes, output: bytes, root: bytes = ROOT) -> tuple[Racer, bytes
     return Racer(owner, owner, 25, b"h" * 32, 25, reveal), blob
 
 
-def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: Unit, stored: list[bytes], key: Keypair = KEY) -> bytes:
-    async def main() -> bytes:
+def read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    unit: Unit,
+    stored: list[bytes],
+    key: Keypair = KEY,
+    services: dict[int, Service] | None = None,
+) -> str:
+    async def main() -> str:
         store = BlobStore(tmp_path)
         for blob in stored:
             store.put(blob)
@@ -53,9 +80,14 @@ def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: Unit, stored: li
         endpoint = f"http://127.0.0.1:{server.port}".encode()
 
         async def known(client: Any, at: bytes | None = None) -> dict[bytes, Provider]:
-            return {one.owner: Provider(bytes(32), endpoint, 0) for one in unit.racers}
+            return {racer.owner: Provider(bytes(32), endpoint, 0) for racer in unit.racers}
+
+        async def sold(client: Any, at: bytes | None = None) -> dict[int, Service]:
+            return {0: SERVICE} if services is None else services
 
         monkeypatch.setattr(market_reads, "providers", known)
+        monkeypatch.setattr(market_reads, "services", sold)
+        monkeypatch.setattr(registry, "FORMS", (cast("WorkloadForm", Quoting()),))
         try:
             async with BlobClient() as blobs:
                 found = await completion_of(cast("Any", FakeClient()), blobs, key, UNIT, unit)
@@ -74,14 +106,30 @@ def settled(*racers: Racer, **changed: Any) -> Unit:
 
 
 def test_a_completion_is_fetched_opened_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, blob = racer(b"1" * 32, OUTPUT)
-    assert read(tmp_path, monkeypatch, settled(one), [INPUT, blob]) == b"prompt answer"
+    winner, blob = racer(b"1" * 32, OUTPUT)
+    assert read(tmp_path, monkeypatch, settled(winner), [INPUT, blob]) == "<prompt>< answer>"
+
+
+def test_what_no_form_here_reads_is_shown_in_hex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    winner, blob = racer(b"1" * 32, OUTPUT)
+    in_hex = f"0x{b'prompt'.hex()}0x{OUTPUT.hex()}"
+    assert read(tmp_path / "1", monkeypatch, settled(winner), [INPUT, blob], services={}) == in_hex
+    other = replace(SERVICE, terms=replace(SERVICE.terms, workload=b"x" * 32))
+    assert read(tmp_path / "2", monkeypatch, settled(winner), [INPUT, blob], services={0: other}) == in_hex
+
+
+def test_a_request_that_is_none_does_not_hide_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = encode_input(SALT, SealKey.of(KEY).public, b"!")
+    sealed = seal(content, [SealKey.of(KEY).public])
+    winner, blob = racer(b"1" * 32, OUTPUT)
+    unit = settled(winner, terms=replace(TERMS, input_root=address_of(sealed), input_commitment=commitment_of(content)))
+    assert read(tmp_path, monkeypatch, unit, [sealed, blob]) == "0x21< answer>"
 
 
 def test_what_does_not_hash_to_the_settled_root_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     liar, lie = racer(b"1" * 32, b" something else")
     honest, blob = racer(b"2" * 32, OUTPUT)
-    assert read(tmp_path, monkeypatch, settled(liar, honest), [INPUT, lie, blob]) == b"prompt answer"
+    assert read(tmp_path, monkeypatch, settled(liar, honest), [INPUT, lie, blob]) == "<prompt>< answer>"
     with pytest.raises(ResultError, match="no provider serves the output"):
         read(tmp_path / "2", monkeypatch, settled(liar), [INPUT, lie])
 
@@ -91,8 +139,14 @@ def test_what_does_not_hash_to_the_settled_root_is_not_shown(tmp_path: Path, mon
     [
         (settled(state=UnitState.QUEUED), [INPUT], KEY, "the unit is queued: it has no result"),
         (settled(racer(b"1" * 32, OUTPUT)[0]), [], KEY, "the input is gone"),
-        (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], STRANGER, "is --key the customer's"),
+        (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], STRANGER, "only the key that posted it opens its result"),
         (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], KEY, "no provider serves"),
+        (
+            settled(racer(b"1" * 32, OUTPUT)[0], terms=replace(TERMS, input_root=address_of(SEALED_TO_ANOTHER))),
+            [SEALED_TO_ANOTHER],
+            KEY,
+            "not sealed to this key; is --key the customer's",
+        ),
         (
             settled(racer(b"1" * 32, OUTPUT)[0], terms=replace(TERMS, input_commitment=bytes(32))),
             [INPUT],
@@ -125,11 +179,11 @@ def test_what_an_ended_unit_cost_and_who_was_paid() -> None:
 def test_a_completion_is_no_markup() -> None:
     row = {**dict.fromkeys(FIELDS), "unit": "0x1234567890", "state": "settled", "completion": "a[0] [/] [red]b[/red]"}
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(_table({b"u": row}))
+    console.print(_table({b"u": row}, None))
     assert "a[0] [/] [red]b[/red]" in console.export_text()
 
 
 def test_a_completion_cannot_command_the_terminal() -> None:
-    assert _shortened("a\x1b[2Jb\nc\x07") == "a [2Jb c "
-    assert len(_shortened("x" * 500) or "") == 60
+    assert _shortened("a\x1b[2Jb\nc\x07", 60) == "a [2Jb c "
+    assert len(_shortened("x" * 500, 60) or "") == 60
     assert harmless("a\x1b[2Jb\nc\x9b\u202e") == "a [2Jb\nc  "

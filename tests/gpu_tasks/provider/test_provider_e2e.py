@@ -42,7 +42,7 @@ def test_units_are_mined_paid_and_read(network: tuple[str, ProviderProcess], tmp
     url, provider = network
     prompts = tmp_path / "prompts"
     prompts.write_text("def add(a, b):\nimport os\n")
-    options = ["post", str(prompts), "--key", "//Bob", "--racers", "1", "--max-tokens", "16", "--temperature", "0"]
+    options = ["post", str(prompts), "--key", "//Bob", "--racers", "1", "--max-tokens", "16", "--set", "temperature=0"]
     cost = customer(url, *options, "--dry-run")
     assert (cost["units"], cost["sent"]) == (2, False)
     rows = customer(url, *options, "--watch")

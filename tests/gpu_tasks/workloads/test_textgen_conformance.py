@@ -5,13 +5,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_tasks.workloads import registry
-from gpu_tasks.workloads.registry import arithmetic, open_workload
-from gpu_tasks.workloads.textgen_int8 import conformance, published
+from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.textgen_int8 import conformance
+from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend, arithmetic
 from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Reference
 from gpu_tasks.workloads.textgen_int8.model import encode_model
-from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
+from gpu_tasks.workloads.textgen_int8.request import (
+    COMPLETIONS,
+    MODEL_ID,
+    WORKLOAD_ID,
+    CompletionRequest,
+    encode_request,
+    model_file,
+)
 from gpu_tasks.workloads.textgen_int8.service import TextGeneration
 from gpu_tasks.workloads.workload import NonConformingBackendError
 from textgen_models import small_model
@@ -89,9 +95,9 @@ def test_the_published_model_conforms(backend: str) -> None:
     if backend.startswith("torch"):
         pytest.importorskip("torch", reason="PyTorch is not installed")
     workload = open_workload("textgen-int8", backend)
-    assert workload.model_id.hex() == published.MODEL_ID
-    assert workload.workload_id == published.WORKLOAD_ID
-    assert workload.conformance().hex() == published.COMPLETIONS
+    assert workload.model_id.hex() == MODEL_ID
+    assert workload.workload_id == WORKLOAD_ID
+    assert workload.conformance().hex() == COMPLETIONS
 
 
 def test_run_and_verify_through_the_interface() -> None:
@@ -107,7 +113,7 @@ def test_a_model_of_ones_own_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     own = TextGeneration(NumpyBackend(), encode_model(small_model()))
     monkeypatch.setattr(conformance, "REQUESTS", (CompletionRequest(b"a", 20, 500, bytes(32)),))
     assert len(own.conformance()) == 32
-    assert own.model_id.hex() != published.MODEL_ID
+    assert own.model_id.hex() != MODEL_ID
 
 
 @pytest.mark.parametrize("name", ["textgen-float", ""])
@@ -119,4 +125,4 @@ def test_unknown_names_are_refused(name: str) -> None:
 
 
 def test_the_model_file_is_small() -> None:
-    assert len(registry.model_file("textgen-int8")) < 4_000_000
+    assert len(model_file()) < 4_000_000

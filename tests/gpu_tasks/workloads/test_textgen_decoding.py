@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
 from gpu_tasks.workloads.textgen_int8.model import MAGIC, Model, decode_model, encode_model, model_id
-from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, decode_request, encode_request
 from gpu_tasks.workloads.textgen_int8.service import TextGeneration
 from runtime.encoding.codec import DecodeError

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.workloads.registry import arithmetic
-from gpu_tasks.workloads.textgen_int8.generate import generate
+from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend, arithmetic
+from gpu_tasks.workloads.textgen_int8.decoding import generate
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Ints, Reference
-from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
 from gpu_tasks.workloads.textgen_int8.transformer import Loaded, empty_cache, forward, load
 from textgen_models import SMALL, small_model

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.workloads.textgen_int8 import decoding
 from gpu_tasks.workloads.textgen_int8 import integer_ops as ops
-from gpu_tasks.workloads.textgen_int8 import sampling
+from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
+from gpu_tasks.workloads.textgen_int8.decoding import next_token, uniform
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Reference
-from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.sampling import next_token, uniform
 
 BACKENDS = [Reference(), NumpyBackend()]
 both = pytest.mark.parametrize("use", BACKENDS, ids=lambda use: use.name)
@@ -113,7 +113,7 @@ def test_a_draw_is_what_it_says(logits: list[int], temperature: int, bits: int) 
 @pytest.mark.parametrize(("bits", "token"), [(0, 4), ((1 << 63) - 1, 4), (1 << 63, 7), ((1 << 64) - 1, 7)])
 def test_a_draw_on_the_border_goes_up(monkeypatch: pytest.MonkeyPatch, bits: int, token: int) -> None:
     """Tokens 4 and 7 share the weight; a token without any is never drawn, not even the first."""
-    monkeypatch.setattr(sampling, "uniform", lambda *_: bits)
+    monkeypatch.setattr(decoding, "uniform", lambda *_: bits)
     logits = np.full(257, -(1 << 20))
     logits[[4, 7]] = 0
     assert next_token(logits, 1000, bytes(32), 0) == token

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.workloads.textgen_int8.generate import generate
-from gpu_tasks.workloads.textgen_int8.numpy_backend import NumpyBackend
+from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
+from gpu_tasks.workloads.textgen_int8.decoding import generate, verify_output
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
 from gpu_tasks.workloads.textgen_int8.transformer import load
-from gpu_tasks.workloads.textgen_int8.verify import verify_output
 from gpu_tasks.workloads.workload import OutputCheck
 from textgen_models import SMALL, small_model
 

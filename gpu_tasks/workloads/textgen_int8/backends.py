@@ -1,4 +1,4 @@
-"""The backend that every provider and every checker has: NumPy, products in float32 by BLAS.
+"""Which backends there are, and the one that every provider and every checker has: NumPy, products in float32 by BLAS.
 
 Sums of products stay below 2**24 (`model.py` refuses shapes for which they might not), and
 float32 holds every integer up to there, so each partial sum is exact in any order.
@@ -6,7 +6,7 @@ float32 holds every integer up to there, so each partial sum is exact in any ord
 
 import numpy as np
 
-from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Reference
+from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Array, Reference
 
 
 class NumpyBackend(Reference):
@@ -26,3 +26,16 @@ class NumpyBackend(Reference):
         """Truncated IEEE root; below n = 2**26, that of n * n - 1 lies over half an ulp under n, so never becomes n."""
         roots: Array = np.sqrt(squares.astype(np.float64)).astype(np.int64)
         return roots
+
+
+def arithmetic(backend: str) -> Arithmetic:
+    """The backend `numpy`, `reference`, or `torch-` with a device. LookupError, ImportError without PyTorch."""
+    if backend == "numpy":
+        return NumpyBackend()
+    if backend == "reference":
+        return Reference()
+    if backend.startswith("torch-"):
+        from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend  # noqa: PLC0415 (PyTorch is optional)
+
+        return TorchBackend(backend.removeprefix("torch-"))
+    raise LookupError(f"no backend {backend!r}; there are numpy, reference, torch-<device>")

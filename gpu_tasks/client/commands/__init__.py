@@ -1,0 +1,1 @@
+"""The commands of `ogpu`: about units, about services, and how one is sent."""

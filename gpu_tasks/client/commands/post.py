@@ -1,0 +1,128 @@
+"""The command that posts units: what is asked, what it costs and who could take it is known before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import BinaryIO
+
+import click
+from rich.progress import Progress
+
+from gpu_tasks.client.commands.sending import dry_run_option, key_option
+from gpu_tasks.client.commands.units import counted, show_until_ended
+from gpu_tasks.client.funds import require, spendable
+from gpu_tasks.client.offers import form_of, open_service, require_owners
+from gpu_tasks.client.posting import (
+    PROMPT_FILE_BYTES_MAX,
+    Posted,
+    PostError,
+    PostingCost,
+    Prompt,
+    Wish,
+    check_terms,
+    cost_of,
+    post_all,
+    read_prompts,
+    requests_of,
+    seal_and_store,
+)
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.market.inference.units import RACERS_MAX
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+from wallet.commands.options import AMOUNT
+from wallet.keypair import Keypair
+from wallet.output import Grains, Output
+from wallet.session import WalletSession
+
+PRICE = 5_000_000
+
+
+class Setting(click.ParamType[tuple[str, str]]):
+    """`NAME=VALUE`; which names there are, the service's workload says."""
+
+    name = "NAME=VALUE"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Name and value."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name, text
+
+
+@click.command()
+@click.argument("file", type=click.File("rb"))
+@key_option
+@click.option("--service", default=0, show_default=True, help="Number of the service: see `ogpu services`.")
+@click.option("--max-tokens", default=64, show_default=True, help="Most that a unit may cost, in the service's unit.")
+@click.option(
+    "--set", "options", multiple=True, type=Setting(), help="An option of the workload, several times for more of them."
+)
+@click.option(
+    "--racers", default=2, show_default=True, type=click.IntRange(1, RACERS_MAX), help="Providers for each unit."
+)
+@click.option("--price", type=AMOUNT, default=PRICE, help="oGPU that the winner gets at most.  [default: 0.05]")
+@click.option("--anyway", is_flag=True, help="Even if too few owners offer the service now.")
+@click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
+@dry_run_option
+@click.pass_obj
+def post(
+    session: WalletSession, file: BinaryIO, key_text: str, service: int, max_tokens: int,
+    options: tuple[tuple[str, str], ...], racers: int, price: int, anyway: bool, is_watched: bool, dry_run: bool,
+) -> None:  # fmt: skip
+    """Post a unit for each line of FILE (- is standard input)."""
+    wish = Wish(service, max_tokens, dict(options), racers, price)
+
+    async def body(client: ChainClient) -> None:
+        prompts = read_prompts(file.read(PROMPT_FILE_BYTES_MAX + 1))
+        requests = await _requests(client, wish, prompts)
+        key = session.key(key_text)
+        if not anyway:
+            await require_owners(client, service, key.account, racers=racers, price_max=price)
+        cost = await cost_of(client, key, wish, len(prompts))
+        available = await spendable(client, key.account)
+        if dry_run:
+            session.output.facts(_cost_facts(cost, available))
+            return
+        require(available, cost.needed, f"posting {counted(cost.units)}")
+        posted = await _post(session.output, client, key, wish, requests, prompts)
+        if is_watched:
+            await show_until_ended(session.output, client, key, {unit.unit: unit.prompt for unit in posted})
+            return
+        rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
+        title = f"{counted(len(posted))} posted, for at most {format_amount(cost.most)} oGPU"
+        session.output.rows(title, ("unit", "block", "prompt"), rows)
+
+    session.run(body)
+
+
+async def _requests(client: ChainClient, wish: Wish, prompts: list[Prompt]) -> list[bytes]:
+    """The requests, once the service has been found to sell them."""
+    service = await open_service(client, wish.service)
+    form = form_of(wish.service, service)
+    check_terms(service, form, wish)
+    return requests_of(prompts, form, wish)
+
+
+async def _post(
+    output: Output, client: ChainClient, key: Keypair, wish: Wish, requests: list[bytes], prompts: list[Prompt]
+) -> list[Posted]:
+    with Progress(console=output.console, disable=output.as_json, transient=True) as bar:
+        task = bar.add_task("sealing and storing inputs", total=len(requests))
+        async with BlobClient() as blobs:
+            try:
+                terms = await seal_and_store(client, blobs, key, wish, requests, lambda: bar.advance(task))
+            except BlobError as error:
+                raise PostError(f"an input could not be stored, so nothing was posted: {error}") from error
+        bar.update(task, description="posting, waiting for finality", completed=0, total=None)
+        return await post_all(client, key, wish, terms, prompts)
+
+
+def _cost_facts(cost: PostingCost, available: int) -> dict[str, object]:
+    facts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
+    return {"units": cost.units, **facts, "spendable": Grains(available), "sent": False}

@@ -1,0 +1,199 @@
+"""Commands about what is sold: services and who offers them, a service of one's own and its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gpu_tasks.client.commands.sending import dry_run_option, key_option, send, yes_option
+from gpu_tasks.client.offers import ServiceError, form_named
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference.events import ServiceCreated
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import (
+    LEASE_BLOCKS_MAX,
+    PRICE_MAX,
+    RAMP_BLOCKS_MAX,
+    SERVICE_NAME_BYTES_MAX,
+    Service,
+    ServiceTerms,
+)
+from gpu_tasks.workloads import registry
+from runtime.cryptography import ss58
+from runtime.frame.runtime import constant_value
+from wallet.amounts import format_amount
+from wallet.client import ChainClient, Outcome
+from wallet.commands.options import AMOUNT
+from wallet.output import Account, Grains
+from wallet.session import WalletSession
+
+TOKENS_MAX = 2**32 - 1
+
+
+@click.command()
+@click.pass_obj
+def services(session: WalletSession) -> None:
+    """List what can be bought."""
+
+    async def body(client: ChainClient) -> None:
+        rows = [_service_row(number, found) for number, found in (await market_reads.services(client)).items()]
+        columns = (
+            "service", "name", "workload", "price_min", "price_max", "tokens_max", "unit_of_cost", "options",
+            "lease_blocks", "open", "model",
+        )  # fmt: skip
+        session.output.rows("Services", columns, rows)
+
+    session.run(body)
+
+
+def _service_row(number: int, service: Service) -> dict[str, Any]:
+    terms, form = service.terms, registry.form_of(service.terms.workload)
+    return {
+        "service": number,
+        "name": terms.name.decode("utf-8", errors="replace"),
+        "workload": form.name if form else "0x" + terms.workload.hex(),
+        "price_min": Grains(terms.price_min),
+        "price_max": Grains(terms.price_max),
+        "tokens_max": terms.tokens_max,
+        "unit_of_cost": form.cost_unit if form else None,
+        "options": ", ".join(f"{option.name}={option.default}" for option in form.options) if form else None,
+        "lease_blocks": terms.lease,
+        "open": service.is_open,
+        "model": terms.model,
+    }
+
+
+@click.command()
+@click.pass_obj
+def providers(session: WalletSession) -> None:
+    """List devices and what they ask."""
+
+    async def body(client: ChainClient) -> None:
+        endpoints = {
+            stash: provider.endpoint.decode("ascii")
+            for stash, provider in (await market_reads.providers(client)).items()
+        }
+        rows = []
+        for status in await market_reads.devices(client):
+            device = status.device
+            asks = [f"service {number}: {format_amount(offer.ask)} oGPU" for number, offer in status.offers]
+            at_work = "working" if device.assignment else "free"
+            rows.append(
+                {
+                    "provider": Account(device.owner),
+                    "device": "0x" + status.id.hex()[:8],
+                    "class": device.kind.name.lower(),
+                    "bond": Grains(device.bond),
+                    "state": "paused" if device.is_paused else at_work,
+                    "asks": ", ".join(asks),
+                    "endpoint": endpoints.get(device.owner),
+                }
+            )
+        columns = ("provider", "device", "class", "bond", "state", "asks", "endpoint")
+        session.output.rows("Providers", columns, rows)
+
+    session.run(body)
+
+
+@click.command()
+@key_option
+@click.option("--workload", required=True, help="What a unit computes, by name.")
+@click.option("--name", required=True, help=f"What it is called, at most {SERVICE_NAME_BYTES_MAX} bytes.")
+@click.option("--price-min", type=AMOUNT, required=True, help="oGPU that a unit offers first.")
+@click.option("--price-max", type=AMOUNT, required=True, help="oGPU that a unit may offer at last.")
+@click.option(
+    "--ramp", type=click.IntRange(0, RAMP_BLOCKS_MAX), required=True, help="Blocks in which an unmatched price rises."
+)
+@click.option(
+    "--lease", type=click.IntRange(1, LEASE_BLOCKS_MAX), required=True, help="Blocks that racers have for a unit."
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(1, TOKENS_MAX),
+    required=True,
+    help="Most that a unit may cost, in its workload's unit.",
+)
+@yes_option
+@dry_run_option
+@click.pass_obj
+def create_service(
+    session: WalletSession, key_text: str, workload: str, name: str, price_min: int, price_max: int, ramp: int,
+    lease: int, max_tokens: int, is_agreed: bool, dry_run: bool,
+) -> None:  # fmt: skip
+    """Offer a new kind of unit; a deposit is locked until the service is closed."""
+
+    async def body(client: ChainClient) -> None:
+        form = form_named(workload)
+        terms = ServiceTerms(
+            name=name.encode(),
+            workload=form.workload_id,
+            model=form.model_id,
+            price_min=price_min,
+            price_max=price_max,
+            ramp=ramp,
+            lease=lease,
+            tokens_max=max_tokens,
+        )
+        _check(terms)
+        deposit = constant_value(InferenceMarket, InferenceMarket.service_deposit, client.runtime)
+        facts = {
+            "name": name,
+            "workload": form.name,
+            "price_min": Grains(price_min),
+            "price_max": Grains(price_max),
+            "tokens_max": max_tokens,
+            "unit_of_cost": form.cost_unit,
+            "deposit": Grains(deposit),
+        }
+        await send(
+            session, client, InferenceMarket.create_service(terms=terms), session.key(key_text), facts,
+            locks=deposit, is_agreed=is_agreed, dry_run=dry_run, result=_created,
+        )  # fmt: skip
+
+    session.run(body)
+
+
+def _check(terms: ServiceTerms) -> None:
+    """ServiceError for what the chain would refuse as unsound; the other limits are in the options."""
+    if not 1 <= len(terms.name) <= SERVICE_NAME_BYTES_MAX:
+        raise ServiceError(f"--name has {len(terms.name)} bytes: 1 to {SERVICE_NAME_BYTES_MAX}")
+    if not 0 < terms.price_min <= terms.price_max <= PRICE_MAX:
+        raise ServiceError(
+            f"prices rise from --price-min, above 0, to --price-max, at most {format_amount(PRICE_MAX)} oGPU; "
+            f"not from {format_amount(terms.price_min)} to {format_amount(terms.price_max)}"
+        )
+
+
+def _created(outcome: Outcome) -> dict[str, Any]:
+    return {"service": next(event.service for event in outcome.events if isinstance(event, ServiceCreated))}
+
+
+@click.command()
+@click.argument("number", type=int, metavar="SERVICE")
+@key_option
+@yes_option
+@dry_run_option
+@click.pass_obj
+def close_service(session: WalletSession, number: int, key_text: str, is_agreed: bool, dry_run: bool) -> None:
+    """Let no more units of SERVICE be posted, and take its deposit back; open units go on."""
+
+    async def body(client: ChainClient) -> None:
+        key = session.key(key_text)
+        service = (await market_reads.services(client)).get(number)
+        if service is None or not service.is_open:
+            raise ServiceError(f"there is no open service {number}: see `ogpu services`")
+        if service.owner != key.account:
+            raise ServiceError(f"service {number} is {ss58.encode(service.owner)}'s: only its owner can close it")
+        facts = {
+            "service": number,
+            "name": service.terms.name.decode("utf-8", errors="replace"),
+            "comes_back": Grains(service.deposit),
+            "open_units": service.open_units,
+        }
+        await send(
+            session, client, InferenceMarket.close_service(service=number), key, facts,
+            is_agreed=is_agreed, dry_run=dry_run,
+        )  # fmt: skip
+
+    session.run(body)

@@ -1,0 +1,147 @@
+"""Commands about units that were posted: follow them, read their results, take a queued one back."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gpu_tasks.client.commands.sending import dry_run_option, key_option, send, yes_option
+from gpu_tasks.client.results import ResultError, completion_of, progress
+from gpu_tasks.client.waiting import look
+from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, harmless, row_of
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Unit, UnitState, is_open, unit_id_of
+from runtime.cryptography import ss58
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet.output import Grains, Output
+from wallet.session import CallFailedError, WalletSession
+
+PRICE = 5_000_000
+UNITS_LISTED_MAX = 500
+
+
+@click.command()
+@click.argument("units", nargs=-1)
+@key_option
+@click.pass_obj
+def watch(session: WalletSession, units: tuple[str, ...], key_text: str) -> None:
+    """Follow UNITS (0x..), or the open units of the key, until they end."""
+
+    async def body(client: ChainClient) -> None:
+        key = session.key(key_text)
+        ids = [_unit_id(text) for text in units] or await open_units(client, key.account)
+        if not ids:
+            raise ResultError("the account has no open unit; name the units, or post some with `ogpu post`")
+        await show_until_ended(session.output, client, key, dict.fromkeys(ids[:UNITS_WATCHED_MAX], ""))
+
+    session.run(body)
+
+
+async def show_until_ended(output: Output, client: ChainClient, key: Keypair, prompts: dict[bytes, str]) -> None:
+    """Follow units; CallFailedError if some end without a result."""
+    rows = await follow(client, key, list(prompts), output, {unit: text for unit, text in prompts.items() if text})
+    failed = [row["unit"] for row in rows.values() if row["state"] != "settled"]
+    if failed:
+        ended = f"{len(failed)} of {counted(len(rows))} ended without a result"
+        raise CallFailedError(f"{ended}: {', '.join(failed[:3])}")
+
+
+async def open_units(client: ChainClient, account: bytes) -> list[bytes]:
+    """The account's units that have not ended, among its newest."""
+    count = await client.read(InferenceMarket.posted, account)
+    numbers = range(max(0, count - UNITS_LISTED_MAX), count)
+    ids = [unit_id_of(client.genesis_hash, account, number) for number in numbers]
+    units = await market_reads.units(client, ids)
+    return [unit_id for unit_id, unit in zip(ids, units, strict=True) if unit and not unit.ended_at]
+
+
+@click.command()
+@click.argument("unit")
+@key_option
+@click.pass_obj
+def result(session: WalletSession, unit: str, key_text: str) -> None:
+    """Print what a settled UNIT (0x..) asked and the answer; with --json all about it."""
+
+    async def body(client: ChainClient) -> None:
+        key, unit_id = session.key(key_text), _unit_id(unit)
+        final = await client.finalized()
+        found = await _known_unit(client, unit_id, final)
+        async with BlobClient() as blobs:
+            if session.output.as_json:
+                view = await look(client, [found], final)
+                session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view))
+                return
+            if found.state is not UnitState.SETTLED:
+                raise ResultError(f"the unit is {progress(found)}: follow it with `ogpu watch {unit}`")
+            completion = await completion_of(client, blobs, key, unit_id, found)
+        text = f"{completion.prompt}\n{completion.output}"
+        click.echo(harmless(text) if sys.stdout.isatty() else text)
+
+    session.run(body)
+
+
+@click.command()
+@click.argument("unit")
+@key_option
+@yes_option
+@dry_run_option
+@click.pass_obj
+def cancel(session: WalletSession, unit: str, key_text: str, is_agreed: bool, dry_run: bool) -> None:
+    """Take back a UNIT (0x..) that is still queued: a tenth of its bond burns, the rest comes back."""
+
+    async def body(client: ChainClient) -> None:
+        key, unit_id = session.key(key_text), _unit_id(unit)
+        found = await _known_unit(client, unit_id, None)
+        _check_cancellable(found, key.account)
+        call = InferenceMarket.cancel(unit=unit_id)
+        facts = _cancel_facts(unit_id, found)
+        await send(session, client, call, key, facts, is_agreed=is_agreed, dry_run=dry_run)
+
+    session.run(body)
+
+
+def _check_cancellable(unit: Unit, account: bytes) -> None:
+    """ResultError that says why the account cannot take the unit back."""
+    if unit.customer != account:
+        raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it can cancel it")
+    if not is_open(unit):
+        raise ResultError(f"the unit was {progress(unit)} in block {unit.ended_at}: there is nothing to cancel")
+    if unit.state is not UnitState.QUEUED:
+        raise ResultError(
+            f"the unit is {progress(unit)}: providers are at work, and only a queued unit can be cancelled"
+        )
+
+
+def _cancel_facts(unit_id: bytes, unit: Unit) -> dict[str, Any]:
+    burned = sum(share.amount for share in money.cancellation(unit) if share.payee is None)
+    back = unit.escrow + unit.bond + unit.deposit - burned
+    return {"unit": unit_id, "burned": Grains(burned), "comes_back": Grains(back)}
+
+
+async def _known_unit(client: ChainClient, unit_id: bytes, at: bytes | None) -> Unit:
+    """The unit at a block, None for the best; ResultError if the chain does not know it."""
+    status = await market_reads.unit(client, unit_id, at)
+    if status is None:
+        raise ResultError("the chain knows no such unit: it is too new, too old, or of another chain")
+    return status.unit
+
+
+def _unit_id(text: str) -> bytes:
+    try:
+        unit_id = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        unit_id = b""
+    if len(unit_id) != 32:
+        raise ResultError(f"{text!r} is no unit: a unit is 0x and 64 hexadecimal digits")
+    return unit_id
+
+
+def counted(units: int) -> str:
+    """How many units, in words."""
+    return "1 unit" if units == 1 else f"{units} units"

@@ -1,0 +1,83 @@
+"""What is sold and who offers it: a service, its form, and the owners that a unit of it could be matched with.
+
+Always: a form is found by the service's workload id, so a further workload needs no change here; who offers is read
+from the chain, and pausing owners, the customer's own devices and dearer asks do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.inference.services import Service
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.form import WorkloadForm
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+from wallet.errors import WalletError
+
+
+class ServiceError(WalletError):
+    """The service cannot be bought, offered or closed as asked."""
+
+
+async def open_service(client: ChainClient, number: int) -> Service:
+    """The service, if units may be posted; ServiceError names those that are open."""
+    services = await market_reads.services(client)
+    service = services.get(number)
+    if service is None or not service.is_open:
+        numbers = ", ".join(str(known) for known, found in services.items() if found.is_open) or "none"
+        raise ServiceError(f"there is no open service {number}; open: {numbers}; see `ogpu services`")
+    return service
+
+
+def form_of(number: int, service: Service) -> WorkloadForm:
+    """How requests of the service are written and its results read; ServiceError for a workload unknown here."""
+    form = registry.form_of(service.terms.workload)
+    if form is None:
+        known = ", ".join(form.name for form in registry.FORMS)
+        raise ServiceError(
+            f"service {number} is of the workload 0x{service.terms.workload.hex()}, which this program does not know; "
+            f"it knows {known}: use a release that knows it"
+        )
+    return form
+
+
+def form_named(name: str) -> WorkloadForm:
+    """The form of a workload by its name; ServiceError names those that are known."""
+    try:
+        return registry.form_named(name)
+    except LookupError as error:
+        raise ServiceError(str(error)) from None
+
+
+def asks_of(devices: Iterable[DeviceStatus], number: int) -> dict[bytes, int]:
+    """The lowest ask of each owner with a device that offers the service and is not paused, in grains."""
+    asks: dict[bytes, int] = {}
+    for status in devices:
+        for service, offer in status.offers:
+            if service == number and not status.device.is_paused:
+                owner = status.device.owner
+                asks[owner] = min(offer.ask, asks.get(owner, offer.ask))
+    return asks
+
+
+async def own_accounts(client: ChainClient, customer: bytes) -> set[bytes]:
+    """Owners whom the chain never draws for a unit of this customer: itself, and whom it works for."""
+    stash = await market_reads.stash_of(client, customer)
+    return {customer} if stash is None else {customer, stash}
+
+
+async def require_owners(client: ChainClient, number: int, customer: bytes, *, racers: int, price_max: int) -> None:
+    """ServiceError if a unit could not be matched with those who offer now: a race is of distinct owners."""
+    own = await own_accounts(client, customer)
+    asks = asks_of(await market_reads.devices(client), number)
+    offering = [ask for owner, ask in asks.items() if owner not in own]
+    taking = sum(ask <= price_max for ask in offering)
+    if taking < racers:
+        raise ServiceError(
+            f"a unit with --racers {racers} needs as many owners; service {number} is offered by {len(offering)}, "
+            f"and by {taking} of them for {format_amount(price_max)} oGPU or less: ask for fewer racers, raise "
+            "--price, or post with --anyway and wait for more"
+        )

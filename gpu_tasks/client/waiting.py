@@ -1,0 +1,154 @@
+"""Why a queued unit is not taken, from what the chain says of everybody who could take it.
+
+Always: only reads of the final chain, put to the same tests as the chain's draw (`gpu_tasks/market/draws.py`), in an
+order in which the first that fails is what a customer can act on. Texts name blocks, not how many are left, so that
+they change only when something changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_tasks.client.offers import own_accounts
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.inference.units import Unit, UnitState
+from runtime.frame.runtime import constant_value
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+
+
+@dataclass(frozen=True, slots=True)
+class MarketView:
+    """The side of the market that could take units, at one final block."""
+
+    height: int
+    queue_blocks: int
+    """After so many blocks an unmatched unit is refunded."""
+    services: Mapping[int, Service]
+    devices: Sequence[DeviceStatus]
+    readers: Mapping[int, Mapping[bytes, int]]
+    """By service: who can open inputs, with the block since which; the chain draws nobody else."""
+    own: Mapping[bytes, set[bytes]]
+    """By customer: owners who are never drawn for its units."""
+
+
+async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) -> MarketView | None:
+    """What is needed to say why the queued ones of `units` wait; None if none is queued."""
+    queued = [unit for unit in units if unit is not None and unit.state is UnitState.QUEUED]
+    if not queued:
+        return None
+    customers = sorted({unit.customer for unit in queued})
+    readers = {}
+    for number in sorted({unit.service for unit in queued}):
+        found = await market_reads.readers(client, number, final)
+        readers[number] = {reader.stash: reader.key_since for reader in found}
+    return MarketView(
+        height=await client.height(final),
+        queue_blocks=constant_value(InferenceMarket, InferenceMarket.queue_blocks, client.runtime),
+        services=await market_reads.services(client, final),
+        devices=await market_reads.devices(client, final),
+        readers=readers,
+        own={customer: await own_accounts(client, customer) for customer in customers},
+    )
+
+
+def why_queued(unit: Unit, view: MarketView) -> str:
+    """A sentence: what keeps the unit in the queue, and until when it may stay there."""
+    return f"{_reason(unit, view)}; refunded at block {unit.posted_at + view.queue_blocks} if nobody takes it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A device that offers the unit's service, and what of it the draw looks at."""
+
+    owner: bytes
+    ask: int
+    free_bond: int
+    key_since: int | None
+    is_free: bool
+
+
+def _reason(unit: Unit, view: MarketView) -> str:
+    needed = unit.terms.racers
+    slots = _slots(unit, view)
+    if _owners(slots) < needed:
+        declined = f", {len(unit.declined_by)} could not open the input" if unit.declined_by else ""
+        return f"needs {needed} owners, {_owners(slots)} offer the service{declined}"
+
+    price = _price(unit, view, view.height)
+    priced = [slot for slot in slots if slot.ask <= price]
+    if _owners(priced) < needed:
+        return _too_dear(unit, view, slots)
+
+    collateral = money.collateral(price, unit.terms.price_max)
+    secured = [slot for slot in priced if slot.free_bond >= collateral]
+    if _owners(secured) < needed:
+        amount = format_amount(collateral)
+        return f"needs {needed} owners with {amount} oGPU of their device's bond free, {_owners(secured)} have it"
+
+    # keys that are newer than the input cannot open it, and never will
+    reading = [slot for slot in secured if slot.key_since is not None and slot.key_since <= unit.terms.sealed_at]
+    if _owners(reading) < needed:
+        return f"needs {needed} owners who can open its input, {_owners(reading)} can: cancel it and post it again"
+
+    free = _owners(slot for slot in reading if slot.is_free)
+    if free < needed:
+        return f"busy: needs {needed} free owners, {free} of the {_owners(reading)} that suit are free"
+    return "waits for its draw"
+
+
+def _slots(unit: Unit, view: MarketView) -> list[_Slot]:
+    """The devices that offer the unit's service, but for paused ones and those of owners who may not race."""
+    excluded = view.own[unit.customer] | set(unit.declined_by)
+    readers = view.readers[unit.service]
+    slots = []
+    for status in view.devices:
+        device, offer = status.device, dict(status.offers).get(unit.service)
+        if offer is None or device.is_paused or device.owner in excluded:
+            continue
+        since = readers.get(device.owner)
+        slots.append(
+            _Slot(
+                owner=device.owner,
+                ask=offer.ask,
+                free_bond=max(0, device.bond - device.secured),
+                key_since=None if since is None else max(since, device.registered_at),
+                is_free=device.assignment is None,
+            )
+        )
+    return slots
+
+
+def _owners(slots: Iterable[_Slot]) -> int:
+    return len({slot.owner for slot in slots})
+
+
+def _price(unit: Unit, view: MarketView, height: int) -> int:
+    """What the unit offers at a height: it rises with its age; all of it where the service is gone."""
+    service = view.services.get(unit.service)
+    if service is None:
+        return unit.terms.price_max
+    terms = service.terms
+    return money.ramped_price(terms.price_min, unit.terms.price_max, height - unit.posted_at, terms.ramp)
+
+
+def _too_dear(unit: Unit, view: MarketView, slots: Sequence[_Slot]) -> str:
+    """The ask that has to be met so that enough owners take part, and whether the price will ever reach it."""
+    lowest: dict[bytes, int] = {}
+    for slot in slots:
+        lowest[slot.owner] = min(slot.ask, lowest.get(slot.owner, slot.ask))
+    needed = unit.terms.racers
+    ask = sorted(lowest.values())[needed - 1]
+    what = "the lowest ask is" if needed == 1 else f"the lowest asks of {needed} owners go up to"
+    if ask > unit.terms.price_max:
+        return f"{what} {format_amount(ask)} oGPU, it pays at most {format_amount(unit.terms.price_max)}"
+    last = unit.posted_at + view.queue_blocks
+    reached = next((height for height in range(view.height, last) if _price(unit, view, height) >= ask), None)
+    if reached is None:
+        return f"{what} {format_amount(ask)} oGPU, which its price does not reach in time"
+    return f"{what} {format_amount(ask)} oGPU, which its rising price reaches at block {reached}"

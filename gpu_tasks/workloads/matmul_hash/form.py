@@ -1,0 +1,85 @@
+"""`matmul-hash` as programs see it: a seed, or a seed with a size and a number of rounds; a product is a unit of cost.
+
+Always: no request costs more products than it may, or breaks the limits of `request.py`.
+"""
+
+from collections.abc import Mapping
+
+from gpu_tasks.workloads.form import Option, RequestError, settings
+from gpu_tasks.workloads.matmul_hash.request import (
+    MODEL_ID,
+    OUTPUT,
+    REQUEST,
+    SEED_MAX,
+    SIZE_MAX,
+    WORKLOAD_ID,
+    ChainRequest,
+    limits_broken,
+)
+from gpu_tasks.workloads.workload import Workload
+from runtime.encoding.codec import DecodeError
+
+SIZE = Option("size", "64", f"rows of each matrix where the line has none, 1 to {SIZE_MAX}")
+_DIGITS_MAX = len(str(SEED_MAX))
+
+
+class MatmulHashForm:
+    """Implements `WorkloadForm` (see there for the methods)."""
+
+    name = "matmul-hash"
+    workload_id = WORKLOAD_ID
+    model_id = MODEL_ID
+    cost_unit = "product"
+    options = (SIZE,)
+
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+        """`SEED` makes `cost_max` products of the size that is set; `SEED SIZE ROUNDS` says both."""
+        size = settings(self.options, options)[SIZE.name]
+        words = text.split()
+        if len(words) == 1:
+            words += [size, str(cost_max)]
+        if len(words) != 3:
+            raise RequestError(f"{text!r} is neither SEED nor SEED SIZE ROUNDS")
+        asked = ChainRequest(*map(_number, words))
+        broken = limits_broken(asked.size, asked.rounds)
+        if broken is not None:
+            raise RequestError(broken)
+        if asked.rounds > cost_max:
+            raise RequestError(
+                f"{asked.rounds} rounds cost more than {cost_max} products: ask for fewer, or allow more"
+            )
+        return REQUEST.encode(asked)
+
+    def show_request(self, request: bytes) -> str:
+        """`SEED SIZE ROUNDS`."""
+        asked = REQUEST.decode(request)
+        return f"{asked.seed} {asked.size} {asked.rounds}"
+
+    def show_output(self, output: bytes) -> str:
+        """The hash of the last matrix, in hex; all of the bytes if they are no output."""
+        try:
+            shown = OUTPUT.decode(output).digest
+        except DecodeError:
+            shown = output
+        return "0x" + shown.hex()
+
+    def cost(self, output: bytes) -> int:
+        """The products that the output says; none if the bytes are no output."""
+        try:
+            return OUTPUT.decode(output).products
+        except DecodeError:
+            return 0
+
+    def open(self, backend: str) -> Workload:
+        """On `numpy` or `reference`."""
+        from gpu_tasks.workloads.matmul_hash.service import open_published  # noqa: PLC0415  # NumPy, for executors only
+
+        return open_published(backend)
+
+
+def _number(text: str) -> int:
+    """A whole number in decimal digits, at most the largest seed."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+    if not is_number or int(text) > SEED_MAX:
+        raise RequestError(f"{text!r} is no whole number from 0 to {SEED_MAX}")
+    return int(text)

@@ -1,0 +1,103 @@
+"""`matmul-hash` as a `Workload`: the chain on two backends, its vectors, and a check that computes again.
+
+    X0, D = size x size matrices of 32-bit numbers, SHAKE-256 of the request's seed and size, row by row, X0 first
+    X(k+1) = X(k) X(k) + D    modulo 2**32, `rounds` times
+    output = rounds, blake2b-256 of the last X, row by row, little-endian
+
+Always: arithmetic is modulo 2**32, so the order of sums does not matter and nothing is rounded. The chain squares,
+since a product with a constant would fold `rounds` products into their logarithm; it adds D, since products of random
+matrices lose rank modulo 2 and end at zero.
+"""
+
+from collections.abc import Callable
+from hashlib import blake2b, shake_256
+
+import numpy as np
+
+from gpu_tasks.workloads.matmul_hash.request import (
+    MODEL_ID,
+    OUTPUT,
+    REQUEST,
+    WORKLOAD_ID,
+    ChainOutput,
+    ChainRequest,
+    decode_request,
+)
+from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck
+
+Chain = Callable[[bytes, int, int], bytes]
+"""The last matrix from the drawn bytes of both matrices, a size and a number of rounds; matrices are `<u4`, by rows."""
+
+VECTORS = (ChainRequest(0, 1, 1), ChainRequest(1, 2, 200), ChainRequest(2**64 - 1, 33, 9), ChainRequest(7, 64, 3))
+CONFORMANCE = "3b6b14a28b933b2ad190a696847c5b0a9f083006610fd98f5007fa608cfdf9c0"
+_DOMAIN = b"ogpu/matmul-hash/1"
+_MASK = 2**32 - 1
+
+
+def numpy_chain(drawn: bytes, size: int, rounds: int) -> bytes:
+    """NumPy multiplies uint32 matrices with integer loops, which wrap modulo 2**32."""
+    current, added = np.frombuffer(drawn, "<u4").reshape(2, size, size)
+    for _ in range(rounds):
+        current = current @ current + added
+    return current.astype("<u4").tobytes()
+
+
+def reference_chain(drawn: bytes, size: int, rounds: int) -> bytes:
+    """Plain Python integers: slow, and right by inspection."""
+    numbers = [int.from_bytes(drawn[start : start + 4], "little") for start in range(0, len(drawn), 4)]
+    rows = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    current, added = rows[:size], rows[size:]
+    for _ in range(rounds):
+        current = [_next_row(row, current, offsets) for row, offsets in zip(current, added, strict=True)]
+    return b"".join(number.to_bytes(4, "little") for row in current for number in row)
+
+
+def _next_row(row: list[int], matrix: list[list[int]], offsets: list[int]) -> list[int]:
+    """A row of `matrix` times itself, plus the same row of D."""
+    products = [sum(map(int.__mul__, row, column)) for column in zip(*matrix, strict=True)]
+    return [(product + offset) & _MASK for product, offset in zip(products, offsets, strict=True)]
+
+
+BACKENDS: dict[str, Chain] = {"numpy": numpy_chain, "reference": reference_chain}
+
+
+class MatmulHash:
+    """Implements `Workload` (see there for the methods)."""
+
+    workload_id = WORKLOAD_ID
+    model_id = MODEL_ID
+
+    def __init__(self, chain: Chain) -> None:
+        """On one of `BACKENDS`, or on another."""
+        self._chain = chain
+
+    def run(self, request: bytes) -> bytes:
+        """The encoded `ChainOutput`."""
+        asked = decode_request(request)
+        label = _DOMAIN + asked.seed.to_bytes(8, "little") + asked.size.to_bytes(2, "little")
+        drawn = shake_256(label).digest(2 * 4 * asked.size**2)
+        last = self._chain(drawn, asked.size, asked.rounds)
+        return OUTPUT.encode(ChainOutput(asked.rounds, blake2b(last, digest_size=32).digest()))
+
+    def verify(self, request: bytes, output: bytes) -> OutputCheck:
+        """Compute again: a chain has no shorter check. A hash does not say where a matrix is wrong."""
+        asked = decode_request(request)
+        is_right = self.run(request) == output
+        return OutputCheck(valid=is_right, recomputed=asked.rounds, first_wrong=None if is_right else 0)
+
+    def conformance(self) -> bytes:
+        """The hash of all outputs to the vectors, which is published."""
+        outputs = b"".join(self.run(REQUEST.encode(vector)) for vector in VECTORS)
+        result = blake2b(outputs, digest_size=32).digest()
+        if result.hex() != CONFORMANCE:
+            raise NonConformingBackendError("matmul-hash: outputs differ from the vectors")
+        return result
+
+
+def open_published(backend: str) -> MatmulHash:
+    """The workload on a backend, after its vectors passed; errors as `WorkloadForm.open`."""
+    if backend not in BACKENDS:
+        raise LookupError(f"no backend {backend!r}; there are {', '.join(BACKENDS)}")
+    workload = MatmulHash(BACKENDS[backend])
+    workload.conformance()
+    return workload

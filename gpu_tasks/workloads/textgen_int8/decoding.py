@@ -1,0 +1,84 @@
+"""Request to completion, and the check of one: prefill, the next token from integer logits, and so on.
+
+Always: the draw of a position depends on the task's seed and the position only, so a provider can choose nothing and a
+checker can redo any position alone: `verify_output` recomputes every token of a completion with one prefill, instead of
+one pass for each.
+"""
+
+from hashlib import blake2b
+
+import numpy as np
+
+from gpu_tasks.workloads.textgen_int8.integer_ops import EXP_ENTRIES, Ints, exp_table
+from gpu_tasks.workloads.textgen_int8.model import BOUNDARY
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
+from gpu_tasks.workloads.textgen_int8.transformer import Loaded, empty_cache, forward
+from gpu_tasks.workloads.workload import OutputCheck
+
+TEMPERATURE_ONE = 1000
+_DOMAIN = b"ogpu/textgen/1"
+_EXPS = exp_table()
+
+
+def generate(model: Loaded, request: CompletionRequest) -> bytes:
+    """The completion: up to `max_tokens` bytes, fewer only if the model ended the text."""
+    cache = empty_cache(model)
+    logits = forward(model, input_tokens(request.prompt), cache)[0, -1]
+    output = bytearray()
+    while len(output) < request.max_tokens:
+        token = next_token(logits, request.temperature_milli, request.seed, len(output))
+        if token == BOUNDARY:
+            break
+        output.append(token)
+        if len(output) < request.max_tokens:
+            logits = forward(model, np.array([[token]], dtype=np.int64), cache)[0, 0]
+    return bytes(output)
+
+
+def verify_output(model: Loaded, request: CompletionRequest, output: bytes) -> OutputCheck:
+    """Whether `output` is, bit for bit, what `generate` gives.
+
+    Exact and complete: a completion shorter than asked must be one that the model ended.
+    `recomputed` counts the tokens looked at, `first_wrong` is the first that differs.
+    """
+    if len(output) > request.max_tokens:
+        return OutputCheck(valid=False, recomputed=0, first_wrong=request.max_tokens)
+    claimed = list(output)
+    if len(output) < request.max_tokens:
+        claimed.append(BOUNDARY)
+    text = request.prompt + output
+    read = text if len(output) < request.max_tokens else text[:-1]
+    logits = forward(model, input_tokens(read), empty_cache(model))[0]
+    start = len(request.prompt)
+    for index, token in enumerate(claimed):
+        right = next_token(logits[start + index], request.temperature_milli, request.seed, index)
+        if token != right:
+            return OutputCheck(valid=False, recomputed=index + 1, first_wrong=index)
+    return OutputCheck(valid=True, recomputed=len(claimed), first_wrong=None)
+
+
+def input_tokens(text: bytes) -> Ints:
+    """int64[1, 1 + len(text)]: the boundary, then the bytes."""
+    return np.array([[BOUNDARY, *text]], dtype=np.int64)
+
+
+def next_token(logits: Ints, temperature_milli: int, seed: bytes, position: int) -> int:
+    """A token from int64[257] logits in 1/1024 nat.
+
+    Temperature 0 takes the largest logit, the lowest token among equals. Otherwise inverse
+    transform sampling over e**(logit / temperature): tokens over 15.98 nats (at temperature 1)
+    below the best have weight 0, and `position` counts completed tokens from 0.
+    """
+    if temperature_milli == 0:
+        return int(logits.argmax())
+    below = (logits.max() - logits) * TEMPERATURE_ONE // temperature_milli
+    weights = _EXPS[np.minimum((below + 8) >> 4, EXP_ENTRIES - 1)]
+    sums = weights.cumsum()
+    point = uniform(seed, position) * int(sums[-1]) >> 64
+    return int(np.searchsorted(sums, point, side="right"))
+
+
+def uniform(seed: bytes, position: int) -> int:
+    """64 bits drawn by blake2b from a 32-byte seed and a position."""
+    digest = blake2b(position.to_bytes(4, "little"), digest_size=8, key=seed, person=_DOMAIN)
+    return int.from_bytes(digest.digest(), "little")

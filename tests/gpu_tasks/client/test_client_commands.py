@@ -1,0 +1,213 @@
+"""`ogpu` as people call it, against a real RPC server in front of a chain that grows by hand.
+
+The chain's one provider is Alice's; its beacon stands still, so no unit is ever drawn. Inputs are "stored" nowhere.
+"""
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gpu_tasks.client.cli import main
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.workloads import registry
+from played_node import served
+
+Ogpu = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def put(self: BlobClient, blob: bytes, endpoints: list[str], copies: int) -> list[str]:
+        return endpoints
+
+    monkeypatch.setattr(BlobClient, "put", put)
+
+
+def on_a_chain(story: Callable[[Ogpu], None]) -> None:
+    """Tell `story`, whose argument is `ogpu`, while the chain grows."""
+
+    async def whole() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            async with served(Path(folder)) as (node, port):
+
+                def ogpu(*words: str, **options: Any) -> Result:
+                    return CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", *words], **options)
+
+                async def grow() -> None:
+                    while True:
+                        await asyncio.sleep(0.01)
+                        # not before the first post: its input has to be sealed at a height that the beacon calls final
+                        if node.pool or node.final:
+                            node.author()
+
+                growing = asyncio.create_task(grow())
+                try:
+                    await asyncio.to_thread(story, ogpu)
+                finally:
+                    growing.cancel()
+                    await asyncio.gather(growing, return_exceptions=True)
+
+    asyncio.run(whole())
+
+
+def as_json(answer: Result) -> Any:
+    assert answer.exit_code == 0, answer.output
+    return json.loads(answer.stdout)
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> str:
+    path = tmp_path / "prompts"
+    path.write_text("def f():\nimport os\n")
+    return str(path)
+
+
+def test_a_post_is_refused_with_what_to_set_right(prompts: str) -> None:
+    def story(ogpu: Ogpu) -> None:
+        for options, why in (
+            (["--service", "7"], "there is no open service 7; open: 0"),
+            (["--racers", "2"], "a unit with --racers 2 needs as many owners; service 0 is offered by 1, and by 1 of"),
+            (["--racers", "1", "--price", "0.00000001"], "--price is 0.01 to 1 oGPU a unit for service 0"),
+            (["--racers", "1", "--max-tokens", "0"], "--max-tokens is 1 to"),
+            (["--racers", "1", "--max-tokens", "257"], "--max-tokens is 1 to 256 for service 0, in tokens, not 257"),
+            (["--racers", "1", "--max-tokens", "256"], "line 1: the prompt has 8 bytes: with 256 tokens the model's"),
+            (["--racers", "1", "--set", "colour=red"], "--set: there is no option 'colour' here; there are: temper"),
+            (["--racers", "1", "--set", "temperature=warm"], "line 1: a temperature is 0 to 10"),
+            (["--racers", "1", "--key", "//Nobody"], "the account can spend 0 oGPU, and posting 2 units takes 0."),
+        ):
+            answer = ogpu("post", prompts, "--key", "//Bob", *options)
+            assert answer.exit_code == 2, answer.output
+            assert why in answer.output
+
+    on_a_chain(story)
+
+
+def test_a_dry_run_shows_need_and_balance_and_sends_nothing(prompts: str) -> None:
+    def story(ogpu: Ogpu) -> None:
+        cost = as_json(ogpu("--json", "post", prompts, "--key", "//Bob", "--racers", "8", "--anyway", "--dry-run"))
+        assert (cost["units"], cost["sent"]) == (2, False)
+        assert float(cost["spendable"]["ogpu"]) > float(cost["locked"]["ogpu"]) > 0
+
+    on_a_chain(story)
+
+
+def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
+    def story(ogpu: Ogpu) -> None:
+        first, second = as_json(ogpu("--json", "post", prompts, "--key", "//Bob", "--racers", "3", "--anyway"))
+        assert (first["prompt"], second["prompt"]) == ("def f():", "import os")
+        unit = first["unit"]
+        row = as_json(ogpu("--json", "result", unit, "--key", "//Bob"))
+        assert row["state"] == "queued"
+        assert row["why"].startswith("needs 3 owners, 1 offer the service; refunded at block ")
+
+        refused = ogpu("cancel", unit, "--key", "//Charlie")
+        assert "only the key that posted it can cancel it" in refused.output
+        unknown = ogpu("cancel", "0x" + "00" * 32, "--key", "//Bob")
+        assert "the chain knows no such unit" in unknown.output
+        assert {refused.exit_code, unknown.exit_code} == {2}
+
+        said = ogpu("cancel", unit, "--key", "//Bob", input="n\n")
+        assert said.exit_code == 1
+        assert "burned" in said.output
+        assert as_json(ogpu("--json", "result", unit, "--key", "//Bob"))["state"] == "queued"
+
+        dry = as_json(ogpu("--json", "cancel", unit, "--key", "//Bob", "--dry-run"))
+        # a tenth of the bond, which is 5 % of the price; price and witness fee, the rest of the bond, and the deposit
+        assert (dry["burned"]["ogpu"], dry["comes_back"]["ogpu"], dry["sent"]) == ("0.00025", "0.16725", False)
+        done = as_json(ogpu("--json", "cancel", unit, "--key", "//Bob", "--yes"))
+        assert (done["unit"], done["burned"], done["sent"]) == (unit, dry["burned"], True)
+
+        again = ogpu("cancel", unit, "--key", "//Bob", "--yes")
+        assert again.exit_code == 2
+        assert "the unit was refunded in block" in again.output
+        watched = ogpu("watch", unit, "--key", "//Bob")
+        assert watched.exit_code == 1
+        assert "1 of 1 unit ended without a result" in watched.output
+        assert "refunded" in watched.output
+
+    on_a_chain(story)
+
+
+def test_a_service_of_any_workload_can_be_created_bought_and_closed(tmp_path: Path) -> None:
+    form = registry.FORMS[1]
+    options = ["--workload", form.name, "--name", "second", "--price-min", "0.01", "--price-max", "1", "--ramp", "10"]
+    options += ["--lease", "20", "--max-tokens", "100", "--key", "//Bob"]
+    seeds = tmp_path / "seeds"
+    seeds.write_text("17\n")
+
+    def story(ogpu: Ogpu) -> None:
+        dry = as_json(ogpu("--json", "create-service", *options, "--dry-run"))
+        assert (dry["deposit"]["ogpu"], dry["unit_of_cost"], dry["sent"]) == ("10", form.cost_unit, False)
+        assert ogpu("create-service", *options, input="n\n").exit_code == 1
+        assert [row["service"] for row in as_json(ogpu("--json", "services"))] == [0]
+
+        asked = ogpu("create-service", *options, input="y\n")
+        assert asked.exit_code == 0, asked.output
+        assert "deposit" in asked.output
+        row = as_json(ogpu("--json", "services"))[1]
+        assert (row["service"], row["name"], row["workload"], row["open"]) == (1, "second", form.name, True)
+        assert (row["unit_of_cost"], row["options"]) == (form.cost_unit, "size=64")
+
+        post = ["post", str(seeds), "--service", "1", "--racers", "1", "--key", "//Bob"]
+        assert "service 1 is offered by 0" in ogpu(*post).output
+        assert as_json(ogpu("--json", *post, "--anyway", "--set", "size=8", "--dry-run"))["units"] == 1
+        assert "line 1: a matrix has 1 to 128 rows, not 999" in ogpu(*post, "--set", "size=999").output
+        assert (
+            "--max-tokens is 1 to 100 for service 1, in products, not 101" in ogpu(*post, "--max-tokens", "101").output
+        )
+
+        assert "only its owner can close it" in ogpu("close-service", "1", "--key", "//Charlie").output
+        dry = as_json(ogpu("--json", "close-service", "1", "--key", "//Bob", "--dry-run"))
+        assert (dry["comes_back"]["ogpu"], dry["sent"]) == ("10", False)
+        assert as_json(ogpu("--json", "close-service", "1", "--key", "//Bob", "--yes"))["sent"] is True
+        assert "there is no open service 1" in ogpu("close-service", "1", "--key", "//Bob").output
+
+    on_a_chain(story)
+
+
+def test_an_unknown_workload_is_a_sentence(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = registry.FORMS[0]
+    monkeypatch.setattr(registry, "FORMS", registry.FORMS[1:])
+
+    def story(ogpu: Ogpu) -> None:
+        answer = ogpu("post", prompts, "--key", "//Bob")
+        assert answer.exit_code == 2
+        assert (
+            f"service 0 is of the workload 0x{unknown.workload_id.hex()}, which this program does not" in answer.output
+        )
+        assert f"it knows {registry.FORMS[0].name}: use a release" in answer.output
+        assert as_json(ogpu("--json", "services"))[0]["workload"] == "0x" + unknown.workload_id.hex()
+
+    on_a_chain(story)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        (["--workload", "abacus"], "no workload 'abacus'; there are"),
+        (["--name", "x" * 33], "--name has 33 bytes: 1 to 32"),
+        (["--price-min", "2"], "prices rise from --price-min, above 0, to --price-max"),
+        (["--price-min", "0"], "prices rise from --price-min, above 0"),
+        (["--price-max", "10000001"], "at most 10000000 oGPU"),
+        (["--lease", "601"], "1<=x<=600"),
+        (["--key", "//Nobody"], "the account can spend 0 oGPU, and this takes 10."),
+    ],
+)
+def test_services_that_cannot_be(changed: list[str], why: str) -> None:
+    options = {
+        "--workload": registry.FORMS[1].name, "--name": "x", "--price-min": "1", "--price-max": "1", "--ramp": "0",
+        "--lease": "20", "--max-tokens": "100", "--key": "//Bob", changed[0]: changed[1],
+    }  # fmt: skip
+
+    def story(ogpu: Ogpu) -> None:
+        answer = ogpu("create-service", *(word for pair in options.items() for word in pair), "--yes")
+        assert answer.exit_code == 2
+        assert why in answer.output
+
+    on_a_chain(story)

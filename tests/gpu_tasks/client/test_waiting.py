@@ -1,0 +1,133 @@
+"""Why a unit is not taken: each test of the draw, in the order of what a customer can act on."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.client.offers import asks_of
+from gpu_tasks.client.waiting import MarketView, why_queued
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
+from gpu_tasks.market.inference.units import Unit, UnitTerms
+
+OGPU = 10**8
+CUSTOMER = b"c" * 32
+OWNERS = [bytes([letter]) * 32 for letter in b"1234"]
+FLOOR, MAXIMUM, RAMP = OGPU // 100, OGPU // 10, 100
+SERVICE = Service(bytes(32), ServiceTerms(b"any", b"w" * 32, bytes(32), FLOOR, 10 * OGPU, RAMP, 30, 64), 0)
+UNIT = Unit(
+    0, CUSTOMER, UnitTerms(MAXIMUM, 2, bytes(32), bytes(32), 90, 64), MAXIMUM, MAXIMUM // 20, 0, posted_at=100,
+    recorded_at=100,
+)  # fmt: skip
+
+
+def offered(owner: bytes, ask: int = FLOOR, **changed: Any) -> DeviceStatus:
+    device = Device(owner, DeviceClass.CPU, bytes(32), 10 * OGPU, registered_at=5, changed_at=5)
+    return DeviceStatus(owner, replace(device, **changed), ((0, Offer(ask, 5)),))
+
+
+def view(*devices: DeviceStatus, **changed: Any) -> MarketView:
+    known = MarketView(
+        height=110,
+        queue_blocks=600,
+        services={0: SERVICE},
+        devices=devices,
+        readers={0: dict.fromkeys(OWNERS, 5)},
+        own={CUSTOMER: {CUSTOMER}},
+    )
+    return replace(known, **changed)
+
+
+TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
+
+
+@pytest.mark.parametrize(
+    ("unit", "seen", "why"),
+    [
+        (UNIT, view(), "needs 2 owners, 0 offer the service"),
+        (UNIT, view(offered(OWNERS[0]), offered(OWNERS[0])), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO[:1], offered(OWNERS[1], is_paused=True)), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO[:1], offered(CUSTOMER)), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO, own={CUSTOMER: {CUSTOMER, OWNERS[0]}}), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO[:1], replace(TWO[1], offers=((1, Offer(FLOOR, 5)),))), "needs 2 owners, 1 offer"),
+        (
+            replace(UNIT, declined_by=(OWNERS[1],)),
+            view(*TWO),
+            "needs 2 owners, 1 offer the service, 1 could not open the input",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], ask=OGPU)),
+            "the lowest asks of 2 owners go up to 1 oGPU, it pays at most 0.1",
+        ),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=1)),
+            view(offered(OWNERS[0], ask=OGPU)),
+            "the lowest ask is 1 oGPU, it pays at most 0.1",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
+            "the lowest asks of 2 owners go up to 0.05 oGPU, which its rising price reaches at block 145",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5), queue_blocks=40),
+            "0.05 oGPU, which its price does not reach in time; refunded at block 140",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - 1)),
+            "needs 2 owners with 0.01 oGPU of their device's bond free, 1 have it",
+        ),
+        (
+            UNIT,
+            view(*TWO, readers={0: {OWNERS[0]: 5, OWNERS[1]: 91}}),
+            "needs 2 owners who can open its input, 1 can: cancel it and post it again",
+        ),
+        (UNIT, view(*TWO, readers={0: {OWNERS[0]: 5}}), "who can open its input, 1 can"),
+        (UNIT, view(TWO[0], offered(OWNERS[1], registered_at=91)), "who can open its input, 1 can"),
+        (
+            UNIT,
+            view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), offered(OWNERS[3]), TWO[0]),
+            "waits for its draw",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], assignment=b"u" * 32), offered(OWNERS[2], assignment=b"u" * 32)),
+            "busy: needs 2 free owners, 1 of the 3 that suit are free",
+        ),
+        (UNIT, view(*TWO), "waits for its draw; refunded at block 700 if nobody takes it"),
+        (UNIT, view(*TWO, services={}), "waits for its draw"),
+    ],
+)
+def test_what_keeps_a_unit_waiting(unit: Unit, seen: MarketView, why: str) -> None:
+    assert why in why_queued(unit, seen)
+
+
+@given(ask=st.integers(FLOOR + 1, MAXIMUM), age=st.integers(0, 99))
+def test_the_block_that_is_named_is_the_first_whose_price_is_enough(ask: int, age: int) -> None:
+    text = why_queued(UNIT, view(TWO[0], offered(OWNERS[1], ask=ask), height=UNIT.posted_at + age))
+    if "rising price" not in text:
+        assert money.ramped_price(FLOOR, MAXIMUM, age, RAMP) >= ask
+        return
+    reached = int(text.split("at block ")[1].split(";")[0]) - UNIT.posted_at
+    assert (
+        money.ramped_price(FLOOR, MAXIMUM, reached, RAMP) >= ask > money.ramped_price(FLOOR, MAXIMUM, reached - 1, RAMP)
+    )
+
+
+def test_an_owner_asks_what_its_cheapest_working_device_asks() -> None:
+    devices = [
+        offered(OWNERS[0], 7),
+        offered(OWNERS[0], 5),
+        offered(OWNERS[0], 3, is_paused=True),
+        offered(OWNERS[1], 9),
+    ]
+    assert asks_of(devices, 0) == {OWNERS[0]: 5, OWNERS[1]: 9}
+    assert asks_of(devices, 1) == {}

@@ -1,0 +1,179 @@
+"""The forms: what programs are told about each workload, and that no program needs to know more."""
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.form import RequestError, WorkloadForm
+from gpu_tasks.workloads.matmul_hash.form import MatmulHashForm
+from gpu_tasks.workloads.matmul_hash.request import REQUEST as CHAIN_REQUEST
+from gpu_tasks.workloads.matmul_hash.request import ROUNDS_MAX, SIZE_MAX, ChainRequest
+from gpu_tasks.workloads.textgen_int8.form import TextGenerationForm
+from gpu_tasks.workloads.textgen_int8.model import decode_model
+from gpu_tasks.workloads.textgen_int8.request import context_length, decode_request, model_file
+from runtime.encoding.codec import DecodeError
+
+ROOT = Path(__file__).parents[3]
+FOLDERS_THAT_KNOW_NO_WORKLOAD = ("gpu_tasks/client", "gpu_tasks/data")
+SEED = bytes(range(32))
+TEXT = TextGenerationForm()
+CHAIN = MatmulHashForm()
+SAMPLES = {TEXT.name: "def f(", CHAIN.name: "17"}
+
+
+# ------------------------------------------------------------------------------------------------------- the registry
+
+
+def test_names_and_ids_are_distinct() -> None:
+    assert len({form.name for form in registry.FORMS}) == len(registry.FORMS)
+    assert len({form.workload_id for form in registry.FORMS}) == len(registry.FORMS)
+
+
+@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+def test_a_form_is_found_by_name_and_id_and_opens_its_own_workload(form: WorkloadForm) -> None:
+    assert registry.form_named(form.name) is form
+    assert registry.form_of(form.workload_id) is form
+    workload = registry.open_workload(form.name)
+    assert (workload.workload_id, workload.model_id) == (form.workload_id, form.model_id)
+    assert (len(form.workload_id), len(form.model_id)) == (32, 32)
+
+
+@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+def test_what_a_form_asks_is_answered_within_its_cost(form: WorkloadForm) -> None:
+    request = form.encode(SAMPLES[form.name], 12, {}, SEED)
+    workload = form.open("numpy")
+    output = workload.run(request)
+    assert workload.verify(request, output).valid
+    assert 1 <= form.cost(output) <= 12
+    assert form.show_request(request).startswith(SAMPLES[form.name])
+    assert form.show_output(output)
+
+
+@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+def test_a_customer_needs_no_numpy(form: WorkloadForm) -> None:
+    """As `ogpu` is installed: it names a service, writes a request, shows it and an output."""
+    code = f"""
+import sys
+sys.modules["numpy"] = None
+from gpu_tasks.workloads.registry import form_named
+form = form_named({form.name!r})
+print(form.show_request(form.encode({SAMPLES[form.name]!r}, 12, {{}}, bytes(32))), form.show_output(bytes(36)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(SAMPLES[form.name])
+
+
+def test_what_is_unknown_is_said() -> None:
+    assert registry.form_of(bytes(32)) is None
+    with pytest.raises(LookupError, match="no workload 'abacus'; there are textgen-int8, matmul-hash"):
+        registry.form_named("abacus")
+
+
+@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+def test_an_unknown_option_lists_the_known_ones(form: WorkloadForm) -> None:
+    names = ", ".join(option.name for option in form.options)
+    with pytest.raises(RequestError, match=f"no option 'colour' here; there are: {names}"):
+        form.encode(SAMPLES[form.name], 12, {"colour": "red"}, SEED)
+
+
+@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+@given(data=st.binary(max_size=80))
+def test_whatever_an_output_is_it_can_be_shown_and_counted(form: WorkloadForm, data: bytes) -> None:
+    assert isinstance(form.show_output(data), str)
+    assert form.cost(data) >= 0
+    with contextlib.suppress(DecodeError):
+        assert isinstance(form.show_request(data), str)
+
+
+# ---------------------------------------------------------------------------------------------------- text and chain
+
+
+def test_a_text_becomes_a_request_with_its_temperature_and_seed() -> None:
+    asked = decode_request(TEXT.encode("ü", 5, {"temperature": "1.25"}, SEED), context_length())
+    assert (asked.prompt, asked.max_tokens, asked.temperature_milli, asked.seed) == ("ü".encode(), 5, 1250, SEED)
+    assert decode_request(TEXT.encode("a", 5, {}, SEED), context_length()).temperature_milli == 800
+
+
+@pytest.mark.parametrize("temperature", ["warm", "", "-1", "10.001", "0.0001", "1e1", "nan", "inf", ".5", "٣", "1.-1"])
+def test_temperatures_that_are_none(temperature: str) -> None:
+    with pytest.raises(RequestError, match="a temperature is 0 to 10, with at most three decimals, not"):
+        TEXT.encode("a", 5, {"temperature": temperature}, SEED)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "milli"), [("0", 0), ("10", 10_000), ("0.001", 1), ("1.5", 1500), ("1.", 1000)]
+)
+def test_temperatures(temperature: str, milli: int) -> None:
+    request = TEXT.encode("a", 5, {"temperature": temperature}, SEED)
+    assert decode_request(request, context_length()).temperature_milli == milli
+
+
+def test_prompt_and_completion_fit_the_models_context() -> None:
+    context = decode_model(model_file()).shape.context
+    assert context_length() == context
+    TEXT.encode("x" * (context - 16), 16, {}, SEED)
+    with pytest.raises(
+        RequestError, match=f"has {context - 15} bytes: with 16 tokens the model's context of {context}"
+    ):
+        TEXT.encode("x" * (context - 15), 16, {}, SEED)
+    with pytest.raises(RequestError, match="a completion of no token is nothing to ask for"):
+        TEXT.encode("x", 0, {}, SEED)
+
+
+def test_a_line_of_a_chain_is_a_seed_or_all_three_numbers() -> None:
+    assert CHAIN_REQUEST.decode(CHAIN.encode("5", 9, {}, SEED)) == ChainRequest(5, 64, 9)
+    assert CHAIN_REQUEST.decode(CHAIN.encode("5", 9, {"size": "8"}, SEED)) == ChainRequest(5, 8, 9)
+    assert CHAIN_REQUEST.decode(CHAIN.encode(" 5 3  9 ", 9, {"size": "8"}, SEED)) == ChainRequest(5, 3, 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "cost_max", "why"),
+    [
+        ("", 9, "neither SEED nor SEED SIZE ROUNDS"),
+        ("1 2", 9, "neither SEED nor SEED SIZE ROUNDS"),
+        ("1 2 3 4", 9, "neither SEED nor SEED SIZE ROUNDS"),
+        ("one", 9, "'one' is no whole number"),
+        ("-1", 9, "'-1' is no whole number"),
+        ("²", 9, "is no whole number"),
+        (str(2**64), 9, "is no whole number from 0 to 18446744073709551615"),
+        ("9" * 5000, 9, "is no whole number"),
+        ("1", 0, "a chain has 1 to 256 products, not 0"),
+        ("1", ROUNDS_MAX + 1, "a chain has 1 to 256 products, not 257"),
+        ("1 0 9", 9, "a matrix has 1 to 128 rows, not 0"),
+        (f"1 {SIZE_MAX + 1} 9", 9, "a matrix has 1 to 128 rows, not 129"),
+        ("1 2 10", 9, "10 rounds cost more than 9 products"),
+    ],
+)
+def test_lines_that_are_no_chain(text: str, cost_max: int, why: str) -> None:
+    with pytest.raises(RequestError, match=why):
+        CHAIN.encode(text, cost_max, {}, SEED)
+
+
+def test_the_end_of_a_chain_is_shown_in_hex() -> None:
+    output = CHAIN.open("numpy").run(CHAIN.encode("1 2 3", 9, {}, SEED))
+    assert CHAIN.show_output(output) == "0x" + output[4:].hex()
+    assert CHAIN.cost(output) == 3
+    assert (CHAIN.show_output(b"\1\2"), CHAIN.cost(b"\1\2")) == ("0x0102", 0)
+
+
+# -------------------------------------------------------------------------------------------------- nobody knows a name
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for folder in FOLDERS_THAT_KNOW_NO_WORKLOAD for path in sorted((ROOT / folder).rglob("*.py"))],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_programs_name_no_workload(path: Path) -> None:
+    """Neither in words nor by an import: a further workload must need no change in them."""
+    text = path.read_text(encoding="utf-8")
+    names = [form.name for form in registry.FORMS]
+    packages = [name.replace("-", "_") for name in names]
+    assert [word for word in (*names, *packages) if word in text] == []
