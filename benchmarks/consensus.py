@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.figures import Figures, report
 from consensus.machine import Machine
+from devnet.simulation.node import SimulatedNode
 from devnet.simulation.scenario import START_MS, Scenario, make_world
 from devnet.simulation.world import World
 
@@ -55,7 +56,7 @@ def measure() -> Figures:
     return _figures(world, steps, checks)
 
 
-def _figures(world: World, steps: Meter, checks: Meter) -> Figures:
+def _figures(world: World[SimulatedNode], steps: Meter, checks: Meter) -> Figures:
     blocks = max(world.final_at)
     messages = world.findings.messages
     polls = messages["PullQuery"] / (VALIDATORS - 1) / VALIDATORS
