@@ -88,11 +88,11 @@ class Ledger:
 
     def slashes(self) -> list[tuple[int, ProviderSlashed]]:
         """Every slash of a provider, with its height."""
-        return [one for record in self.units.values() for one in record.slashes]
+        return [slash for record in self.units.values() for slash in record.slashes]
 
     def misses(self) -> list[tuple[int, RaceMissed]]:
         """Every fine for a race that somebody did not finish, with its height."""
-        return [one for record in self.units.values() for one in record.missed]
+        return [miss for record in self.units.values() for miss in record.missed]
 
 
 async def read(chain: ChainClient, first: int, last: int | None = None) -> Ledger:

@@ -41,9 +41,7 @@ def _of_scenario(outcomes: Sequence[ScenarioOutcome]) -> dict[str, object]:
     return {
         "runs": len(outcomes),
         "failed": sum(bool(outcome.failures) for outcome in outcomes),
-        "finals_after_healing": sorted(outcome.finals_after_healing for outcome in outcomes)[
-            :: max(1, len(outcomes) - 1)
-        ],
+        "finals_after_healing": sorted({healed[0], healed[-1]}),
         "soft_conflicts": sum(outcome.soft_conflicts for outcome in outcomes),
         "soft_reverts": sum(outcome.soft_reverts for outcome in outcomes),
         "accused_keys": sum(outcome.accused for outcome in outcomes),
