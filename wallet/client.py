@@ -54,7 +54,7 @@ class Outcome:
     @property
     def fee(self) -> int:
         """Grains that the signer paid, tip included."""
-        return next((one.actual_fee for one in self.events if isinstance(one, TransactionFeePaid)), 0)
+        return next((event.actual_fee for event in self.events if isinstance(event, TransactionFeePaid)), 0)
 
     @property
     def is_success(self) -> bool:
@@ -121,7 +121,7 @@ class ChainClient:
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
         method = self.apis.methods[function]
-        data = b"".join(codec.encode(one) for (_, codec), one in zip(method.inputs, arguments, strict=True))
+        data = b"".join(codec.encode(argument) for (_, codec), argument in zip(method.inputs, arguments, strict=True))
         raw = await self.rpc.call("state_call", function, _hex(data), _hex(at))
         return method.output.decode(bytes.fromhex(raw[2:]))
 

@@ -87,6 +87,6 @@ def _plain(value: Any) -> Any:
         case bytes():
             return _text(value)
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
         case _:
             return value

@@ -53,12 +53,12 @@ def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
     devices, market, stash = world.bound[Devices], world.bound[InferenceMarket], actor.stash.account
     if stash not in devices.providers or world.chance.random() > EAGERNESS:
         return
-    mine = [(key, one) for key, one in devices.devices.items() if one is not None and one.owner == stash]
+    mine = [(key, device) for key, device in devices.devices.items() if device is not None and device.owner == stash]
     if not mine:
         uuid_hash = blake2_256(actor.name.encode())
         yield Deed(actor.stash, Devices.register_device(kind=DeviceClass.CPU, uuid_hash=uuid_hash, bond=DEVICE_BOND))
-    for key, one in mine:
-        if one.is_paused:
+    for key, device in mine:
+        if device.is_paused:
             yield Deed(actor.provider, Devices.resume(device=key))
         if market.offers[0, key] is None:
             yield Deed(actor.provider, InferenceMarket.offer(device=key, service=0, ask=DEVICE_BOND // 1_000))
