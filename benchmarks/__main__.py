@@ -75,7 +75,10 @@ def machine() -> dict[str, object]:
 
 def line(found: dict[str, Figures], seconds: int) -> str:
     """The figures that decide."""
-    step, net, text, votes = found["transfers"], found["devnet"], found["textgen"], found["consensus"]
+    step = found["transfers"]
+    net = found["devnet"]
+    text = found["textgen"]
+    votes = found["consensus"]
     stages = ", ".join(
         f"{name} {step[f'{name}_us']:.0f}" for name in ("decode", "verify", "execute", "finalise", "root", "persist")
     )

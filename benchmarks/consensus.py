@@ -44,7 +44,9 @@ class Meter:
 
 def measure() -> Figures:
     """One run with a seed that never changes: the same messages and decisions every time."""
-    world, steps, checks = make_world(SCENARIO, seed=1), Meter(), Meter()
+    world = make_world(SCENARIO, seed=1)
+    steps = Meter()
+    checks = Meter()
     world.verify = checks.wrap(world.verify)
     for node in world.nodes:
         node.start()

@@ -43,7 +43,8 @@ class Rounds:
 
     def add(self, certificate: Certificate) -> bool:
         """Keep a verified certificate of this epoch; False if it tells nothing new."""
-        kind, round_ = certificate.ballot.kind, certificate.ballot.round
+        kind = certificate.ballot.kind
+        round_ = certificate.ballot.round
         if self.holds(kind, round_):
             return False
         if kind == BallotKind.SKIP:

@@ -200,7 +200,8 @@ def describe_error(runtime: Runtime, value: ErrorValue) -> str:
     """A dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else the kind."""
     if value.kind != 3:
         return value.name
-    index, number = value.detail[0], value.detail[1]
+    index = value.detail[0]
+    number = value.detail[1]
     for pallet in runtime.pallets:
         if pallet.index == index and number < len(pallet.errors):
             error = pallet.errors[number]

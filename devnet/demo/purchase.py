@@ -91,7 +91,8 @@ def trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], Ledger, l
 
 async def _trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], Ledger, list[str]]:
     async with await ChainClient.connect(net.members[0].rpc_url) as chain:
-        first, last = 1, max(row["ended_in_block"] for row in units)
+        first = 1
+        last = max(row["ended_in_block"] for row in units)
         book = await ledger.read(chain, first, last)
         order = await _posting_order(chain, len(units))
         found = [_with_trace(row, book) for row in sorted(units, key=lambda row: order.index(row["unit"]))]

@@ -19,8 +19,13 @@ from runtime.cryptography.ss58 import encode as ss58
 
 VALIDATORS = 4
 CHEAT_PROGRAM = "devnet.proofs.cheating"
-CHEAT, CUSTOMER, FAVOURITE = "Eve", "Ferdie", "Alice"
-CHEAT_BOND, DEVICE_BOND, DELEGATED = "100", "100", "1000"  # oGPU
+CHEAT = "Eve"
+CUSTOMER = "Ferdie"
+FAVOURITE = "Alice"
+# In oGPU, as people type it.
+CHEAT_BOND = "100"
+DEVICE_BOND = "100"
+DELEGATED = "1000"
 
 
 def fresh_network(folder: Path, *, any_ports: bool, detach: bool, tell: Narrator) -> Devnet:

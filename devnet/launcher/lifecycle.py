@@ -81,7 +81,8 @@ def _start(wanted: list[Process], started: list[Process], *, detach: bool) -> No
 
 def wait_for_provider(net: Devnet, who: NodeLayout | Guest, seconds: float = READY_SECONDS) -> None:
     """Wait until a provider serves blobs: it has then loaded its workload and found itself on the chain."""
-    process, port = provider_process(net, who), who.ports.blobs if isinstance(who, NodeLayout) else who.blob_port
+    process = provider_process(net, who)
+    port = who.ports.blobs if isinstance(who, NodeLayout) else who.blob_port
     end = time.monotonic() + seconds
     while not processes.listens(port):
         if processes.running(process) is None:
@@ -109,7 +110,8 @@ async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = REA
             if processes.running(process) is None:
                 raise DevnetError(f"the node {member.name} ended; {process.log} ends:\n{tail(process.log)}")
         if time.monotonic() > end:
-            slow, log = late[0].name, node_process(net, net.member(late[0].name)).log
+            slow = late[0].name
+            log = node_process(net, net.member(late[0].name)).log
             raise DevnetError(
                 f"{slow} has not seen final block {final} after {seconds:.0f} s; {log} ends:\n{tail(log)}"
             )

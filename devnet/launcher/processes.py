@@ -138,7 +138,8 @@ def _signal_group(process: Process, number: int) -> None:
 def _group_exists(process: Process) -> bool:
     """Whether anything of the session that it led still runs; a later process with the same number does not count."""
     record = _record(process)
-    pid, began = record.get("pid"), record.get("began")
+    pid = record.get("pid")
+    began = record.get("began")
     if pid is None or began is None:
         return False
     running(process)

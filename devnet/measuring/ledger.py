@@ -57,6 +57,14 @@ class UnitRecord:
             case CommitteeDecided():
                 self.verdicts.append((height, event))
 
+    def winners(self) -> list[bytes]:
+        """Who was paid for it, once for each payment."""
+        return [settled.winner for _, settled in self.settled]
+
+    def attesters(self) -> list[bytes]:
+        """Whose attestations the chain took, once for each."""
+        return [attested.provider for _, attested in self.attested]
+
 
 @dataclass(slots=True)
 class Ledger:

@@ -83,7 +83,8 @@ class Seen:
                 return verify_ed25519(key, proposal_payload(self.genesis, proposal), signature)
 
     def _header(self, header: Header) -> None:
-        author, pre_digest = find_author(header.digest), find_pre_digest(header.digest)
+        author = find_author(header.digest)
+        pre_digest = find_pre_digest(header.digest)
         if author not in self.sessions or pre_digest is None:
             return
         _, signature = split_seal(header.digest)

@@ -110,7 +110,7 @@ def _is_copy(finding: Finding) -> bool:
 def _undue(finding: Finding, record: UnitRecord) -> int:
     """Attestations of the cheat in the chain beyond the one that an honest racer attaches."""
     cheat = dev_accounts.stash(CHEAT)
-    attached = sum(attestation.provider == cheat for _, attestation in record.attested)
+    attached = record.attesters().count(cheat)
     return max(0, attached - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat)))
 
 
@@ -173,7 +173,7 @@ def _of_everybody(records: dict[str, UnitRecord], book: Ledger, cheat: bytes) ->
     for unit, record in records.items():
         if len(record.settled) != 1 or record.refunded:
             yield f"unit {unit} was settled {len(record.settled)} times and refunded {len(record.refunded)} times"
-        attested = [attestation.provider for _, attestation in record.attested]
+        attested = record.attesters()
         if len(attested) > len(record.racers) or any(provider not in record.racers for provider in attested):
             yield f"unit {unit} has an attestation of somebody who was not drawn, or one too many"
     events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*book.slashes(), *book.misses()]
@@ -188,8 +188,8 @@ def _of_the_cheat(finding: Finding, records: dict[str, UnitRecord], cheat: bytes
     yield from (f"{check.what} of {check.unit}: {check.taken} taken, {check.expected} expected" for check in wrong)
     if not finding.drawn and finding.mode != "not-assigned":
         yield "the cheat was never drawn: nothing was tested"
-    paid = [unit for unit, record in records.items() if cheat in [event.winner for _, event in record.settled]]
-    opened = [unit for unit, record in records.items() if cheat in [event.provider for _, event in record.attested]]
+    paid = [unit for unit, record in records.items() if cheat in record.winners()]
+    opened = [unit for unit, record in records.items() if cheat in record.attesters()]
     if finding.mode in WRONG_WORK:
         if finding.slashed != len(opened) or not opened:
             yield f"{len(opened)} wrong results were revealed, {finding.slashed} were slashed"

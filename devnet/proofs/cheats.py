@@ -66,7 +66,8 @@ def _try(net: Devnet, mode: str, units: int, tell: Narrator) -> Finding:
     tell.step(f"Mode {mode}: {units} units")
     guest = _restarted(net, mode)
     telemetry = net.home(guest) / "provider" / "telemetry.jsonl"
-    first, before = asyncio.run(_next_height(net)), len(_lines(telemetry))
+    first = asyncio.run(_next_height(net))
+    before = len(_lines(telemetry))
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, units)
     rows = purchase.buy(net, prompts, tell)
     attempts = [line for line in _lines(telemetry)[before:] if line["event"] == "cheat"]

@@ -79,7 +79,8 @@ def _wait_until_ready(node: Process, node_port: int) -> None:
 
 def _async_substrate_interface(url: str) -> Report:
     """In an environment of its own, because its codec takes the same module name as substrate-interface's."""
-    name, python = "async-substrate-interface", os.environ.get(CLIENTS_VARIABLE, "")
+    name = "async-substrate-interface"
+    python = os.environ.get(CLIENTS_VARIABLE, "")
     if not python or not Path(python).exists():
         return _failed(
             name, f"{CLIENTS_VARIABLE} names no Python with it; `make clients` makes one from locks/clients.lock"

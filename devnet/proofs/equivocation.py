@@ -92,7 +92,8 @@ async def _watch(net: Devnet) -> Report:
 
 async def _proof(client: ChainClient, offender: bytes) -> tuple[OffenceProven, int]:
     """The event that convicts the offender, from the final chain, and its height."""
-    end, seen = time.monotonic() + PROOF_SECONDS, 0
+    end = time.monotonic() + PROOF_SECONDS
+    seen = 0
     async for header in await client.finalized_heads():
         for height in range(seen + 1, int(header["number"], 16) + 1):
             block = bytes.fromhex((await client.rpc.call("chain_getBlockHash", height))[2:])

@@ -22,7 +22,9 @@ from devnet.simulation.scenario import LAN, WAN, Scenario, ScenarioOutcome, run
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; 0 if every bar holds."""
     options = parse(arguments)
-    jobs = [job for size in options.validators.split(",") for job in deal(list(plan(options, int(size))), options)]
+    jobs: list[tuple[Scenario, int]] = []
+    for size in options.validators.split(","):
+        jobs += deal(list(plan(options, int(size))), options)
     repeats = list({scenario.name: (scenario, seed) for scenario, seed in reversed(jobs)}.values())
     started = time.monotonic()
     outcomes = list(simulate(jobs + repeats, options.jobs))

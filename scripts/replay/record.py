@@ -178,7 +178,8 @@ class Recording:
         header = sealed(built.header, seal)
         self.blocks.append(BLOCK.encode(Block(header, built.extrinsics)))
         self.ids.append(block_id(header))
-        self.trie, self.state = built.executed.trie, self.state.updated(built.executed.changes)
+        self.trie = built.executed.trie
+        self.state = self.state.updated(built.executed.changes)
         self._count_events()
 
     def extrinsics(self) -> list[bytes]:

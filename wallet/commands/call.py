@@ -30,27 +30,27 @@ from wallet.session import WalletSession, explained
 ALL_PALLETS = (*PALLETS, *DEVELOPMENT_PALLETS)
 
 
+def _methods() -> dict[str, Method]:
+    """Every call by its full name."""
+    return {full_name(method): method for pallet in ALL_PALLETS for method in pallet.methods}
+
+
 def _complete_call(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Pallets until there is a point, then their calls."""
-    pallet, dot, _ = begun.partition(".")
-    methods = [method for each in ALL_PALLETS for method in each.methods]
-    if dot:
-        calls = [method for method in methods if method.pallet.__name__ == pallet]
-        return [CompletionItem(full_name(method), help=_summary(method)) for method in calls
-                if full_name(method).startswith(begun)]  # fmt: skip
-    names = dict.fromkeys(method.pallet.__name__ for method in methods)
+    if "." in begun:
+        found = {name: method for name, method in _methods().items() if name.startswith(begun)}
+        return [CompletionItem(name, help=_summary(method)) for name, method in found.items()]
+    names = dict.fromkeys(name.partition(".")[0] for name in _methods())
     return [CompletionItem(f"{name}.") for name in names if name.lower().startswith(begun.lower())]
 
 
 def _complete_argument(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Names of arguments, as `name=`."""
-    wanted = context.params.get("name")
-    methods = {full_name(method): method for each in ALL_PALLETS for method in each.methods}
-    if wanted not in methods:
+    method = _methods().get(context.params.get("name") or "")
+    if method is None:
         return []
-    arguments = arguments_of(methods[wanted])
-    return [CompletionItem(f"{each.name}=", help=each.form.type_name) for each in arguments
-            if each.name.startswith(begun)]  # fmt: skip
+    fitting = [argument for argument in arguments_of(method) if argument.name.startswith(begun)]
+    return [CompletionItem(f"{argument.name}=", help=argument.form.type_name) for argument in fitting]
 
 
 @click.command()
