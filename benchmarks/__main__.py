@@ -63,11 +63,11 @@ def one_thread() -> dict[str, str]:
 
 def machine() -> dict[str, object]:
     """What the figures were taken on, and how busy it was: the load counts other programs, too."""
-    model = [one for one in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if "model name" in one]
+    model = [line for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if "model name" in line]
     return {
         "cpu": model[0].partition(":")[2].strip() if model else platform.machine(),
         "cores": os.cpu_count(),
-        "load": [round(one, 1) for one in os.getloadavg()],
+        "load": [round(average, 1) for average in os.getloadavg()],
         "python": platform.python_version(),
         "packages": {name: version(name) for name in VERSIONS},
     }
@@ -75,7 +75,10 @@ def machine() -> dict[str, object]:
 
 def line(found: dict[str, Figures], seconds: int) -> str:
     """The figures that decide."""
-    step, net, text, votes = found["transfers"], found["devnet"], found["textgen"], found["consensus"]
+    step = found["transfers"]
+    net = found["devnet"]
+    text = found["textgen"]
+    votes = found["consensus"]
     stages = ", ".join(
         f"{name} {step[f'{name}_us']:.0f}" for name in ("decode", "verify", "execute", "finalise", "root", "persist")
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.figures import Figures, report
 from consensus.machine import Machine
+from devnet.simulation.node import SimulatedNode
 from devnet.simulation.scenario import START_MS, Scenario, make_world
 from devnet.simulation.world import World
 
@@ -43,7 +44,9 @@ class Meter:
 
 def measure() -> Figures:
     """One run with a seed that never changes: the same messages and decisions every time."""
-    world, steps, checks = make_world(SCENARIO, seed=1), Meter(), Meter()
+    world = make_world(SCENARIO, seed=1)
+    steps = Meter()
+    checks = Meter()
     world.verify = checks.wrap(world.verify)
     for node in world.nodes:
         node.start()
@@ -55,7 +58,7 @@ def measure() -> Figures:
     return _figures(world, steps, checks)
 
 
-def _figures(world: World, steps: Meter, checks: Meter) -> Figures:
+def _figures(world: World[SimulatedNode], steps: Meter, checks: Meter) -> Figures:
     blocks = max(world.final_at)
     messages = world.findings.messages
     polls = messages["PullQuery"] / (VALIDATORS - 1) / VALIDATORS

@@ -38,4 +38,4 @@ class Stopwatch:
 
 def median_figures(rounds: Sequence[Figures]) -> Figures:
     """The median of every figure over several rounds."""
-    return {name: round(statistics.median(one[name] for one in rounds), 2) for name in rounds[0]}
+    return {name: round(statistics.median(figures[name] for figures in rounds), 2) for name in rounds[0]}

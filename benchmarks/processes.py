@@ -6,7 +6,9 @@ from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _AFTER_NAME = 2  # the fields of `stat` are numbered from 1, and the name is the second
-_PARENT, _USER, _SYSTEM = 4, 14, 15
+_PARENT = 4
+_USER = 14
+_SYSTEM = 15
 
 
 @dataclass(frozen=True, slots=True)

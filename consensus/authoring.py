@@ -27,6 +27,7 @@ def plan_block(
     number = parameters.epoch_of(height)
     is_news = final is not None and final.height > tip.referenced_height
     referenced = final.height if final is not None and is_news else tip.referenced_height
+    # Headers refuse what runs further ahead of finality, or before the epoch's seed is final.
     if height - referenced > parameters.final_lag_max or referenced < parameters.settled_height(number):
         return None
     epoch = epochs(number)

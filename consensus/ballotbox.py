@@ -1,7 +1,8 @@
 """The ballots of one gadget epoch: counted into certificates, watched for offences.
 
 Always: each voter counts once for a (round, kind), with its first ballot; a second, different one
-is evidence. Bounded by members x kinds x the rounds that the gadget lets in.
+is evidence; rounds below the newest final one are dropped and stay so. Bounded by members x kinds x
+the rounds that the gadget lets in.
 """
 
 from consensus.certificates import Certificate, make_certificate
@@ -18,15 +19,19 @@ class BallotBox:
         self._members = members
         self._first: dict[tuple[int, BallotKind], dict[bytes, SignedBallot]] = {}
         self._accused: set[bytes] = set()
+        self._lowest = 0
 
     def has_no_use_for(self, ballot: Ballot, voter: bytes) -> bool:
         """Whether a ballot is counted already, or would only prove again what is proved."""
+        # Asked before the signature is checked, which is what a repeated vote would cost.
         first = self._first.get((ballot.round, ballot.kind), {}).get(voter)
         return first is not None and (first.ballot == ballot or voter in self._accused)
 
     def add(self, vote: SignedBallot) -> DoubleBallot | None:
         """Count a verified ballot. Returns evidence if it contradicts an earlier one of its voter."""
-        ballot, voter = vote.ballot, vote.voter
+        ballot = vote.ballot
+        voter = vote.voter
+        assert ballot.round >= self._lowest, "a vote for a round whose votes were dropped"
         self._first.setdefault((ballot.round, ballot.kind), {}).setdefault(voter, vote)
         if voter in self._accused:
             return None
@@ -52,8 +57,11 @@ class BallotBox:
 
     def own(self, round_: int, voter: bytes) -> list[SignedBallot]:
         """What a voter cast in a round."""
-        return [vote for kind in BallotKind if (vote := self._first.get((round_, kind), {}).get(voter)) is not None]
+        cast = [self._first.get((round_, kind), {}).get(voter) for kind in BallotKind]
+        return [vote for vote in cast if vote is not None]
 
     def prune(self, below: int) -> None:
-        """Forget rounds below one."""
+        """Drop the votes of earlier rounds, for good."""
+        assert below >= self._lowest, "rounds that were dropped are open again"
+        self._lowest = below
         self._first = {key: votes for key, votes in self._first.items() if key[0] >= below}

@@ -5,6 +5,8 @@ which they were added. Bounded, because headers may run ahead of finality only s
 proposer has only so many headers in a slot.
 """
 
+from collections.abc import Iterable
+
 from consensus.events import BlockFacts
 
 PAST_MAX = 4096
@@ -52,11 +54,11 @@ class BlockTree:
         """Whether `block` is `ancestor` or one of its descendants; both are known."""
         return self.ancestor_at(block, self.blocks[ancestor].height) == ancestor
 
-    def is_related(self, one: bytes, other: bytes) -> bool:
-        """Whether one of two known blocks descends from the other."""
-        if self.blocks[one].height >= self.blocks[other].height:
-            return self.descends(one, other)
-        return self.descends(other, one)
+    def is_related(self, block: bytes, other: bytes) -> bool:
+        """Whether one of two known blocks descends from the other, or they are the same."""
+        if self.blocks[block].height >= self.blocks[other].height:
+            return self.descends(block, other)
+        return self.descends(other, block)
 
     def path(self, ancestor: bytes, block: bytes) -> tuple[bytes, ...]:
         """Blocks after `ancestor` up to `block`, oldest first."""
@@ -68,15 +70,20 @@ class BlockTree:
 
     def finalise(self, block: bytes) -> tuple[bytes, ...]:
         """Make a known block final: its new final ancestry, oldest first, and all others dropped."""
+        assert self.blocks[block].height >= self.final.height, "the final height fell"
         path = self.path(self.final.id, block)
-        keep = [block]
-        for one in keep:
-            keep.extend(self.children[one])
-        kept = {one: self.blocks[one] for one in keep}
-        self._past.update((one, None) for one in self.blocks if one not in kept)
-        for one in list(self._past)[: max(0, len(self._past) - PAST_MAX)]:
-            del self._past[one]
+        alive = [block]
+        for descendant in alive:
+            alive.extend(self.children[descendant])
+        kept = {identity: self.blocks[identity] for identity in alive}
+        self._remember(identity for identity in self.blocks if identity not in kept)
         self.blocks = kept
-        self.children = {one: self.children[one] for one in keep}
+        self.children = {identity: self.children[identity] for identity in alive}
         self.final = self.blocks[block]
         return path
+
+    def _remember(self, gone: Iterable[bytes]) -> None:
+        # Peers go on speaking of these for a moment: without it every dead block would be fetched again.
+        self._past.update(dict.fromkeys(gone))
+        for oldest in list(self._past)[: max(0, len(self._past) - PAST_MAX)]:
+            del self._past[oldest]

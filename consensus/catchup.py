@@ -22,7 +22,7 @@ class CatchUp:
         self._parameters = parameters
         self._gadget = gadget
         self._emit = emit
-        self._boundaries = {one.ballot.epoch: one for one in boundaries}
+        self._boundaries = {certificate.ballot.epoch: certificate for certificate in boundaries}
         self._ask_at_ms = 0
         self._answer_at_ms: dict[bytes, int] = {}
 
@@ -38,8 +38,9 @@ class CatchUp:
 
     def note_position(self, peer: bytes, epoch: int, round_: int, now_ms: int) -> None:
         """A peer speaks of a round: if it is ahead, ask; if it is an epoch behind, help."""
-        own_epoch, own_round = self._gadget.members.epoch, self._gadget.rounds.current
-        # One round ahead is what every healthy round looks like for a moment.
+        own_epoch = self._gadget.members.epoch
+        own_round = self._gadget.rounds.current
+        # A round ahead is what every healthy round looks like for a moment.
         if epoch > own_epoch or (epoch == own_epoch and round_ > own_round + 1):
             self.ask(peer, now_ms)
         elif epoch < own_epoch:
@@ -47,6 +48,7 @@ class CatchUp:
 
     def ask(self, peer: bytes, now_ms: int) -> None:
         """Ask a peer for what we may lack."""
+        # Whoever claims to be far ahead makes us ask: but no more often than this, however many claim it.
         if now_ms >= self._ask_at_ms:
             self._ask_at_ms = now_ms + self._parameters.need_certs_ms
             self._emit(SendTo(peer, self._gadget.need()))
@@ -59,11 +61,13 @@ class CatchUp:
             self.note_position(peer, need.epoch, need.round, now_ms)
 
     def _help(self, peer: bytes, epoch: int, now_ms: int) -> None:
+        # Only this leads out of an ended epoch; its other certificates would be of no use there.
         certificate = self._boundaries.get(epoch)
         if certificate is not None:
             self._send(peer, (certificate,), now_ms)
 
     def _send(self, peer: bytes, certificates: tuple[Certificate, ...], now_ms: int) -> None:
+        # Up to 32 certificates answer a question of a few bytes: without a limit, an amplifier.
         if certificates and now_ms >= self._answer_at_ms.get(peer, 0):
             self._answer_at_ms[peer] = now_ms + self._parameters.need_certs_ms
             self._emit(SendTo(peer, Certified(certificates)))

@@ -46,7 +46,7 @@ def signers_of(certificate: Certificate, members: ValidatorSet) -> tuple[bytes, 
     bits = int.from_bytes(certificate.signers, "little")
     if bits >> count:
         return None
-    return tuple(one.session for place, one in enumerate(members.members) if bits >> place & 1)
+    return tuple(member.session for place, member in enumerate(members.members) if bits >> place & 1)
 
 
 def verify_certificate(certificate: Certificate, members: ValidatorSet, genesis: bytes, verify: VerifyEd25519) -> bool:

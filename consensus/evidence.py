@@ -71,8 +71,8 @@ def are_exclusive(first: Ballot, second: Ballot) -> bool:
 
 def double_ballot(first: SignedBallot, second: SignedBallot) -> DoubleBallot:
     """Evidence from two ballots of one voter, in one order, so that it is reported once."""
-    one, two = sorted((first, second), key=lambda vote: (vote.ballot.kind, vote.ballot.block))
-    return DoubleBallot(first.voter, one.ballot, one.signature, two.ballot, two.signature)
+    lower, upper = sorted((first, second), key=lambda vote: (vote.ballot.kind, vote.ballot.block))
+    return DoubleBallot(first.voter, lower.ballot, lower.signature, upper.ballot, upper.signature)
 
 
 def verify_votes(
@@ -87,11 +87,11 @@ def verify_votes(
             return verify(accused, proposal_payload(genesis, first), first_signature) and verify(
                 accused, proposal_payload(genesis, second), second_signature
             )
-        case DoubleBallot(accused, one, one_signature, two, two_signature):
-            if not are_exclusive(one, two):
+        case DoubleBallot(accused, first, first_signature, second, second_signature):
+            if not are_exclusive(first, second):
                 return False
-            return verify(accused, ballot_payload(genesis, one), one_signature) and verify(
-                accused, ballot_payload(genesis, two), two_signature
+            return verify(accused, ballot_payload(genesis, first), first_signature) and verify(
+                accused, ballot_payload(genesis, second), second_signature
             )
 
 

@@ -32,7 +32,8 @@ class Fetches:
 
     def want(self, block: bytes, peer: bytes, now_ms: int) -> None:
         """Ask `peer`, which spoke of a block, for it; after a moment in which it may come by itself."""
-        by_peer = sum(one.origin == peer for one in self._wanted.values())
+        # A peer may name ids that no block has: its word fills no more than its part of the list.
+        by_peer = sum(wanted.origin == peer for wanted in self._wanted.values())
         if by_peer < self._parameters.fetches_per_peer_max:
             self._add(block, peer, now_ms)
 
@@ -47,7 +48,9 @@ class Fetches:
     def _add(self, block: bytes, origin: bytes, now_ms: int) -> None:
         if block in self._wanted or block in self._rejected or len(self._wanted) >= self._parameters.fetches_max:
             return
-        self._wanted[block] = _Wanted(origin, origin, 0, now_ms + self._parameters.fetch_grace_ms)
+        # Mostly the block is on its way already: its author sends it to everybody.
+        due_ms = now_ms + self._parameters.fetch_grace_ms
+        self._wanted[block] = _Wanted(origin, origin, attempts=0, due_ms=due_ms)
 
     def settle(self, block: bytes) -> None:
         """The block came."""
@@ -63,20 +66,21 @@ class Fetches:
     def due(self, peers: list[bytes], above: int, now_ms: int) -> list[Fetch]:
         """Questions to ask now: first to the peer that spoke of the block, then to others in turn."""
         asked = []
-        for block, one in list(self._wanted.items()):
-            if now_ms < one.due_ms or not peers:
+        for block, wanted in list(self._wanted.items()):
+            if now_ms < wanted.due_ms or not peers:
                 continue
-            if one.attempts >= self._parameters.fetch_attempts_max:
+            if wanted.attempts >= self._parameters.fetch_attempts_max:
                 del self._wanted[block]
                 continue
-            if one.attempts > 0 or one.peer not in peers:
-                place = peers.index(one.peer) if one.peer in peers else -1
-                one.peer = peers[(place + 1) % len(peers)]
-            one.attempts += 1
-            one.due_ms = now_ms + self._parameters.fetch_retry_ms
-            asked.append(Fetch(block, one.peer, above))
+            # Who did not answer may never: blocks asked from a single peer stalled the prototype.
+            if wanted.attempts > 0 or wanted.peer not in peers:
+                place = peers.index(wanted.peer) if wanted.peer in peers else -1
+                wanted.peer = peers[(place + 1) % len(peers)]
+            wanted.attempts += 1
+            wanted.due_ms = now_ms + self._parameters.fetch_retry_ms
+            asked.append(Fetch(block, wanted.peer, above))
         return asked
 
     def deadline_ms(self) -> int | None:
         """When something is due next."""
-        return min((one.due_ms for one in self._wanted.values()), default=None)
+        return min((wanted.due_ms for wanted in self._wanted.values()), default=None)

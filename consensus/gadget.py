@@ -26,6 +26,7 @@ from consensus.events import (
 )
 from consensus.evidence import DoubleProposal
 from consensus.parameters import Parameters
+from consensus.roundclock import RoundClock
 from consensus.rounds import Rounds
 from consensus.topological import Topological
 from consensus.validators import Epoch, Leaders
@@ -81,7 +82,7 @@ class Gadget:
         self._proposals: dict[int, SignedProposal] = {}
         self._equivocated: set[int] = set()
         self.pending_final: Certificate | None = None
-        self._restart_timer()
+        self._clock = RoundClock(self._parameters)
 
     # --- what comes in
 
@@ -92,6 +93,7 @@ class Gadget:
         if proposal.epoch != self.members.epoch or not self._is_near(round_, self.rounds.current):
             return
         known = self._proposals.get(round_)
+        # Each notarise vote brings its proposal along: most arrive again, and need no second check.
         if known is not None and known.proposal == proposal:
             return
         leader = self._leaders.leader(round_)
@@ -103,7 +105,8 @@ class Gadget:
             self._proposals[round_] = signed
         elif round_ not in self._equivocated:
             self._equivocated.add(round_)
-            first, second = sorted((known, signed), key=lambda one: one.signature)
+            # In one order, whichever came first, so that all nodes report the same evidence.
+            first, second = sorted((known, signed), key=lambda statement: statement.signature)
             self._emit(ReportEvidence(DoubleProposal(
                 leader, first.proposal, first.signature, second.proposal, second.signature
             )))  # fmt: skip
@@ -142,7 +145,7 @@ class Gadget:
 
     def signed(self, record: signstate.SignedRecord, signature: bytes) -> None:
         """The shell persisted and signed what we asked for: count it and send it."""
-        self._resend_at_ms += self._parameters.resend_ms
+        self._clock.postpone()
         assert self._session is not None  # observers ask for no signature
         match record:
             case Proposal():
@@ -169,7 +172,7 @@ class Gadget:
         """Do everything that is due. Called after each event."""
         self._finalise()
         self._enter_round()
-        self._keep_timer(now_ms)
+        self._clock.keep(now_ms, has_work=self._has_work())
         if self._session in self.members.index:
             self._propose(now_ms)
             self._notarise(now_ms)
@@ -178,11 +181,7 @@ class Gadget:
 
     def deadline_ms(self, now_ms: int) -> int | None:
         """When `advance` has something to do next without an event."""
-        if self._work_since_ms is None:
-            return None
-        waits = (self._parameters.soft_wait_ms, self._timeout_ms())
-        ends = [self._work_since_ms + wait for wait in waits]
-        return min([self._resend_at_ms, *(end for end in ends if end > now_ms)])
+        return self._clock.deadline_ms(now_ms, self._timeout_ms())
 
     def missing(self) -> tuple[bytes, ...]:
         """Blocks that the gadget waits for."""
@@ -213,6 +212,7 @@ class Gadget:
         if not self.rounds.add(certificate):
             return
         ballot = certificate.ballot
+        # Forgotten by its only honest holder it could never be made again (docs/adr/0012, scenario `blackouts`).
         if ballot.kind != BallotKind.FINALISE:
             self._emit(PersistCertificate(certificate))
         if ballot.kind == BallotKind.FINALISE and ballot.height > self._chain.tree.final.height:
@@ -226,13 +226,15 @@ class Gadget:
         if certificate is None or certificate.ballot.block not in self._chain.tree:
             return
         self.pending_final = None
-        if certificate.ballot.height <= self._chain.tree.final.height:
+        before = self._chain.tree.final.height
+        if certificate.ballot.height <= before:
             return
         path, overruled = self._chain.finalise(certificate.ballot.block)
         if overruled is not None:
             self._emit(AcceptedReverted(overruled, certificate.ballot.block))
+        assert self._chain.tree.final.height > before, "the final height fell"
         self._box.prune(certificate.ballot.round)
-        self._proposals = {one: held for one, held in self._proposals.items() if one >= self.rounds.current}
+        self._proposals = {round_: held for round_, held in self._proposals.items() if round_ >= self.rounds.current}
         self.sign_state = signstate.raise_floor(self.sign_state, certificate.ballot.epoch, certificate.ballot.round)
         self._emit(Finalise(path, certificate))
 
@@ -248,21 +250,10 @@ class Gadget:
             self._sign(Ballot(BallotKind.FINALISE, ballot.epoch, newest, ballot.height, ballot.block))
         was = self.rounds.current
         self.rounds.current = newest + 1
+        # After a jump over rounds this node can neither propose nor vote until it holds what is between.
         if newest > was and self.rounds.gaps():
             self._emit(Broadcast(self.need()))
-        self._restart_timer()
-
-    def _restart_timer(self) -> None:
-        self._work_since_ms: int | None = None
-        self._resend_at_ms = 0
-
-    def _keep_timer(self, now_ms: int) -> None:
-        """A round's clock runs while there is something to make final."""
-        if not self._has_work():
-            self._restart_timer()
-        elif self._work_since_ms is None:
-            self._work_since_ms = now_ms
-            self._resend_at_ms = now_ms + 2 * self._parameters.resend_ms
+        self._clock.restart()
 
     def _has_work(self) -> bool:
         parent = self.rounds.parent_round()
@@ -281,21 +272,18 @@ class Gadget:
     def _timeout_ms(self) -> int:
         return self._parameters.round_timeout(self._skips())
 
-    def _has_waited(self, now_ms: int, wait_ms: int) -> bool:
-        return self._work_since_ms is not None and now_ms >= self._work_since_ms + wait_ms
-
     # --- ballots
 
     def _propose(self, now_ms: int) -> None:
         round_ = self.rounds.current
-        if self._work_since_ms is None or round_ in self._proposals:
+        if not self._clock.is_running or round_ in self._proposals:
             return
         if self._leaders.leader(round_) != self._session:
             return
         parent = self.rounds.parent_round()
         if parent is None:
             return
-        has_waited = self._skips() > 0 or self._has_waited(now_ms, self._parameters.soft_wait_ms)
+        has_waited = self._skips() > 0 or self._clock.has_waited(now_ms, self._parameters.soft_wait_ms)
         block = voting.choose_checkpoint(
             self._chain,
             self.rounds.checkpoint(parent),
@@ -309,12 +297,14 @@ class Gadget:
 
     def _notarise(self, now_ms: int) -> None:
         signed = self._proposals.get(self.rounds.current)
+        # Votes would part among the blocks of a leader that proposed twice: its round is skipped.
         if signed is None or self.rounds.current in self._equivocated:
             return
         proposal = signed.proposal
         if not voting.is_linked(self._chain.tree, self.rounds, proposal):
             return
-        has_waited = self._has_waited(now_ms, self._parameters.soft_wait_ms)
+        has_waited = self._clock.has_waited(now_ms, self._parameters.soft_wait_ms)
+        # Snowflake may be split for ever: after so many skips finality goes on without its word.
         is_overdue = self._skips() >= self._parameters.override_skips
         if is_overdue or voting.is_supported(self._chain, proposal.block, self._skips(), has_waited=has_waited):
             content = (proposal.epoch, proposal.round, proposal.height, proposal.block)
@@ -322,11 +312,12 @@ class Gadget:
 
     def _skip(self, now_ms: int) -> None:
         ballot = skip_ballot(self.members.epoch, self.rounds.current)
-        if (
-            self._has_waited(now_ms, self._timeout_ms())
-            or self.rounds.current in self._equivocated
-            or self.members.is_blocking(self._box.weight(ballot))
-        ):
+        is_over = self._clock.has_waited(now_ms, self._timeout_ms())
+        # Nobody votes for either proposal: to wait for the timeout stalled the prototype.
+        is_spoilt = self.rounds.current in self._equivocated
+        # Brings timeouts that began apart together: without it the prototype stalled.
+        is_given_up = self.members.is_blocking(self._box.weight(ballot))
+        if is_over or is_spoilt or is_given_up:
             self._sign(ballot)
 
     def _sign(self, record: Proposal | Ballot) -> None:
@@ -345,10 +336,10 @@ class Gadget:
 
     def _resend(self, now_ms: int) -> None:
         """While a round lasts, repeat what may have been lost and ask for what we may lack."""
-        if self._work_since_ms is None or now_ms < self._resend_at_ms:
+        if not self._clock.is_time_to_repeat(now_ms):
             return
-        self._resend_at_ms = now_ms + self._parameters.resend_ms
-        current, parent = self.rounds.current, self.rounds.parent_round()
+        current = self.rounds.current
+        parent = self.rounds.parent_round()
         if self._session in self.members.index and self._session is not None:
             if self._leaders.leader(current) == self._session and current in self._proposals:
                 self._emit(Broadcast(Propose(self._proposals[current])))
@@ -366,6 +357,7 @@ class Gadget:
         return NeedCerts(self.members.epoch, self.rounds.current, held, self.rounds.floor)
 
     def _vote_message(self, vote: SignedBallot) -> Vote:
+        # The proposal travels with the votes for it: whoever missed it could not join them, and rounds stalled.
         is_notarise = vote.ballot.kind == BallotKind.NOTARISE
         return Vote(vote, self._proposals.get(vote.ballot.round) if is_notarise else None)
 

@@ -63,7 +63,7 @@ class HeaderRules:
         says_next = parts.next_validators is not None
         _require(says_next == self.parameters.is_boundary(header.number), "next validators at the wrong height")
         epoch = self._epoch(number)
-        member = next((one for one in epoch.validators.members if one.stash == parts.author), None)
+        member = next((member for member in epoch.validators.members if member.stash == parts.author), None)
         if member is None:
             raise InvalidHeaderError("the author is no validator of the epoch")
         reference = parts.final_ref
@@ -116,10 +116,9 @@ class HeaderRules:
 
     def _check_randomness(self, parts: HeaderParts, member: Validator, seed: bytes) -> None:
         """What the slot's draw made of the author's secret."""
-        output = vrf.verify(
-            member.vrf, vrf_input(self.genesis, seed, parts.pre_digest.slot), parts.pre_digest.vrf_proof
-        )
-        _require(output == parts.pre_digest.vrf_output, "the proof of randomness does not verify")
+        pre_digest = parts.pre_digest
+        output = vrf.verify(member.vrf, vrf_input(self.genesis, seed, pre_digest.slot), pre_digest.vrf_proof)
+        _require(output == pre_digest.vrf_output, "the proof of randomness does not verify")
 
     def _epoch(self, number: int) -> Epoch:
         epoch = self.epochs(number)

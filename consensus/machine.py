@@ -161,7 +161,7 @@ class Machine:
             case ev.Tick():
                 pass
             case ev.MessageReceived(peer) if peer not in self._peers:
-                pass
+                pass  # sent before the connection was lost
             case ev.MessageReceived(peer, PullQuery() as query):
                 self._answer_query(peer, query)
             case ev.MessageReceived(peer, Chits() as chits):
@@ -236,10 +236,12 @@ class Machine:
             self._queries_second = second
             self._queries.clear()
         self._queries[peer] = self._queries.get(peer, 0) + 1
+        # An honest peer polls a few times a second; a flood must not make this node talk.
         if self._queries[peer] > self._parameters.queries_per_second_max:
             return
         self._want(query.tip, peer)
         tip = self._chain.preference
+        # Written before it is said: acceptance was reverted where a restart forgot what others had counted.
         if tip != self._persisted:
             self._persisted = tip
             self._effects.append(ev.PersistPreference(tip))
@@ -256,7 +258,7 @@ class Machine:
     def _take_chits(self, peer: bytes, chits: Chits) -> None:
         validator = self._peers[peer]
         if validator is None:
-            return
+            return  # whoever proved no key would vote as often as it connects
         vote = (chits.tip, chits.at_height)
         if not self._poller.answer(chits.request, validator, vote, self._now_ms):
             return
@@ -325,7 +327,7 @@ class Machine:
         self._final_certificate = ended
         self._catchup.end_epoch(ended)
         self._gadget.begin(following, (final.height, final.id))
-        self._poller.polls.abandon()
+        self._poller.polls.abandon()  # the old set's answers say nothing under the new set's thresholds
         self._chain.restart_confidence(sampling.compute_thresholds(self._parameters, following.validators))
         return True
 
@@ -333,16 +335,16 @@ class Machine:
         """Drop what only blocks above the final one need."""
         if self._headers_final != self.final.id:
             self._headers_final = self.final.id
-            self._headers = {key: one for key, one in self._headers.items() if key[1] > self.final.slot}
+            self._headers = {key: ids for key, ids in self._headers.items() if key[1] > self.final.slot}
 
     def _report(self) -> None:
         """Say what became accepted and which tip is preferred."""
         if self._accepted != self._chain.accepted:
-            if self._accepted in self._tree and self._tree.descends(self._chain.accepted, self._accepted):
-                path = self._tree.path(self._accepted, self._chain.accepted)
-            else:
-                path = self._tree.path(self.final.id, self._chain.accepted)
-            self._effects.extend(ev.Accepted(one, self._tree[one].height) for one in path)
+            is_ahead = self._accepted in self._tree and self._tree.descends(self._chain.accepted, self._accepted)
+            # Where finality overruled an acceptance, the new branch is told from the final block on.
+            base = self._accepted if is_ahead else self.final.id
+            path = self._tree.path(base, self._chain.accepted)
+            self._effects.extend(ev.Accepted(block, self._tree[block].height) for block in path)
             self._accepted = self._chain.accepted
         if self._reported != self._chain.preference:
             self._reported = self._chain.preference
@@ -378,10 +380,7 @@ class Machine:
 
     def _next_deadline(self, now_ms: int) -> int:
         slot_ms = self._parameters.slot_ms
-        due = (
-            (now_ms // slot_ms + 1) * slot_ms,
-            self._poller.deadline_ms(),
-            self._gadget_deadline_ms,
-            self._fetches.deadline_ms() if self._peers else None,
-        )
-        return max(min(one for one in due if one is not None), now_ms + 1)
+        next_slot_ms = (now_ms // slot_ms + 1) * slot_ms
+        fetches_ms = self._fetches.deadline_ms() if self._peers else None
+        due = (next_slot_ms, self._poller.deadline_ms(), self._gadget_deadline_ms, fetches_ms)
+        return max(min(moment for moment in due if moment is not None), now_ms + 1)

@@ -161,6 +161,7 @@ class Parameters:
 
     def round_timeout(self, skips: int) -> int:
         """Timeout of a round after `skips` skipped ones: doubles, up to a low cap."""
+        # Without a cap rounds stood still for minutes after a partition had healed.
         return self.round_timeout_ms << min(skips, self.timeout_doublings_max)
 
 

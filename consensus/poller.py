@@ -46,7 +46,8 @@ class Poller:
 
     def finish(self, now_ms: int) -> bool:
         """Close the polls that have heard enough and apply them; whether there were any."""
-        chain, finished = self._chain, False
+        chain = self._chain
+        finished = False
         for poll in self.polls.due(now_ms):
             votes = self._resolve(poll)
             if self.polls.is_over(poll, chain.support(votes), chain.thresholds, now_ms):
@@ -62,6 +63,7 @@ class Poller:
     def _resolve(self, poll: Poll) -> list[tuple[bytes, int]]:
         votes = []
         for voter, blocks in poll.votes.items():
+            # A tip that is not here yet is a vote for the block below it that is.
             known = next((block for block in blocks if block in self._chain.tree), None)
             if known is not None:
                 votes.append((known, poll.weights[voter]))

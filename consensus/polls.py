@@ -1,7 +1,7 @@
 """Open polls: who was asked, who answered, and when a poll has heard enough.
 
 Always: at most `polls_max` polls are open; each validator votes once in a poll, only if it was
-asked, and only over the connection on which it proved its key.
+asked, and only over the connection on which it proved its key; a poll that ended takes no more answers.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,7 @@ class Poll:
     weights: Mapping[bytes, int]
     awaited: set[bytes]
     votes: dict[bytes, tuple[bytes, bytes]] = field(default_factory=dict)
+    has_ended: bool = False
 
 
 class Polls:
@@ -43,9 +44,12 @@ class Polls:
 
     def start(self, weights: Mapping[bytes, int], reachable: Mapping[bytes, bytes], now_ms: int) -> Poll:
         """Open a poll over these voters; those unreachable or long silent are not waited for."""
+        # Slower links get longer, or their votes would never be in time.
         soft = max(self._parameters.poll_soft_ms, 2 * self._rtt_ms)
         limit = self._parameters.poll_failures_max
-        awaited = {one for one in weights if one in reachable and self._failures.get(one, 0) < limit}
+        # A silent validator would cost every poll its timeout.
+        awaited = {voter for voter in weights if voter in reachable and self._failures.get(voter, 0) < limit}
+        assert self._next_request not in self._open, "two open polls have one number"
         poll = Poll(self._next_request, now_ms, now_ms + soft, weights, awaited)
         self._open[poll.request] = poll
         self._next_request = (self._next_request + 1) % 2**32
@@ -57,6 +61,7 @@ class Polls:
         poll = self._open.get(request)
         if poll is None or voter not in poll.weights or voter in poll.votes:
             return False
+        assert not poll.has_ended, "a poll that ended took an answer"
         poll.votes[voter] = vote
         poll.awaited.discard(voter)
         self._failures[voter] = 0
@@ -70,6 +75,7 @@ class Polls:
     def is_over(self, poll: Poll, support: int, thresholds: Thresholds, now_ms: int) -> bool:
         """Whether a due poll ends with `support` for its best block, or waits for the timeout."""
         timeout_ms = poll.started_ms + self._parameters.poll_timeout_ms
+        # At the soft deadline a poll without a useful outcome gets the rest of the time: an answer may still make it.
         if not poll.awaited or now_ms >= timeout_ms or support >= thresholds.alpha_min:
             return True
         poll.deadline_ms = timeout_ms
@@ -77,6 +83,8 @@ class Polls:
 
     def close(self, poll: Poll) -> None:
         """Forget a poll; those who did not answer it have failed once more."""
+        assert not poll.has_ended, "a poll ended twice"
+        poll.has_ended = True
         del self._open[poll.request]
         for voter in poll.weights:
             if voter not in poll.votes:
@@ -84,12 +92,10 @@ class Polls:
 
     def learn(self, *, successful: bool) -> None:
         """Polls that bring nothing become rarer, down to the idle interval."""
-        parameters = self._parameters
-        self._interval_ms = (
-            parameters.poll_interval_ms
-            if successful
-            else min(self._interval_ms * 5 // 4 + 1, parameters.poll_idle_interval_ms)
-        )
+        if successful:
+            self._interval_ms = self._parameters.poll_interval_ms
+        else:
+            self._interval_ms = min(self._interval_ms * 5 // 4 + 1, self._parameters.poll_idle_interval_ms)
 
     def forgive(self, voter: bytes) -> None:
         """A validator connected: wait for its answers again."""
@@ -97,6 +103,8 @@ class Polls:
 
     def abandon(self) -> None:
         """Forget all open polls: the voters changed."""
+        for poll in self._open.values():
+            poll.has_ended = True
         self._open.clear()
 
     def deadline_ms(self, *, wanted: bool) -> int | None:

@@ -19,7 +19,7 @@ def proposer(epoch: Epoch, slot: int) -> bytes:
 
 
 def _weights(members: ValidatorSet) -> tuple[int, ...]:
-    return tuple(one.weight for one in members.members)
+    return tuple(member.weight for member in members.members)
 
 
 @lru_cache(maxsize=1024)

@@ -34,6 +34,7 @@ class Rounds:
             return self.skipped.get(round_)
         if kind == BallotKind.NOTARISE:
             return self.notarised.get(round_)
+        # Kept apart from the notarisation of its round: should the two name different blocks, both are evidence.
         return self.final if self.floor == round_ else None
 
     def holds(self, kind: BallotKind, round_: int) -> bool:
@@ -42,7 +43,8 @@ class Rounds:
 
     def add(self, certificate: Certificate) -> bool:
         """Keep a verified certificate of this epoch; False if it tells nothing new."""
-        kind, round_ = certificate.ballot.kind, certificate.ballot.round
+        kind = certificate.ballot.kind
+        round_ = certificate.ballot.round
         if self.holds(kind, round_):
             return False
         if kind == BallotKind.SKIP:
@@ -50,9 +52,12 @@ class Rounds:
             return True
         self.notarised[round_] = certificate
         if kind == BallotKind.FINALISE:
+            floor = self.floor
             self.final = certificate
-            self.notarised = {one: held for one, held in self.notarised.items() if one >= round_}
-            self.skipped = {one: held for one, held in self.skipped.items() if one >= round_}
+            # A floor that fell would open rounds again whose votes are forgotten.
+            assert self.floor >= floor, "the newest final round fell"
+            self.notarised = {number: held for number, held in self.notarised.items() if number >= round_}
+            self.skipped = {number: held for number, held in self.skipped.items() if number >= round_}
         return True
 
     def newest(self) -> int:
@@ -82,6 +87,7 @@ class Rounds:
     def complete_to(self) -> int:
         """The highest round up to which some certificate of every round is held."""
         round_ = self.floor
+        # What is asked for begins here, not at the floor: answers hold only so many certificates.
         while round_ + 1 in self.notarised or round_ + 1 in self.skipped:
             round_ += 1
         return round_
@@ -89,20 +95,21 @@ class Rounds:
     def gaps(self) -> list[int]:
         """Past rounds without any certificate here: what keeps `parent_round` from being known."""
         past = range(self.floor + 1, self.current)
-        return [one for one in past if one not in self.notarised and one not in self.skipped]
+        return [round_ for round_ in past if round_ not in self.notarised and round_ not in self.skipped]
 
     def links(self, parent: int, round_: int) -> bool:
         """Whether what a proposal for `round_` on round `parent` rests on is all held."""
         if not (parent == 0 or parent in self.notarised) or parent >= round_:
             return False
-        return all(one in self.skipped for one in range(parent + 1, round_))
+        # The lock on which safety rests: a final round between would have made its skip certificate impossible.
+        return all(between in self.skipped for between in range(parent + 1, round_))
 
     def lacked_by(self, parent_round: int, final_round: int) -> Iterator[Certificate]:
         """What a node lacks that holds everything up to `parent_round`, oldest first."""
         if self.final is not None and self.floor > final_round:
             yield self.final
-        for one in range(max(parent_round, self.floor) + 1, self.newest() + 1):
-            if one in self.notarised:
-                yield self.notarised[one]
-            if one in self.skipped:
-                yield self.skipped[one]
+        for round_ in range(max(parent_round, self.floor) + 1, self.newest() + 1):
+            if round_ in self.notarised:
+                yield self.notarised[round_]
+            if round_ in self.skipped:
+                yield self.skipped[round_]

@@ -40,8 +40,8 @@ def draw(parameters: Parameters, members: ValidatorSet, randbelow: RandBelow) ->
     Whom a node polls need not be equal between nodes, so its chance is its own.
     """
     if is_full_poll(parameters, members):
-        return {one.session: one.weight for one in members.members}
-    cumulative = list(accumulate(one.weight for one in members.members))
+        return {member.session: member.weight for member in members.members}
+    cumulative = list(accumulate(member.weight for member in members.members))
     units: set[int] = set()
     votes: dict[bytes, int] = {}
     while len(units) < sample_size(parameters, members):

@@ -58,9 +58,9 @@ def after(state: SignState, record: SignedRecord) -> SignState:
 
 def _after_proposal(state: SignState, record: Proposal) -> SignState:
     _require_above_floor(state, record.epoch, record.round)
-    for one in state.proposals:
-        if (one.epoch, one.round) == (record.epoch, record.round):
-            if one != record:
+    for signed in state.proposals:
+        if (signed.epoch, signed.round) == (record.epoch, record.round):
+            if signed != record:
                 raise SigningRefusedError("another proposal of this round is signed")
             return state
     return replace(state, proposals=(*state.proposals, record))
@@ -70,9 +70,9 @@ def _after_ballot(state: SignState, record: Ballot) -> SignState:
     _require_above_floor(state, record.epoch, record.round)
     if record in state.ballots:
         return state
-    for one in state.ballots:
-        if (one.epoch, one.round) == (record.epoch, record.round):
-            _require_compatible(record.kind, one.kind)
+    for signed in state.ballots:
+        if (signed.epoch, signed.round) == (record.epoch, record.round):
+            _require_compatible(record.kind, signed.kind)
     return replace(state, ballots=(*state.ballots, record))
 
 
@@ -84,8 +84,8 @@ def raise_floor(state: SignState, epoch: int, round_: int) -> SignState:
         state,
         floor_epoch=epoch,
         floor_round=round_,
-        proposals=tuple(one for one in state.proposals if (one.epoch, one.round) > (epoch, round_)),
-        ballots=tuple(one for one in state.ballots if (one.epoch, one.round) > (epoch, round_)),
+        proposals=tuple(signed for signed in state.proposals if (signed.epoch, signed.round) > (epoch, round_)),
+        ballots=tuple(signed for signed in state.ballots if (signed.epoch, signed.round) > (epoch, round_)),
     )
 
 

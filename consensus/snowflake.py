@@ -111,7 +111,8 @@ class Snowflake:
         new = BitRun(place + 1, ID_BITS, number, self._fresh())
         side = bit_of(run.choice, place)
         fork = Fork(side, run.confidence.copy(), [kept, new] if side == 0 else [new, kept])
-        run.end, run.fork = place, fork
+        run.end = place
+        run.fork = fork
 
     @property
     def preference(self) -> bytes:
@@ -137,7 +138,8 @@ class Snowflake:
     @property
     def confidence(self) -> tuple[int, ...]:
         """For each condition the polls in a row that met it, at the least sure bit of the preference."""
-        run, counters = self._root, []
+        run = self._root
+        counters = []
         while True:
             zeros = [0] * len(self.thresholds.conditions)
             if run.end > run.start:
@@ -170,7 +172,7 @@ class Snowflake:
             side = self._record_fork(fork, run.end, counted)
             if side is None:
                 return successful
-            counted = {n: weight for n, weight in counted.items() if bit_of(n, run.end) == side}
+            counted = {number: weight for number, weight in counted.items() if bit_of(number, run.end) == side}
             run = fork.sides[side]
 
     def _record_fork(self, fork: Fork, place: int, counted: Mapping[int, int]) -> int | None:
@@ -184,6 +186,7 @@ class Snowflake:
             fork.sides[winner].stale = True
             return None
         if winner != fork.preference:
+            # What is decided never changes, whatever later polls say.
             if fork.confidence.decided:
                 fork.sides[winner].stale = True
                 return None

@@ -71,9 +71,10 @@ class Topological:
             instance = self._instances.get(parent)
             if instance is None:
                 break
-            children = {one: weights[one] for one in self.tree.children[parent] if one in weights}
+            children = {child: weights[child] for child in self.tree.children[parent] if child in weights}
             successful = instance.record(children) or successful
-            winners = [one for one, weight in children.items() if weight >= self.thresholds.preference]
+            winners = [child for child, weight in children.items() if weight >= self.thresholds.preference]
+            # "Polls in a row" means in a row: a branch that this poll passed by has no such polls any more.
             for child in self.tree.children[parent]:
                 if child not in winners:
                     self._falter(child)
@@ -87,7 +88,7 @@ class Topological:
     def support(self, votes: Iterable[tuple[bytes, int]]) -> int:
         """The most weight that a child of the root has in these votes."""
         weights = self._transitive(votes)
-        return max((weights.get(one, 0) for one in self.tree.children[self.root]), default=0)
+        return max((weights.get(child, 0) for child in self.tree.children[self.root]), default=0)
 
     def lock_on(self, block: bytes) -> None:
         """Force the preference through a newly notarised checkpoint, known or not yet."""
@@ -107,13 +108,14 @@ class Topological:
         Returns the new final blocks, oldest first, and the accepted block if it is thereby overruled.
         """
         overruled = None
+        # Soft acceptance is not safe while the network is asynchronous: finality has the last word.
         if not self.tree.is_related(self.accepted, block):
             overruled = self.accepted
         if overruled is not None or not self.tree.descends(self.accepted, block):
             self.accepted = block
         self._force(block)
         path = self.tree.finalise(block)
-        self._instances = {one: made for one, made in self._instances.items() if one in self.tree}
+        self._instances = {parent: made for parent, made in self._instances.items() if parent in self.tree}
         if self.lock is not None and self.lock not in self.tree:
             self.lock = None
         self._settle()
@@ -122,6 +124,7 @@ class Topological:
     def restart_confidence(self, thresholds: Thresholds) -> None:
         """Other validators vote from now on: undecided blocks begin to collect anew."""
         self.thresholds = thresholds
+        # What was decided stays so: accepted blocks are taken back by finality alone.
         for parent, instance in list(self._instances.items()):
             if not instance.decided:
                 self._rebuild(parent, instance.preference)
@@ -146,11 +149,11 @@ class Topological:
     def _falter(self, block: bytes) -> None:
         """A poll passed this block by: everything undecided above it begins anew."""
         pending = [block]
-        for one in pending:
-            instance = self._instances.get(one)
+        for parent in pending:
+            instance = self._instances.get(parent)
             if instance is not None:
                 instance.falter()
-                pending.extend(self.tree.children[one])
+                pending.extend(self.tree.children[parent])
 
     def _follow_lock(self) -> None:
         if self.lock is not None and self.lock in self.tree:

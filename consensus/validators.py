@@ -33,15 +33,15 @@ class ValidatorSet:
         """Check the set and index it by session key."""
         if not 1 <= len(self.members) <= ACTIVE_VALIDATORS_MAX:
             raise ValueError("a validator set has 1 to 128 members")
-        if any(one.weight <= 0 for one in self.members):
+        if any(member.weight <= 0 for member in self.members):
             raise ValueError("every validator has weight")
-        if list(self.members) != sorted(self.members, key=lambda one: one.stash):
+        if list(self.members) != sorted(self.members, key=lambda member: member.stash):
             raise ValueError("validators are sorted by stash")
-        index = {one.session: place for place, one in enumerate(self.members)}
+        index = {member.session: place for place, member in enumerate(self.members)}
         if len(index) != len(self.members):
             raise ValueError("session keys are distinct")
         object.__setattr__(self, "index", index)
-        object.__setattr__(self, "total", sum(one.weight for one in self.members))
+        object.__setattr__(self, "total", sum(member.weight for member in self.members))
 
     def weight_of(self, session: bytes) -> int:
         """Weight of a session key, 0 if it is no member."""
@@ -79,7 +79,7 @@ class Leaders:
     def __init__(self, members: Sequence[Validator]) -> None:
         """Start before round 1."""
         self._members = members
-        self._total = sum(one.weight for one in members)
+        self._total = sum(member.weight for member in members)
         self._credit = [0] * len(members)
         self._sequence: list[bytes] = []
 
@@ -90,8 +90,8 @@ class Leaders:
         return self._sequence[round_ - 1]
 
     def _advance(self) -> None:
-        for place, one in enumerate(self._members):
-            self._credit[place] += one.weight
+        for place, member in enumerate(self._members):
+            self._credit[place] += member.weight
         best = max(range(len(self._credit)), key=lambda place: (self._credit[place], -place))
         self._credit[best] -= self._total
         self._sequence.append(self._members[best].session)

@@ -1,1 +1,10 @@
-"""Many nodes at once: simulated from a seed, or real processes on one machine."""
+"""Networks of many nodes, simulated or real, for users and for proofs.
+
+In reading order:
+
+* `simulation`: the consensus of a network in virtual time
+* `launcher`: `ogpu-devnet`, a real network on one machine
+* `measuring`: what is read off such a network
+* `demo`: real inference, mined and paid
+* `proofs`: attacks and failures, judged
+"""

@@ -1,1 +1,15 @@
-"""Keys, accounts, the RPC client and the `ogpu-wallet` command line."""
+"""Keys, accounts, the RPC client and the `ogpu-wallet` command line.
+
+In reading order:
+
+* `errors`: what a person can set right
+* `amounts`: oGPU and grains
+* `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text
+* `keyfile`, `private_file`, `keyring`: locked keys on disk, by name
+* `rpc`: JSON-RPC over one connection
+* `client`: typed reads, signed calls, and what became of them
+* `calls`: any call from what a person types
+* `output`: tables, or JSON
+* `session`: what every command shares
+* `commands`, `cli`: the command line
+"""

@@ -1,4 +1,4 @@
-"""`ogpu-wallet`: keys, transfers, stake.
+"""`ogpu-wallet`: keys, transfers, stake, and any other call.
 
 Exit codes: 0 done, 1 the chain or the node refused, 2 something to set right in what was given.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from wallet.commands import keys, money, staking, why
+from wallet.commands import call, keys, money, staking, why
 from wallet.keyring import DEFAULT_FOLDER, Keyring
 from wallet.output import Output
 from wallet.rpc import DEFAULT_URL
@@ -31,7 +31,7 @@ from wallet.session import WalletSession
 @click.version_option(package_name="ogpu")
 @click.pass_context
 def main(context: click.Context, url: str, keyring: Path, password_file: Path | None, as_json: bool) -> None:
-    """The wallet of an ogpu chain: keys, transfers, stake.
+    """The wallet of an ogpu chain: keys, transfers, stake, and any other call.
 
     Shell completion: eval "$(_OGPU_WALLET_COMPLETE=bash_source ogpu-wallet)" (or zsh_source, fish_source).
     """
@@ -43,7 +43,7 @@ for command in (
     money.balance, money.send,
     staking.stake, staking.delegate, staking.unstake, staking.withdraw, staking.show_stakes, staking.rewards,
     staking.validators, staking.offer, staking.chill,
-    why.why,
+    call.call, why.why,
 ):  # fmt: skip
     main.add_command(command)
 

@@ -54,7 +54,7 @@ class Outcome:
     @property
     def fee(self) -> int:
         """Grains that the signer paid, tip included."""
-        return next((one.actual_fee for one in self.events if isinstance(one, TransactionFeePaid)), 0)
+        return next((event.actual_fee for event in self.events if isinstance(event, TransactionFeePaid)), 0)
 
     @property
     def is_success(self) -> bool:
@@ -121,7 +121,7 @@ class ChainClient:
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
         method = self.apis.methods[function]
-        data = b"".join(codec.encode(one) for (_, codec), one in zip(method.inputs, arguments, strict=True))
+        data = b"".join(codec.encode(argument) for (_, codec), argument in zip(method.inputs, arguments, strict=True))
         raw = await self.rpc.call("state_call", function, _hex(data), _hex(at))
         return method.output.decode(bytes.fromhex(raw[2:]))
 
@@ -200,7 +200,8 @@ def describe_error(runtime: Runtime, value: ErrorValue) -> str:
     """A dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else the kind."""
     if value.kind != 3:
         return value.name
-    index, number = value.detail[0], value.detail[1]
+    index = value.detail[0]
+    number = value.detail[1]
     for pallet in runtime.pallets:
         if pallet.index == index and number < len(pallet.errors):
             error = pallet.errors[number]

@@ -27,3 +27,7 @@ class CannotUnlockError(KeyFileError):
 
 class KeyringError(WalletError):
     """A name is taken, unknown, or not usable as a name."""
+
+
+class CallInputError(WalletError):
+    """A call, or an argument of one, cannot be made of what was typed."""

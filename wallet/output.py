@@ -29,7 +29,8 @@ class Output:
     def rows(self, title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
         """A list: each row maps every column to a value; amounts are `Grains`."""
         if self.as_json:
-            click.echo(json.dumps([{name: _plain(row[name]) for name in columns} for row in rows], indent=2))
+            plain = [{name: _plain(row[name]) for name in columns} for row in rows]
+            click.echo(json.dumps(plain, indent=2))
             return
         table = Table(title=title, title_justify="left")
         for name in columns:
@@ -87,6 +88,6 @@ def _plain(value: Any) -> Any:
         case bytes():
             return _text(value)
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
         case _:
             return value

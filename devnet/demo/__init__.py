@@ -1,1 +1,11 @@
-"""The steps of the demo, a module each; `devnet.demo` is their order."""
+"""The demo: a network that mines real inference and catches a cheat.
+
+In reading order:
+
+* `telling`: what it says while it runs
+* `stage`: the network, the cheat that joins, a delegation
+* `purchase`: the customer's units, and their trace on the chain
+* `poll`: one Snowflake poll
+* `summary`: tables, and whether every bar held
+* `__main__`: the order of all this
+"""

@@ -8,11 +8,9 @@ nobody else is slashed; every node has the same blocks.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from devnet.demo import poll, purchase, stage, summary
 from devnet.demo.telling import Narrator
@@ -20,13 +18,12 @@ from devnet.launcher import layout
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
+from devnet.measuring.report import Report, write
 from wallet.amounts import format_amount
 
 UNITS = 20
 MODE = "flip-bit"
 STEPS = 6
-
-Report = dict[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     tell = Narrator(STEPS)
     prompts = purchase.read_prompts(options.prompts, options.units)
-    net, held = None, False
+    net = None
+    held = False
     with network.ending_on_signals():
         try:
             tell.step(f"Network: {stage.VALIDATORS} validators, each with a GPU provider")
@@ -70,16 +68,14 @@ def _show(net: Devnet, prompts: list[str], stay: bool, tell: Narrator) -> Report
 
 def _finish(report: Report, options: argparse.Namespace, tell: Narrator) -> None:
     report["seconds"] = round(tell.seconds)
-    path = Path("out") / "demo.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path = write("demo", report)
     for failure in report["failures"]:
         tell.line(f"FAILED: {failure}")
     if options.stay and not report["failures"]:
         tell.line(f"left running: `ogpu-devnet --folder {options.folder} status`, and `down` ends it")
     units = report["units"]
     paid = sum(int(unit.get("cost_grains", 0)) for unit in units)
-    lost = sum(int(one["collateral_grains"]) + int(one["bond_grains"]) for one in report["slashes"])
+    lost = sum(int(slash["collateral_grains"]) + int(slash["bond_grains"]) for slash in report["slashes"])
     tell.line(
         f"demo: {sum(unit['times_paid'] == 1 for unit in units)} of {options.units} units paid once, "
         f"{format_amount(paid)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "

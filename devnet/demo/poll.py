@@ -19,18 +19,19 @@ def show(net: Devnet, tell: Narrator) -> dict[str, Any] | None:
     """The newest poll that every asked validator answered; None if there is none."""
     node = net.members[0]
     polls = asyncio.run(_inspect(node.rpc_url))
-    whole = [one for one in polls if one["answered"] and one["answered"] == one["asked"]]
-    whole.sort(key=lambda one: not one["confidence"])  # those that led to an acceptance first
+    whole = [poll for poll in polls if poll["answered"] and poll["answered"] == poll["asked"]]
+    whole.sort(key=lambda poll: not poll["confidence"])  # those that led to an acceptance first
     if not whole:
         tell.line(f"{node.name} has no answered poll to show: {json.dumps(polls)[:200]}")
         return None
     poll: dict[str, Any] = whole[0]
     tell.line(f"{node.name} asked {poll['asked']} validators which block they prefer at height {poll['height']}")
     tell.console.print(_table(poll))
-    for one in poll["confidence"]:
-        share = one["alpha"] * 100 // poll["confidence"][-1]["alpha"]
+    for condition in poll["confidence"]:
+        share = condition["alpha"] * 100 // poll["confidence"][-1]["alpha"]
         tell.line(
-            f"confidence: {one['polls']} polls in a row with {share} % of the stake; {one['beta']} accept a block"
+            f"confidence: {condition['polls']} polls in a row with {share} % of the stake; "
+            f"{condition['beta']} accept a block"
         )
     accepted = poll["accepted_after_ms"]
     end = f"accepted {accepted} ms after the question" if accepted is not None else "not accepted yet"

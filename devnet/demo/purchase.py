@@ -30,7 +30,8 @@ from wallet.client import ChainClient
 DEFAULT_PROMPTS = Path(__file__).parent.parent / "prompts.txt"
 MAX_TOKENS = 48
 RACERS = 2
-SERVICE, PRICE_MAX = 0, 5_000_000
+SERVICE = 0
+PRICE_MAX = 5_000_000
 SHOWN = 48
 PROMPTS_BYTES_MAX = 4 * 1024 * 1024
 
@@ -90,7 +91,8 @@ def trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], Ledger, l
 
 async def _trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], Ledger, list[str]]:
     async with await ChainClient.connect(net.members[0].rpc_url) as chain:
-        first, last = 1, max(row["ended_in_block"] for row in units)
+        first = 1
+        last = max(row["ended_in_block"] for row in units)
         book = await ledger.read(chain, first, last)
         order = await _posting_order(chain, len(units))
         found = [_with_trace(row, book) for row in sorted(units, key=lambda row: order.index(row["unit"]))]
@@ -116,7 +118,8 @@ def _with_trace(row: UnitView, book: Ledger) -> UnitView:
         "slashed": [name_of(ss58(slash.provider)) for _, slash in record.slashes],
     }
     for height, settled in record.settled:
-        attested = next(((at, one) for at, one in record.attested if one.provider == settled.winner), None)
+        winners = ((at, event) for at, event in record.attested if event.provider == settled.winner)
+        attested = next(winners, None)
         made |= {
             "block": height,
             "attestation": "0x" + attested[1].attestation_hash.hex() if attested else None,
@@ -161,5 +164,6 @@ def _hash(text: str | None) -> str | None:
 
 def _shown(text: str | None) -> str:
     """One line of a text, without what a terminal would take for a command."""
-    line = "".join(letter if letter.isprintable() else "⏎" if letter == "\n" else " " for letter in text or "")
+    visible = (text or "").replace("\n", "⏎")
+    line = "".join(letter if letter.isprintable() else " " for letter in visible)
     return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"

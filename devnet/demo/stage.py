@@ -13,44 +13,43 @@ from devnet.launcher import layout, processes, programs
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
+from devnet.measuring.final_blocks import blocks_of_all
 from genesis import dev_accounts
 from runtime.cryptography.ss58 import encode as ss58
 
 VALIDATORS = 4
-CHEAT, CUSTOMER, FAVOURITE = "Eve", "Ferdie", "Alice"
-CHEAT_BOND, DEVICE_BOND, DELEGATED = "100", "100", "1000"  # oGPU
+CHEAT_PROGRAM = "devnet.proofs.cheating"
+CHEAT = "Eve"
+CUSTOMER = "Ferdie"
+FAVOURITE = "Alice"
+# In oGPU, as people type it.
+CHEAT_BOND = "100"
+DEVICE_BOND = "100"
+DELEGATED = "1000"
 
 
 def fresh_network(folder: Path, *, any_ports: bool, detach: bool, tell: Narrator) -> Devnet:
     """Four validators with a provider each, in an emptied folder.  Raises `DevnetError` if a devnet runs there."""
     if (folder / "devnet.json").exists():
-        busy = [one.label for one in network.all_processes(layout.load(folder)) if processes.running(one) is not None]
+        there = network.all_processes(layout.load(folder))
+        busy = [process.label for process in there if processes.running(process) is not None]
         if busy:
             raise DevnetError(f"a devnet runs in {folder} ({', '.join(busy)}): `ogpu-devnet down` ends it")
         shutil.rmtree(folder)
     net = layout.create(folder, VALIDATORS, providers=True, any_ports=any_ports)
-    names = ", ".join(one.name for one in net.members)
+    names = ", ".join(member.name for member in net.members)
     tell.line(f"starting validators and providers of {names}; logs in {net.folder}")
     standing = network.up(net, detach=detach)
-    tell.line(f"all answer; final block {min(one.final for one in standing)}; {standing[0].peers} peers each")
+    tell.line(f"all answer; final block {min(status.final for status in standing)}; {standing[0].peers} peers each")
     return net
 
 
 def add_cheat(net: Devnet, mode: str, *, detach: bool, tell: Narrator) -> Devnet:
     """A fifth provider registers live, and returns wrong results from its first unit on."""
-    net, guest = layout.add_guest(net, CHEAT, mode)
+    net, guest = layout.add_guest(net, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
     words = ["--url", guest.rpc_url, "--key", f"//{CHEAT}//provider", "--base-path", str(net.home(guest) / "provider")]
-    words += [
-        "register",
-        "--stash",
-        f"//{CHEAT}",
-        "--endpoint",
-        guest.blob_url,
-        "--bond",
-        CHEAT_BOND,
-        "--device-bond",
-        DEVICE_BOND,
-    ]
+    words += ["register", "--stash", f"//{CHEAT}", "--endpoint", guest.blob_url]
+    words += ["--bond", CHEAT_BOND, "--device-bond", DEVICE_BOND]
     words += ["--session-key", "0x" + dev_accounts.key(CHEAT, dev_accounts.SESSION).hex()]
     words += ["--vrf-key", "0x" + dev_accounts.key(CHEAT, dev_accounts.VRF).hex()]
     programs.run("ogpu-provider", *words, show=tell.command)
@@ -58,6 +57,11 @@ def add_cheat(net: Devnet, mode: str, *, detach: bool, tell: Narrator) -> Devnet
     network.wait_for_provider(net, guest)
     tell.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {mode}")
     return net
+
+
+def cheat_options(mode: str) -> tuple[str, ...]:
+    """How the cheat is told what to do wrong."""
+    return ("--mode", mode)
 
 
 def delegate(net: Devnet, tell: Narrator) -> dict[str, Any]:
@@ -73,7 +77,5 @@ def delegate(net: Devnet, tell: Narrator) -> dict[str, Any]:
 
 def same_blocks(net: Devnet) -> bool:
     """Whether every node has the same final blocks, from the first to the newest that all have."""
-    from devnet.measuring.crash_checks import blocks_of_all  # noqa: PLC0415  # one check of the crash tests serves here too
-
     _, different = asyncio.run(blocks_of_all(net))
     return not different

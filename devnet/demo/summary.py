@@ -40,9 +40,9 @@ def failures(units: list[UnitView], slashed: list[dict[str, Any]], wanted: int, 
             found.append(f"unit {unit['unit']} has no completion or no attestation")
         elif unit["payee"] == CHEAT:
             found.append(f"unit {unit['unit']} paid the cheat")
-    if not any(one["provider"] == CHEAT for one in slashed):
+    if not any(slash["provider"] == CHEAT for slash in slashed):
         found.append("the cheat was not slashed")
-    found += [f"{one['provider']} is honest and was slashed" for one in slashed if one["provider"] != CHEAT]
+    found += [f"{slash['provider']} is honest and was slashed" for slash in slashed if slash["provider"] != CHEAT]
     return found
 
 
@@ -67,9 +67,9 @@ def show_units(units: list[UnitView], tell: Narrator) -> None:
 
 def show_slashes(found: list[dict[str, Any]], book: Ledger, tell: Narrator) -> None:
     """What happened to the cheat."""
-    for one in found:
-        verdicts = [decided.verdict for _, decided in book.unit(bytes.fromhex(one["unit"][2:])).verdicts]
+    for slash in found:
+        verdicts = [decided.verdict for _, decided in book.unit(bytes.fromhex(slash["unit"][2:])).verdicts]
         judged = ", after a committee had executed the unit again" if verdicts else ""
-        taken = int(one["collateral_grains"]) + int(one["bond_grains"])
-        what = f"{one['provider']} lost {format_amount(taken)} oGPU for unit {one['unit'][:10]}"
-        tell.line(f"block {one['block']}: {what}{judged}")
+        taken = int(slash["collateral_grains"]) + int(slash["bond_grains"])
+        what = f"{slash['provider']} lost {format_amount(taken)} oGPU for unit {slash['unit'][:10]}"
+        tell.line(f"block {slash['block']}: {what}{judged}")

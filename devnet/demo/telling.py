@@ -17,7 +17,9 @@ class Narrator:
         """The clock starts."""
         console = Console(highlight=False)
         self.console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL, highlight=False)
-        self._steps, self._step, self._began = steps, 0, time.monotonic()
+        self._steps = steps
+        self._step = 0
+        self._began = time.monotonic()
 
     @property
     def seconds(self) -> float:

@@ -1,1 +1,12 @@
-"""`ogpu-devnet`: a network of many real nodes and providers on one machine."""
+"""`ogpu-devnet`: a network of many real nodes and providers on one machine.
+
+In reading order:
+
+* `errors`: what goes wrong, in words
+* `layout`: which nodes there are, their ports, files and commands; `devnet.json`
+* `processes`: start, watch, kill and end real processes
+* `status`: where the nodes stand
+* `lifecycle`: the devnet up, ready and down as a whole
+* `programs`: `ogpu-wallet`, `ogpu-provider` and `ogpu`, run as people run them
+* `cli`: the command line
+"""

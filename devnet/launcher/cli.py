@@ -40,7 +40,7 @@ def _names(context: click.Context, _: click.Parameter, begun: str) -> list[Compl
         net = layout.load(layout.chosen_folder(folder))
     except DevnetError:
         return []
-    return [CompletionItem(one.name) for one in net.members if one.name.lower().startswith(begun.lower())]
+    return [CompletionItem(member.name) for member in net.members if member.name.lower().startswith(begun.lower())]
 
 
 NODE = click.argument("node", shell_complete=_names)
@@ -78,7 +78,7 @@ def up(folder: Path, validators: int | None, providers: bool, any_ports: bool, d
         if is_new
         else layout.load(folder)
     )
-    count = sum(one.is_validator for one in net.members)
+    count = sum(member.is_validator for member in net.members)
     if validators not in {None, count}:
         raise DevnetError(
             f"the devnet in {folder} has {count} validators: leave out -n, or `ogpu-devnet down --purge` first"
@@ -167,7 +167,7 @@ def _process(folder: Path, name: str) -> Process:
 
 
 def _restarts(net: Devnet) -> dict[str, int]:
-    return {one.name: processes.restarts(network.node_process(net, one)) for one in net.members}
+    return {member.name: processes.restarts(network.node_process(net, member)) for member in net.members}
 
 
 def _show(net: Devnet) -> None:

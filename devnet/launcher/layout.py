@@ -63,12 +63,13 @@ class NodeLayout:
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A provider without a node of its own: it joins live, honest or not."""
+    """A provider without a node of its own: it joins live."""
 
     name: str
-    mode: str  # empty for an honest one, else how it cheats
     rpc_url: str  # of the node that it asks
     blob_port: int
+    program: str  # the module that runs
+    options: tuple[str, ...]  # its own, before those that every provider has
 
     @property
     def blob_url(self) -> str:
@@ -92,10 +93,10 @@ class Devnet:
 
     def member(self, name: str) -> NodeLayout:
         """The member of that name, whatever the case of its letters.  Raises `DevnetError`."""
-        for one in self.members:
-            if one.name.lower() == name.lower():
-                return one
-        known = ", ".join(one.name for one in self.members)
+        for member in self.members:
+            if member.name.lower() == name.lower():
+                return member
+        known = ", ".join(member.name for member in self.members)
         raise DevnetError(f"no node is called {name!r} in {self.folder}: there are {known}")
 
     def home(self, member: NodeLayout | Guest) -> Path:
@@ -149,9 +150,9 @@ def create(folder: Path, validators: int, *, providers: bool = False, any_ports:
 
 def _spec(net: Devnet) -> ChainSpec:
     """The preset of these validators, with the ports that their blob stores have here."""
-    spec = preset("Devnet", CHAIN_ID, "Local", tuple(one.name for one in net.members))
+    spec = preset("Devnet", CHAIN_ID, "Local", tuple(member.name for member in net.members))
     assert spec.patch is not None  # presets are for people
-    by_stash = {ss58.encode(dev_accounts.stash(one.name)): one.blob_url for one in net.members}
+    by_stash = {ss58.encode(dev_accounts.stash(member.name)): member.blob_url for member in net.members}
     for provider in spec.patch["devices"]["providers"]:
         provider["endpoint"] = by_stash[provider["stash"]]
     return spec
@@ -159,20 +160,18 @@ def _spec(net: Devnet) -> ChainSpec:
 
 def add_full_node(net: Devnet, name: str, *, any_ports: bool = False) -> tuple[Devnet, NodeLayout]:
     """The devnet with one more node, that follows the chain and does not vote."""
-    if not name.isidentifier() or any(one.name.lower() == name.lower() for one in net.members):
+    if not name.isidentifier() or any(member.name.lower() == name.lower() for member in net.members):
         raise DevnetError(f"{name!r} is no free name for a node: use letters and digits, and a name that is not taken")
-    taken = {port for one in net.members for port in asdict(one.ports).values()}
-    ports = next(
-        one for one in _ports(any_ports=any_ports) if taken.isdisjoint((one.peers, one.rpc, one.metrics, one.blobs))
-    )
+    taken = {port for member in net.members for port in asdict(member.ports).values()}
+    ports = next(ports for ports in _ports(any_ports=any_ports) if taken.isdisjoint(asdict(ports).values()))
     net = _with(net, name, ports, is_validator=False)
     save(net)
     return net, net.members[-1]
 
 
-def add_guest(net: Devnet, name: str, mode: str = "") -> tuple[Devnet, Guest]:
+def add_guest(net: Devnet, name: str, program: str, options: tuple[str, ...] = ()) -> tuple[Devnet, Guest]:
     """The devnet with one more provider, which asks the first node."""
-    guest = Guest(name, mode, net.members[0].rpc_url, one_free_port())
+    guest = Guest(name, net.members[0].rpc_url, one_free_port(), program, options)
     net = replace(net, guests=(*net.guests, guest))
     save(net)
     return net, guest
@@ -180,7 +179,7 @@ def add_guest(net: Devnet, name: str, mode: str = "") -> tuple[Devnet, Guest]:
 
 def replace_guest(net: Devnet, guest: Guest) -> Devnet:
     """The devnet where the guest of that name is this one."""
-    net = replace(net, guests=tuple(guest if one.name == guest.name else one for one in net.guests))
+    net = replace(net, guests=tuple(guest if present.name == guest.name else present for present in net.guests))
     save(net)
     return net
 
@@ -194,8 +193,8 @@ def save(net: Devnet) -> None:
     """Write the description."""
     content = {
         "has_providers": net.has_providers,
-        "members": [asdict(one) for one in net.members],
-        "guests": [asdict(one) for one in net.guests],
+        "members": [asdict(member) for member in net.members],
+        "guests": [asdict(guest) for guest in net.guests],
     }
     (net.folder / "devnet.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -206,8 +205,8 @@ def load(folder: Path) -> Devnet:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         has_providers = bool(content["has_providers"])
-        guests = tuple(Guest(**one) for one in content["guests"])
-        members = tuple(NodeLayout(**{**one, "ports": Ports(**one["ports"])}) for one in content["members"])
+        guests = tuple(Guest(**{**guest, "options": tuple(guest["options"])}) for guest in content["guests"])
+        members = tuple(NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in content["members"])
     except FileNotFoundError as error:
         raise DevnetError(
             f"there is no devnet in {folder}: `ogpu-devnet up` makes one, --folder names another place"
@@ -249,19 +248,19 @@ def _free_ports(preferred: Iterable[int]) -> Iterator[int]:
             yield port
     given: set[int] = set()
     while True:
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
         if port not in given:
             given.add(port)
             yield port
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            one.bind(("127.0.0.1", port))
+            probe.bind(("127.0.0.1", port))
         except OSError:
             return False
     return True

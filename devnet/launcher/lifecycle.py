@@ -37,14 +37,14 @@ def provider_process(net: Devnet, who: NodeLayout | Guest) -> Process:
     """The provider beside a member's node, or a guest."""
     home = net.home(who) / "provider"
     words = ("--url", who.rpc_url, "--key", f"//{who.name}//provider", "--base-path", str(home), "run")
-    mode = who.mode if isinstance(who, Guest) else ""
-    module, options = (processes.CHEAT, ("--mode", mode)) if mode else (processes.PROVIDER, ())
-    return Process(f"{who.name}/provider", module, (*options, *words), home, "provider")
+    if isinstance(who, Guest):
+        return Process(f"{who.name}/provider", who.program, (*who.options, *words), home, "provider")
+    return Process(f"{who.name}/provider", processes.PROVIDER, words, home, "provider")
 
 
 def providers(net: Devnet) -> tuple[Process, ...]:
     """Every provider of the devnet."""
-    return tuple(provider_process(net, one) for one in offering(net))
+    return tuple(provider_process(net, provider) for provider in offering(net))
 
 
 def offering(net: Devnet) -> tuple[NodeLayout | Guest, ...]:
@@ -64,8 +64,8 @@ def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> 
         _start([node_process(net, member) for member in net.members], started, detach=detach)
         standing = asyncio.run(ready(net, seconds))
         _start(list(providers(net)), started, detach=detach)
-        for one in offering(net):
-            wait_for_provider(net, one)
+        for provider in offering(net):
+            wait_for_provider(net, provider)
     except BaseException:
         processes.stop(*reversed(started))
         raise
@@ -81,7 +81,8 @@ def _start(wanted: list[Process], started: list[Process], *, detach: bool) -> No
 
 def wait_for_provider(net: Devnet, who: NodeLayout | Guest, seconds: float = READY_SECONDS) -> None:
     """Wait until a provider serves blobs: it has then loaded its workload and found itself on the chain."""
-    process, port = provider_process(net, who), who.ports.blobs if isinstance(who, NodeLayout) else who.blob_port
+    process = provider_process(net, who)
+    port = who.ports.blobs if isinstance(who, NodeLayout) else who.blob_port
     end = time.monotonic() + seconds
     while not processes.listens(port):
         if processes.running(process) is None:
@@ -101,7 +102,7 @@ async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = REA
     end = time.monotonic() + seconds
     while True:
         standing = await ask_all(net)
-        late = [one for one in standing if not one.is_up or not one.is_rpc_up or one.final < final]
+        late = [status for status in standing if not status.is_up or not status.is_rpc_up or status.final < final]
         if not late:
             return standing
         for member in net.members:
@@ -109,7 +110,8 @@ async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = REA
             if processes.running(process) is None:
                 raise DevnetError(f"the node {member.name} ended; {process.log} ends:\n{tail(process.log)}")
         if time.monotonic() > end:
-            slow, log = late[0].name, node_process(net, net.member(late[0].name)).log
+            slow = late[0].name
+            log = node_process(net, net.member(late[0].name)).log
             raise DevnetError(
                 f"{slow} has not seen final block {final} after {seconds:.0f} s; {log} ends:\n{tail(log)}"
             )

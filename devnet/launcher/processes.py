@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import devnet
 from devnet.launcher.errors import DevnetError
 
 STOP_SECONDS = 20.0
@@ -28,7 +29,6 @@ _PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 
 NODE = "node.cli"
 PROVIDER = "gpu_tasks.provider.cli"
-CHEAT = "devnet.proofs.cheating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +104,21 @@ def kill(process: Process) -> int:
 
 def stop(*processes: Process, seconds: float = STOP_SECONDS) -> list[str]:
     """Ask all to end and wait, then make them; gives the names of those that had to be made to."""
-    alive = [one for one in processes if running(one) is not None]
-    for one in alive:
-        _signal_group(one, signal.SIGTERM)
-    _wait(lambda: all(running(one) is None for one in alive), seconds)
-    forced = [one.label for one in alive if running(one) is not None]
-    for one in processes:
-        _clear(one)
+    alive = [process for process in processes if running(process) is not None]
+    for process in alive:
+        _signal_group(process, signal.SIGTERM)
+    _wait(lambda: all(running(process) is None for process in alive), seconds)
+    forced = [process.label for process in alive if running(process) is not None]
+    for process in processes:
+        _clear(process)
     return forced
 
 
 def listens(port: int) -> bool:
     """Whether anybody accepts connections on that port of this machine."""
-    with socket.socket() as one:
-        one.settimeout(CONNECT_SECONDS)
-        return one.connect_ex(("127.0.0.1", port)) == 0
+    with socket.socket() as probe:
+        probe.settimeout(CONNECT_SECONDS)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _clear(process: Process) -> None:
@@ -138,7 +138,8 @@ def _signal_group(process: Process, number: int) -> None:
 def _group_exists(process: Process) -> bool:
     """Whether anything of the session that it led still runs; a later process with the same number does not count."""
     record = _record(process)
-    pid, began = record.get("pid"), record.get("began")
+    pid = record.get("pid")
+    began = record.get("began")
     if pid is None or began is None:
         return False
     running(process)
@@ -197,7 +198,7 @@ def _die_with(parent: int) -> Callable[[], None]:
 
 def source_path() -> dict[str, str]:
     """An environment in which Python finds these packages from any folder, installed or not."""
-    source = str(Path(__file__).resolve().parent.parent)
+    source = str(Path(devnet.__file__).resolve().parent.parent)
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}
 
 

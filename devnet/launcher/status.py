@@ -16,6 +16,15 @@ from rich.table import Table
 from devnet.launcher.layout import Devnet, NodeLayout
 
 ASK_SECONDS_MAX = 2.0
+FIGURES = {
+    "accepted": "accepted",
+    "final": "final",
+    "peers": "peers",
+    "pool": "ready",
+    "units": "units",
+    "attested": "attested",
+}
+"""Columns of the table, and what of a node's status they show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ async def _rpc(session: aiohttp.ClientSession, port: int) -> bool:
 
 def as_json(standing: list[NodeStatus], restarts: dict[str, int]) -> list[dict[str, Any]]:
     """For programs."""
-    return [asdict(one) | {"restarts": restarts[one.name]} for one in standing]
+    return [asdict(status) | {"restarts": restarts[status.name]} for status in standing]
 
 
 def as_table(standing: list[NodeStatus], restarts: dict[str, int], title: str) -> Table:
@@ -106,17 +115,22 @@ def as_table(standing: list[NodeStatus], restarts: dict[str, int], title: str) -
     table = Table(title=title, title_justify="left")
     table.add_column("node", no_wrap=True)
     table.add_column("state", no_wrap=True)
-    for name in ("accepted", "final", "peers", "pool", "units", "attested", "restarts"):
+    for name in (*FIGURES, "restarts"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("rpc", justify="right", no_wrap=True)
-    for one in standing:
-        state = "[red]down" if not one.is_up else "validator" if one.is_validator else "follows"
-        figures = (one.accepted, one.final, one.peers, one.ready, one.units, one.attested) if one.is_up else ("-",) * 6
-        table.add_row(
-            one.name,
-            state,
-            *map(str, figures),
-            str(restarts[one.name]),
-            one.rpc.rpartition(":")[2] if one.is_rpc_up else "-",
-        )
+    for status in standing:
+        port = status.rpc.rpartition(":")[2] if status.is_rpc_up else "-"
+        table.add_row(status.name, _state(status), *_figures(status), str(restarts[status.name]), port)
     return table
+
+
+def _state(status: NodeStatus) -> str:
+    if not status.is_up:
+        return "[red]down"
+    return "validator" if status.is_validator else "follows"
+
+
+def _figures(status: NodeStatus) -> list[str]:
+    if not status.is_up:
+        return ["-"] * len(FIGURES)
+    return [str(getattr(status, name)) for name in FIGURES.values()]

@@ -1,1 +1,12 @@
-"""What proofs and demo read off a running devnet: its ledger, latencies, signatures."""
+"""What demo, proofs and benchmarks read off a running devnet, and put under load.
+
+In reading order:
+
+* `ledger`: units and money, from the events of final blocks
+* `final_blocks`: whether all nodes have the same ones, and lost none
+* `latency`: from the start of a slot to accepted, and to final
+* `load`: transfers, as many as go
+* `observer`: a peer that only listens, and finds conflicting signatures
+* `vote_records`: votes that were sent, beside the sign-states of who sent them
+* `report`: the JSON that each leaves behind
+"""

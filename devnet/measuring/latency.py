@@ -41,8 +41,9 @@ class Latencies:
 
     def line(self) -> str:
         """The figures for people."""
-        parts = [f"{name} p50 {one['p50_ms']} ms, p99 {one['p99_ms']} ms" for name, one in self.figures().items()]
-        return "; ".join(parts)
+        return "; ".join(
+            f"{name} p50 {figure['p50_ms']} ms, p99 {figure['p99_ms']} ms" for name, figure in self.figures().items()
+        )
 
 
 def percentile(values: Sequence[int], percent: int) -> int | None:

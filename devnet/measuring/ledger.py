@@ -57,6 +57,14 @@ class UnitRecord:
             case CommitteeDecided():
                 self.verdicts.append((height, event))
 
+    def winners(self) -> list[bytes]:
+        """Who was paid for it, once for each payment."""
+        return [settled.winner for _, settled in self.settled]
+
+    def attesters(self) -> list[bytes]:
+        """Whose attestations the chain took, once for each."""
+        return [attested.provider for _, attested in self.attested]
+
 
 @dataclass(slots=True)
 class Ledger:
@@ -88,11 +96,11 @@ class Ledger:
 
     def slashes(self) -> list[tuple[int, ProviderSlashed]]:
         """Every slash of a provider, with its height."""
-        return [one for record in self.units.values() for one in record.slashes]
+        return [slash for record in self.units.values() for slash in record.slashes]
 
     def misses(self) -> list[tuple[int, RaceMissed]]:
         """Every fine for a race that somebody did not finish, with its height."""
-        return [one for record in self.units.values() for one in record.missed]
+        return [miss for record in self.units.values() for miss in record.missed]
 
 
 async def read(chain: ChainClient, first: int, last: int | None = None) -> Ledger:

@@ -83,7 +83,8 @@ class Seen:
                 return verify_ed25519(key, proposal_payload(self.genesis, proposal), signature)
 
     def _header(self, header: Header) -> None:
-        author, pre_digest = find_author(header.digest), find_pre_digest(header.digest)
+        author = find_author(header.digest)
+        pre_digest = find_pre_digest(header.digest)
         if author not in self.sessions or pre_digest is None:
             return
         _, signature = split_seal(header.digest)
@@ -100,10 +101,10 @@ class Seen:
             if len(ids) > 1:
                 yield f"{len(ids)} headers by 0x{author.hex()} in slot {slot}"
         for (epoch, round_), proposals in self.proposals.items():
-            if len({one.proposal for one in proposals}) > 1:
+            if len({signed.proposal for signed in proposals}) > 1:
                 yield f"{len(proposals)} proposals in epoch {epoch}, round {round_}"
         for (voter, epoch, round_), votes in self.ballots.items():
-            ballots = sorted({one.ballot for one in votes}, key=lambda one: (one.kind, one.block))
+            ballots = sorted({vote.ballot for vote in votes}, key=lambda ballot: (ballot.kind, ballot.block))
             for position, first in enumerate(ballots):
                 for second in ballots[position + 1 :]:
                     if are_exclusive(first, second):
@@ -112,7 +113,7 @@ class Seen:
 
     def report(self) -> dict[str, Any]:
         """For JSON; the ballots by voter are there to be compared with each node's own record."""
-        ballots = [one for votes in self.ballots.values() for one in votes]
+        ballots = [vote for votes in self.ballots.values() for vote in votes]
         return {
             "conflicts": sorted(self.conflicts()),
             "headers": sum(map(len, self.headers.values())),
@@ -120,9 +121,9 @@ class Seen:
             "ballots": len(ballots),
             "messages": dict(sorted(self.messages.items())),
             "votes": [
-                [one.voter.hex(), int(one.ballot.kind), one.ballot.epoch, one.ballot.round, one.ballot.height,
-                 one.ballot.block.hex()]
-                for one in ballots
+                [vote.voter.hex(), int(vote.ballot.kind), vote.ballot.epoch, vote.ballot.round, vote.ballot.height,
+                 vote.ballot.block.hex()]
+                for vote in ballots
             ],
         }  # fmt: skip
 
@@ -130,10 +131,10 @@ class Seen:
 async def observe(net: Devnet) -> Seen:
     """Listen until SIGTERM."""
     genesis = genesis_hash(net)
-    validators = [one.name for one in net.members if one.is_validator]
+    validators = [member.name for member in net.members if member.is_validator]
     sessions = {dev_accounts.stash(name): dev_accounts.key(name, dev_accounts.SESSION) for name in validators}
     seen = Seen(genesis, sessions)
-    bootnodes = [one.address for one in net.members]
+    bootnodes = [member.address for member in net.members]
     config = TransportConfig(genesis=genesis, bootnodes=bootnodes, devnet=True)
     identity = identity_from_seed(secrets.token_bytes(32))
     transport = Libp2pTransport(config, identity, lambda *_: True, random.Random(secrets.randbits(64)))

@@ -26,13 +26,13 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, Guest, replace_guest
 from devnet.launcher.lifecycle import provider_process
 from devnet.measuring import ledger
-from devnet.proofs.cheat_checks import Finding, judge
+from devnet.measuring.report import Report, write
+from devnet.proofs.cheat_judgement import Finding, judge
 from devnet.proofs.cheating.__main__ import CHEATS
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
 UNITS_PER_MODE = 34  # six modes: a little over 200
-Report = dict[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,10 +66,11 @@ def _try(net: Devnet, mode: str, units: int, tell: Narrator) -> Finding:
     tell.step(f"Mode {mode}: {units} units")
     guest = _restarted(net, mode)
     telemetry = net.home(guest) / "provider" / "telemetry.jsonl"
-    first, before = asyncio.run(_next_height(net)), len(_lines(telemetry))
+    first = asyncio.run(_next_height(net))
+    before = len(_lines(telemetry))
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, units)
     rows = purchase.buy(net, prompts, tell)
-    attempts = [one for one in _lines(telemetry)[before:] if one["event"] == "cheat"]
+    attempts = [line for line in _lines(telemetry)[before:] if line["event"] == "cheat"]
     finding = asyncio.run(judge(net, mode, [row["unit"] for row in rows], first, attempts))
     tell.line(f"{mode}: {finding.outcome}")
     for failure in finding.failures:
@@ -81,7 +82,7 @@ def _restarted(net: Devnet, mode: str) -> Guest:
     """The cheat, now in this mode."""
     (guest,) = net.guests
     processes.stop(provider_process(net, guest))
-    guest = replace(guest, mode=mode)
+    guest = replace(guest, options=stage.cheat_options(mode))
     net = replace_guest(net, guest)
     processes.start(provider_process(net, guest))
     network.wait_for_provider(net, guest)
@@ -99,28 +100,30 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def _finish(findings: list[Finding], tell: Narrator) -> int:
     table = Table("mode", "drawn", "tried", "refused", "slashed", "fined", "taken", "as the table says", "outcome")
-    for one in findings:
-        taken = format_amount(sum(check.taken for check in one.checks))
-        right = f"{sum(check.taken == check.expected for check in one.checks)} of {len(one.checks)}"
-        counts = (one.drawn, one.tried, one.refused, one.slashed, one.fined)
-        table.add_row(one.mode, *map(str, counts), f"{taken} oGPU", right, "held" if not one.failures else "FAILED")
+    for finding in findings:
+        taken = format_amount(sum(check.taken for check in finding.checks))
+        right = f"{sum(check.taken == check.expected for check in finding.checks)} of {len(finding.checks)}"
+        counts = (finding.drawn, finding.tried, finding.refused, finding.slashed, finding.fined)
+        outcome = "held" if not finding.failures else "FAILED"
+        table.add_row(finding.mode, *map(str, counts), f"{taken} oGPU", right, outcome)
     tell.console.print(table)
-    failures = [f"{one.mode}: {failure}" for one in findings for failure in one.failures]
-    path = Path("out") / "cheats.json"
-    report: Report = {"findings": [one.as_json() for one in findings], "failures": failures}
+    failures = [f"{finding.mode}: {failure}" for finding in findings for failure in finding.failures]
+    report: Report = {"findings": [finding.as_json() for finding in findings], "failures": failures}
     report["seconds"] = round(tell.seconds)
-    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    path = write("cheats", report)
     print(f"cheats: {_figures(findings)}; {len(failures)} failures; {report['seconds']} s; {path}")
     return 1 if failures else 0
 
 
 def _figures(findings: list[Finding]) -> str:
-    checks = [check for one in findings for check in one.checks]
+    checks = [check for finding in findings for check in finding.checks]
     right = sum(check.taken == check.expected for check in checks)
-    tried, refused = sum(one.tried for one in findings), sum(one.refused for one in findings)
+    tried = sum(finding.tried for finding in findings)
+    refused = sum(finding.refused for finding in findings)
+    units = sum(finding.units for finding in findings)
     return (
-        f"{len(findings)} modes, {sum(one.units for one in findings)} units, {refused} of {tried} attempts refused, "
-        f"{sum(one.slashed for one in findings)} slashes, {sum(one.fined for one in findings)} fines, "
+        f"{len(findings)} modes, {units} units, {refused} of {tried} attempts refused, "
+        f"{sum(finding.slashed for finding in findings)} slashes, {sum(finding.fined for finding in findings)} fines, "
         f"{right} of {len(checks)} amounts as the table says"
     )
 

@@ -24,6 +24,7 @@ from devnet.launcher.layout import one_free_port
 from devnet.launcher.lifecycle import ending_on_signals, tail
 from devnet.launcher.processes import Process
 from devnet.launcher.status import answers
+from devnet.measuring.report import Report, write
 from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri
@@ -31,10 +32,10 @@ from wallet.suri import keypair_from_suri
 PROGRAMS = Path(__file__).parent / "public_clients"
 CLIENTS_VARIABLE = "CLIENTS_PYTHON"
 STEPS = ["connected", "read", "transfer", "transfer", "module error"]
-READY_SECONDS, CLIENT_SECONDS, INSTALL_SECONDS = 30.0, 120.0, 300.0
+READY_SECONDS = 30.0
+CLIENT_SECONDS = 120.0
+INSTALL_SECONDS = 300.0
 NOT_RUN = "not run: "
-
-Report = dict[str, Any]
 
 
 def main() -> int:
@@ -52,12 +53,12 @@ def main() -> int:
             ]
         finally:
             processes.stop(node)
-    _write(reports)
-    ran = [one["client"] for one in reports if one["result"] == "passed"]
-    left_out = [f"{one['client']} ({one['result']})" for one in reports if one["result"] != "passed"]
+    write("clients", reports)
+    ran = [report["client"] for report in reports if report["result"] == "passed"]
+    left_out = [f"{report['client']} ({report['result']})" for report in reports if report["result"] != "passed"]
     parts = [f"{len(ran)} of {len(reports)} passed: {', '.join(ran)}", *left_out, f"{time.monotonic() - started:.0f} s"]
     print(f"clients: {'; '.join(parts)}")
-    return 1 if any(one["result"].startswith("failed") for one in reports) else 0
+    return 1 if any(report["result"].startswith("failed") for report in reports) else 0
 
 
 def _development_node(folder: Path) -> tuple[Process, int]:
@@ -78,7 +79,8 @@ def _wait_until_ready(node: Process, node_port: int) -> None:
 
 def _async_substrate_interface(url: str) -> Report:
     """In an environment of its own, because its codec takes the same module name as substrate-interface's."""
-    name, python = "async-substrate-interface", os.environ.get(CLIENTS_VARIABLE, "")
+    name = "async-substrate-interface"
+    python = os.environ.get(CLIENTS_VARIABLE, "")
     if not python or not Path(python).exists():
         return _failed(
             name, f"{CLIENTS_VARIABLE} names no Python with it; `make clients` makes one from locks/clients.lock"
@@ -138,7 +140,7 @@ def _run(name: str, command: Sequence[str], folder: Path | None = None) -> Repor
         watchdog.cancel()
         errors.seek(0)
         problem = errors.read().strip()[-600:]
-    done = [one["step"] for one in steps] == STEPS and status == 0
+    done = [step["step"] for step in steps] == STEPS and status == 0
     if not done:
         print(f"  FAILED with status {status}: {problem}", flush=True)
     return {"client": name, "result": "passed" if done else f"failed: {problem}", "steps": steps}
@@ -159,12 +161,6 @@ def _left_out(name: str, reason: str) -> Report:
 def _failed(name: str, reason: str) -> Report:
     print(f"{name}:\n  FAILED: {reason}", flush=True)
     return {"client": name, "result": f"failed: {reason}", "steps": []}
-
-
-def _write(reports: list[Report]) -> None:
-    path = Path("out") / "clients.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(reports, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
@@ -25,19 +24,20 @@ from devnet.launcher.layout import Devnet
 from devnet.launcher.lifecycle import node_process
 from devnet.launcher.processes import Process
 from devnet.launcher.status import ask_all
-from devnet.measuring.crash_checks import Observed, blocks_of_all, lost_finals, missing_records
+from devnet.measuring.final_blocks import Observed, blocks_of_all, lost_finals
 from devnet.measuring.latency import measure
 from devnet.measuring.load import Load, transfers
+from devnet.measuring.report import Report, write
+from devnet.measuring.vote_records import missing_records
 from genesis.parameters import CONSENSUS
 
 VALIDATORS = 4
 CALM_SECONDS = 20.0
-ALIVE_SECONDS_MAX, DOWN_SECONDS_MAX = 1.5, 1.5
+ALIVE_SECONDS_MAX = 1.5
+DOWN_SECONDS_MAX = 1.5
 IMPATIENT = 0.2  # share of restarts after which the next kill does not wait until the node is back
 BACK_SECONDS = 60.0
 GOES_ON_BLOCKS = 5
-
-Report = dict[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,8 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report["seconds"] = round(time.monotonic() - started)
     report["seed"] = options.seed
     report["failures"] = _failures(report)
-    path = Path("out") / "crash.json"
-    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    write("crash", report)
     for failure in report["failures"]:
         print(f"FAILED {failure}")
     print(_line(report))
@@ -80,7 +79,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 async def _storm(net: Devnet, kills: int, rng: random.Random) -> Report:
     """Load all the time; figures of the calm phase; then the kills."""
-    load, observed, slot_ms = Load(), Observed(), CONSENSUS["devnet"].slot_ms
+    load = Load()
+    observed = Observed()
+    slot_ms = CONSENSUS["devnet"].slot_ms
     sending = asyncio.create_task(transfers(net, load, rng))
     watching = asyncio.create_task(observed.watch(net))
     try:
@@ -88,7 +89,7 @@ async def _storm(net: Devnet, kills: int, rng: random.Random) -> Report:
         calm = await measure(net, slot_ms, CALM_SECONDS)
         print(f"calm: {calm.line()}", flush=True)
         for number in range(1, kills + 1):
-            await _one_kill(net, rng, f"kill {number}/{kills}")
+            await _kill_and_restart(net, rng, f"kill {number}/{kills}")
         await _all_back(net)
         goes_on = await _goes_on(net)
     finally:
@@ -105,7 +106,7 @@ async def _storm(net: Devnet, kills: int, rng: random.Random) -> Report:
     } | await _judge_blocks(net, observed)
 
 
-async def _one_kill(net: Devnet, rng: random.Random, label: str) -> None:
+async def _kill_and_restart(net: Devnet, rng: random.Random, label: str) -> None:
     """Kill a node at a random instant, start it again at another."""
     await asyncio.sleep(rng.uniform(0, ALIVE_SECONDS_MAX))
     victim = node_process(net, rng.choice(net.members))
@@ -120,12 +121,12 @@ async def _one_kill(net: Devnet, rng: random.Random, label: str) -> None:
 
 async def _all_back(net: Devnet) -> None:
     """Wait until every node is up and where the highest was when we began to wait.  Raises `DevnetError`."""
-    await network.ready(net, BACK_SECONDS, final=max(one.final for one in await ask_all(net)))
+    await network.ready(net, BACK_SECONDS, final=max(status.final for status in await ask_all(net)))
 
 
 async def _goes_on(net: Devnet) -> bool:
     """Whether every node sees some more final blocks after the last kill."""
-    goal = max(one.final for one in await ask_all(net)) + GOES_ON_BLOCKS
+    goal = max(status.final for status in await ask_all(net)) + GOES_ON_BLOCKS
     await network.ready(net, BACK_SECONDS, final=goal)
     return True
 

@@ -1,22 +1,18 @@
 """`python -m devnet.proofs.equivocation`: a validator proposes twice on a live devnet, and is slashed for it.
 
-Four validators with providers; Dave's node is `devnet.proofs.cheating.equivocating_node`. The others' nodes
-see both blocks, a provider beside one of them reports the two headers,
-and the chain slashes and tombstones. Bars: the offence is proven
-on chain, the amounts are the table's (quarter of the stake: (3/4)^2 of the exposure, half of it burned, a tenth to the
-reporter), nobody else is touched, and blocks go on.
+Four validators with providers; Dave's node is `devnet.proofs.cheating.equivocating_node`. The others' nodes see both
+blocks, a provider beside one of them reports the two headers, and the chain slashes and tombstones. Bars: the offence
+is proven on chain, the amounts are the table's (quarter of the stake: (3/4)^2 of the exposure, half of it burned, a
+tenth to the reporter), nobody else is touched, and blocks go on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from devnet.launcher import processes
 from devnet.launcher.layout import Devnet, create
@@ -28,6 +24,8 @@ from devnet.launcher.lifecycle import (
     ready,
     wait_for_provider,
 )
+from devnet.measuring import report
+from devnet.measuring.report import Report
 from genesis import dev_accounts
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.pallets.staking.slashing import equivocation_ppm
@@ -35,8 +33,7 @@ from runtime.pallets.staking.trust_lock import OffenceProven
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 
-OUT = Path("out")
-FOLDER = OUT / "equivocation"
+FOLDER = report.FOLDER / "equivocation"
 OFFENDER = "Dave"
 MODULE = "devnet.proofs.cheating.equivocating_node"
 PROOF_SECONDS = 150.0
@@ -53,8 +50,7 @@ def main() -> int:
             facts = asyncio.run(_watch(net))
         finally:
             processes.stop(*all_processes(net))
-    OUT.mkdir(exist_ok=True)
-    (OUT / "equivocation.json").write_text(json.dumps(facts, indent=2) + "\n")
+    report.write("equivocation", facts)
     print(_line(facts))
     return 0 if not facts["failures"] else 1
 
@@ -69,7 +65,7 @@ def _start(net: Devnet) -> None:
         wait_for_provider(net, member)
 
 
-async def _watch(net: Devnet) -> dict[str, Any]:
+async def _watch(net: Devnet) -> Report:
     offender = dev_accounts.stash(OFFENDER)
     async with await ChainClient.connect(net.members[0].rpc_url) as client:
         genesis = bytes.fromhex((await client.rpc.call("chain_getBlockHash", 0))[2:])
@@ -96,7 +92,8 @@ async def _watch(net: Devnet) -> dict[str, Any]:
 
 async def _proof(client: ChainClient, offender: bytes) -> tuple[OffenceProven, int]:
     """The event that convicts the offender, from the final chain, and its height."""
-    end, seen = time.monotonic() + PROOF_SECONDS, 0
+    end = time.monotonic() + PROOF_SECONDS
+    seen = 0
     async for header in await client.finalized_heads():
         for height in range(seen + 1, int(header["number"], 16) + 1):
             block = bytes.fromhex((await client.rpc.call("chain_getBlockHash", height))[2:])
@@ -110,7 +107,7 @@ async def _proof(client: ChainClient, offender: bytes) -> tuple[OffenceProven, i
 
 
 async def _others(client: ChainClient, net: Devnet, at: bytes) -> int:
-    stashes = [dev_accounts.stash(one.name) for one in net.members if one.name != OFFENDER]
+    stashes = [dev_accounts.stash(member.name) for member in net.members if member.name != OFFENDER]
     return sum([await client.read(TrustStake.tombstones, stash, at=at) is not None for stash in stashes])
 
 
@@ -121,7 +118,7 @@ async def _blocks_after(client: ChainClient, height: int) -> int:
     return 0
 
 
-def _failures(facts: dict[str, Any]) -> list[str]:
+def _failures(facts: Report) -> list[str]:
     expected = equivocation_ppm(1, 4)
     lost = facts["stake_before"] - facts["stake_after"]
     bars = {
@@ -135,7 +132,7 @@ def _failures(facts: dict[str, Any]) -> list[str]:
     return [text for text, held in bars.items() if not held]
 
 
-def _line(facts: dict[str, Any]) -> str:
+def _line(facts: Report) -> str:
     if facts["failures"]:
         return "equivocation: FAILED: " + "; ".join(facts["failures"])
     return (

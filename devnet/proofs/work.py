@@ -7,11 +7,9 @@ killed with -9 comes back and is paid again, and nobody is slashed or fined.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from devnet.demo import purchase, stage
 from devnet.demo.purchase import UnitView, name_of
@@ -22,6 +20,7 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.lifecycle import provider_process
 from devnet.measuring.ledger import Ledger
+from devnet.measuring.report import write
 from runtime.cryptography.ss58 import encode as ss58
 from wallet.amounts import format_amount
 
@@ -53,7 +52,9 @@ class Killing:
 
     def __init__(self, net: Devnet, after: int, tell: Narrator) -> None:
         """Nothing is killed yet."""
-        self._net, self._after, self._tell = net, after, tell
+        self._net = net
+        self._after = after
+        self._tell = tell
         self.at_block: int | None = None
 
     def on_ended(self, count: int, row: UnitView) -> None:
@@ -87,10 +88,9 @@ def _failures(units: list[UnitView], book: Ledger, killed_at: int | None, wanted
 
 
 def _finish(units: list[UnitView], failures: list[str], killing: Killing, tell: Narrator) -> int:
-    path = Path("out") / "work.json"
     seconds = round(tell.seconds)
-    report: dict[str, Any] = {"units": units, "killed_after_block": killing.at_block, "failures": failures}
-    path.write_text(json.dumps(report | {"seconds": seconds}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    figures = {"units": units, "killed_after_block": killing.at_block, "failures": failures, "seconds": seconds}
+    path = write("work", figures)
     for failure in failures:
         print(f"FAILED {failure}")
     once = sum(unit["times_paid"] == 1 for unit in units)

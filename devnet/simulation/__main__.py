@@ -22,13 +22,15 @@ from devnet.simulation.scenario import LAN, WAN, Scenario, ScenarioOutcome, run
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; 0 if every bar holds."""
     options = parse(arguments)
-    jobs = [job for size in options.validators.split(",") for job in deal(list(plan(options, int(size))), options)]
+    jobs: list[tuple[Scenario, int]] = []
+    for size in options.validators.split(","):
+        jobs += deal(list(plan(options, int(size))), options)
     repeats = list({scenario.name: (scenario, seed) for scenario, seed in reversed(jobs)}.values())
     started = time.monotonic()
     outcomes = list(simulate(jobs + repeats, options.jobs))
     failures = check_repeats(outcomes[: len(jobs)], outcomes[len(jobs) :])
     outcomes = outcomes[: len(jobs)]
-    failures += [f"{one.scenario} seed {one.seed}: {what}" for one in outcomes for what in one.failures]
+    failures += [f"{outcome.scenario} seed {outcome.seed}: {what}" for outcome in outcomes for what in outcome.failures]
     report = summarise(outcomes, failures, time.monotonic() - started)
     write_report(Path(options.report), report)
     for failure in failures:
@@ -72,7 +74,7 @@ def deal(scenarios: Sequence[Scenario], options: argparse.Namespace) -> Iterator
     """Which scenario each seed runs: one after another, or every one."""
     for seed in range(options.first, options.first + options.seeds):
         if options.every:
-            yield from ((one, seed) for one in scenarios)
+            yield from ((scenario, seed) for scenario in scenarios)
         elif scenarios:
             yield scenarios[seed % len(scenarios)], seed
 
@@ -115,11 +117,11 @@ def run_job(job: tuple[Scenario, int]) -> ScenarioOutcome:
 
 def check_repeats(outcomes: Iterable[ScenarioOutcome], repeats: Iterable[ScenarioOutcome]) -> list[str]:
     """Runs whose repetition differed."""
-    traces = {(one.scenario, one.seed): one.trace for one in outcomes}
+    traces = {(outcome.scenario, outcome.seed): outcome.trace for outcome in outcomes}
     return [
-        f"{one.scenario} seed {one.seed} did not repeat"
-        for one in repeats
-        if traces.get((one.scenario, one.seed)) != one.trace
+        f"{repeat.scenario} seed {repeat.seed} did not repeat"
+        for repeat in repeats
+        if traces.get((repeat.scenario, repeat.seed)) != repeat.trace
     ]
 
 

@@ -1,10 +1,11 @@
-"""Nodes that break the rules: silent ones, and one that does everything it must not."""
+"""Nodes that break the rules: the silent, the equivocator that does everything it must not, and twins."""
 
 from consensus import events as ev
 from consensus import signstate
 from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, SignedProposal, skip_ballot
 from consensus.wire import Chits, Propose, Vote
-from devnet.simulation.node import BlocksSent, SimulatedNode
+from devnet.simulation.node import SimulatedNode
+from devnet.simulation.packets import BlocksSent
 
 
 class SilentNode(SimulatedNode):
@@ -53,9 +54,9 @@ class Equivocator(SimulatedNode):
         for other in self.world.nodes:
             if other.number == self.number:
                 continue
-            for one in (record, self._contradiction(record)):
+            for statement in (record, self._contradiction(record)):
                 if chance.random() < 0.7:
-                    self.world.send(self, other, self._message(one))
+                    self.world.send(self, other, self._message(statement))
         if chance.random() < 0.7:
             signature = self.signer.sign(signstate.record_payload(self.world.genesis_hash, record))
             self._inbox.append(ev.RecordSigned(record, signature))

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from random import Random
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from consensus import events as ev
 from consensus import signstate
@@ -17,32 +17,12 @@ from consensus.events import BlockFacts
 from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError
 from consensus.machine import Machine
 from consensus.validators import Epoch
-from consensus.wire import Message
 from devnet.simulation.keys import Signer
-
-if TYPE_CHECKING:
-    from devnet.simulation.world import World
+from devnet.simulation.packets import BlocksAsked, BlocksSent, Packet
+from devnet.simulation.world import World
 
 ORPHANS_MAX = 64
 BLOCKS_PER_ANSWER_MAX = 64
-
-
-@dataclass(frozen=True, slots=True)
-class BlocksAsked:
-    """Ask for a block and its ancestors above a height."""
-
-    block: bytes
-    above: int
-
-
-@dataclass(frozen=True, slots=True)
-class BlocksSent:
-    """Blocks, oldest first: an answer, or an announcement of one."""
-
-    blocks: tuple[BlockFacts, ...]
-
-
-Packet = Message | BlocksAsked | BlocksSent
 
 
 @dataclass
@@ -64,7 +44,7 @@ class SimulatedNode:
 
     is_honest = True
 
-    def __init__(self, world: "World", number: int, signer: Signer, clock_offset_ms: int) -> None:
+    def __init__(self, world: "World[SimulatedNode]", number: int, signer: Signer, clock_offset_ms: int) -> None:
         """A node that has not started yet."""
         genesis = world.genesis_block
         self.world = world
@@ -87,16 +67,15 @@ class SimulatedNode:
 
     def start(self) -> None:
         """Start, or restart, from what is on disk."""
-        world, disk = self.world, self.disk
+        world = self.world
+        disk = self.disk
         self.starts += 1
         self._orphans.clear()
         self._inbox.clear()
         below = Random(f"{world.seed}/{self.number}/{self.starts}").randrange
         self.machine = Machine(world.parameters, world.genesis_hash, self.epochs, world.verify, self.session(), below)
-        above = sorted(
-            (one for one in disk.blocks.values() if one.height > disk.final.height),
-            key=lambda one: one.height,
-        )
+        undecided = [facts for facts in disk.blocks.values() if facts.height > disk.final.height]
+        above = sorted(undecided, key=lambda facts: facts.height)
         effects = self.machine.restore(
             disk.final, disk.certificate, above, disk.sign_state, disk.preference, self.now_ms(),
             disk.boundaries.values(), disk.certificates.values(),
@@ -168,27 +147,27 @@ class SimulatedNode:
     def _import(self, facts: BlockFacts, sender: "SimulatedNode") -> None:
         """Check, store, and tell the machine; children that waited follow."""
         waiting = [facts]
-        for one in waiting:
-            if one.id in self.disk.blocks:
-                self._inbox.append(ev.BlockImported(one))
+        for block in waiting:
+            if block.id in self.disk.blocks:
+                self._inbox.append(ev.BlockImported(block))
                 continue
-            if one.parent not in self.disk.blocks:
+            if block.parent not in self.disk.blocks:
                 if len(self._orphans) < ORPHANS_MAX:
-                    self._orphans[one.id] = (one, sender.number)
-                self._inbox.append(ev.BlockWanted(one.parent, sender.address))
+                    self._orphans[block.id] = (block, sender.number)
+                self._inbox.append(ev.BlockWanted(block.parent, sender.address))
                 continue
             try:
-                self._check(one)
+                self._check(block)
             except NotYetError:
                 continue  # somebody will speak of it again
             except InvalidHeaderError:
-                self._inbox.append(ev.BlockRejected(one.id))
+                self._inbox.append(ev.BlockRejected(block.id))
                 continue
-            if self.machine is not None and not self.machine.is_welcome(one):
+            if self.machine is not None and not self.machine.is_welcome(block):
                 continue
-            self._store(one)
-            self._inbox.append(ev.BlockImported(one))
-            children = [child for child, _ in self._orphans.values() if child.parent == one.id]
+            self._store(block)
+            self._inbox.append(ev.BlockImported(block))
+            children = [child for child, _ in self._orphans.values() if child.parent == block.id]
             for child in children:
                 del self._orphans[child.id]
             waiting.extend(children)
@@ -281,13 +260,15 @@ class SimulatedNode:
         self._inbox.append(ev.RecordSigned(record, signature))
 
     def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
-        disk, ballot = self.disk, certificate.ballot
+        disk = self.disk
+        ballot = certificate.ballot
         for block in blocks:
             disk.ancestors[disk.blocks[block].height] = block
-        disk.final, disk.certificate = disk.blocks[blocks[-1]], certificate
+        disk.final = disk.blocks[blocks[-1]]
+        disk.certificate = certificate
         if self.world.parameters.is_boundary(ballot.height):
             disk.boundaries[ballot.epoch] = certificate
         disk.sign_state = signstate.raise_floor(disk.sign_state, ballot.epoch, ballot.round)
-        kept = disk.certificates.items()
-        disk.certificates = {key: one for key, one in kept if key[:2] > (ballot.epoch, ballot.round)}
-        self.world.note_final(self, blocks)
+        held = disk.certificates.items()
+        disk.certificates = {key: kept for key, kept in held if key[:2] > (ballot.epoch, ballot.round)}
+        self.world.note_final(self, [disk.blocks[block] for block in blocks])

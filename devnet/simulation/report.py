@@ -8,35 +8,43 @@ from devnet.simulation.scenario import ScenarioOutcome
 
 def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall_s: float) -> dict[str, object]:
     """All figures of a set of runs."""
-    names = list(dict.fromkeys(one.scenario for one in outcomes))
+    names = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
     return {
         "runs": len(outcomes),
-        "simulated_hours": round(sum(one.simulated_s for one in outcomes) / 3600, 2),
+        "simulated_hours": round(sum(outcome.simulated_s for outcome in outcomes) / 3600, 2),
         "wall_s": round(wall_s, 1),
         "failures": list(failures),
-        "finals_after_healing_min": min(one.finals_after_healing for one in outcomes),
-        "soft_conflicts": sum(one.soft_conflicts for one in outcomes),
-        "soft_reverts": sum(one.soft_reverts for one in outcomes),
-        "accused_keys": sum(one.accused for one in outcomes),
-        "scenarios": {name: _of_scenario([one for one in outcomes if one.scenario == name]) for name in names},
-        "traces": {f"{one.scenario}/{one.seed}": one.trace for one in outcomes},
+        "finals_after_healing_min": min(outcome.finals_after_healing for outcome in outcomes),
+        "soft_conflicts": sum(outcome.soft_conflicts for outcome in outcomes),
+        "soft_reverts": sum(outcome.soft_reverts for outcome in outcomes),
+        "accused_keys": sum(outcome.accused for outcome in outcomes),
+        "scenarios": {
+            name: _of_scenario([outcome for outcome in outcomes if outcome.scenario == name]) for name in names
+        },
+        "traces": {f"{outcome.scenario}/{outcome.seed}": outcome.trace for outcome in outcomes},
     }
 
 
+def _named(name: str, outcomes: Sequence[ScenarioOutcome]) -> list[ScenarioOutcome]:
+    return [outcome for outcome in outcomes if outcome.scenario == name]
+
+
 def _of_scenario(outcomes: Sequence[ScenarioOutcome]) -> dict[str, object]:
+    """Figures of the runs of one scenario."""
     messages: Counter[str] = Counter()
-    for one in outcomes:
-        messages.update(one.messages)
-    blocks = max(1, sum(one.finals for one in outcomes))
-    accept = sorted(value for one in outcomes for value in one.accept_ms)
-    final = sorted(value for one in outcomes for value in one.final_ms)
+    for outcome in outcomes:
+        messages.update(outcome.messages)
+    healed = sorted(outcome.finals_after_healing for outcome in outcomes)
+    blocks = max(1, sum(outcome.finals for outcome in outcomes))
+    accept = sorted(value for outcome in outcomes for value in outcome.accept_ms)
+    final = sorted(value for outcome in outcomes for value in outcome.final_ms)
     return {
         "runs": len(outcomes),
-        "failed": sum(bool(one.failures) for one in outcomes),
-        "finals_after_healing": sorted(one.finals_after_healing for one in outcomes)[:: max(1, len(outcomes) - 1)],
-        "soft_conflicts": sum(one.soft_conflicts for one in outcomes),
-        "soft_reverts": sum(one.soft_reverts for one in outcomes),
-        "accused_keys": sum(one.accused for one in outcomes),
+        "failed": sum(bool(outcome.failures) for outcome in outcomes),
+        "finals_after_healing": sorted({healed[0], healed[-1]}),
+        "soft_conflicts": sum(outcome.soft_conflicts for outcome in outcomes),
+        "soft_reverts": sum(outcome.soft_reverts for outcome in outcomes),
+        "accused_keys": sum(outcome.accused for outcome in outcomes),
         "accepted_ms_p50_p99": _percentiles(accept),
         "final_ms_p50_p99": _percentiles(final),
         "messages_per_final_block": {kind: round(number / blocks, 1) for kind, number in sorted(messages.items())},

@@ -79,11 +79,11 @@ def run(scenario: Scenario, seed: int) -> ScenarioOutcome:
     return judge(world, scenario, seed, at_healing)
 
 
-def make_world(scenario: Scenario, seed: int) -> World:
+def make_world(scenario: Scenario, seed: int) -> World[SimulatedNode]:
     """Nodes with their roles, not started."""
     signers = make_signers(scenario)
     verify = verify_real if scenario.real_signatures else verify_fake
-    world = World(
+    world: World[SimulatedNode] = World(
         f"{scenario.name}/{seed}", scenario.parameters, make_epochs(scenario, signers), verify,
         Weather(*scenario.delay_ms), START_MS,
     )  # fmt: skip
@@ -138,7 +138,7 @@ def stake_of(scenario: Scenario, number: int) -> int:
     return scenario.stakes[number] if scenario.stakes else 1_000
 
 
-def plan_storm(world: World, scenario: Scenario, heal_ms: int) -> None:
+def plan_storm(world: World[SimulatedNode], scenario: Scenario, heal_ms: int) -> None:
     """Crashes, partitions, loss and delay at random times until `heal_ms`; then all is well."""
     chance = Random(f"storm/{world.seed}")
     now = START_MS + 2_000
@@ -177,21 +177,21 @@ def _restart(node: SimulatedNode) -> None:
         node.start()
 
 
-def _set_weather(world: World, weather: Weather) -> None:
+def _set_weather(world: World[SimulatedNode], weather: Weather) -> None:
     world.weather = weather
 
 
-def _heal(world: World, scenario: Scenario) -> None:
+def _heal(world: World[SimulatedNode], scenario: Scenario) -> None:
     world.weather = Weather(*scenario.delay_ms)
     for node in world.nodes:
         _restart(node)
 
 
-def judge(world: World, scenario: Scenario, seed: int, at_healing: dict[int, int]) -> ScenarioOutcome:
+def judge(world: World[SimulatedNode], scenario: Scenario, seed: int, at_healing: dict[int, int]) -> ScenarioOutcome:
     """Compare what happened with what must hold."""
     findings = world.findings
-    failures = [f"conflicting finals: {one}" for one in findings.conflicting_finals]
-    failures += [f"honest node framed: {one}" for one in findings.framed]
+    failures = [f"conflicting finals: {conflict}" for conflict in findings.conflicting_finals]
+    failures += [f"honest node framed: {charge}" for charge in findings.framed]
     if findings.false_evidence:
         failures.append(f"{findings.false_evidence} pieces of evidence do not verify")
     honest = [node for node in world.nodes if node.is_honest]

@@ -11,16 +11,17 @@ from hashlib import blake2b
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from consensus.events import BlockFacts, Effect, Tick
+from consensus.events import BlockFacts, Effect, Event, Tick
 from consensus.evidence import DoubleBallot, DoubleProposal, verify_votes
 from consensus.parameters import Parameters
 from consensus.signstate import SignedRecord
 from consensus.validators import Epoch, Leaders
 from consensus.votes import VerifyEd25519
 from consensus.wire import MESSAGE
-from devnet.simulation.node import BlocksAsked, BlocksSent, Packet, SimulatedNode
+from devnet.simulation.keys import Signer
+from devnet.simulation.packets import BlocksAsked, BlocksSent, Packet
 from devnet.simulation.weather import Weather
 
 
@@ -42,7 +43,24 @@ class Findings:
 TICK = Tick()
 
 
-class World:
+class Resident(Protocol):
+    """What the world knows of a node, honest or not: whom it may accuse, and how it is reached."""
+
+    number: int
+    signer: Signer
+    is_honest: bool
+
+    def feed(self, event: Event) -> None:
+        """Something happened to it."""
+
+    def receive(self, sender: Self, packet: Packet) -> None:
+        """A packet arrived."""
+
+
+R = TypeVar("R", bound=Resident)
+
+
+class World(Generic[R]):
     """Time, links and the shared facts of one run. Add nodes, then `run_until`."""
 
     def __init__(
@@ -65,7 +83,7 @@ class World:
         self.random = Random(seed)
         self.genesis_hash = blake2b(seed.encode(), digest_size=32).digest()
         self.genesis_block = BlockFacts(self.genesis_hash, bytes(32), 0, 0, bytes(32), 0)
-        self.nodes: Sequence[SimulatedNode] = ()
+        self.nodes: Sequence[R] = ()
         self.findings = Findings()
         self.final_at: dict[int, bytes] = {0: self.genesis_hash}
         self._accepted_at: dict[int, bytes] = {}
@@ -81,7 +99,7 @@ class World:
         """Do something at a time; equal times keep the order in which they were asked for."""
         heappush(self._queue, (when_ms, next(self._order), action, arguments))
 
-    def schedule_tick(self, node: SimulatedNode, when_ms: int) -> None:
+    def schedule_tick(self, node: R, when_ms: int) -> None:
         """Wake a node then, instead of when it was to be woken before."""
         planned = self._ticks.get(node.number)
         if planned is not None and self.now_ms < planned <= when_ms:
@@ -89,7 +107,7 @@ class World:
         self._ticks[node.number] = when_ms
         self.at(when_ms, self._tick, node, when_ms)
 
-    def _tick(self, node: SimulatedNode, when_ms: int) -> None:
+    def _tick(self, node: R, when_ms: int) -> None:
         if self._ticks.get(node.number) == when_ms:
             del self._ticks[node.number]
             node.feed(TICK)
@@ -104,17 +122,14 @@ class World:
 
     # --- links
 
-    def send(self, sender: SimulatedNode, receiver: SimulatedNode, packet: Packet) -> None:
+    def send(self, sender: R, receiver: R, packet: Packet) -> None:
         """Send a packet through the weather, and through its encoding if the run is that exact."""
         if self.encodes and not isinstance(packet, BlocksAsked | BlocksSent):
             packet = MESSAGE.decode(MESSAGE.encode(packet))
         self.findings.messages[type(packet).__name__] += 1
         travel_ms = self.weather.travel_ms(sender.number, receiver.number, self.random)
         if travel_ms is not None:
-            heappush(
-                self._queue,
-                (self.now_ms + travel_ms, next(self._order), receiver.receive, (sender, packet)),
-            )
+            self.at(self.now_ms + travel_ms, receiver.receive, sender, packet)
 
     # --- the observer
 
@@ -122,18 +137,17 @@ class World:
         """A block exists."""
         self._built_ms.setdefault(facts.id, self.now_ms)
 
-    def note_final(self, node: SimulatedNode, blocks: tuple[bytes, ...]) -> None:
+    def note_final(self, node: R, blocks: Sequence[BlockFacts]) -> None:
         """A node finalised blocks: no two honest nodes may differ at a height."""
         if not node.is_honest:
             return
         for block in blocks:
-            height = node.disk.blocks[block].height
-            if self.final_at.setdefault(height, block) != block:
-                self.findings.conflicting_finals.append(f"height {height} at node {node.number}")
-            self.findings.final_ms.append(self.now_ms - self._built_ms[block])
-            self._note(node, b"final", block)
+            if self.final_at.setdefault(block.height, block.id) != block.id:
+                self.findings.conflicting_finals.append(f"height {block.height} at node {node.number}")
+            self.findings.final_ms.append(self.now_ms - self._built_ms[block.id])
+            self._note(node, b"final", block.id)
 
-    def note_accepted(self, node: SimulatedNode, block: bytes, height: int) -> None:
+    def note_accepted(self, node: R, block: bytes, height: int) -> None:
         """A node accepted a block, softly."""
         if not node.is_honest:
             return
@@ -142,15 +156,15 @@ class World:
         self.findings.accept_ms.append(self.now_ms - self._built_ms[block])
         self._note(node, b"accept", block)
 
-    def note_reverted(self, node: SimulatedNode) -> None:
+    def note_reverted(self, node: R) -> None:
         """A node's acceptance was overruled."""
         self.findings.soft_reverts += node.is_honest
 
-    def note_signed(self, node: SimulatedNode, record: SignedRecord) -> None:
+    def note_signed(self, node: R, record: SignedRecord) -> None:
         """A node signed a vote."""
         self._note(node, b"sign", repr(record).encode())
 
-    def note_evidence(self, node: SimulatedNode, evidence: DoubleProposal | DoubleBallot) -> None:
+    def note_evidence(self, node: R, evidence: DoubleProposal | DoubleBallot) -> None:
         """A node reports an offence, which must verify and must not name an honest key."""
         if node.is_honest:
             leader = b""
@@ -161,12 +175,12 @@ class World:
                 self.findings.false_evidence += 1
             self._accuse(evidence.accused, type(evidence).__name__)
 
-    def note_double_header(self, node: SimulatedNode, author: bytes, first: bytes, second: bytes) -> None:
+    def note_double_header(self, node: R, author: bytes, first: bytes, second: bytes) -> None:
         """A node saw two blocks of one author in one slot."""
         if node.is_honest and first != second:
             self._accuse(author, "DoubleHeader")
 
-    def note_other(self, node: SimulatedNode, effect: Effect) -> None:
+    def note_other(self, node: R, effect: Effect) -> None:
         """An effect that needs nothing done."""
         self._note(node, type(effect).__name__.encode(), b"")
 
@@ -176,7 +190,7 @@ class World:
             if node.is_honest and node.signer.public == key:
                 self.findings.framed.append(f"{what} against node {node.number}")
 
-    def _note(self, node: SimulatedNode, what: bytes, detail: bytes) -> None:
+    def _note(self, node: R, what: bytes, detail: bytes) -> None:
         self._trace.update(b"%d %d %s " % (self.now_ms, node.number, what) + detail)
 
     def trace(self) -> str:

@@ -45,4 +45,4 @@ ACTORS: Sequence[Actor] = (
     *(Actor(name) for name in VALIDATORS + OUTSIDERS),
     *(Actor(name, Scheme(place % 2)) for place, name in enumerate(WALKERS)),
 )
-BY_STASH = {one.stash.account: one for one in ACTORS}
+BY_STASH = {actor.stash.account: actor for actor in ACTORS}

@@ -50,22 +50,25 @@ def deeds(world: World) -> Iterator[Deed]:
 
 def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
     """Whoever may race sees to it, some time, that it has a device, on offer and not paused."""
-    devices, market, stash = world.bound[Devices], world.bound[InferenceMarket], actor.stash.account
+    devices = world.bound[Devices]
+    market = world.bound[InferenceMarket]
+    stash = actor.stash.account
     if stash not in devices.providers or world.chance.random() > EAGERNESS:
         return
-    mine = [(key, one) for key, one in devices.devices.items() if one is not None and one.owner == stash]
+    mine = [(key, device) for key, device in devices.devices.items() if device is not None and device.owner == stash]
     if not mine:
         uuid_hash = blake2_256(actor.name.encode())
         yield Deed(actor.stash, Devices.register_device(kind=DeviceClass.CPU, uuid_hash=uuid_hash, bond=DEVICE_BOND))
-    for key, one in mine:
-        if one.is_paused:
+    for key, device in mine:
+        if device.is_paused:
             yield Deed(actor.provider, Devices.resume(device=key))
         if market.offers[0, key] is None:
             yield Deed(actor.provider, InferenceMarket.offer(device=key, service=0, ask=DEVICE_BOND // 1_000))
 
 
 def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[Deed]:
-    market, stash = world.bound[InferenceMarket], actor.stash.account
+    market = world.bound[InferenceMarket]
+    stash = actor.stash.account
     racer = racer_of(unit, stash)
     if racer is None or unit.round is None or racer.has_declined:
         return
@@ -120,7 +123,8 @@ def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: R
 
 
 def _judge(world: World, actor: Actor, unit_id: bytes) -> Iterator[Deed]:
-    market, stash = world.bound[InferenceMarket], actor.stash.account
+    market = world.bound[InferenceMarket]
+    stash = actor.stash.account
     committee = market.committees[unit_id]
     member = member_of(committee, stash) if committee is not None else None
     if committee is None or committee.round is None or member is None:
@@ -137,7 +141,8 @@ def _judge(world: World, actor: Actor, unit_id: bytes) -> Iterator[Deed]:
         and member.verdict is None
         and rounds.can_reveal(committee.round, market.judging_windows, world.height)
     ):
-        number, salt = committee.number, _salt(actor, unit_id)
+        number = committee.number
+        salt = _salt(actor, unit_id)
         yield Deed(
             actor.provider, InferenceMarket.reveal_verdict(unit=unit_id, committee=number, verdict=verdict, salt=salt)
         )

@@ -24,7 +24,8 @@ def _prepared(version: str) -> Path | None:
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return Path(sys.executable)
     folder = ROOT / f".venv-replay-{version}"
-    python, stamp = folder / "bin" / "python", folder / "stamp"
+    python = folder / "bin" / "python"
+    stamp = folder / "stamp"
     if stamp.exists() and stamp.read_bytes() == LOCK.read_bytes():
         return python
     found = _find(version)

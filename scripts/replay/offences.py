@@ -17,15 +17,15 @@ def report(world: World, _: Actor) -> Call:
     kind = world.chance.randrange(6)
     offenders = OFFENDERS if world.height > 3 * FIRST_OFFENCE_HEIGHT else OFFENDERS[:1]
     name = world.chance.choice(offenders) if world.height > FIRST_OFFENCE_HEIGHT else "Ferdie"
-    offender = next(one for one in ACTORS if one.name == name)
+    offender = next(actor for actor in ACTORS if actor.name == name)
     epoch = world.bound[Beacon].epoch()
     if kind == 0:
         return TrustLock.report_offence(first=world.chance.randbytes(40), second=b"")
     if kind == 1:  # the same header twice
-        one = _sealed(world, offender, 1, epoch)
-        return TrustLock.report_offence(first=one, second=one)
+        header = _sealed(world, offender, 1, epoch)
+        return TrustLock.report_offence(first=header, second=header)
     if kind == 2:
-        validator = next(one for one in ACTORS if one.name == VALIDATORS[0])
+        validator = next(actor for actor in ACTORS if actor.name == VALIDATORS[0])
         old = (_sealed(world, validator, root, 0) for root in (1, 2))
         first, second = old
         if epoch > 4:

@@ -34,7 +34,8 @@ def play(tape: Tape) -> Iterator[str]:
     spec = from_json(tape.spec)
     runtime = runtime_of(spec)
     state = Memory(genesis_state(spec))
-    trie, head = Trie(state.values), block_id(genesis_block_header(state.values))
+    trie = Trie(state.values)
+    head = block_id(genesis_block_header(state.values))
     events_key = runtime.item(System.event_records).key()
     for raw in tape.blocks:
         block = BLOCK.decode(raw)
@@ -42,7 +43,9 @@ def play(tape: Tape) -> Iterator[str]:
             raise ReplayBroken(f"block {block.header.number} stands on another block")
         with no_world():
             executed = execute_block(runtime, state, trie, block, verify)
-        state, trie, head = state.updated(executed.changes), executed.trie, block_id(block.header)
+        state = state.updated(executed.changes)
+        trie = executed.trie
+        head = block_id(block.header)
         bound = runtime.at(state)
         if recount(bound) + bound[Balances].burned.get() != CAP_GRAINS:
             raise ReplayBroken(f"block {block.header.number}: grains appeared or vanished")

@@ -83,22 +83,22 @@ class Recording:
 
     def missing(self) -> list[str]:
         """Calls that no extrinsic made."""
-        methods = [one for pallet in self.runtime.pallets for one in pallet.methods if not one.is_inherent]
-        return [name for one in methods if (name := f"{one.pallet.__name__}.{one.name}") not in self.calls]
+        methods = [method for pallet in self.runtime.pallets for method in pallet.methods if not method.is_inherent]
+        return [name for method in methods if (name := f"{method.pallet.__name__}.{method.name}") not in self.calls]
 
     def block(self) -> None:
         """Author one block."""
-        author = self.chance.choice([one for one in ACTORS if one.name in VALIDATORS])
+        author = self.chance.choice([actor for actor in ACTORS if actor.name in VALIDATORS])
         digest = self.next_digest(author.stash.account)
         authoring = Authoring(self.runtime, self.state, self.trie, self.ids[-1], digest)
         authoring.inherent(Timestamp.set(now=self.slot * SLOT_MS))
         world = World(authoring.bound, self.chance, self.ids[0])
         owed = list(deeds(world))
-        attestations = [one.attestation for one in owed if one.attestation is not None]
+        attestations = [duty.attestation for duty in owed if duty.attestation is not None]
         self._attach(authoring, attestations)
-        for one in owed:
-            if one.call is not None:
-                self.offer(authoring, one.keys, one.call)
+        for duty in owed:
+            if duty.call is not None:
+                self.offer(authoring, duty.keys, duty.call)
         for _ in range(self.chance.randrange(2 * EXTRINSICS_PER_BLOCK)):
             self._random(authoring, world)
         built = authoring.finish()
@@ -123,7 +123,9 @@ class Recording:
         return tuple(items)
 
     def _attach(self, authoring: Authoring, attestations: list[SignedAttestation]) -> None:
-        admissible = [one for one in attestations if not authoring.bound[Attestations].problem(one)]
+        admissible = [
+            attestation for attestation in attestations if not authoring.bound[Attestations].problem(attestation)
+        ]
         if admissible:
             authoring.inherent(Attestations.attach(attestations=tuple(sorted(admissible, key=order_key))))
 
@@ -132,7 +134,7 @@ class Recording:
         who = self.chance.choice(ACTORS)
         keys = who.provider if self.chance.random() < 0.1 else who.stash
         if authoring.bound[Balances].spendable_balance(keys.account) < OGPU:
-            giver = self.chance.choice([one for one in ACTORS if one.name in RICH])
+            giver = self.chance.choice([actor for actor in ACTORS if actor.name in RICH])
             call = Balances.transfer_keep_alive(dest=keys.account, value=self.chance.randrange(OGPU, 100 * OGPU))
             self.offer(authoring, giver.stash, call)
         else:
@@ -168,7 +170,7 @@ class Recording:
     def _error_name(self, value: ErrorValue) -> str:
         if value.name != "Module":
             return value.name
-        pallet = next(one for one in self.runtime.pallets if one.index == value.detail[0])
+        pallet = next(pallet for pallet in self.runtime.pallets if pallet.index == value.detail[0])
         return f"{pallet.__name__}.{pallet.errors[value.detail[1]].__name__}"
 
     def adopt(self, built: BuiltBlock, seal: bytes) -> None:
@@ -176,7 +178,8 @@ class Recording:
         header = sealed(built.header, seal)
         self.blocks.append(BLOCK.encode(Block(header, built.extrinsics)))
         self.ids.append(block_id(header))
-        self.trie, self.state = built.executed.trie, self.state.updated(built.executed.changes)
+        self.trie = built.executed.trie
+        self.state = self.state.updated(built.executed.changes)
         self._count_events()
 
     def extrinsics(self) -> list[bytes]:

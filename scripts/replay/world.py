@@ -38,12 +38,12 @@ class World:
 
     def validator(self) -> bytes:
         """Mostly a validator, else anybody."""
-        names = [one for one in ACTORS if one.name in (*VALIDATORS, "Eve")]
+        names = [actor for actor in ACTORS if actor.name in (*VALIDATORS, "Eve")]
         return self.chance.choice(names).stash.account if self.chance.random() < 0.8 else self.account()
 
     def device(self, owner: Actor) -> bytes:
         """A device, this owner's where it has one; now and then one that nobody has."""
-        devices = [(key, one.owner) for key, one in self.bound[Devices].devices.items() if one is not None]
+        devices = [(key, device.owner) for key, device in self.bound[Devices].devices.items() if device is not None]
         mine = [key for key, stash in devices if stash == owner.stash.account]
         known = mine or [key for key, _ in devices]
         return self.chance.choice(known) if known and self.chance.random() < 0.9 else self.chance.randbytes(32)
@@ -56,8 +56,8 @@ class World:
         """An open or ended unit, of this customer where there is one, or none at all."""
         units = [
             key
-            for key, one in self.bound[InferenceMarket].units.items()
-            if one is not None and customer in (None, one.customer)
+            for key, record in self.bound[InferenceMarket].units.items()
+            if record is not None and customer in (None, record.customer)
         ]
         return self.chance.choice(units[-40:]) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
 

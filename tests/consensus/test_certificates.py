@@ -37,7 +37,7 @@ def test_three_of_four_certify() -> None:
     assert verifies(made)
     assert CERTIFICATE.decode(CERTIFICATE.encode(made)) == made
     assert len(CERTIFICATE.encode(made)) < 250
-    assert signers_of(made, members(4)) == tuple(one.public for one in signers(4)[1:])
+    assert signers_of(made, members(4)) == tuple(signer.public for signer in signers(4)[1:])
 
 
 def test_weight_counts_and_not_heads() -> None:
@@ -76,12 +76,12 @@ def test_certificate_of_another_chain() -> None:
 
 @given(st.binary(max_size=400))
 def test_decoding_rubbish_is_a_decode_error(data: bytes) -> None:
-    for one in (CERTIFICATE, EVIDENCE):
+    for codec in (CERTIFICATE, EVIDENCE):
         try:
-            value = one.decode(data)
+            value = codec.decode(data)
         except DecodeError:
             continue
-        assert one.encode(value) == data  # type: ignore[arg-type]
+        assert codec.encode(value) == data  # type: ignore[arg-type]
 
 
 EXCLUSIVE = [
@@ -114,15 +114,15 @@ def test_double_ballots_are_evidence(first: Ballot, second: Ballot) -> None:
 @pytest.mark.parametrize(("first", "second"), COMPATIBLE)
 def test_compatible_ballots_are_no_evidence(first: Ballot, second: Ballot) -> None:
     signer = signers(1)[0]
-    one, two = cast(signer, first), cast(signer, second)
-    made = DoubleBallot(signer.public, first, one.signature, second, two.signature)
+    earlier, later = cast(signer, first), cast(signer, second)
+    made = DoubleBallot(signer.public, first, earlier.signature, second, later.signature)
     assert not verify_votes(made, GENESIS, verify_fake)
 
 
 def test_double_proposals() -> None:
     signer = signers(1)[0]
     first, second = Proposal(0, 1, 0, 1, LEFT.id), Proposal(0, 1, 0, 1, RIGHT.id)
-    signed = [signer.sign(proposal_payload(GENESIS, one)) for one in (first, second)]
+    signed = [signer.sign(proposal_payload(GENESIS, proposal)) for proposal in (first, second)]
     made = DoubleProposal(signer.public, first, signed[0], second, signed[1])
     assert verify_votes(made, GENESIS, verify_fake, leader=signer.public)
     assert not verify_votes(made, GENESIS, verify_fake, leader=signers(2)[1].public)

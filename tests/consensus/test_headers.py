@@ -52,7 +52,7 @@ EPOCH = Epoch(validators(0), bytes(32))
 
 
 def author_of(slot: int) -> int:
-    return [one.public for one in SIGNERS].index(proposer(EPOCH, slot))
+    return [signer.public for signer in SIGNERS].index(proposer(EPOCH, slot))
 
 
 def ancestor_at(height: int) -> bytes | None:
@@ -65,7 +65,7 @@ def final_ref(
     name = block or ancestor_at(height) or b""
     content = Ballot(kind, 0, 3, height, name)
     payload = ballot_payload(GENESIS, content)
-    signatures = {one.public: one.sign(payload) for one in SIGNERS[:voters]}
+    signatures = {signer.public: signer.sign(payload) for signer in SIGNERS[:voters]}
     return CertifiedRef(height, name, make_certificate(content, validators(0), signatures))
 
 
@@ -91,14 +91,14 @@ def header(
     return replace(unsealed, digest=(*digest, seal_item(signature)))
 
 
-def check(one: Header, now_ms: int = NOW_MS, parent: BlockFacts = PARENT) -> BlockFacts:
-    return RULES.check_header(one, parent, ancestor_at, now_ms)
+def check(checked: Header, now_ms: int = NOW_MS, parent: BlockFacts = PARENT) -> BlockFacts:
+    return RULES.check_header(checked, parent, ancestor_at, now_ms)
 
 
 def test_good_header() -> None:
-    one = header()
+    good = header()
     session = SIGNERS[author_of(120)].public
-    assert check(one) == BlockFacts(block_id(one), PARENT.id, 11, 120, session, 5, None)
+    assert check(good) == BlockFacts(block_id(good), PARENT.id, 11, 120, session, 5, None)
 
 
 def test_good_header_with_final_reference() -> None:
@@ -150,10 +150,10 @@ def test_invalid_header(make: Callable[[], Header], reason: str) -> None:
 
 
 def test_slots_of_the_future_are_not_judged_yet() -> None:
-    one = header(slot=120)
-    assert check(one, now_ms=120_000 - DEVNET.skew_ms).slot == 120
+    early = header(slot=120)
+    assert check(early, now_ms=120_000 - DEVNET.skew_ms).slot == 120
     with pytest.raises(NotYetError):
-        check(one, now_ms=120_000 - DEVNET.skew_ms - 1)
+        check(early, now_ms=120_000 - DEVNET.skew_ms - 1)
 
 
 def test_epochs_that_this_node_does_not_know_are_not_judged_yet() -> None:
@@ -165,12 +165,12 @@ def test_epochs_that_this_node_does_not_know_are_not_judged_yet() -> None:
 def test_first_block_of_an_epoch_needs_its_seed_settled() -> None:
     for referenced, works in ((39, False), (40, True)):
         parent = replace(PARENT, height=60, referenced_height=referenced)
-        one = header(number=61, epoch=1)
+        opening = header(number=61, epoch=1)
         if works:
-            assert check(one, parent=parent).height == 61
+            assert check(opening, parent=parent).height == 61
         else:
             with pytest.raises(InvalidHeaderError, match="seed is not final"):
-                check(one, parent=parent)
+                check(opening, parent=parent)
 
 
 def test_the_last_block_of_an_epoch_names_the_next_validators_after_its_final_reference() -> None:
@@ -196,5 +196,5 @@ def test_a_claimed_reference_needs_a_certificate() -> None:
 
 
 def test_genesis_can_be_built_on() -> None:
-    one = header(number=1, parent=GENESIS)
-    assert check(one, parent=GENESIS_BLOCK).height == 1
+    opening = header(number=1, parent=GENESIS)
+    assert check(opening, parent=GENESIS_BLOCK).height == 1

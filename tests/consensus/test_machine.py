@@ -17,9 +17,9 @@ def test_a_single_validator_makes_a_final_chain() -> None:
     shell = Shell(1, builds=True).start()
     shell.tick(5_000)
     assert shell.machine.final.height >= 5
-    kinds = [type(one).__name__ for one in shell.effects]
+    kinds = [type(effect).__name__ for effect in shell.effects]
     assert kinds.index("Accepted") < kinds.index("Finalise") < kinds.index("Build")  # the first is built at once
-    references = [one.final_ref for one in shell.effects if isinstance(one, ev.Build)]
+    references = [effect.final_ref for effect in shell.effects if isinstance(effect, ev.Build)]
     assert references[-1] is not None
 
 
@@ -28,9 +28,9 @@ def test_polls_begin_with_the_first_undecided_block() -> None:
     assert shell.tick(500) == []
     effects = shell.feed(ev.BlockImported(ONE))
     assert ev.PreferenceChanged(ONE.id) in effects
-    asked = [one for one in effects if isinstance(one, ev.SendTo)]
-    assert [one.peer for one in asked] == [b"\1", b"\2", b"\3"]
-    assert all(one.message == PullQuery(0, ONE.id, 1) for one in asked)
+    asked = [effect for effect in effects if isinstance(effect, ev.SendTo)]
+    assert [effect.peer for effect in asked] == [b"\1", b"\2", b"\3"]
+    assert all(effect.message == PullQuery(0, ONE.id, 1) for effect in asked)
 
 
 def test_unanimous_answers_accept_then_the_leader_proposes_and_votes() -> None:
@@ -56,8 +56,8 @@ def test_round_runs_to_a_final_block() -> None:
     shell.say(0, vote(0, ballot(BallotKind.FINALISE, 1, ONE)))
     assert shell.machine.final == GENESIS_BLOCK
     effects = shell.say(3, vote(3, ballot(BallotKind.FINALISE, 1, ONE)))
-    finals = [one for one in effects if isinstance(one, ev.Finalise)]
-    assert [one.blocks for one in finals] == [(ONE.id,)]
+    finals = [effect for effect in effects if isinstance(effect, ev.Finalise)]
+    assert [effect.blocks for effect in finals] == [(ONE.id,)]
     assert shell.machine.final == ONE
 
 
@@ -99,7 +99,7 @@ def test_no_vote_without_the_skip_certificates_between() -> None:
     shell.say(0, Certified((certificate(skip_ballot(0, 2), 4, range(3)),)))
     assert shell.machine.gadget_round == (0, 3)
     leader = 2  # of round 3, in turn
-    assert [one for one in shell.signed() if isinstance(one, Proposal)] == []
+    assert [record for record in shell.signed() if isinstance(record, Proposal)] == []
     shell.say(0, Certified((certificate(skip_ballot(0, 1), 4, range(3)),)))
     assert Proposal(0, 3, 0, 1, ONE.id) in shell.signed()
     assert KEYS[leader] == shell.signer
@@ -110,8 +110,8 @@ def test_two_proposals_are_evidence_and_skip_at_once() -> None:
     shell.feed(ev.BlockImported(ONE))
     shell.say(0, Propose(proposal(ONE)))
     effects = shell.say(2, Propose(proposal(TWO)))
-    reports = [one.evidence for one in effects if isinstance(one, ev.ReportEvidence)]
-    assert [one.accused for one in reports] == [KEYS[0].public]
+    reports = [effect.evidence for effect in effects if isinstance(effect, ev.ReportEvidence)]
+    assert [evidence.accused for evidence in reports] == [KEYS[0].public]
     assert shell.signed() == [skip_ballot(0, 1)]
 
 
@@ -119,7 +119,7 @@ def test_two_votes_are_evidence_once() -> None:
     shell = Shell(me=1).start()
     for content in (ballot(BallotKind.NOTARISE, 1, ONE), *[ballot(BallotKind.NOTARISE, 1, TWO)] * 3):
         shell.say(2, vote(2, content))
-    assert sum(isinstance(one, ev.ReportEvidence) for one in shell.effects) == 1
+    assert sum(isinstance(effect, ev.ReportEvidence) for effect in shell.effects) == 1
 
 
 def test_two_blocks_of_a_slot_are_evidence() -> None:
@@ -135,9 +135,9 @@ def test_final_certificate_before_its_block() -> None:
     shell = Shell(me=1).start()
     shell.say(2, Certified((certificate(ballot(BallotKind.FINALISE, 1, ONE), 4, range(3)),)))
     assert shell.machine.final == GENESIS_BLOCK
-    assert any(isinstance(one, ev.Fetch) and one.block == ONE.id for one in shell.tick(100))
+    assert any(isinstance(effect, ev.Fetch) and effect.block == ONE.id for effect in shell.tick(100))
     effects = shell.feed(ev.BlockImported(ONE))
-    assert any(isinstance(one, ev.Finalise) for one in effects)
+    assert any(isinstance(effect, ev.Finalise) for effect in effects)
 
 
 def test_final_reference_in_a_header_teaches_finality() -> None:
@@ -176,7 +176,7 @@ def test_certificates_that_conflict_name_a_third_of_the_stake(other: Ballot) -> 
     shell.feed(ev.BlockImported(ONE))
     shell.say(2, Certified((certificate(ballot(BallotKind.FINALISE, 1, ONE), 4, range(3)),)))
     effects = shell.say(2, Certified((certificate(other, 4, range(1, 4)),)))
-    accused = {one.evidence.accused for one in effects if isinstance(one, ev.ReportEvidence)}
+    accused = {effect.evidence.accused for effect in effects if isinstance(effect, ev.ReportEvidence)}
     assert accused == {KEYS[1].public, KEYS[2].public}
     assert shell.machine.final == ONE
 
@@ -200,7 +200,7 @@ def test_lost_votes_are_repeated() -> None:
     own = cast(KEYS[1], ballot(BallotKind.NOTARISE, 1, ONE))
     shell.effects.clear()
     shell.tick(1_900)
-    again = [one.message for one in shell.effects if isinstance(one, ev.Broadcast)]
+    again = [effect.message for effect in shell.effects if isinstance(effect, ev.Broadcast)]
     assert Vote(own, proposal(ONE)) in again
     assert NeedCerts(0, 1, 0, 0) in again
 
@@ -254,7 +254,7 @@ def test_no_second_block_in_a_slot_after_a_restart() -> None:
         shell.now_ms = mine * DEVNET.slot_ms
         state = after(EMPTY, HeaderRecord(header_slot, bytes(32)))
         shell.run(shell.machine.restore(GENESIS_BLOCK, None, (), state, None, shell.now_ms))
-        assert any(isinstance(one, ev.Build) for one in shell.effects) == builds
+        assert any(isinstance(effect, ev.Build) for effect in shell.effects) == builds
 
 
 def test_preference_survives_a_restart() -> None:
@@ -273,11 +273,11 @@ def test_observer_follows_and_signs_nothing() -> None:
     assert shell.machine.final == ONE
     shell.tick(5_000)
     assert shell.signed() == []
-    assert not any(isinstance(one, ev.Build) for one in shell.effects)
+    assert not any(isinstance(effect, ev.Build) for effect in shell.effects)
 
 
 def test_lost_peer_is_not_asked() -> None:
     shell = Shell().start()
     shell.feed(ev.PeerLost(b"\1"))
     effects = shell.feed(ev.BlockImported(ONE))
-    assert [one.peer for one in effects if isinstance(one, ev.SendTo)] == [b"\2", b"\3"]
+    assert [effect.peer for effect in effects if isinstance(effect, ev.SendTo)] == [b"\2", b"\3"]

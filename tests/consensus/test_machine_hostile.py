@@ -14,9 +14,9 @@ from consensus_shell import KEYS, ONE, SLOT, Shell, proposal, vote
 def test_only_a_few_headers_of_a_slot_are_welcome_unless_voted_for() -> None:
     shell = Shell().start()
     twins = [BlockFacts(bytes([number]) * 32, GENESIS, 1, SLOT, b"a" * 32, 0) for number in range(5)]
-    for one in twins[: DEVNET.headers_per_slot_max]:
-        assert shell.machine.is_welcome(one)
-        shell.feed(ev.BlockImported(one))
+    for twin in twins[: DEVNET.headers_per_slot_max]:
+        assert shell.machine.is_welcome(twin)
+        shell.feed(ev.BlockImported(twin))
     assert not shell.machine.is_welcome(twins[3])
     shell.say(1, PullQuery(0, twins[3].id, 1))
     assert shell.machine.is_welcome(twins[3])
@@ -40,7 +40,7 @@ def test_what_no_honest_peer_sends_is_penalised(message: Message) -> None:
     shell = Shell(me=1).start()
     shell.feed(ev.BlockImported(ONE))
     effects = shell.say(2, message)
-    assert any(isinstance(one, ev.Penalise) for one in effects)
+    assert any(isinstance(effect, ev.Penalise) for effect in effects)
     assert shell.signed() == []
 
 
@@ -58,7 +58,7 @@ FAR_OFF = {
 def test_what_is_far_off_costs_nothing(message: Message) -> None:
     shell = Shell(me=1).start()
     effects = shell.say(2, message)
-    assert all(isinstance(one, ev.SendTo) and isinstance(one.message, NeedCerts) for one in effects)
+    assert all(isinstance(effect, ev.SendTo) and isinstance(effect.message, NeedCerts) for effect in effects)
 
 
 def test_messages_of_unknown_peers_are_ignored() -> None:
@@ -74,7 +74,7 @@ def test_queries_are_answered_with_the_preference_at_a_bounded_rate() -> None:
     assert effects[0] == ev.PersistPreference(ONE.id)
     assert effects[1] == ev.SendTo(b"\1", Chits(7, ONE.id, ONE.id, GENESIS, 0, 0))
     answers = [shell.say(1, PullQuery(number, GENESIS, 1)) for number in range(200)]
-    assert sum(bool(one) for one in answers) < 60
+    assert sum(bool(answer) for answer in answers) < 60
     assert shell.say(2, PullQuery(0, GENESIS, 1))
 
 
@@ -91,4 +91,4 @@ def test_unknown_blocks_are_fetched() -> None:
     shell.feed(ev.BlockImported(ONE))
     shell.effects.clear()
     shell.tick(900)
-    assert not any(isinstance(one, ev.Fetch) for one in shell.effects)
+    assert not any(isinstance(effect, ev.Fetch) for effect in shell.effects)

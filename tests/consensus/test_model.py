@@ -29,8 +29,12 @@ State = tuple[Votes, ...]  # of all, in one order, because they are interchangea
 def all_ballots() -> list[Ballot]:
     found = [skip_ballot(0, round_) for round_ in ROUNDS]
     for kind in (BallotKind.NOTARISE, BallotKind.FINALISE):
-        found += [Ballot(kind, 0, round_, 1, one.id) for round_ in ROUNDS for one in (LEFT, RIGHT)]
+        found += [Ballot(kind, 0, round_, 1, block.id) for round_ in ROUNDS for block in (LEFT, RIGHT)]
     return found
+
+
+def in_order(ballot: Ballot) -> tuple[int, int, bytes]:
+    return ballot.round, ballot.kind, ballot.block
 
 
 class Model:
@@ -48,11 +52,11 @@ class Model:
     def certified(self, state: State) -> frozenset[Ballot]:
         """Ballots that enough honest nodes cast, the Byzantine one helping."""
         return frozenset(
-            one for one in self.ballots if self.members.is_quorum(1 + sum(one in votes for votes in state))
+            ballot for ballot in self.ballots if self.members.is_quorum(1 + sum(ballot in votes for votes in state))
         )
 
     def _may_cast(self, votes: Votes, ballot: Ballot) -> bool:
-        ordered = sorted(votes, key=lambda one: (one.round, one.kind, one.block))
+        ordered = sorted(votes, key=in_order)
         state = replace(signstate.EMPTY, ballots=tuple(ordered))
         try:
             return signstate.after(state, ballot) is not state
@@ -61,8 +65,8 @@ class Model:
 
     def _may_notarise(self, certified: frozenset[Ballot], ballot: Ballot) -> bool:
         held = Rounds(0, (0, GENESIS_BLOCK.id))
-        for one in sorted(certified, key=lambda one: (one.round, one.kind, one.block)):
-            held.add(Certificate(VERSION_ED25519, one, b"", ()))
+        for content in sorted(certified, key=in_order):
+            held.add(Certificate(VERSION_ED25519, content, b"", ()))
         parents = range(ballot.round)
         return any(
             voting.is_linked(self.tree, held, Proposal(0, ballot.round, parent, 1, ballot.block)) for parent in parents
@@ -79,25 +83,24 @@ class Model:
                 notarised = Ballot(BallotKind.NOTARISE, 0, ballot.round, ballot.height, ballot.block)
                 if ballot.kind == BallotKind.FINALISE and notarised not in certified:
                     continue
-                if ballot.kind == BallotKind.NOTARISE and not self.may_notarise(
-                    frozenset(one for one in certified if one.kind != BallotKind.FINALISE), ballot
-                ):
+                locks = frozenset(content for content in certified if content.kind != BallotKind.FINALISE)
+                if ballot.kind == BallotKind.NOTARISE and not self.may_notarise(locks, ballot):
                     continue
                 after = [*state[:place], votes | {ballot}, *state[place + 1 :]]
-                yield tuple(sorted(after, key=lambda one: sorted((b.round, b.kind, b.block) for b in one)))
+                yield tuple(sorted(after, key=lambda votes: sorted(map(in_order, votes))))
 
     def search(self) -> tuple[int, State | None]:
         """How many states there are, and one with two final blocks if there is any."""
         start: State = (frozenset(),) * HONEST
         seen, queue = {start}, [start]
         for state in queue:
-            final = {one.block for one in self.certified(state) if one.kind == BallotKind.FINALISE}
+            final = {ballot.block for ballot in self.certified(state) if ballot.kind == BallotKind.FINALISE}
             if len(final) > 1:
                 return len(seen), state
-            for one in self.following(state):
-                if one not in seen:
-                    seen.add(one)
-                    queue.append(one)
+            for reached in self.following(state):
+                if reached not in seen:
+                    seen.add(reached)
+                    queue.append(reached)
         return len(seen), None
 
 

@@ -29,7 +29,7 @@ def test_sample_is_of_units_of_stake(count: int, forced: bool) -> None:
     parameters = replace(DEVNET, force_sampling=forced)
     of = members(count, weights=(1_000,) + (10,) * (count - 1))
     randbelow = Random(1).randrange
-    total = dict.fromkeys((one.session for one in of.members), 0)
+    total = dict.fromkeys((member.session for member in of.members), 0)
     for _ in range(200):
         drawn = sampling.draw(parameters, of, randbelow)
         assert sum(drawn.values()) == 20
@@ -43,7 +43,7 @@ def test_sample_is_of_units_of_stake(count: int, forced: bool) -> None:
 def test_stake_smaller_than_the_sample_is_asked_whole() -> None:
     parameters = replace(DEVNET, force_sampling=True)
     of = members(4)
-    assert sampling.draw(parameters, of, Random(2).randrange) == {one.session: 1 for one in of.members}
+    assert sampling.draw(parameters, of, Random(2).randrange) == {member.session: 1 for member in of.members}
     assert sampling.compute_thresholds(parameters, of) == full_poll_thresholds(4)
 
 
@@ -121,7 +121,7 @@ def test_blocks_are_asked_from_one_peer_after_another() -> None:
     assert fetches.due(peers, 5, 0) == []  # it may come by itself
     asked = []
     for attempt in range(10):
-        asked += [one.peer for one in fetches.due(peers, 5, 40 + 500 * attempt)]
+        asked += [fetch.peer for fetch in fetches.due(peers, 5, 40 + 500 * attempt)]
     assert asked == [b"q", b"r", b"p", b"q", b"r", b"p"]
     assert not fetches.is_wanted(b"block")
 

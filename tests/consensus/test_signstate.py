@@ -98,13 +98,13 @@ def test_honest_signatures_are_never_evidence(wishes: list[signstate.SignedRecor
         except SigningRefusedError:
             continue
         signed.append(wish)
-    for one, other in combinations(signed, 2):
-        match one, other:
+    for earlier, other in combinations(signed, 2):
+        match earlier, other:
             case Ballot(), Ballot():
-                assert not are_exclusive(one, other)
+                assert not are_exclusive(earlier, other)
             case Proposal(), Proposal():
-                assert one == other or (one.epoch, one.round) != (other.epoch, other.round)
+                assert earlier == other or (earlier.epoch, earlier.round) != (other.epoch, other.round)
             case HeaderRecord(), HeaderRecord():
-                assert one == other or one.slot < other.slot
+                assert earlier == other or earlier.slot < other.slot
             case _:
                 pass

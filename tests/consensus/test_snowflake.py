@@ -89,19 +89,19 @@ def test_conditions_are_counted_at_once(polls: list[int], decided: bool) -> None
 
 
 def test_change_of_preference_begins_anew() -> None:
-    one, two = identity(0b00000000), identity(0b10000000)
-    instance = Snowflake(FOUR, one)
-    assert instance.add(two)
-    instance.record({one: 4})
+    left, right = identity(0b00000000), identity(0b10000000)
+    instance = Snowflake(FOUR, left)
+    assert instance.add(right)
+    instance.record({left: 4})
     assert not instance.decided
-    instance.record({two: 4})
-    assert instance.preference == two
+    instance.record({right: 4})
+    assert instance.preference == right
     assert not instance.decided
-    instance.record({two: 4})
+    instance.record({right: 4})
     assert instance.decided
-    instance.record({one: 4})
-    instance.record({one: 4})
-    assert instance.preference == two
+    instance.record({left: 4})
+    instance.record({left: 4})
+    assert instance.preference == right
 
 
 def test_bits_decide_where_three_siblings_would_deadlock() -> None:

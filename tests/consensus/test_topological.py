@@ -19,8 +19,8 @@ B2 = block(B1, 5)
 
 def chain_of(*blocks: BlockFacts) -> Topological:
     chain = Topological(BlockTree(G), FOUR)
-    for one in blocks:
-        assert chain.insert(one)
+    for facts in blocks:
+        assert chain.insert(facts)
     return chain
 
 
@@ -130,7 +130,7 @@ def test_invariants(steps: list[tuple[str, int | list[int], int]]) -> None:
     chain, known, slot = chain_of(), [G], 0
     for kind, what, extra in steps:
         tree, accepted, final = chain.tree, chain.accepted, chain.tree.final
-        alive = [one for one in known if one.id in tree]
+        alive = [facts for facts in known if facts.id in tree]
         overruled = None
         if isinstance(what, list):
             chain.record([(alive[place % len(alive)].id, 1) for place in what])

@@ -51,7 +51,7 @@ def test_leaders_take_turns_by_weight(weights: list[int]) -> None:
     # Asked out of order, to show that only the round matters.
     assert leaders.leader(total) == Leaders(of.members).leader(total)
     led = Counter(leaders.leader(round_) for round_ in range(1, total + 1))
-    assert led == {one.session: one.weight for one in of.members}
+    assert led == {member.session: member.weight for member in of.members}
 
 
 def test_equal_weights_lead_in_turn() -> None:
@@ -62,15 +62,15 @@ def test_equal_weights_lead_in_turn() -> None:
 def test_slots_are_drawn_by_stake() -> None:
     epoch = Epoch(members(3, weights=(6, 3, 1)), bytes(32))
     counts = Counter(proposer(epoch, slot) for slot in range(2_000))
-    shares = [counts[one.session] for one in epoch.validators.members]
+    shares = [counts[member.session] for member in epoch.validators.members]
     assert shares[0] + shares[1] + shares[2] == 2_000
     assert abs(shares[0] - 1_200) < 100
     assert abs(shares[2] - 200) < 60
 
 
 def test_other_seed_other_proposers() -> None:
-    one, two = epochs_of(4)(0), Epoch(members(4), b"s" * 32)
-    assert [proposer(one, slot) for slot in range(50)] != [proposer(two, slot) for slot in range(50)]
+    first, second = epochs_of(4)(0), Epoch(members(4), b"s" * 32)
+    assert [proposer(first, slot) for slot in range(50)] != [proposer(second, slot) for slot in range(50)]
 
 
 def test_slot_at() -> None:

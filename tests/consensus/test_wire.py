@@ -40,7 +40,7 @@ PINNED: list[tuple[Message, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("message", "length", "pin"), PINNED, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(("message", "length", "pin"), PINNED, ids=lambda message: type(message).__name__)
 def test_layout_is_pinned(message: Message, length: int, pin: str) -> None:
     data = MESSAGE.encode(message)
     assert MESSAGE.decode(data) == message

@@ -1,55 +1,15 @@
 """The wallet's command line against a real RPC server with a played node behind it, and against nobody."""
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
-from played_node import served
 from wallet.cli import main
+from wallet_runner import answer, chain, wallet
 
 ALICE_ADDRESS = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
-
-
-@contextmanager
-def chain(folder: Path) -> Iterator[str]:
-    """A played node that authors a block whenever something waits; gives its URL."""
-    ready, done, url = threading.Event(), threading.Event(), ""
-
-    async def serve() -> None:
-        nonlocal url
-        async with served(folder) as (node, port):
-            url = f"ws://127.0.0.1:{port}"
-            ready.set()
-            while not done.is_set():
-                await asyncio.sleep(0.02)
-                if node.pool:
-                    node.author()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert ready.wait(30)
-    try:
-        yield url
-    finally:
-        done.set()
-        thread.join()
-
-
-def wallet(folder: Path, url: str, *arguments: str, typed: str = "") -> Result:
-    options = ["--url", url, "--keyring", str(folder / "keys"), "--json"]
-    return CliRunner().invoke(main, [*options, *arguments], input=typed)
-
-
-def answer(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def test_new_key_receives_and_sends(tmp_path: Path) -> None:

@@ -28,3 +28,4 @@ from_option = click.option(
     "--from", "sender", required=True, metavar="KEY", help="Name of a stored key, or a development key like //Alice."
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the exact cost and send nothing.")
+yes_option = click.option("--yes", is_flag=True, help="Send without asking.")

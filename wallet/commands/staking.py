@@ -136,11 +136,13 @@ def show_stakes(session: WalletSession, account: str) -> None:
         who = session.account(account)
         summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=await client.finalized())
         rows = [
-            _stake_row("bond" if one.validator == who else "delegation", one.validator, one.value)
-            for one in summary.stakes
+            _stake_row("bond" if stake.validator == who else "delegation", stake.validator, stake.value)
+            for stake in summary.stakes
         ]
-        rows += [_stake_row("unstaking", one.validator, one.value, one.until_epoch) for one in summary.unlocking]
-        rows += [_stake_row(f"lock: {one.reason.name.lower()}", None, one.amount) for one in summary.locks]
+        rows += [
+            _stake_row("unstaking", chunk.validator, chunk.value, chunk.until_epoch) for chunk in summary.unlocking
+        ]
+        rows += [_stake_row(f"lock: {lock.reason.name.lower()}", None, lock.amount) for lock in summary.locks]
         session.output.rows("Stakes", ("kind", "behind", "amount", "until_epoch"), rows)
 
     session.run(show)
@@ -167,13 +169,17 @@ def rewards(session: WalletSession, account: str, claim: bool, sender: str | Non
         )
         if not claim:
             rows = [
-                {"era": one.era, "validator": Account(one.validator), "amount": Grains(one.amount)} for one in pending
+                {"era": reward.era, "validator": Account(reward.validator), "amount": Grains(reward.amount)}
+                for reward in pending
             ]
             session.output.rows("Unpaid rewards", ("era", "validator", "amount"), rows)
             return
         if not pending:
             raise WalletError("there is nothing to claim; rewards appear when an era has ended")
-        batch = [TrustStake.payout_stakers(validator=one.validator, era=one.era) for one in pending[:PAYOUTS_PER_BATCH]]
+        batch = [
+            TrustStake.payout_stakers(validator=reward.validator, era=reward.era)
+            for reward in pending[:PAYOUTS_PER_BATCH]
+        ]
         call = batch[0] if len(batch) == 1 else Utility.batch_all(calls=tuple(batch))
         await session.make(client, call, session.key(sender or account), dry_run=dry_run)
 
@@ -189,17 +195,17 @@ def validators(session: WalletSession) -> None:
         table: tuple[ValidatorSummary, ...] = await client.query("OgpuApi_candidates", at=await client.finalized())
         rows = [
             {
-                "stash": Account(one.stash),
-                "in_office": one.in_office,
-                "elected": one.elected,
-                "own": Grains(one.own),
-                "total": Grains(one.total),
-                "delegators": one.delegators,
-                "commission": f"{one.commission_ppm / PPM_PER_PERCENT:g} %",
-                "points": one.points,
-                "tombstoned": one.tombstoned,
+                "stash": Account(candidate.stash),
+                "in_office": candidate.in_office,
+                "elected": candidate.elected,
+                "own": Grains(candidate.own),
+                "total": Grains(candidate.total),
+                "delegators": candidate.delegators,
+                "commission": f"{candidate.commission_ppm / PPM_PER_PERCENT:g} %",
+                "points": candidate.points,
+                "tombstoned": candidate.tombstoned,
             }
-            for one in sorted(table, key=lambda one: -one.total)
+            for candidate in sorted(table, key=lambda candidate: -candidate.total)
         ]
         columns = (
             "stash", "in_office", "elected", "own", "total", "delegators", "commission", "points", "tombstoned",

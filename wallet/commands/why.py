@@ -79,18 +79,18 @@ def _facts(client: ChainClient, outcome: Outcome, raw: bytes, *, is_final: bool)
         "success": outcome.is_success,
         "why": outcome.error,
         "fee": Grains(outcome.fee),
-        "events": "\n".join(_event(one) for one in outcome.events),
+        "events": "\n".join(_event(event) for event in outcome.events),
     }
 
 
-def _call(one: Call) -> str:
-    parts = (f"{name}={_short(value)}" for name, value in one.named_arguments.items())
-    return f"{one.name}({', '.join(parts)})"
+def _call(call: Call) -> str:
+    parts = (f"{name}={_short(value)}" for name, value in call.named_arguments.items())
+    return f"{call.name}({', '.join(parts)})"
 
 
-def _event(one: Any) -> str:
-    parts = (f"{field.name.rstrip('_')}={_short(getattr(one, field.name))}" for field in dataclasses.fields(one))
-    return f"{type(one).__name__}({', '.join(parts)})"
+def _event(event: Any) -> str:
+    parts = (f"{field.name.rstrip('_')}={_short(getattr(event, field.name))}" for field in dataclasses.fields(event))
+    return f"{type(event).__name__}({', '.join(parts)})"
 
 
 def _short(value: Any) -> str:
@@ -103,7 +103,7 @@ def _short(value: Any) -> str:
         case IntEnum():
             return value.name
         case tuple():
-            return f"[{', '.join(_short(one) for one in value)}]"
+            return f"[{', '.join(_short(item) for item in value)}]"
         case _ if dataclasses.is_dataclass(value):
             return _event(value)
         case _:

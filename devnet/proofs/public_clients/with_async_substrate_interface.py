@@ -23,7 +23,8 @@ class AskedKey:
         """Ask for the public half."""
         self.name = name
         answer = ask({"public": name})
-        self.public_key, self.ss58_address = bytes.fromhex(answer["public_key"]), answer["address"]
+        self.public_key = bytes.fromhex(answer["public_key"])
+        self.ss58_address = answer["address"]
         self.crypto_type: int = answer["crypto_type"]  # as the library numbers them: 0 ed25519, 1 sr25519
 
     def sign(self, payload: bytes) -> bytes:
@@ -34,7 +35,8 @@ class AskedKey:
 async def main(url: str) -> None:
     """All steps, in order."""
     async with AsyncSubstrateInterface(url, ss58_format=42, chain_name="Development") as chain:
-        alice, newcomer = AskedKey("sr25519"), AskedKey("ed25519")
+        alice = AskedKey("sr25519")
+        newcomer = AskedKey("ed25519")
         say("connected", chain=chain.chain, metadata_pallets=len(await chain.get_metadata_modules()))
         await read(chain, alice)
         await transfer(chain, alice, newcomer, 5 * GRAINS_PER_OGPU)

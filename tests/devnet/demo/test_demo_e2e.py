@@ -26,5 +26,5 @@ def test_the_demo_holds_every_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for unit in report["units"]:
         assert unit["completion_hash"] == "0x" + blake2_256(unit["completion"].encode()).hex()
         assert unit["attestation_block"] <= unit["block"]
-    assert {one["provider"] for one in report["slashes"]} == {"Eve"}
+    assert {slash["provider"] for slash in report["slashes"]} == {"Eve"}
     assert report["poll"]["answered"] == 3

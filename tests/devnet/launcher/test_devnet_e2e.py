@@ -13,7 +13,7 @@ from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
 from devnet.launcher.cli import ogpu_devnet
 from devnet.launcher.layout import Devnet
-from devnet.measuring.crash_checks import blocks_of_all
+from devnet.measuring.final_blocks import blocks_of_all
 from wallet.rpc import RpcConnection
 
 pytestmark = pytest.mark.e2e
@@ -34,7 +34,7 @@ def devnet(folder: Path, *words: str, status: int = 0) -> str:
 
 
 def statuses(folder: Path) -> dict[str, Any]:
-    return {one["name"]: one for one in json.loads(devnet(folder, "status", "--json"))}
+    return {status["name"]: status for status in json.loads(devnet(folder, "status", "--json"))}
 
 
 def state_roots(net: Devnet, height: int) -> set[str]:
@@ -51,7 +51,7 @@ def state_roots(net: Devnet, height: int) -> set[str]:
 
 def test_a_killed_node_comes_back_and_a_late_one_reaches_the_same_root(folder: Path) -> None:
     before = statuses(folder)
-    assert [one["peers"] for one in before.values()] == [3] * 4
+    assert [status["peers"] for status in before.values()] == [3] * 4
     assert "killed Bob" in devnet(folder, "kill", "bob")
     assert not statuses(folder)["Bob"]["is_up"]
     net = layout.load(folder)
@@ -59,7 +59,7 @@ def test_a_killed_node_comes_back_and_a_late_one_reaches_the_same_root(folder: P
     assert "started Bob" in devnet(folder, "restart", "Bob")
     net, late = layout.add_full_node(net, "Late", any_ports=True)
     processes.start(network.node_process(net, late), detach=True)
-    goal = max(one["final"] for one in before.values()) + 5
+    goal = max(status["final"] for status in before.values()) + 5
     asyncio.run(network.ready(net, final=goal))
     after = statuses(folder)
     assert after["Bob"]["restarts"] == 1
@@ -68,7 +68,7 @@ def test_a_killed_node_comes_back_and_a_late_one_reaches_the_same_root(folder: P
     height, different = asyncio.run(blocks_of_all(net))
     assert (height >= goal, different) == (True, [])
     assert devnet(folder, "down").strip() == "ended"
-    assert not [one.label for one in network.all_processes(net) if processes.running(one) is not None]
+    assert not [process.label for process in network.all_processes(net) if processes.running(process) is not None]
 
 
 def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:

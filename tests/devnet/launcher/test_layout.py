@@ -1,27 +1,37 @@
 import json
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from devnet.launcher import layout
+from devnet.launcher import layout, processes
 from devnet.launcher.errors import DevnetError
+from devnet.launcher.lifecycle import provider_process
 from genesis.presets import load_spec
 
 
 def test_what_is_saved_is_loaded_again(tmp_path: Path) -> None:
     net = layout.create(tmp_path / "net", 4, providers=True, any_ports=True)
     net, _ = layout.add_full_node(net, "Late", any_ports=True)
-    net, _ = layout.add_guest(net, "Eve", "flip-bit")
+    net, _ = layout.add_guest(net, "Eve", "some.program", ("--mode", "odd"))
     assert layout.load(tmp_path / "net") == net
+
+
+def test_a_guest_runs_its_own_program_as_any_provider_is_run(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 4, providers=True, any_ports=True)
+    net, guest = layout.add_guest(net, "Eve", "some.program", ("--mode", "odd"))
+    beside = provider_process(net, net.members[0])
+    joined = provider_process(net, guest)
+    assert (beside.module, joined.module) == (processes.PROVIDER, "some.program")
+    assert joined.arguments[:2] == ("--mode", "odd")
+    assert len(joined.arguments) == len(beside.arguments) + 2
 
 
 def test_no_two_services_share_a_port(tmp_path: Path) -> None:
     net = layout.create(tmp_path / "net", 7, any_ports=True)
     net, _ = layout.add_full_node(net, "Late", any_ports=True)
-    ports = [
-        port for one in net.members for port in (one.ports.peers, one.ports.rpc, one.ports.metrics, one.ports.blobs)
-    ]
+    ports = [port for member in net.members for port in asdict(member.ports).values()]
     assert len(set(ports)) == 4 * 8
 
 
@@ -29,7 +39,7 @@ def test_the_chain_names_the_blob_stores_where_they_are(tmp_path: Path) -> None:
     net = layout.create(tmp_path / "net", 4, any_ports=True)
     patch = load_spec(net.chain_spec.read_bytes()).patch
     assert patch is not None
-    assert [one["endpoint"] for one in patch["devices"]["providers"]] == [one.blob_url for one in net.members]
+    assert [each["endpoint"] for each in patch["devices"]["providers"]] == [member.blob_url for member in net.members]
 
 
 def test_each_node_is_told_of_all_others_and_listens_on_loopback(tmp_path: Path) -> None:

@@ -134,3 +134,10 @@ def test_a_damaged_pid_file_means_that_nothing_runs(process: Process) -> None:
     processes.start(process)
     assert processes.running(process) is not None
     assert os.getpgid(processes.running(process) or 0) != os.getpgid(0)
+
+
+def test_a_program_finds_these_packages_from_any_folder() -> None:
+    """The path named devnet/ itself after the launcher had become a room: only installed packages were found."""
+    source = Path(processes.source_path()["PYTHONPATH"].split(os.pathsep)[0])
+    assert (source / "devnet" / "__init__.py").exists()
+    assert (source / "node" / "cli.py").exists()

@@ -55,9 +55,9 @@ A, B = b"\1" * 32, b"\2" * 32
 
 
 def test_what_an_honest_key_says_is_no_conflict(seen: Seen) -> None:
-    for one in (ballot(BallotKind.NOTARISE, A), ballot(BallotKind.FINALISE, A), ballot(BallotKind.NOTARISE, B, 4)):
-        hear(seen, Vote(one, None))
-        hear(seen, Vote(one, proposal(A)))
+    for vote in (ballot(BallotKind.NOTARISE, A), ballot(BallotKind.FINALISE, A), ballot(BallotKind.NOTARISE, B, 4)):
+        hear(seen, Vote(vote, None))
+        hear(seen, Vote(vote, proposal(A)))
     hear(seen, Vote(ballot(BallotKind.NOTARISE, A, 7), None))
     hear(seen, Vote(ballot(BallotKind.SKIP, A, 7), None))
     seen.take(FrameKind.BLOCK, block(9, A))

@@ -28,7 +28,7 @@ def short(scenario: Scenario) -> Scenario:
     return replace(scenario, storm_s=25, quiet_s=20)
 
 
-@pytest.mark.parametrize("scenario", list(catalogue(4)), ids=lambda one: one.name)
+@pytest.mark.parametrize("scenario", list(catalogue(4)), ids=lambda scenario: scenario.name)
 def test_four_validators_agree(scenario: Scenario) -> None:
     outcome = run(short(scenario) if scenario.storm_s else scenario, seed=1)
     assert outcome.failures == ()
@@ -87,7 +87,7 @@ def test_seed_repeats_bit_for_bit_whatever_the_hash_seed() -> None:
 def failures_until_caught(scenario: Scenario) -> str:
     for seed in range(SEEDS_UNTIL_CAUGHT):
         failures = run(scenario, seed).failures
-        if any("liveness" not in one and "only" not in one for one in failures):
+        if any("liveness" not in failure and "only" not in failure for failure in failures):
             return " ".join(failures)
     return ""
 

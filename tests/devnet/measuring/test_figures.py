@@ -1,14 +1,14 @@
-"""What the devnet's programs compute from what they saw."""
+"""What is computed from what was seen of a devnet."""
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devnet.demo import purchase
-from devnet.launcher.errors import DevnetError
-from devnet.measuring import crash_checks
+from devnet.measuring import report
+from devnet.measuring.final_blocks import Observed
 from devnet.measuring.latency import Latencies, percentile, slot_of
 
 
@@ -31,7 +31,7 @@ def test_a_header_without_a_slot_has_none() -> None:
 
 
 def test_a_node_that_goes_back_has_lost_something() -> None:
-    observed = crash_checks.Observed()
+    observed = Observed()
     for number in (3, 4, 4, 7):
         observed._take("Alice", {"number": number, "hash": f"0x{number}"})
     assert observed.lost == []
@@ -41,22 +41,8 @@ def test_a_node_that_goes_back_has_lost_something() -> None:
     assert observed.finals[4] == {"0x4"}
 
 
-def test_prompts_are_repeated_when_there_are_too_few(tmp_path: Path) -> None:
-    file = tmp_path / "prompts.txt"
-    file.write_text("one\n\n  two\n")
-    assert purchase.read_prompts(file, 5) == ["one", "  two", "one", "  two", "one"]
-    assert purchase.read_prompts(file, 1) == ["one"]
-
-
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xff\xfe"])
-def test_a_file_without_prompts_is_said_to_be_one(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "prompts.txt"
-    file.write_bytes(content)
-    with pytest.raises(DevnetError, match="prompt"):
-        purchase.read_prompts(file, 20)
-    with pytest.raises(DevnetError, match="PROMPTS names a text file"):
-        purchase.read_prompts(tmp_path / "nothing", 20)
-
-
-def test_there_are_default_prompts_for_every_unit_of_the_demo() -> None:
-    assert len(set(purchase.read_prompts(purchase.DEFAULT_PROMPTS, 20))) == 20
+def test_a_report_is_json_in_the_folder_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = report.write("some", {"text": "é", "failures": []})
+    assert path == Path("out") / "some.json"
+    assert json.loads(path.read_text(encoding="utf-8")) == {"text": "é", "failures": []}

@@ -1,4 +1,4 @@
-"""What must hold on a devnet whose nodes were killed: checks that ask the nodes and read their records.
+"""The final blocks of every node of a devnet: whether they are the same, and whether any was ever lost.
 
 What always holds: each check gives a list of what is wrong, one text each, empty when all is well.
 """
@@ -8,10 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from consensus.votes import Ballot, BallotKind
-from devnet.launcher.layout import Devnet, NodeLayout, genesis_hash
-from genesis import dev_accounts
-from node.duty.signstate_file import SignStateFile
+from devnet.launcher.layout import Devnet, NodeLayout
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcError
 
 WATCH_SECONDS = 0.05
@@ -30,9 +27,9 @@ class Observed:
         """Ask all nodes until cancelled."""
         async with asyncio.TaskGroup() as group:
             for member in net.members:
-                group.create_task(self._watch_one(member))
+                group.create_task(self._watch_node(member))
 
-    async def _watch_one(self, member: NodeLayout) -> None:
+    async def _watch_node(self, member: NodeLayout) -> None:
         while True:
             try:
                 async with await RpcConnection.open(member.rpc_url) as rpc:
@@ -57,12 +54,10 @@ async def blocks_of_all(net: Devnet) -> tuple[int, list[str]]:
     A block's id covers its header, and so the state root after it, which each node computed before it took the block.
     """
     chains = await asyncio.gather(*(_blocks(member) for member in net.members))
-    height = min(map(len, chains))
-    return height, [
-        f"block {number + 1}"
-        for number, ids in enumerate(zip(*chains, strict=False))
-        if len(set(ids)) > 1 or not ids[0]
+    different = [
+        f"block {number}" for number, ids in enumerate(zip(*chains, strict=False), 1) if len(set(ids)) > 1 or not ids[0]
     ]
+    return min(map(len, chains)), different
 
 
 async def _blocks(member: NodeLayout) -> list[str]:
@@ -84,24 +79,3 @@ async def lost_finals(net: Devnet, observed: Observed) -> list[str]:
         for number, ids in sorted(observed.finals.items())
         if 0 < number <= len(chain) and ids != {chain[number - 1]}
     ]
-
-
-def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
-    """Votes that the observer received and that their voter's sign-state lacks: they were sent before it was synced.
-
-    `votes` are [voter, kind, epoch, round, height, block], as the observer reports them. Call it when all nodes ended.
-    """
-    genesis = genesis_hash(net)
-    problems = []
-    for member in net.members:
-        session = dev_accounts.key(member.name, dev_accounts.SESSION)
-        file = SignStateFile.load(net.paths(member).sign_state, genesis, session)
-        if file is None:
-            problems.append(f"{member.name} has no sign-state")
-            continue
-        floor, recorded = (file.state.floor_epoch, file.state.floor_round), set(file.state.ballots)
-        for voter, kind, epoch, round_, height, block in votes:
-            ballot = Ballot(BallotKind(int(kind)), int(epoch), int(round_), int(height), bytes.fromhex(str(block)))
-            if voter == session.hex() and (ballot.epoch, ballot.round) > floor and ballot not in recorded:
-                problems.append(f"{member.name}: {ballot.kind.name} in epoch {epoch}, round {round_}")
-    return problems

@@ -66,7 +66,9 @@ class Finding:
 
     def as_json(self) -> dict[str, Any]:
         """For the report; amounts as text."""
-        checks = [{**asdict(one), "taken": str(one.taken), "expected": str(one.expected)} for one in self.checks]
+        checks = [
+            {**asdict(check), "taken": str(check.taken), "expected": str(check.expected)} for check in self.checks
+        ]
         return {**asdict(self), "checks": checks}
 
 
@@ -91,12 +93,12 @@ def _count_attempts(finding: Finding, attempts: list[dict[str, Any]], records: d
 
     A copied commitment is taken, because nobody can see what is in it; it is the reveal that must fail.
     """
-    for one in attempts:
-        answer = f"{one['what']}: {one['answer']}"
+    for attempt in attempts:
+        answer = f"{attempt['what']}: {attempt['answer']}"
         finding.answers[answer] = finding.answers.get(answer, 0) + 1
-    tries = [one for one in attempts if one["what"] != COMMIT or not _is_copy(finding)]
-    attestations = [one for one in tries if one["what"] == "attestation"]
-    refused_calls = sum(one["answer"] != ACCEPTED for one in tries if one["what"] != "attestation")
+    tries = [attempt for attempt in attempts if attempt["what"] != COMMIT or not _is_copy(finding)]
+    attestations = [attempt for attempt in tries if attempt["what"] == "attestation"]
+    refused_calls = sum(attempt["answer"] != ACCEPTED for attempt in tries if attempt["what"] != "attestation")
     finding.tried = len(tries)
     finding.refused = refused_calls + len(attestations) - sum(_undue(finding, record) for record in records.values())
 
@@ -108,7 +110,7 @@ def _is_copy(finding: Finding) -> bool:
 def _undue(finding: Finding, record: UnitRecord) -> int:
     """Attestations of the cheat in the chain beyond the one that an honest racer attaches."""
     cheat = dev_accounts.stash(CHEAT)
-    attached = sum(one.provider == cheat for _, one in record.attested)
+    attached = record.attesters().count(cheat)
     return max(0, attached - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat)))
 
 
@@ -116,9 +118,9 @@ async def _amounts(chain: ChainClient, book: Ledger) -> list[Check]:
     """Every slash and every fine, against the state before its block."""
     checks = []
     events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*book.slashes(), *book.misses()]
-    for height in sorted({one for one, _ in events}):
+    for height in sorted({height for height, _ in events}):
         before = Before(chain, await block_hash(chain, height - 1))
-        for event in (one for at, one in events if at == height):
+        for event in [event for at, event in events if at == height]:
             checks += await before.checks(height, event, book.unit(event.unit))
     return checks
 
@@ -135,7 +137,7 @@ class Before:
         """The amounts of one event."""
         unit = "0x" + event.unit.hex()
         if isinstance(event, RaceMissed):
-            owners = [await self._owner(one) for one in record.devices]
+            owners = [await self._owner(device) for device in record.devices]
             device = record.devices[owners.index(event.provider)]
             expected = part(await self._bond(device), MISS_PPM)
             self._take(device, event.amount)
@@ -171,7 +173,7 @@ def _of_everybody(records: dict[str, UnitRecord], book: Ledger, cheat: bytes) ->
     for unit, record in records.items():
         if len(record.settled) != 1 or record.refunded:
             yield f"unit {unit} was settled {len(record.settled)} times and refunded {len(record.refunded)} times"
-        attested = [one.provider for _, one in record.attested]
+        attested = record.attesters()
         if len(attested) > len(record.racers) or any(provider not in record.racers for provider in attested):
             yield f"unit {unit} has an attestation of somebody who was not drawn, or one too many"
     events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*book.slashes(), *book.misses()]
@@ -182,12 +184,12 @@ def _of_everybody(records: dict[str, UnitRecord], book: Ledger, cheat: bytes) ->
 
 def _of_the_cheat(finding: Finding, records: dict[str, UnitRecord], cheat: bytes) -> Iterator[str]:
     """Bars of the mode."""
-    wrong = [one for one in finding.checks if one.taken != one.expected]
-    yield from (f"{one.what} of {one.unit}: {one.taken} taken, {one.expected} expected" for one in wrong)
+    wrong = [check for check in finding.checks if check.taken != check.expected]
+    yield from (f"{check.what} of {check.unit}: {check.taken} taken, {check.expected} expected" for check in wrong)
     if not finding.drawn and finding.mode != "not-assigned":
         yield "the cheat was never drawn: nothing was tested"
-    paid = [unit for unit, record in records.items() if any(one.winner == cheat for _, one in record.settled)]
-    opened = [unit for unit, record in records.items() if any(one.provider == cheat for _, one in record.attested)]
+    paid = [unit for unit, record in records.items() if cheat in record.winners()]
+    opened = [unit for unit, record in records.items() if cheat in record.attesters()]
     if finding.mode in WRONG_WORK:
         if finding.slashed != len(opened) or not opened:
             yield f"{len(opened)} wrong results were revealed, {finding.slashed} were slashed"

@@ -1,0 +1,31 @@
+"""The sign-states of a devnet's nodes beside the votes that an observer received from them."""
+
+from __future__ import annotations
+
+from consensus.votes import Ballot, BallotKind
+from devnet.launcher.layout import Devnet, genesis_hash
+from genesis import dev_accounts
+from node.duty.signstate_file import SignStateFile
+
+
+def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
+    """Votes that the observer received and that their voter's sign-state lacks: they were sent before it was synced.
+
+    `votes` are [voter, kind, epoch, round, height, block], as the observer reports them. Call it when all nodes ended.
+    """
+    genesis = genesis_hash(net)
+    problems = []
+    for member in net.members:
+        session = dev_accounts.key(member.name, dev_accounts.SESSION)
+        file = SignStateFile.load(net.paths(member).sign_state, genesis, session)
+        if file is None:
+            problems.append(f"{member.name} has no sign-state")
+            continue
+        floor = (file.state.floor_epoch, file.state.floor_round)
+        recorded = set(file.state.ballots)
+        for voter, kind, epoch, round_, height, block in votes:
+            ballot = Ballot(BallotKind(int(kind)), int(epoch), int(round_), int(height), bytes.fromhex(str(block)))
+            # Finality drops what it covers from the sign-state: only above the floor must a vote still be there.
+            if voter == session.hex() and (ballot.epoch, ballot.round) > floor and ballot not in recorded:
+                problems.append(f"{member.name}: {ballot.kind.name} in epoch {epoch}, round {round_}")
+    return problems

@@ -1,0 +1,51 @@
+"""`ogpu-wallet` in this process, against a real RPC server with a played node behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from played_node import served
+from wallet.cli import main
+
+
+@contextmanager
+def chain(folder: Path) -> Iterator[str]:
+    """A played node that authors a block whenever something waits; gives its URL."""
+    ready, done, url = threading.Event(), threading.Event(), ""
+
+    async def serve() -> None:
+        nonlocal url
+        async with served(folder) as (node, port):
+            url = f"ws://127.0.0.1:{port}"
+            ready.set()
+            while not done.is_set():
+                await asyncio.sleep(0.02)
+                if node.pool:
+                    node.author()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield url
+    finally:
+        done.set()
+        thread.join()
+
+
+def wallet(folder: Path, url: str, *arguments: str, typed: str = "") -> Result:
+    options = ["--url", url, "--keyring", str(folder / "keys"), "--json"]
+    return CliRunner().invoke(main, [*options, *arguments], input=typed)
+
+
+def answer(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)

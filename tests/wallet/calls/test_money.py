@@ -1,0 +1,52 @@
+"""What a call moves, as the wallet shows it before it asks."""
+
+import pytest
+
+from genesis.chain import runtime_for
+from runtime.frame.call import Call
+from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from runtime.pallets.utility import Utility
+from wallet.calls.declared import arguments_of
+from wallet.calls.money import BATCHES, BURNED, DEPOSITS, LOCKED, POST, SENT, Moved, moved_by, posts_in
+from wallet.calls.plain_forms import AmountForm
+
+RUNTIME = runtime_for("devnet", is_development=True)
+BOB = bytes(32)
+SEND = Balances.transfer_keep_alive(dest=BOB, value=3)
+BOND = TrustStake.bond(value=5)
+BURN = Balances.burn(value=7, keep_alive=True)
+
+
+@pytest.mark.parametrize(("name", "argument"), [*SENT.items(), *LOCKED.items(), *BURNED.items()])
+def test_what_is_named_is_an_amount_of_that_call(name: str, argument: str) -> None:
+    forms = {each.name: each.form for each in arguments_of(RUNTIME.method(*name.split(".")))}
+    assert isinstance(forms[argument], AmountForm)
+
+
+@pytest.mark.parametrize("name", [*DEPOSITS, *BATCHES, POST])
+def test_calls_that_are_named_exist(name: str) -> None:
+    method = RUNTIME.method(*name.split("."))
+    assert DEPOSITS.get(name, "") in {"", *method.pallet.constants}
+
+
+@pytest.mark.parametrize(
+    ("call", "moved"),
+    [
+        (SEND, Moved(sent=3)),
+        (BOND, Moved(locked=5)),
+        (BURN, Moved(burned=7)),
+        (System.remark(remark=b""), Moved()),
+        (Utility.batch_all(calls=(SEND, BOND, Utility.batch(calls=(SEND, BURN)))), Moved(sent=6, locked=5, burned=7)),
+    ],
+)
+def test_moves(call: Call, moved: Moved) -> None:
+    assert moved_by(call, RUNTIME) == moved
+    assert moved.total == moved.sent + moved.locked + moved.burned
+
+
+def test_posts_are_found_inside_batches() -> None:
+    post = Call(RUNTIME.method("InferenceMarket", "post"), (0, ()))
+    assert posts_in(Utility.batch(calls=(SEND, Utility.force_batch(calls=(post,))))) == [post]
+    assert posts_in(SEND) == []

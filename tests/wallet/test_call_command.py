@@ -1,0 +1,118 @@
+"""`ogpu-wallet call` against a real RPC server with a played node behind it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from wallet.cli import main
+from wallet_runner import answer, chain, wallet
+
+ALICE_ADDRESS = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
+NOBODY = "ws://127.0.0.1:9"
+SEND = ("call", "Balances.transfer_keep_alive", "//Bob", "value=1.5oGPU", "--from", "//Alice")
+
+
+def test_a_call_is_planned_and_sent(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        planned = answer(wallet(tmp_path, url, *SEND, "--dry-run"))
+        assert planned["sent"] is False
+        assert planned["arguments"]["value"] == "150000000"
+        assert planned["encoded"].startswith("0x02")
+        assert planned["from"] == ALICE_ADDRESS
+        assert planned["sends"]["ogpu"] == "1.5"
+        assert int(planned["total"]["grains"]) == 150_000_000 + int(planned["fee"]["grains"])
+
+        before = int(answer(wallet(tmp_path, url, "balance", "//Bob"))[0]["free"]["grains"])
+        sent = answer(wallet(tmp_path, url, *SEND, "--yes"))
+        assert sent["success"]
+        assert sent["fee"] == planned["fee"]
+        assert int(answer(wallet(tmp_path, url, "balance", "//Bob"))[0]["free"]["grains"]) == before + 150_000_000
+
+
+def test_it_asks_before_it_sends(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        refused = wallet(tmp_path, url, *SEND, typed="n\n")
+        assert refused.exit_code == 1
+        assert "Send Balances.transfer_keep_alive" in refused.stderr
+        assert refused.stdout == ""
+        agreed = wallet(tmp_path, url, *SEND, typed="y\n")
+        assert answer(agreed)["success"]
+
+        for_people = CliRunner().invoke(main, ["--url", url, *SEND], input="n\n")
+        assert "value = 1.5 oGPU" in for_people.stdout
+        assert "Send it?" in for_people.stderr
+
+
+def test_calls_without_a_command_of_their_own(tmp_path: Path) -> None:
+    """A batch of nested calls, a call by the sudo key, a bond that is locked, and one that the chain refuses."""
+    with chain(tmp_path) as url:
+        calls = json.dumps([{"System.remark": {"remark": "hello"}}, {"TrustStake.bond": {"value": "20oGPU"}}])
+        batch = ("call", "Utility.batch_all", calls, "--from", "//Bob")
+        assert answer(wallet(tmp_path, url, *batch, "--dry-run"))["locks"]["ogpu"] == "20"
+        assert answer(wallet(tmp_path, url, *batch, "--yes"))["success"]
+        inner = json.dumps({"System.remark": {"remark": "0x00"}})
+        assert answer(wallet(tmp_path, url, "call", "Sudo.sudo", inner, "--from", "//Alice", "--yes"))["success"]
+        unit = "0x" + "11" * 32
+        cancel = wallet(tmp_path, url, "call", "InferenceMarket.cancel", unit, "--from", "//Bob", "--yes")
+        assert cancel.exit_code == 1
+        assert "InferenceMarket." in cancel.stderr
+
+
+def test_what_a_post_locks_is_asked_for(tmp_path: Path) -> None:
+    zero = "0x" + "00" * 32
+    terms = {
+        "price_max": "0.05oGPU", "racers": 2, "input_root": zero, "input_commitment": zero, "sealed_at": 0,
+        "tokens_max": 64,
+    }  # fmt: skip
+    with chain(tmp_path) as url:
+        post = ("call", "InferenceMarket.post", "0", json.dumps([terms, terms]), "--from", "//Bob", "--dry-run")
+        planned = answer(wallet(tmp_path, url, *post))
+        assert int(planned["locks"]["grains"]) > 2 * 5_000_000
+        assert int(planned["prepays"]["grains"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("Balances.transfer", "//Bob", "1"), "did you mean"),
+        (("Blances.burn",), "there is no pallet 'Blances'; did you mean Balances?"),
+        (("Blances",), "there is no pallet 'Blances'"),
+        (("Balances.burn", "1.5", "true", "--from", "//Alice"), "argument value (Balance): '1.5' cannot be read"),
+        (("Balances.burn", "1", "true"), "--from is missing"),
+        (("Timestamp.set", "1", "--from", "//Alice"), "made by the authors of blocks only"),
+        (("TrustStake.chill", "--from", "dave"), "there is no key 'dave'"),
+    ],
+)
+def test_mistakes_need_no_node(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    result = wallet(tmp_path, NOBODY, "call", *arguments)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_list_of_calls_and_their_arguments_need_no_node(tmp_path: Path) -> None:
+    listed = answer(wallet(tmp_path, NOBODY, "call"))
+    assert all(row["what_it_does"] for row in listed)
+    assert {row["call"] for row in listed} >= {"InferenceMarket.cancel", "Devices.unregister_provider", "Sudo.sudo"}
+    some = answer(wallet(tmp_path, NOBODY, "call", "Devices"))
+    assert {row["call"].split(".")[0] for row in some} == {"Devices"}
+
+    shown = answer(wallet(tmp_path, NOBODY, "call", "InferenceMarket.post"))
+    assert [row["argument"] for row in shown] == ["service", "units"]
+    assert '"price_max": Balance' in shown[1]["how_to_write_it"]
+    assert answer(wallet(tmp_path, NOBODY, "call", "TrustStake.chill", "--help-args")) == []
+
+
+def completions(*words: str) -> list[str]:
+    complete = ShellComplete(main, {}, "ogpu-wallet", "_OGPU_WALLET_COMPLETE")
+    return [item.value for item in complete.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_the_shell_completes_pallets_calls_and_arguments() -> None:
+    assert completions("call", "bal") == ["Balances."]
+    assert completions("call", "Balances.transfer_k") == ["Balances.transfer_keep_alive"]
+    assert completions("call", "Balances.burn", "") == ["value=", "keep_alive="]
+    assert completions("call", "Nothing.here", "") == []

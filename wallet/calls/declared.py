@@ -1,0 +1,131 @@
+"""The form of a declared type: the annotations of `@call` methods, read for people.
+
+Always: every argument of every call of this chain has a form (a test goes through all of them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import IntEnum
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from runtime.encoding.declaration import Bounded, Compact, Fixed, Sorted, Tagged, TypeName, UInt
+from runtime.encoding.types import MultiAddress
+from runtime.frame.call import Call, CallMethod
+from wallet.calls.form import Form, Place, Style
+from wallet.calls.nested_forms import ListForm, OptionalForm, StructureForm, TupleForm, UnionForm
+from wallet.calls.plain_forms import (
+    AccountForm,
+    AmountForm,
+    BytesForm,
+    ChoiceForm,
+    FixedBytesForm,
+    FlagForm,
+    TextForm,
+    WholeForm,
+)
+
+AMOUNT = "Balance"
+ACCOUNT = "AccountId"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a call."""
+
+    name: str
+    form: Form
+
+
+@lru_cache(maxsize=512)
+def arguments_of(method: CallMethod[Any, Any, Any]) -> tuple[Argument, ...]:
+    """The arguments of a call, in order."""
+    return tuple(Argument(name.rstrip("_"), form_of(hint)) for name, hint in method.hints().items())
+
+
+def written_arguments(call: Call, style: Style) -> dict[str, Any]:
+    """The arguments of a call by name, as JSON values."""
+    pairs = zip(arguments_of(call.method), call.arguments, strict=True)
+    return {argument.name: argument.form.written(value, style) for argument, value in pairs}
+
+
+@dataclass(frozen=True)
+class CallForm:
+    """A call inside a call. Its arguments have the forms of its own declaration."""
+
+    type_name = "call"
+    is_structured = True
+    how_to_write = 'JSON: {"Pallet.call": {"argument": value}}'
+    sketch = '{"Pallet.call": {"argument": value}}'
+
+    def read(self, given: Any, place: Place) -> Call:
+        """The call by its name, whose arguments are an object or a list."""
+        if not isinstance(given, dict) or len(given) != 1:
+            place.refuse(self, given, f"write {self.sketch}")
+        ((name, arguments),) = given.items()
+        return place.call(name, arguments, place.inside(f".{name}"))
+
+    def written(self, value: Call, style: Style) -> dict[str, Any]:
+        """The call by its name, with its arguments by theirs."""
+        return {value.name: written_arguments(value, style)}
+
+
+def form_of(annotation: Any) -> Form:
+    """The form of a declared type; TypeError for a declaration that nobody can type yet."""
+    if annotation == MultiAddress:
+        return AccountForm("account")
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        plain, *marks = get_args(annotation)
+        return _marked(plain, marks)
+    if origin in (Union, UnionType):
+        return _optional(annotation)
+    if origin is tuple:
+        return TupleForm(tuple(form_of(part) for part in get_args(annotation)))
+    if annotation is bool:
+        return FlagForm("bool")
+    if annotation is Call:
+        return CallForm()
+    if isinstance(annotation, type) and issubclass(annotation, IntEnum):
+        return ChoiceForm(annotation.__name__, annotation)
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return _structure(annotation, annotation.__name__)
+    raise TypeError(f"{annotation!r} has no form that a person could type")
+
+
+def _optional(annotation: Any) -> Form:
+    rest = [part for part in get_args(annotation) if part is not NoneType]
+    if len(rest) != 1:
+        raise TypeError(f"{annotation!r}: mark a union of variants with Tagged")
+    return OptionalForm(form_of(rest[0]))
+
+
+def _marked(plain: Any, marks: Sequence[Any]) -> Form:
+    kinds = (UInt, Compact, Fixed, Bounded, Sorted, Tagged)
+    shape = next((mark for mark in marks if isinstance(mark, kinds)), None)
+    name = next((mark.text for mark in marks if isinstance(mark, TypeName)), "")
+    match shape:
+        case UInt(size) | Compact(size):
+            return AmountForm(name, size) if name == AMOUNT else WholeForm(name or f"u{8 * size}", size)
+        case Fixed(length):
+            return AccountForm("account") if name == ACCOUNT else FixedBytesForm(name or f"[u8; {length}]", length)
+        case Bounded(limit) if plain is bytes:
+            return BytesForm("bytes", limit)
+        case Bounded(limit) if plain is str:
+            return TextForm("text", limit)
+        case Bounded(limit) | Sorted(limit):
+            return ListForm(form_of(get_args(plain)[0]), limit)
+        case Tagged():
+            classes = get_args(plain) or (plain,)
+            return UnionForm(tuple(_structure(each, each.__variant_name__) for each in classes))
+        case _:
+            return form_of(plain)
+
+
+def _structure(declared: Any, name: str) -> StructureForm:
+    hints = get_type_hints(declared, include_extras=True)
+    members = tuple((member.name.rstrip("_"), form_of(hints[member.name])) for member in fields(declared))
+    return StructureForm(name, declared, members)

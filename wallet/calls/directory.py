@@ -1,0 +1,127 @@
+"""The calls of a chain by name, with their arguments; and what was meant by a name that is not there.
+
+Needs no node: everything is read off the pallets' declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod
+from runtime.frame.pallet import Pallet
+from wallet.calls.declared import Argument, arguments_of
+from wallet.calls.form import Place, read_word
+from wallet.errors import CallInputError
+
+NEAR = 0.6
+"""How alike a name must be to be offered instead: difflib's own measure and default."""
+Method = CallMethod[Any, Any, Any]
+
+
+def full_name(method: Method) -> str:
+    """`Balances.transfer_keep_alive`."""
+    return f"{method.pallet.__name__}.{method.name}"
+
+
+class Directory:
+    """The pallets of a chain; `account` says which account a text means."""
+
+    def __init__(self, pallets: Sequence[type[Pallet]], account: Callable[[str], bytes]) -> None:
+        self._pallets = {pallet.__name__: pallet for pallet in pallets if pallet.methods}
+        self._account = account
+
+    def methods(self, pallet: str = "") -> Iterator[Method]:
+        """Every call, or every call of one pallet; CallInputError where there is no such pallet."""
+        if pallet and pallet not in self._pallets:
+            raise CallInputError(_unknown("pallet", pallet, list(self._pallets)))
+        for name, declared in self._pallets.items():
+            if pallet in ("", name):
+                yield from declared.methods
+
+    def find(self, name: str) -> Method:
+        """The call `Pallet.call`; CallInputError with the names that come near, and all that there are."""
+        pallet, dot, call = name.partition(".")
+        if not dot:
+            raise CallInputError(f"{name!r} is no call: write Pallet.call, like Balances.transfer_keep_alive")
+        methods = {method.name: method for method in self.methods(pallet)}
+        if call not in methods:
+            raise CallInputError(_unknown(f"call of {pallet}", call, list(methods)))
+        return methods[call]
+
+    def build(self, method: Method, words: Sequence[str]) -> Call:
+        """The call with these words of a command line as arguments, each `value` or `name=value`."""
+        given = _assigned(full_name(method), arguments_of(method), words)
+        nested = self._nested_at(2)
+        values = []
+        for argument in arguments_of(method):
+            place = Place(argument.name, self._account, nested)
+            values.append(read_word(argument.form, given[argument.name], place))
+        return Call(method, tuple(values))
+
+    def _nested_at(self, depth: int) -> Callable[[str, Any, Place], Call]:
+        """How a call is read that is the `depth`-th of those around it, itself counted."""
+
+        def nested(name: str, given: Any, place: Place) -> Call:
+            if depth > CALL_DEPTH_MAX:
+                raise CallInputError(f"argument {place.where} (call): calls hold calls {CALL_DEPTH_MAX} deep at most")
+            method = self.find(name)
+            arguments = arguments_of(method)
+            names = [argument.name for argument in arguments]
+            if isinstance(given, list) and len(given) == len(names):
+                given = dict(zip(names, given, strict=True))
+            if not isinstance(given, dict) or set(given) != set(names):
+                wanted = _listed(arguments)
+                raise CallInputError(f"argument {place.where} (call): its arguments are {wanted}; write all by name")
+            inner = replace(place, call=self._nested_at(depth + 1))
+            values = [each.form.read(given[each.name], inner.inside(f".{each.name}")) for each in arguments]
+            return Call(method, tuple(values))
+
+        return nested
+
+
+def _listed(arguments: Sequence[Argument]) -> str:
+    return ", ".join(f"{argument.name}: {argument.form.type_name}" for argument in arguments) or "none"
+
+
+def _assigned(call: str, arguments: Sequence[Argument], words: Sequence[str]) -> dict[str, str]:
+    """Words by the name of the argument that they are for."""
+    names = [each.name for each in arguments]
+    wanted = _listed(arguments)
+    given: dict[str, str] = {}
+    in_order = []
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign or name not in names:
+            near = get_close_matches(name, names, n=1, cutoff=NEAR) if sign else []
+            if near:
+                raise CallInputError(
+                    f"{call} has no argument {name!r}; did you mean {near[0]}? Its arguments are {wanted}"
+                )
+            in_order.append(word)
+        elif name in given:
+            raise CallInputError(f"argument {name} of {call} is given twice")
+        else:
+            given[name] = value
+    free = [name for name in names if name not in given]
+    if len(in_order) > len(free):
+        raise CallInputError(f"{in_order[len(free)]!r} is one argument too many for {call}; its arguments are {wanted}")
+    given.update(zip(free, in_order, strict=False))
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise CallInputError(f"{call} lacks {', '.join(missing)}; its arguments are {wanted}")
+    return given
+
+
+def _unknown(kind: str, name: str, names: list[str]) -> str:
+    plain = {_plain(known): known for known in names}
+    near = [plain[match] for match in get_close_matches(_plain(name), plain, n=3, cutoff=NEAR)]
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"there is no {kind} {name!r}; {meant}there are {', '.join(names)}"
+
+
+def _plain(name: str) -> str:
+    """Other tools write `transferKeepAlive` and `balances`."""
+    return name.replace("_", "").lower()

@@ -1,0 +1,98 @@
+"""A form: how a person writes the values of a type, and how a value is written back.
+
+Always: a form reads what it has written, in either style, to the same value; what it cannot read is a `CallInputError`
+that names the argument, its type and what was given; what it reads, the codec of its type encodes (lists that must
+ascend apart).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NoReturn, Protocol
+
+from runtime.frame.call import Call
+from wallet.errors import CallInputError
+
+SHOWN_MAX = 60
+
+
+class Style(StrEnum):
+    """For people amounts are in oGPU and text is text; for programs amounts are digits of grains and bytes hex."""
+
+    PEOPLE = "people"
+    PROGRAMS = "programs"
+
+
+class Form(Protocol):
+    """What stands for one type."""
+
+    @property
+    def type_name(self) -> str:
+        """The type in a word or two."""
+
+    @property
+    def how_to_write(self) -> str:
+        """How a person writes a value."""
+
+    @property
+    def sketch(self) -> str:
+        """The JSON of a value, with types where its parts go."""
+
+    @property
+    def is_structured(self) -> bool:
+        """Whether a word that begins with a brace or a bracket is JSON."""
+
+    def read(self, given: Any, place: Place) -> Any:
+        """The value of a JSON value, or of a word of the command line; CallInputError."""
+
+    def written(self, value: Any, style: Style) -> Any:
+        """A value as a JSON value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which argument is being read, and whom to ask about accounts and calls."""
+
+    where: str
+    account: Callable[[str], bytes]
+    call: Callable[[str, Any, Place], Call]
+
+    def inside(self, part: str) -> Place:
+        """A part of this argument: `.member` or `[0]`."""
+        return replace(self, where=self.where + part)
+
+    def refuse(self, form: Form, given: Any, why: str) -> NoReturn:
+        """Say what cannot be read, and why."""
+        shown = repr(given) if isinstance(given, str) else json.dumps(given)
+        if len(shown) > SHOWN_MAX:
+            shown = f"{shown[:SHOWN_MAX]}..."
+        raise CallInputError(f"argument {self.where} ({form.type_name}): {shown} cannot be read: {why}")
+
+
+def read_word(form: Form, word: str, place: Place) -> Any:
+    """The value of a word of the command line."""
+    if not form.is_structured or word.lstrip()[:1] not in ("{", "["):
+        return form.read(word, place)
+    try:
+        # Numbers with a point stay text: no float comes near money.
+        given = json.loads(word, parse_float=str, parse_constant=str, object_pairs_hook=_distinct)
+    except (ValueError, RecursionError) as error:
+        place.refuse(form, word, f"it is not JSON ({error})")
+    return form.read(given, place)
+
+
+def written_word(form: Form, value: Any, style: Style) -> str:
+    """A value as a word of the command line."""
+    found = form.written(value, style)
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"{twice[0]!r} stands there twice")
+    return dict(pairs)

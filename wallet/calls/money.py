@@ -1,0 +1,78 @@
+"""What a call sends, locks or burns of its signer's grains, where that stands in the call itself.
+
+Only what is certain is told: what `transfer_all` sends, and what a call as another account does, is up to the state.
+What a post locks follows from rules of the market that the node is asked about (`GpuTasksApi_quote`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from runtime.frame.call import Call
+from runtime.frame.runtime import Runtime, constant_value
+
+BATCHES = ("Utility.batch", "Utility.batch_all", "Utility.force_batch")
+POST = "InferenceMarket.post"
+
+SENT = {
+    "Balances.transfer_allow_death": "value",
+    "Balances.transfer_keep_alive": "value",
+}
+LOCKED = {
+    "TrustStake.bond": "value",
+    "TrustStake.bond_extra": "value",
+    "TrustStake.delegate": "value",
+    "Devices.register_device": "bond",
+    "Devices.bond_device_extra": "value",
+}
+BURNED = {"Balances.burn": "value"}
+DEPOSITS = {"InferenceMarket.create_service": "service_deposit"}
+"""Calls that lock a constant of their pallet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Grains that leave the signer's free balance, the fee apart."""
+
+    sent: int = 0
+    locked: int = 0
+    prepaid: int = 0
+    burned: int = 0
+
+    def __add__(self, other: Self) -> Moved:
+        """Of both calls together."""
+        return Moved(
+            self.sent + other.sent,
+            self.locked + other.locked,
+            self.prepaid + other.prepaid,
+            self.burned + other.burned,
+        )
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.sent + self.locked + self.prepaid + self.burned
+
+
+def moved_by(call: Call, runtime: Runtime) -> Moved:
+    """What the call moves by its own words and the chain's constants; of a batch, what all its calls move."""
+    if call.name in BATCHES:
+        return sum((moved_by(inner, runtime) for inner in call.arguments[0]), Moved())
+    arguments = call.named_arguments
+    deposit = 0
+    if call.name in DEPOSITS:
+        pallet = call.method.pallet
+        deposit = constant_value(pallet, pallet.constants[DEPOSITS[call.name]], runtime)
+    return Moved(
+        sent=arguments.get(SENT.get(call.name, ""), 0),
+        locked=arguments.get(LOCKED.get(call.name, ""), deposit),
+        burned=arguments.get(BURNED.get(call.name, ""), 0),
+    )
+
+
+def posts_in(call: Call) -> list[Call]:
+    """The posts of units that the call consists of."""
+    if call.name in BATCHES:
+        return [post for inner in call.arguments[0] for post in posts_in(inner)]
+    return [call] if call.name == POST else []

@@ -1,0 +1,198 @@
+"""Forms with parts, in JSON: options, lists, tuples, structures, unions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from wallet.calls.form import Form, Place, Style
+
+
+@dataclass(frozen=True)
+class OptionalForm:
+    """A value, or null."""
+
+    of: Form
+
+    @property
+    def type_name(self) -> str:
+        """The type of the value, or null."""
+        return f"{self.of.type_name} or null"
+
+    @property
+    def how_to_write(self) -> str:
+        """As the value, or null."""
+        return f"null, or {self.of.how_to_write}"
+
+    @property
+    def sketch(self) -> str:
+        """As the value's."""
+        return f"{self.of.sketch} or null"
+
+    @property
+    def is_structured(self) -> bool:
+        """As the value is."""
+        return self.of.is_structured
+
+    def read(self, given: Any, place: Place) -> Any:
+        """The value, None for null."""
+        return None if given in (None, "null") else self.of.read(given, place)
+
+    def written(self, value: Any, style: Style) -> Any:
+        """The value, or null."""
+        return None if value is None else self.of.written(value, style)
+
+
+@dataclass(frozen=True)
+class ListForm:
+    """At most so many items of one form."""
+
+    of: Form
+    limit: int
+
+    is_structured = True
+
+    @property
+    def type_name(self) -> str:
+        """List of what."""
+        return f"list of {self.of.type_name}"
+
+    @property
+    def how_to_write(self) -> str:
+        """How many of what."""
+        return f"JSON list of at most {self.limit}: {self.sketch}"
+
+    @property
+    def sketch(self) -> str:
+        """The first item stands for all."""
+        return f"[{self.of.sketch}, ...]"
+
+    def read(self, given: Any, place: Place) -> tuple[Any, ...]:
+        """Each item."""
+        if not isinstance(given, list):
+            place.refuse(self, given, f"write a {self.how_to_write}")
+        if len(given) > self.limit:
+            place.refuse(self, given, f"at most {self.limit} are allowed, these are {len(given)}")
+        return tuple(self.of.read(item, place.inside(f"[{number}]")) for number, item in enumerate(given))
+
+    def written(self, value: tuple[Any, ...], style: Style) -> list[Any]:
+        """Each item."""
+        return [self.of.written(item, style) for item in value]
+
+
+@dataclass(frozen=True)
+class TupleForm:
+    """As many items as there are forms."""
+
+    of: tuple[Form, ...]
+
+    is_structured = True
+
+    @property
+    def type_name(self) -> str:
+        """The types in brackets."""
+        return f"({', '.join(part.type_name for part in self.of)})"
+
+    @property
+    def how_to_write(self) -> str:
+        """The sketch."""
+        return f"JSON: {self.sketch}"
+
+    @property
+    def sketch(self) -> str:
+        """Each part."""
+        return f"[{', '.join(part.sketch for part in self.of)}]"
+
+    def read(self, given: Any, place: Place) -> tuple[Any, ...]:
+        """Each item by its form."""
+        if not isinstance(given, list) or len(given) != len(self.of):
+            place.refuse(self, given, f"write a JSON list {self.sketch}")
+        pairs = enumerate(zip(self.of, given, strict=True))
+        return tuple(part.read(item, place.inside(f"[{number}]")) for number, (part, item) in pairs)
+
+    def written(self, value: tuple[Any, ...], style: Style) -> list[Any]:
+        """Each item by its form."""
+        return [part.written(item, style) for part, item in zip(self.of, value, strict=True)]
+
+
+@dataclass(frozen=True)
+class StructureForm:
+    """A struct, or one alternative of a union: members by name, in the order in which `make` takes them."""
+
+    type_name: str
+    make: type[Any]
+    members: tuple[tuple[str, Form], ...]
+
+    is_structured = True
+
+    @property
+    def how_to_write(self) -> str:
+        """The sketch."""
+        return f"JSON: {self.sketch}"
+
+    @property
+    def sketch(self) -> str:
+        """Each member."""
+        return "{" + ", ".join(f'"{name}": {part.sketch}' for name, part in self.members) + "}"
+
+    def read(self, given: Any, place: Place) -> Any:
+        """All members, and no others."""
+        if not isinstance(given, dict):
+            place.refuse(self, given, f"write a JSON object {self.sketch}")
+        names = [name for name, _ in self.members]
+        unknown = [name for name in given if name not in names]
+        missing = [name for name in names if name not in given]
+        if unknown:
+            place.refuse(self, given, f"it has no member {unknown[0]!r}; there are {', '.join(names) or 'none'}")
+        if missing:
+            place.refuse(self, given, f"it lacks {', '.join(missing)}")
+        return self.make(*(part.read(given[name], place.inside(f".{name}")) for name, part in self.members))
+
+    def written(self, value: Any, style: Style) -> dict[str, Any]:
+        """All members."""
+        attributes = type(value).__match_args__
+        pairs = zip(attributes, self.members, strict=True)
+        return {name: part.written(getattr(value, attribute), style) for attribute, (name, part) in pairs}
+
+
+@dataclass(frozen=True)
+class UnionForm:
+    """One of these structures: `{"Name": {members}}`, or the bare name where it has none."""
+
+    of: tuple[StructureForm, ...]
+
+    is_structured = True
+
+    @property
+    def type_name(self) -> str:
+        """The alternatives."""
+        return " or ".join(each.type_name for each in self.of)
+
+    @property
+    def how_to_write(self) -> str:
+        """The sketch."""
+        return f"JSON: {self.sketch}"
+
+    @property
+    def sketch(self) -> str:
+        """Each alternative."""
+        return " or ".join(_alternative(each) for each in self.of)
+
+    def read(self, given: Any, place: Place) -> Any:
+        """The alternative that is named."""
+        if isinstance(given, str):
+            given = {given: {}}
+        known = {each.type_name: each for each in self.of}
+        if not isinstance(given, dict) or len(given) != 1 or not known.keys() & given.keys():
+            place.refuse(self, given, f"write {self.sketch}")
+        ((name, members),) = given.items()
+        return known[name].read(members, place.inside(f".{name}"))
+
+    def written(self, value: Any, style: Style) -> Any:
+        """The alternative by its name."""
+        taken = next(each for each in self.of if each.make is type(value))
+        return {taken.type_name: taken.written(value, style)} if taken.members else taken.type_name
+
+
+def _alternative(form: StructureForm) -> str:
+    return f'{{"{form.type_name}": {form.sketch}}}' if form.members else f'"{form.type_name}"'

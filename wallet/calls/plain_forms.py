@@ -1,0 +1,250 @@
+"""Forms without parts: numbers, amounts, truth, accounts, bytes, text, names of an enumeration."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from runtime.cryptography import ss58
+from wallet.amounts import MAX_GRAINS, SYMBOL, format_amount, parse_amount
+from wallet.calls.form import Form, Place, Style
+from wallet.errors import CallInputError, WalletError
+
+_DIGITS = re.compile(r"[0-9]{1,80}(?:_[0-9]{1,80})*", re.ASCII)
+_AMOUNT = re.compile(rf"(.*?)\s*{SYMBOL}", re.ASCII | re.IGNORECASE)
+_TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class PlainForm:
+    """What all of them share: a word is never JSON, and their sketch is the name of the type."""
+
+    type_name: str
+
+    is_structured = False
+
+    @property
+    def sketch(self) -> str:
+        """The type stands for its value."""
+        return self.type_name
+
+
+@dataclass(frozen=True)
+class WholeForm(PlainForm):
+    """A whole number below 256^size."""
+
+    size: int
+
+    @property
+    def how_to_write(self) -> str:
+        """The range."""
+        return f"0 to {_most(self.size)}"
+
+    def read(self, given: Any, place: Place) -> int:
+        """Digits, or a number in JSON."""
+        number = _number(given)
+        if number is None:
+            place.refuse(self, given, "write a whole number in digits")
+        return _in_range(self, self.size, number, place)
+
+    def written(self, value: int, _style: Style) -> int:
+        """A number."""
+        return value
+
+
+@dataclass(frozen=True)
+class AmountForm(PlainForm):
+    """Grains."""
+
+    size: int
+
+    how_to_write = f"grains, or 1.5{SYMBOL}"
+
+    def read(self, given: Any, place: Place) -> int:
+        """Grains in digits, or an amount with its unit."""
+        number = _number(given)
+        if number is not None:
+            return _in_range(self, self.size, number, place)
+        amount = _AMOUNT.fullmatch(given) if isinstance(given, str) else None
+        if amount is None:
+            # A bare 1.5 is refused: nobody should have to guess whether a number counts grains or oGPU.
+            place.refuse(self, given, f"write grains in digits, or an amount with its unit, like 1.5{SYMBOL}")
+        try:
+            return _in_range(self, self.size, parse_amount(amount.group(1)), place)
+        except WalletError as error:
+            place.refuse(self, given, str(error))
+
+    def written(self, value: int, style: Style) -> str:
+        """Digits of grains for programs, which may not hold large numbers exactly; oGPU for people."""
+        if style is Style.PROGRAMS or value > MAX_GRAINS:
+            return str(value)
+        return f"{format_amount(value)} {SYMBOL}"
+
+
+@dataclass(frozen=True)
+class FlagForm(PlainForm):
+    """True or false."""
+
+    how_to_write = "true or false"
+
+    def read(self, given: Any, place: Place) -> bool:
+        """A truth value, or its word."""
+        truth = _TRUTH.get(given.lower()) if isinstance(given, str) else given
+        return truth if isinstance(truth, bool) else place.refuse(self, given, "write true or false")
+
+    def written(self, value: bool, _style: Style) -> bool:
+        """A truth value."""
+        return value
+
+
+@dataclass(frozen=True)
+class AccountForm(PlainForm):
+    """An account."""
+
+    how_to_write = "an address, 0x and 64 hex digits, a name of the keyring, or one like //Alice"
+
+    def read(self, given: Any, place: Place) -> bytes:
+        """Whatever the wallet takes for an account."""
+        if not isinstance(given, str):
+            place.refuse(self, given, "write an address or a name")
+        try:
+            return place.account(given)
+        except WalletError as error:
+            raise CallInputError(f"argument {place.where} (account): {error}") from None
+
+    def written(self, value: bytes, _style: Style) -> str:
+        """The address."""
+        return ss58.encode(value)
+
+
+@dataclass(frozen=True)
+class FixedBytesForm(PlainForm):
+    """Exactly so many bytes."""
+
+    length: int
+
+    @property
+    def how_to_write(self) -> str:
+        """Hex, of the right length."""
+        return f"0x and {2 * self.length} hex digits"
+
+    def read(self, given: Any, place: Place) -> bytes:
+        """Hex."""
+        if not isinstance(given, str) or not given.startswith("0x"):
+            place.refuse(self, given, f"write {self.how_to_write}")
+        value = _from_hex(self, given, place)
+        if len(value) != self.length:
+            place.refuse(self, given, f"it has {self.length} bytes, these are {len(value)}")
+        return value
+
+    def written(self, value: bytes, _style: Style) -> str:
+        """Hex."""
+        return "0x" + value.hex()
+
+
+@dataclass(frozen=True)
+class BytesForm(PlainForm):
+    """At most so many bytes."""
+
+    limit: int
+
+    @property
+    def how_to_write(self) -> str:
+        """Hex or text."""
+        return f"at most {self.limit} bytes: 0x and hex digits, or text"
+
+    def read(self, given: Any, place: Place) -> bytes:
+        """Hex, or text in UTF-8."""
+        if not isinstance(given, str):
+            place.refuse(self, given, "write 0x and hex digits, or text")
+        value = _from_hex(self, given, place) if given.startswith("0x") else _utf8(self, given, place)
+        if len(value) > self.limit:
+            place.refuse(self, given, f"at most {self.limit} bytes are allowed, these are {len(value)}")
+        return value
+
+    def written(self, value: bytes, style: Style) -> str:
+        """Plain text for people, where it is that; else hex."""
+        text = value.decode("utf-8", errors="ignore") if style is Style.PEOPLE else ""
+        is_plain = text.isascii() and text.isprintable() and text.encode() == value
+        # `0x...` and `null` would be read as something else.
+        return text if text and is_plain and not text.startswith("0x") and text != "null" else "0x" + value.hex()
+
+
+@dataclass(frozen=True)
+class TextForm(PlainForm):
+    """Text of at most so many bytes."""
+
+    limit: int
+
+    @property
+    def how_to_write(self) -> str:
+        """As it is."""
+        return f"text of at most {self.limit} bytes"
+
+    def read(self, given: Any, place: Place) -> str:
+        """As it is."""
+        if not isinstance(given, str):
+            place.refuse(self, given, "write text")
+        length = len(_utf8(self, given, place))
+        if length > self.limit:
+            place.refuse(self, given, f"at most {self.limit} bytes are allowed, these are {length}")
+        return given
+
+    def written(self, value: str, _style: Style) -> str:
+        """As it is."""
+        return value
+
+
+@dataclass(frozen=True)
+class ChoiceForm(PlainForm):
+    """One name of an enumeration."""
+
+    names: type[IntEnum]
+
+    @property
+    def how_to_write(self) -> str:
+        """All names."""
+        return ", ".join(choice.name for choice in self.names)
+
+    def read(self, given: Any, place: Place) -> IntEnum:
+        """A name, however it is capitalised."""
+        known = {choice.name.lower(): choice for choice in self.names}
+        choice = known.get(given.lower()) if isinstance(given, str) else None
+        return choice if choice is not None else place.refuse(self, given, f"write one of {self.how_to_write}")
+
+    def written(self, value: IntEnum, _style: Style) -> str:
+        """The name."""
+        return value.name
+
+
+def _most(size: int) -> int:
+    return (1 << 8 * size) - 1
+
+
+def _number(given: Any) -> int | None:
+    if isinstance(given, str) and _DIGITS.fullmatch(given):
+        return int(given)
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
+
+
+def _in_range(form: Form, size: int, number: int, place: Place) -> int:
+    if not 0 <= number <= _most(size):
+        place.refuse(form, number, f"it goes from 0 to {_most(size)}")
+    return number
+
+
+def _from_hex(form: Form, given: str, place: Place) -> bytes:
+    try:
+        return bytes.fromhex(given[2:])
+    except ValueError:
+        place.refuse(form, given, "after 0x come hex digits, two for each byte")
+
+
+def _utf8(form: Form, given: str, place: Place) -> bytes:
+    try:
+        return given.encode("utf-8")
+    except UnicodeEncodeError:
+        # Bytes of a command line that are no UTF-8 arrive as lone surrogates.
+        place.refuse(form, given, "it is not text; write 0x and hex digits")
