@@ -14,7 +14,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench clients simulate replay soak crash cheats units equivocation lock package clean
+.PHONY: help setup demo devnet test check static format quick bench clients simulate replay soak crash cheats units equivocation house lock package clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ units: ## UNITS=200 honest units on a devnet, a provider killed midway: each pai
 
 equivocation: ## a validator proposes twice on a live devnet: proven, slashed and tombstoned; blocks go on
 	@$(PY) -m devnet.proofs.equivocation
+
+house: ## the house in figures: circles, folders, names, comments, a walk of a unit; AGAINST=folder counts another beside it
+	@$(PY) -m scripts.house $(if $(AGAINST),--against "$(AGAINST)")
 
 lock: ## solve the dependencies anew into locks/ (needs uv on the path)
 	@$(LOCK) --upgrade pyproject.toml --all-extras -o locks/all.lock

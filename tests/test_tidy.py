@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from scripts.house.style import bound_names
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "node", "devnet")
 FOLDERS = (*PACKAGES, "scripts", "benchmarks", "tests")
 LINES_OF_A_FILE_MAX = 400
 LINES_OF_A_FUNCTION_MAX = 60
+BARE_NAME = "one"
 DRAWERS = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
 MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
@@ -37,6 +40,14 @@ def test_module_is_tidy(path: Path) -> None:
         if function.end_lineno is not None and function.end_lineno - function.lineno >= LINES_OF_A_FUNCTION_MAX
     }
     assert not long, f"functions over {LINES_OF_A_FUNCTION_MAX} lines"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.relative_to(ROOT).parts[0] != "tests"], ids=name_of)
+def test_things_are_called_by_their_nouns(path: Path) -> None:
+    """A device, a unit and a peer that are all called `one` make a reader look up which."""
+    text = path.read_text(encoding="utf-8")
+    assert BARE_NAME not in bound_names(ast.parse(text)), f"`{BARE_NAME}` is the name of nothing: use the noun"
+    assert "for the type checker" not in text, "`known(value, Error)` returns the narrowed value"
 
 
 def test_no_module_is_a_drawer() -> None:

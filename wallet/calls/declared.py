@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from runtime.encoding.declaration import Bounded, Compact, Fixed, Sorted, Tagged, TypeName, UInt
+from runtime.encoding.marks import Bounded, Compact, Fixed, Sorted, Tagged, TypeName, UInt
 from runtime.encoding.types import MultiAddress
 from runtime.frame.call import Call, CallMethod
 from wallet.calls.form import Form, Place, Style
