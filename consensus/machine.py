@@ -11,17 +11,18 @@ seed replays one run; nothing is signed that `signstate` does not allow.
 
 from collections.abc import Iterable
 
-from consensus import authoring, proposer, sampling, signstate
+from consensus import authoring, proposer, signstate
 from consensus import events as ev
 from consensus.blocktree import BlockTree
-from consensus.catchup import CatchUp
 from consensus.certificates import Certificate
 from consensus.events import BlockFacts, CertifiedRef, Effect, Event
 from consensus.fetches import Fetches
-from consensus.gadget import Gadget, InvalidVoteError
+from consensus.finality.catchup import CatchUp
+from consensus.finality.gadget import Gadget, InvalidVoteError
 from consensus.parameters import Condition, Parameters
-from consensus.poller import Poller
-from consensus.topological import Topological
+from consensus.polling import sampling
+from consensus.polling.poller import Poller
+from consensus.polling.topological import Topological
 from consensus.validators import Epochs
 from consensus.votes import NO_BLOCK, VerifyEd25519
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consensus.ballotbox import BallotBox
 from consensus.certificates import CERTIFICATE, Certificate, signers_of, verify_certificate
 from consensus.evidence import (
     EVIDENCE,
@@ -17,6 +16,7 @@ from consensus.evidence import (
     verify_headers,
     verify_votes,
 )
+from consensus.finality.ballotbox import BallotBox
 from consensus.votes import Ballot, BallotKind, Proposal, proposal_payload, skip_ballot
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, members, signers
 from devnet.simulation.keys import real_signer, verify_fake, verify_real

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from consensus import events as ev
-from consensus.ballotbox import BallotBox
 from consensus.blocktree import BlockTree
-from consensus.gadget import Gadget
+from consensus.finality.ballotbox import BallotBox
+from consensus.finality.gadget import Gadget
+from consensus.finality.rounds import Rounds
 from consensus.parameters import DEVNET
-from consensus.polls import Polls
-from consensus.rounds import Rounds
-from consensus.topological import Topological
+from consensus.polling.polls import Polls
+from consensus.polling.topological import Topological
 from consensus.votes import BallotKind, skip_ballot
 from consensus.wire import Certified, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, members, signers

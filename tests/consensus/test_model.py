@@ -11,10 +11,11 @@ from functools import cache
 
 import pytest
 
-from consensus import rounds, signstate, voting
+from consensus import signstate
 from consensus.blocktree import BlockTree
 from consensus.certificates import VERSION_ED25519, Certificate
-from consensus.rounds import Rounds
+from consensus.finality import rounds, voting
+from consensus.finality.rounds import Rounds
 from consensus.validators import ValidatorSet
 from consensus.votes import Ballot, BallotKind, Proposal, skip_ballot
 from consensus_parts import GENESIS_BLOCK, block, members

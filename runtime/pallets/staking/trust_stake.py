@@ -18,14 +18,7 @@ from runtime.frame.weights import work
 from runtime.pallets.staking import eras
 from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX, Backing, Exposure, slash_parts
 from runtime.pallets.staking.stake_ledger import StakeLedger
-from runtime.pallets.staking.stakers import (
-    COMMISSION_MAX_PPM,
-    UNLOCKING_MAX,
-    Candidate,
-    EraIndex,
-    PublicKey,
-    Unlocking,
-)
+from runtime.pallets.staking.stakers import COMMISSION_MAX_PPM, UNLOCKING_MAX, Candidate, EraIndex, PublicKey, Unlocking
 from runtime.pallets.staking.staking_events import (
     AlreadyBonded,
     Bonded,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from consensus.blocktree import BlockTree
 from consensus.events import BlockFacts
 from consensus.parameters import Condition, Thresholds
-from consensus.snowflake import Snowflake
+from consensus.polling.snowflake import Snowflake
 
 
 class Topological:

@@ -6,11 +6,11 @@ block that its voter prefers at the asked height, or not at all.
 
 from collections.abc import Mapping
 
-from consensus import sampling
 from consensus.events import SendTo
 from consensus.parameters import Parameters
-from consensus.polls import Poll, Polls
-from consensus.topological import Topological
+from consensus.polling import sampling
+from consensus.polling.polls import Poll, Polls
+from consensus.polling.topological import Topological
 from consensus.validators import ValidatorSet
 from consensus.wire import PullQuery
 

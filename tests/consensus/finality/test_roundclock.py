@@ -1,7 +1,7 @@
 """The clock of a round: it runs with work, stands without, and says when to repeat."""
 
+from consensus.finality.roundclock import RoundClock
 from consensus.parameters import DEVNET
-from consensus.roundclock import RoundClock
 
 RESEND = DEVNET.resend_ms
 TIMEOUT = DEVNET.round_timeout_ms

@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from consensus import sampling
 from consensus.fetches import REJECTED_MAX, Fetches
 from consensus.parameters import DEVNET, full_poll_thresholds
-from consensus.polls import Polls
+from consensus.polling import sampling
+from consensus.polling.polls import Polls
 from consensus_parts import members
 
 FOUR = full_poll_thresholds(4)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from consensus.certificates import Certificate
 from consensus.events import SendTo
-from consensus.gadget import Emit, Gadget
+from consensus.finality.gadget import Emit, Gadget
 from consensus.parameters import Parameters
 from consensus.wire import Certified, NeedCerts
 

@@ -12,8 +12,7 @@ third of the stake is Byzantine, whatever the network does.
 from collections.abc import Callable
 from itertools import islice
 
-from consensus import signstate, voting
-from consensus.ballotbox import BallotBox
+from consensus import signstate
 from consensus.certificates import Certificate, signers_of, verify_certificate
 from consensus.events import (
     AcceptedReverted,
@@ -25,10 +24,12 @@ from consensus.events import (
     ReportEvidence,
 )
 from consensus.evidence import DoubleProposal
+from consensus.finality import voting
+from consensus.finality.ballotbox import BallotBox
+from consensus.finality.roundclock import RoundClock
+from consensus.finality.rounds import Rounds
 from consensus.parameters import Parameters
-from consensus.roundclock import RoundClock
-from consensus.rounds import Rounds
-from consensus.topological import Topological
+from consensus.polling.topological import Topological
 from consensus.validators import Epoch, Leaders
 from consensus.votes import (
     NO_BLOCK,

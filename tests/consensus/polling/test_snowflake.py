@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consensus.parameters import SAMPLED_THRESHOLDS_20, Condition, Thresholds, full_poll_thresholds, sampled_thresholds
-from consensus.snowflake import Confidence, Snowflake
+from consensus.polling.snowflake import Confidence, Snowflake
 
 FOUR = full_poll_thresholds(4)
 

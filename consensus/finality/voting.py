@@ -5,8 +5,8 @@ and how often finality has to overrule what Snowflake accepted.
 """
 
 from consensus.blocktree import BlockTree
-from consensus.rounds import Rounds
-from consensus.topological import Topological
+from consensus.finality.rounds import Rounds
+from consensus.polling.topological import Topological
 from consensus.votes import Proposal
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from consensus.blocktree import PAST_MAX, BlockTree
 from consensus.events import BlockFacts
 from consensus.parameters import full_poll_thresholds
-from consensus.topological import Topological
+from consensus.polling.topological import Topological
 from consensus_parts import GENESIS_BLOCK, block
 
 FOUR = full_poll_thresholds(4)

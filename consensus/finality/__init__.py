@@ -1,0 +1,11 @@
+"""The Simplex finality gadget: checkpoints proposed, notarised, finalised or skipped.
+
+In reading order:
+
+* `rounds`: certificates of the gadget by round
+* `ballotbox`: votes of the gadget, counted and watched
+* `voting`: which checkpoint is proposed, and which deserves a vote
+* `roundclock`: since when a round has had work
+* `gadget`: one epoch of the finality gadget
+* `catchup`: certificates for whoever is behind
+"""

@@ -1,0 +1,84 @@
+"""`python -m scripts.house [ROOT] [--against ROOT]`: the house in figures, of one checkout or of two side by side.
+
+Writes out/house.json. Exits with 1 when files stand in a circle, a folder holds more than 24 files, or a class name
+of the first checkout means two things.
+"""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from scripts.house.imports import circles, files_per_folder, import_graph
+from scripts.house.style import names_of_several_classes, style_of, tests_per_line
+from scripts.house.tree import read_modules
+from scripts.house.walk import Walk, unit_walks
+
+ROOT = Path(__file__).parents[2]
+FILES_OF_A_FOLDER_MAX = 24
+Figures = dict[str, Any]
+
+
+def main() -> int:
+    """Count, print, write, judge."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.house", description=__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=ROOT)
+    parser.add_argument("--against", type=Path, help="another checkout, counted by the same rules")
+    arguments = parser.parse_args()
+    found = figures(arguments.root)
+    other = figures(arguments.against) if arguments.against else {}
+    out = ROOT / "out"
+    out.mkdir(exist_ok=True)
+    (out / "house.json").write_text(json.dumps({"house": found, "against": other}, indent=2) + "\n", encoding="utf-8")
+    for name, value in found.items():
+        print(f"{name:32} {_shown(value):>28} {_shown(other[name]) if other else '':>28}".rstrip())
+    wrong = problems(found)
+    print("house: " + ("; ".join(wrong) if wrong else f"in order: {found['files']} files, no circle"))
+    return 1 if wrong else 0
+
+
+def figures(root: Path) -> Figures:
+    """Everything that is counted of one checkout."""
+    modules = read_modules(root)
+    folders = files_per_folder(modules)
+    fullest = next(iter(folders))
+    style = style_of(modules.values())
+    behaviour, form = tests_per_line(root, sum(module.lines for module in modules.values()))
+    walks = unit_walks(modules)
+    whole = sum(walks.values(), Walk())
+    return {
+        "files": len(modules),
+        "circles": [len(group) for group in circles(import_graph(modules))],
+        "fullest_folder": f"{fullest}: {folders[fullest]}",
+        "files_per_folder_max": folders[fullest],
+        "class_names_with_two_meanings": len(names_of_several_classes(modules)),
+        **asdict(style),
+        "tests_of_behaviour_per_line": behaviour,
+        "tests_of_form_per_line": form,
+        "walk_calls": whole.calls,
+        "walk_stays": whole.stays,
+        "walk_returns": whole.returns,
+        **{f"walk_{entry}": f"{found.stays} stay, {found.returns} return" for entry, found in walks.items()},
+    }
+
+
+def problems(found: Figures) -> list[str]:
+    """What is out of order."""
+    wrong = []
+    if found["circles"]:
+        wrong.append(f"circles of {found['circles']} files")
+    if found["files_per_folder_max"] > FILES_OF_A_FOLDER_MAX:
+        wrong.append(f"{found['fullest_folder']} files in a folder")
+    if found["class_names_with_two_meanings"]:
+        wrong.append(f"{found['class_names_with_two_meanings']} class names mean two things")
+    return wrong
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value) if isinstance(value, list) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""ARCHITECTURE.md shows the house as the imports have it, and every file is found from it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scripts.house.imports import circles, files_per_folder, import_graph
+from scripts.house.picture import DOCUMENT, HOUSES, PICTURE, pictures
+from scripts.house.style import names_of_several_classes
+from scripts.house.tree import PACKAGES, Module, read_modules
+
+ROOT = Path(__file__).parent.parent
+FILES_OF_A_FOLDER_MAX = 24
+TEXT = DOCUMENT.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, Module]:
+    return read_modules(ROOT)
+
+
+def test_pictures_equal_the_imports() -> None:
+    """After a change that was meant: `python -m scripts.house.picture --write`, and look at the new picture."""
+    assert {match["name"]: match["body"] for match in PICTURE.finditer(TEXT)} == pictures()
+
+
+def test_no_file_stands_in_a_circle(modules: dict[str, Module]) -> None:
+    assert circles(import_graph(modules)) == []
+
+
+def test_folders_hold_few_enough_files(modules: dict[str, Module]) -> None:
+    folders = files_per_folder(modules)
+    assert {str(folder): count for folder, count in folders.items() if count > FILES_OF_A_FOLDER_MAX} == {}
+
+
+def test_a_class_name_means_one_thing(modules: dict[str, Module]) -> None:
+    assert names_of_several_classes(modules) == {}
+
+
+def test_every_room_stands_on_the_map(modules: dict[str, Module]) -> None:
+    rooms = {f"{module.path.parent}/" for module in modules.values()}
+    named = set(re.findall(r"^\| `([\w/]+/)`", TEXT, re.MULTILINE))
+    assert rooms - named == {"gpu_tasks/"}  # a folder of folders
+    assert {room.split("/")[0] for room in rooms} == set(PACKAGES)
+    assert named >= {f"{package.replace('.', '/')}/" for package in HOUSES}
+
+
+def test_paths_in_the_map_and_in_the_answers_exist() -> None:
+    """Everything that stands in backticks and looks like a path of the repository is there."""
+    paths = re.findall(r"`((?:[\w.]+/)+[\w.]*)`", TEXT)
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists() and not path.startswith("out/")] == []
