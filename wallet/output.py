@@ -86,6 +86,8 @@ def _plain(value: Any) -> Any:
             return {"grains": str(int(value)), "ogpu": format_amount(value)}
         case bytes():
             return _text(value)
+        case dict():
+            return {name: _plain(part) for name, part in value.items()}
         case list() | tuple():
             return [_plain(one) for one in value]
         case _:

@@ -35,17 +35,17 @@ def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
         assert outcome.witness is not None
         assert outcome.winner.reveal is not None
         winner = village.miner(outcome.winner.owner)
-        blob = winner.daemon.store.get(outcome.winner.reveal.output_blob)
+        blob = winner.daemon.parts.store.get(outcome.winner.reveal.output_blob)
         assert blob is not None
         assert CUSTOMER_SEAL.open(blob) == REQUEST[::-1]
         with pytest.raises(SealError):
-            winner.daemon.identity.seal_key.open(blob)
+            winner.daemon.parts.identity.seal_key.open(blob)
         assert [len(one.executor.runs) for one in village.miners] == [1, 1]
         for _ in range(4):
             village.node.block()
             for miner in village.miners:
                 await miner.step()
-        ends = {one.keys.stash: one.daemon.journal.races[unit, 1] for one in village.miners}
+        ends = {one.keys.stash: one.daemon.parts.journal.races[unit, 1] for one in village.miners}
         assert ends[outcome.winner.owner].end is End.WON
         assert ends[outcome.winner.owner].paid == status.unit.price * 98 // 100
         assert ends[outcome.witness.owner].end is End.WITNESSED
@@ -94,7 +94,7 @@ def racers_of(village: Village, unit: bytes) -> list[bytes]:
 
 
 def judges_of(village: Village, unit: bytes) -> list[Miner]:
-    return [one for one in village.miners if (unit, 0) in one.daemon.journal.cases]
+    return [one for one in village.miners if (unit, 0) in one.daemon.parts.journal.cases]
 
 
 def test_a_liar_is_found_by_prefill_and_slashed_and_the_right_racer_is_paid(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_node_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> None:
         for _ in range(5):
             for miner, view in zip(village.miners, views, strict=True):
                 await miner.daemon.step(view)
-                while miner.daemon.racing.tasks._tasks:
+                while miner.daemon.racing.book.tasks._tasks:
                     await asyncio.sleep(0.001)
             village.node.block()
         for miner in village.miners:
@@ -223,7 +223,7 @@ def test_a_paused_slot_is_resumed_at_the_start(tmp_path: Path) -> None:
             village.node.block()  # both are away for the whole lease
         assert (await village.miners[0].chain.own_devices())[0].device.is_paused
         miner: Miner = await village.restart(village.miners[0])
-        await miner.daemon.resume_devices()
+        await miner.daemon.settle_devices(resume=True)
         village.node.block()
         assert not (await miner.chain.own_devices())[0].device.is_paused
         assert village.node.api().unit(unit) is not None
@@ -242,7 +242,7 @@ def test_a_disputed_unit_whose_input_is_gone_costs_nobody(tmp_path: Path) -> Non
             village.node.block()
             for miner in village.miners:
                 if status.unit.state is UnitState.JUDGING:
-                    miner.daemon.store.sweep(10**12)
+                    miner.daemon.parts.store.sweep(10**12)
                 await miner.step()
         assert [one.refund for one in village.node.chain.happened(UnitRefunded)] == [Refund.INCONCLUSIVE]
         assert not village.node.chain.happened(CommitteeDecided)
