@@ -10,9 +10,9 @@ from gpu_tasks.data.sealing import SealError
 from gpu_tasks.market.inference.events import CommitteeDecided, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
-from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.journal.records import End
-from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village
+from provider_chain import CUSTOMER_SEAL, REQUEST, FakeForm, Miner, Village
 
 Scene = Callable[[Village], Awaitable[None]]
 
@@ -250,3 +250,60 @@ def test_a_disputed_unit_whose_input_is_gone_costs_nobody(tmp_path: Path) -> Non
         assert any("no_verdict" in one.heard.names() for one in village.miners)
 
     play(tmp_path, 5, scene)
+
+
+def test_an_attestation_states_what_the_workload_counts_and_not_bytes(tmp_path: Path) -> None:
+    async def main() -> None:
+        village = Village(tmp_path, 2)
+        village.forms = [FakeForm(bytes_a_token=4)]
+        async with village:
+            status = await village.run(await village.post(tokens_max=len(REQUEST) // 4))
+            assert status.unit.state is UnitState.SETTLED
+            counts = [racer.reveal.output_tokens for racer in status.unit.racers if racer.reveal is not None]
+            assert counts == [len(REQUEST) // 4] * 2
+
+    asyncio.run(main())
+
+
+def test_an_output_that_costs_more_than_the_unit_pays_for_is_given_back(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        await village.run(await village.post(tokens_max=len(REQUEST) - 1))
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
+        told = [event for miner in village.miners for event in miner.heard.events]
+        problems = {fields["problem"] for name, fields in told if name == "bad_input"}
+        assert problems == {f"the request asks for more than the unit's {len(REQUEST) - 1} tokens"}
+
+    play(tmp_path, 4, scene)
+
+
+def test_a_race_that_has_ended_is_worked_on_no_more(tmp_path: Path) -> None:
+    """The chain ended the unit while this provider still computed: the device is free again, nothing is committed."""
+
+    async def scene(village: Village) -> None:
+        slow, started = village.miners[0], asyncio.Event()
+
+        async def never(request: bytes) -> Execution:
+            started.set()
+            return await asyncio.Future()
+
+        slow.executor.run = never  # type: ignore[method-assign]  # a fake that hangs
+        unit = await village.post(racers=1)
+        while not started.is_set():
+            village.node.block()
+            await slow.daemon.step(slow.chain.view())
+            await asyncio.sleep(0.001)
+            status = village.node.api().unit(unit)
+            assert status is not None
+            if slow.keys.stash not in [racer.owner for racer in status.unit.racers]:
+                await village.miners[1].step()
+            if status.unit.ended_at:  # it was the other's: another unit
+                unit = await village.post(racers=1)
+        while slow.daemon.racing.book.tasks._tasks:
+            village.node.block()
+            await slow.daemon.step(slow.chain.view())
+            await asyncio.sleep(0.001)
+        assert slow.daemon.parts.journal.races[unit, 1].end is End.UNPAID
+        assert slow.daemon.racing.book._sent_at == {}
+        assert slow.daemon.parts.machine._line.is_free(slow.keys.device)
+
+    play(tmp_path, 2, scene)
