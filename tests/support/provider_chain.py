@@ -19,8 +19,9 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, Provider
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
-from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
 from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence, Identity, View
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
@@ -31,7 +32,7 @@ from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.workloads.form import Option, WorkloadForm
 from gpu_tasks.workloads.workload import Workload
-from market_chain import GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed
+from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.encoding.types import GRAINS_PER_OGPU, Signed
 from runtime.frame.api import Apis
@@ -75,7 +76,9 @@ class FakeExecutor:
 
     workload_id, model_id = WORKLOAD, MODEL
 
-    def __init__(self) -> None:
+    def __init__(self, form: WorkloadForm | None = None) -> None:
+        if form is not None:
+            self.workload_id, self.model_id = form.workload_id, form.model_id
         self.runs: list[bytes] = []
         self.checks = 0
         self.spoil = False
@@ -319,6 +322,7 @@ class Village:
         racers: int = 2,
         readers: Sequence[Keys] | None = None,
         is_stored: bool = True,
+        service: int = 0,
         **changed: Any,
     ) -> bytes:
         """A unit of the customer's; its id."""
@@ -329,7 +333,10 @@ class Village:
             await self.blobs.put(blob, [self._endpoint(self.miners[0].keys).decode()])
         final = self.node.chain.height - 1
         terms = UnitTerms(GRAINS_PER_OGPU, racers, address_of(blob), commitment_of(content), final, 64)
-        return self.node.chain.post(replace(terms, **changed))[0]
+        posted = self.node.chain.now()[InferenceMarket].posted[CUSTOMER.stash]
+        call = InferenceMarket.post(service=service, units=(replace(terms, **changed),))
+        self.node.chain.block(signed(CUSTOMER.stash, call))
+        return unit_id_of(GENESIS_HASH, CUSTOMER.stash, posted)
 
     async def run(self, unit: bytes, blocks: int = 60) -> UnitStatus:
         """Blocks, and a step of every provider after each, until the unit has ended."""

@@ -29,7 +29,7 @@ def in_dispute(tmp_path: Path, scene: Scene) -> None:
                 village.node.block()
                 status = village.node.api().unit(unit)
                 assert status is not None
-                racers = [one.owner for one in status.unit.racers]
+                racers = [racer.owner for racer in status.unit.racers]
                 for miner in village.miners:
                     miner.executor.spoil = bool(racers) and miner.keys.stash == racers[0]
                     if status.unit.state is not UnitState.JUDGING:
@@ -60,7 +60,7 @@ def test_a_judge_gets_the_output_sealed_to_it(tmp_path: Path) -> None:
 def test_everybody_else_is_refused(tmp_path: Path) -> None:
     async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
         identity = judge.daemon.parts.identity
-        outsider = next(one for one in village.miners if one is racer).daemon.parts.identity
+        outsider = next(miner for miner in village.miners if miner is racer).daemon.parts.identity
         good = reseal.question(identity, unit, 0)
         foreign = Identity(identity.stash, identity.key, identity.seal_key, b"g" * 32)
         thief = replace(outsider, stash=identity.stash)
