@@ -32,8 +32,8 @@ from gpu_tasks.provider.duties.judging import Judging
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.racing import Racing
-from gpu_tasks.provider.duties.standing import Standing, check_standing, standing_of
-from gpu_tasks.provider.execution.machine import Machine
+from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
+from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.telemetry import Telemetry
 
@@ -59,7 +59,7 @@ class Daemon:
     racing_kind: type[Racing] = Racing
 
     def __init__(
-        self, identity: Identity, chain: ChainPort, machine: Machine, telemetry: Telemetry, settings: Settings
+        self, identity: Identity, chain: ChainPort, workshop: Workshop, telemetry: Telemetry, settings: Settings
     ) -> None:
         """Opens journal and store; nothing runs yet. `JournalError` if the journal cannot be used."""
         journal, store = (
@@ -71,7 +71,7 @@ class Daemon:
             identity=identity,
             chain=chain,
             journal=journal,
-            machine=machine,
+            workshop=workshop,
             inputs=Inputs(identity, chain, blobs, store),
             store=store,
             blobs=blobs,
@@ -90,12 +90,12 @@ class Daemon:
         async with contextlib.AsyncExitStack() as exits:
             exits.callback(self.parts.journal.close)
             await exits.enter_async_context(self.parts.blobs)
-            exits.push_async_callback(self.parts.machine.close)
+            exits.push_async_callback(self.parts.workshop.close)
             standing = await self._look()
-            self.parts.machine.serve(standing.served)
+            self.parts.workshop.serve(standing.served)
             for device, promised in standing.promised.items():
                 for form in promised:
-                    await self.parts.machine.start(device, form)
+                    await self.parts.workshop.start(device, form)
             await self.server.start(self.settings.blob_port, self.settings.blob_host)
             exits.push_async_callback(self.server.close)
             exits.push_async_callback(self.racing.book.tasks.close)
@@ -128,7 +128,7 @@ class Daemon:
             await self._note_endings()
             await self._report_offences()
             self.parts.store.sweep(time.time())
-            await self.parts.machine.end_idle()
+            await self.parts.workshop.end_idle()
 
     async def settle_devices(self, *, resume: bool) -> None:
         """Serve what stands here, pause what does not; and with `resume` offer paused devices again.
@@ -139,7 +139,7 @@ class Daemon:
         tell = self.parts.telemetry.tell
         try:
             standing = await self._look()
-            self.parts.machine.serve(standing.served)
+            self.parts.workshop.serve(standing.served)
             for status in await self.parts.chain.own_devices():
                 if status.id in standing.unserved:
                     tell("not_served", device=status.id, problem=standing.unserved[status.id])
@@ -158,14 +158,14 @@ class Daemon:
         racers = (racer_of(duty.status.unit, stash) for duty in view.duties if duty.duty is Duty.RACE)
         return any(racer is not None and racer.device not in self._known_devices for racer in racers)
 
-    async def _look(self) -> Standing:
+    async def _look(self) -> DeviceStanding:
         """Which of the registered devices stand on this machine and can keep their promises; ChainError."""
-        chain, machine = self.parts.chain, self.parts.machine
+        chain, workshop = self.parts.chain, self.parts.workshop
         devices = await chain.own_devices()
         self._known_devices.update(status.id for status in devices)
         numbers = {number for status in devices for number, _ in status.offers}
         terms: dict[int, ServiceTerms] = {number: (await chain.service(number)).terms for number in sorted(numbers)}
-        return standing_of(devices, machine.hardware, terms, machine.workloads)
+        return standing_of(devices, workshop.hardware, terms, workshop.workloads)
 
     async def _report_offences(self) -> None:
         try:

@@ -27,8 +27,8 @@ from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import BadRequestError, Execution
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
-from gpu_tasks.provider.execution.machine import Machine
 from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.workloads.form import Option, WorkloadForm
 from gpu_tasks.workloads.workload import Workload
@@ -297,10 +297,10 @@ class Village:
         """Start a provider."""
         chain, executor, heard = FakeChain(self.node, keys), FakeExecutor(), Heard()
         make = self.make or executor.make
-        machine = Machine(self.hardware or [fake_processor(keys.name)], Workloads(self.forms), make)
+        workshop = Workshop(self.hardware or [fake_processor(keys.name)], Workloads(self.forms), make)
         identity = Identity.of(keys.stash, keypair(keys), GENESIS_HASH)
         settings = Settings(self.base / keys.name, blob_port=port)
-        daemon = Daemon(identity, chain, machine, heard, settings)
+        daemon = Daemon(identity, chain, workshop, heard, settings)
         await daemon.__aenter__()
         self.miners.append(Miner(keys, chain, executor, heard, daemon))
         return self.miners[-1]

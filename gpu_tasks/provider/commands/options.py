@@ -18,8 +18,8 @@ from gpu_tasks.provider.duties.standing import StandingError
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, find_hardware
-from gpu_tasks.provider.execution.machine import Machine
 from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import Telemetry
@@ -48,7 +48,7 @@ class ProviderOptions:
     base_path: Path
     output: Output
     make_workers: Callable[[str], MakeExecutor] = workers_with
-    make_daemon: Callable[[Identity, LiveChain, Machine, Telemetry, Settings], Daemon] = Daemon
+    make_daemon: Callable[[Identity, LiveChain, Workshop, Telemetry, Settings], Daemon] = Daemon
 
     @property
     def key(self) -> Keypair:

@@ -24,9 +24,9 @@ from gpu_tasks.provider.commands.options import (
 )
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.gpu import all_hardware, why_no_gpu
-from gpu_tasks.provider.execution.machine import Machine
 from gpu_tasks.provider.execution.starting import is_possible
 from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry, Telling
 from runtime.cryptography import ss58
 from wallet.rpc import NodeUnreachableError
@@ -57,24 +57,24 @@ def run(
 
     async def work() -> None:
         wanted = stash.account(options)
-        machine = _machine(options, backend, numbers, workloads)
+        workshop = _workshop(options, backend, numbers, workloads)
         chain, identity = await _connect_in_time(options, wanted)
         port = blob_port if blob_port is not None else await _endpoint_port(chain)
         settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
         with contextlib.closing(JsonLinesTelemetry(options.base_path / "telemetry.jsonl")) as lines:
             telemetry = Telling(LogTelemetry(), lines)
-            async with options.make_daemon(identity, chain, machine, telemetry, settings) as daemon:
+            async with options.make_daemon(identity, chain, workshop, telemetry, settings) as daemon:
                 where = f"http://{blob_host}:{daemon.server.port}"
-                for device, hardware in machine.devices.items():
+                for device, hardware in workshop.devices.items():
                     telemetry.tell("serving", device=device, hardware=hardware.name)
-                telemetry.tell("started", stash=ss58.encode(chain.stash), devices=len(machine.devices), blobs=where)
+                telemetry.tell("started", stash=ss58.encode(chain.stash), devices=len(workshop.devices), blobs=where)
                 await _until_stopped(daemon)
         await chain.close()
 
     explained(lambda: asyncio.run(told(work)))
 
 
-def _machine(options: ProviderOptions, backend: str, numbers: tuple[int, ...], names: tuple[str, ...]) -> Machine:
+def _workshop(options: ProviderOptions, backend: str, numbers: tuple[int, ...], names: tuple[str, ...]) -> Workshop:
     """The hardware and workloads that the operator did not leave out; ProviderError for what there is not."""
     offered = hardware_of(options)
     hardware = [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)
@@ -84,7 +84,7 @@ def _machine(options: ProviderOptions, backend: str, numbers: tuple[int, ...], n
         workloads = Workloads.named(names)
     except LookupError as error:
         raise ProviderError(str(error)) from None
-    return Machine(hardware, workloads, options.make_workers(backend))
+    return Workshop(hardware, workloads, options.make_workers(backend))
 
 
 async def connect(options: ProviderOptions, stash: bytes | None = None) -> tuple[LiveChain, Identity]:

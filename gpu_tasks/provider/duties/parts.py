@@ -1,4 +1,4 @@
-"""What duties are done with: who, on which chain, with which memory, machine and blobs."""
+"""What duties are done with: who, on which chain, with which memory, devices and blobs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpu_tasks.provider.blobs.inputs import Inputs
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import ChainPort, Identity
 from gpu_tasks.provider.execution.executor import ExecutionError
-from gpu_tasks.provider.execution.machine import Machine
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
+from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.workloads.form import WorkloadForm
@@ -24,7 +24,7 @@ class Parts:
     identity: Identity
     chain: ChainPort
     journal: Journal
-    machine: Machine
+    workshop: Workshop
     inputs: Inputs
     store: BlobStore
     blobs: BlobClient
@@ -34,6 +34,6 @@ class Parts:
         """What a unit's service computes. ExecutionError if this daemon does not have it, ChainError."""
         terms = (await self.chain.service(unit.service)).terms
         try:
-            return self.machine.workloads.of(terms)
+            return self.workshop.workloads.of(terms)
         except UnknownWorkloadError as error:
             raise ExecutionError(f"service {unit.service}: {error}") from None

@@ -24,7 +24,7 @@ class StandingError(Exception):
 
 
 @dataclass(slots=True)
-class Standing:
+class DeviceStanding:
     """The devices that work here, with their hardware and what they promise; and why others do not."""
 
     served: dict[bytes, Hardware] = field(default_factory=dict)
@@ -48,9 +48,9 @@ def standing_of(
     hardware: Iterable[Hardware],
     terms: Mapping[int, ServiceTerms],
     workloads: Workloads,
-) -> Standing:
+) -> DeviceStanding:
     """What stands here; `terms` are those of the services that the devices offer, by number."""
-    standing = Standing()
+    standing = DeviceStanding()
     found = on_this_machine(devices, hardware)
     for status in devices:
         if status.id not in found:

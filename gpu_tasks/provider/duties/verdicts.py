@@ -41,11 +41,11 @@ async def _right_root(parts: Parts, case: Case, form: WorkloadForm, asked: UnitI
             continue
         seen.add(racer.reveal.output_root)
         is_short = form.cost(output) <= case.unit.terms.tokens_max
-        if is_short and await parts.machine.verify(form, asked.request, output):
+        if is_short and await parts.workshop.verify(form, asked.request, output):
             parts.telemetry.tell("verified", unit=case.unit_id, racer=racer.owner, way="prefill")
             return racer.reveal.output_root
         parts.telemetry.tell("refuted", unit=case.unit_id, racer=racer.owner, way="prefill")
-    output = await parts.machine.recompute(form, asked.request)
+    output = await parts.workshop.recompute(form, asked.request)
     checked_cost(form, output, case.unit.terms.tokens_max)
     parts.telemetry.tell("recomputed", unit=case.unit_id)
     return _root(parts, case, asked, output)

@@ -26,7 +26,7 @@ async def execute(parts: Parts, race: Race, height: Callable[[], int]) -> WorkRe
     started_at = height()
     form = await parts.form_of(race.unit)
     asked = await parts.inputs.open(race.unit)
-    execution, reading = await parts.machine.race(race.racer.device, form, asked.request)
+    execution, reading = await parts.workshop.race(race.racer.device, form, asked.request)
     cost = checked_cost(form, execution.output, race.unit.terms.tokens_max)
     blob = parts.store.put(seal(execution.output, [asked.reply_key]), is_own=True)
     root = output_root(parts.identity.genesis, race.unit_id, asked.salt, execution.output)

@@ -2,7 +2,7 @@
 
 In reading order:
 
-machine.py      all devices side by side
+workshop.py     all devices side by side
 line.py         who is next on a device: races before judgements
 starting.py     which backend computes on which hardware
 bench.py        one device: its workers and its meter

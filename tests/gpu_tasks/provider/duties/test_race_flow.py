@@ -346,6 +346,6 @@ def test_a_race_that_has_ended_is_worked_on_no_more(tmp_path: Path) -> None:
             await asyncio.sleep(0.001)
         assert slow.daemon.parts.journal.races[unit, 1].end is End.UNPAID
         assert slow.daemon.racing.book._sent_at == {}
-        assert slow.daemon.parts.machine._line.is_free(slow.keys.device)
+        assert slow.daemon.parts.workshop._line.is_free(slow.keys.device)
 
     play(tmp_path, 2, scene)

@@ -17,8 +17,8 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.execution.executor import WorkerExecutor
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import Limits
-from gpu_tasks.provider.execution.machine import Machine
 from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.workloads.form import WorkloadForm
 from market_chain import OGPU, signed
 from provider_chain import FakeForm, Village
@@ -39,14 +39,14 @@ def meeting(folder: Path, name: str) -> bytes:
 def test_a_device_races_while_another_judges(tmp_path: Path) -> None:
     async def main() -> None:
         form = FakeForm()
-        machine = Machine(GPUS, Workloads([form]), worker)
-        machine.serve({b"first": GPUS[0], b"second": GPUS[1]})
+        workshop = Workshop(GPUS, Workloads([form]), worker)
+        workshop.serve({b"first": GPUS[0], b"second": GPUS[1]})
         (execution, _), judged = await asyncio.gather(
-            machine.race(b"first", form, meeting(tmp_path / "m", "race")),
-            machine.recompute(form, meeting(tmp_path / "m", "judgement")),
+            workshop.race(b"first", form, meeting(tmp_path / "m", "race")),
+            workshop.recompute(form, meeting(tmp_path / "m", "judgement")),
         )
         assert (execution.output, judged) == (b"race", b"judgement")
-        await machine.close()
+        await workshop.close()
 
     asyncio.run(main())
 

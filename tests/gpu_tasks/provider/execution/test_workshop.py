@@ -9,9 +9,9 @@ from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.provider.execution.bench import IDLE_SECONDS, WORKERS_PER_DEVICE_MAX, Bench
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware, NoMeter
-from gpu_tasks.provider.execution.machine import Machine
 from gpu_tasks.provider.execution.starting import backend_for, is_possible
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
+from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.workloads.form import WorkloadForm
 from market_chain import MODEL, WORKLOAD
 from provider_chain import FakeExecutor, FakeForm, fake_processor
@@ -21,7 +21,7 @@ GPU = Hardware("GPU", "GPU-1", fake_processor("x").kind, 24_000, 3)
 REQUEST = b"complete this"
 
 
-class Workshop:
+class Recorder:
     """Makes fake executors, and remembers which are open."""
 
     def __init__(self) -> None:
@@ -29,16 +29,16 @@ class Workshop:
         self.open = 0
 
     def make(self, hardware: Hardware, form: WorkloadForm) -> FakeExecutor:
-        workshop = self
+        recorder = self
 
         class Counted(FakeExecutor):
             workload_id, model_id = form.workload_id, form.model_id
 
             async def start(self) -> None:
-                workshop.open += 1
+                recorder.open += 1
 
             async def close(self) -> None:
-                workshop.open -= 1
+                recorder.open -= 1
 
         self.made.append(Counted())
         return self.made[-1]
@@ -50,35 +50,35 @@ def form(number: int) -> FakeForm:
     return made
 
 
-def play(scene: Callable[[Workshop, Bench], Awaitable[None]]) -> None:
+def play(scene: Callable[[Recorder, Bench], Awaitable[None]]) -> None:
     async def main() -> None:
-        workshop = Workshop()
-        bench = Bench(fake_processor("here"), workshop.make, NoMeter())
-        await scene(workshop, bench)
+        recorder = Recorder()
+        bench = Bench(fake_processor("here"), recorder.make, NoMeter())
+        await scene(recorder, bench)
         await bench.close()
-        assert workshop.open == 0
+        assert recorder.open == 0
 
     asyncio.run(main())
 
 
 def test_a_worker_starts_when_it_is_needed_and_is_used_again() -> None:
-    async def scene(workshop: Workshop, bench: Bench) -> None:
-        assert workshop.made == []
+    async def scene(recorder: Recorder, bench: Bench) -> None:
+        assert recorder.made == []
         for _ in range(3):
             execution, _ = await bench.run(form(1), REQUEST, now=0.0)
             assert execution.output == REQUEST[::-1]
-        assert len(workshop.made) == 1
+        assert len(recorder.made) == 1
 
     play(scene)
 
 
 def test_the_workers_of_a_device_are_bounded_and_the_longest_unused_goes() -> None:
-    async def scene(workshop: Workshop, bench: Bench) -> None:
+    async def scene(recorder: Recorder, bench: Bench) -> None:
         for number in range(WORKERS_PER_DEVICE_MAX):
             await bench.start(form(number), now=float(number))
         await bench.start(form(0), now=100.0)
         await bench.start(form(99), now=101.0)
-        assert workshop.open == WORKERS_PER_DEVICE_MAX
+        assert recorder.open == WORKERS_PER_DEVICE_MAX
         assert bench.has_worker(form(0))
         assert not bench.has_worker(form(1))
 
@@ -86,41 +86,41 @@ def test_the_workers_of_a_device_are_bounded_and_the_longest_unused_goes() -> No
 
 
 def test_an_idle_worker_ends_and_starts_again() -> None:
-    async def scene(workshop: Workshop, bench: Bench) -> None:
+    async def scene(recorder: Recorder, bench: Bench) -> None:
         await bench.start(form(1), now=0.0)
         await bench.end_idle(now=IDLE_SECONDS - 1)
-        assert workshop.open == 1
+        assert recorder.open == 1
         await bench.end_idle(now=IDLE_SECONDS)
-        assert workshop.open == 0
+        assert recorder.open == 0
         await bench.run(form(1), REQUEST, now=IDLE_SECONDS)
-        assert workshop.open == 1
+        assert recorder.open == 1
 
     play(scene)
 
 
 def test_a_worker_that_is_something_else_computes_nothing() -> None:
-    async def scene(workshop: Workshop, bench: Bench) -> None:
-        workshop.open += 1  # `close` is counted, the plain fake's start is not
-        bench._make = lambda _hardware, _form: workshop.make(_hardware, form(2))
+    async def scene(recorder: Recorder, bench: Bench) -> None:
+        recorder.open += 1  # `close` is counted, the plain fake's start is not
+        bench._make = lambda _hardware, _form: recorder.make(_hardware, form(2))
         with pytest.raises(ExecutionError, match="computes something else than reversed"):
             await bench.run(form(1), REQUEST, now=0.0)
-        workshop.open -= 1
+        recorder.open -= 1
 
     play(scene)
 
 
 def test_a_provider_without_a_device_here_judges_and_races_nothing() -> None:
     async def main() -> None:
-        workshop = Workshop()
-        machine = Machine([fake_processor("here")], Workloads([FakeForm()]), workshop.make)
-        machine.serve({})
-        assert machine.devices == {}
-        assert await machine.recompute(FakeForm(), REQUEST) == REQUEST[::-1]
-        assert await machine.verify(FakeForm(), REQUEST, REQUEST[::-1])
+        recorder = Recorder()
+        workshop = Workshop([fake_processor("here")], Workloads([FakeForm()]), recorder.make)
+        workshop.serve({})
+        assert workshop.devices == {}
+        assert await workshop.recompute(FakeForm(), REQUEST) == REQUEST[::-1]
+        assert await workshop.verify(FakeForm(), REQUEST, REQUEST[::-1])
         with pytest.raises(ExecutionError, match="is not served by this machine"):
-            await machine.race(b"d" * 32, FakeForm(), REQUEST)
-        await machine.end_idle()
-        await machine.close()
+            await workshop.race(b"d" * 32, FakeForm(), REQUEST)
+        await workshop.end_idle()
+        await workshop.close()
 
     asyncio.run(main())
 

@@ -20,7 +20,7 @@ JUDGES_BENCH = b""
 """The place of the bench that no device of the chain belongs to."""
 
 
-class Machine:
+class Workshop:
     """Runs requests on devices. `serve` says which there are; nothing runs before."""
 
     def __init__(self, hardware: Sequence[Hardware], workloads: Workloads, make: MakeExecutor) -> None:
