@@ -87,6 +87,8 @@ def _plain(value: Any) -> Any:
             return {"grains": str(int(value)), "ogpu": format_amount(value)}
         case bytes():
             return _text(value)
+        case dict():
+            return {name: _plain(part) for name, part in value.items()}
         case list() | tuple():
             return [_plain(item) for item in value]
         case _:

@@ -1,11 +1,12 @@
 """The provider daemon: follows the chain, and does what it was drawn for.
 
-    head -> duties -> race: fetch, open, execute, commit, attest      (race)
-                   -> case: check or execute, commit, reveal          (duty)
-         -> what is final: note the endings                           (endings)
-         -> what the node saw: report double proposals                (offences)
+    head -> duties -> race: fetch, open, execute, commit, attest      (duties.racing)
+                   -> case: check or execute, commit, reveal          (duties.judging)
+         -> what is final: note the endings                           (duties.endings)
+         -> what the node saw: report double proposals                (duties.offences)
 
-Always: one failure (a unit, a peer, the node) never ends the daemon; a damaged or unwritable journal does.
+Always: one failure (a unit, a peer, the node) never ends the daemon; a damaged or unwritable journal does. Only devices
+that stand on this machine, and whose promises this daemon can keep, take work; the others are paused on the chain.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Self
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference.units import Duty
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.units import Duty, racer_of
 from gpu_tasks.provider.blobs.inputs import Inputs
 from gpu_tasks.provider.blobs.reseal import Resealer
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServer
@@ -28,10 +30,10 @@ from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
 from gpu_tasks.provider.duties.endings import note_endings
 from gpu_tasks.provider.duties.judging import Judging
 from gpu_tasks.provider.duties.offences import Reporter
+from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.racing import Racing
-from gpu_tasks.provider.duties.standing import check_standing
-from gpu_tasks.provider.execution.executor import Executor
-from gpu_tasks.provider.execution.gpu import Meter
+from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
+from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.telemetry import Telemetry
 
@@ -57,41 +59,47 @@ class Daemon:
     racing_kind: type[Racing] = Racing
 
     def __init__(
-        self,
-        identity: Identity,
-        chain: ChainPort,
-        executor: Executor,
-        meter: Meter,
-        telemetry: Telemetry,
-        settings: Settings,
+        self, identity: Identity, chain: ChainPort, workshop: Workshop, telemetry: Telemetry, settings: Settings
     ) -> None:
         """Opens journal and store; nothing runs yet. `JournalError` if the journal cannot be used."""
-        self.identity = identity
-        self.chain = chain
-        self.executor = executor
-        self.telemetry = telemetry
+        journal, store = (
+            Journal(settings.base_path / "journal"),
+            BlobStore(settings.base_path / "blobs", settings.quota),
+        )
+        blobs = BlobClient()
+        self.parts = Parts(
+            identity=identity,
+            chain=chain,
+            journal=journal,
+            workshop=workshop,
+            inputs=Inputs(identity, chain, blobs, store),
+            store=store,
+            blobs=blobs,
+            telemetry=telemetry,
+        )
         self.settings = settings
-        self.journal = Journal(settings.base_path / "journal")
-        self.store = BlobStore(settings.base_path / "blobs", settings.quota)
-        self.blobs = BlobClient()
-        self.server = BlobServer(self.store, Resealer(identity.genesis, self.journal, chain))
-        inputs = Inputs(identity, chain, self.blobs, self.store)
-        self.racing = self.racing_kind(identity, chain, self.journal, executor, inputs, self.store, meter, telemetry)
-        self.judging = Judging(identity, chain, self.journal, executor, inputs, self.blobs, telemetry)
+        self.server = BlobServer(store, Resealer(identity.genesis, journal, chain))
+        self.racing = self.racing_kind(self.parts)
+        self.judging = Judging(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
+        self._known_devices: set[bytes] = set()
         self._exits = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Load the workload and check it, then listen."""
+        """Load the workloads that the devices promise and check them, then listen. ExecutionError, ChainError."""
         async with contextlib.AsyncExitStack() as exits:
-            exits.callback(self.journal.close)
-            await exits.enter_async_context(self.blobs)
-            exits.push_async_callback(self.executor.close)
-            await self.executor.start()
+            exits.callback(self.parts.journal.close)
+            await exits.enter_async_context(self.parts.blobs)
+            exits.push_async_callback(self.parts.workshop.close)
+            standing = await self._look()
+            self.parts.workshop.serve(standing.served)
+            for device, promised in standing.promised.items():
+                for form in promised:
+                    await self.parts.workshop.start(device, form)
             await self.server.start(self.settings.blob_port, self.settings.blob_host)
             exits.push_async_callback(self.server.close)
-            exits.push_async_callback(self.racing.tasks.close)
-            exits.push_async_callback(self.judging.tasks.close)
+            exits.push_async_callback(self.racing.book.tasks.close)
+            exits.push_async_callback(self.judging.book.tasks.close)
             self._exits = exits.pop_all()
         return self
 
@@ -100,35 +108,64 @@ class Daemon:
         await self._exits.aclose()
 
     async def run(self) -> None:
-        """Resume what is paused, then follow the chain for ever. `StandingError` if another daemon is registered."""
-        await check_standing(self.chain, self.identity, self.executor)
-        if not self.settings.keep_paused:
-            await self.resume_devices()
-        async for view in self.chain.views():
+        """Settle which devices work, then follow the chain for ever. `StandingError` for another's keys."""
+        await check_standing(self.parts.chain, self.parts.identity)
+        await self.settle_devices(resume=not self.settings.keep_paused)
+        async for view in self.parts.chain.views():
             await self.step(view)
 
     async def step(self, view: View) -> None:
         """Do what one block asks for."""
+        if self._names_new_device(view):
+            await self.settle_devices(resume=False)
         for duty in view.duties:
             part = self.racing if duty.duty is Duty.RACE else self.judging
             try:
                 await part.step(duty, view)
             except ChainError as error:
-                self.telemetry.tell("refused", unit=duty.id, problem=str(error))
+                self.parts.telemetry.tell("refused", unit=duty.id, problem=str(error))
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
             await self._note_endings()
             await self._report_offences()
-            self.store.sweep(time.time())
+            self.parts.store.sweep(time.time())
+            await self.parts.workshop.end_idle()
 
-    async def resume_devices(self) -> None:
-        """Offer paused devices again: a race missed while the daemon was away paused them."""
+    async def settle_devices(self, *, resume: bool) -> None:
+        """Serve what stands here, pause what does not; and with `resume` offer paused devices again.
+
+        A race missed while the daemon was away paused them; while it runs a paused device stays so, or a machine that
+        cannot work would lose 1 % of a bond at every draw.
+        """
+        tell = self.parts.telemetry.tell
         try:
-            for one in await self.chain.own_devices():
-                if one.device.is_paused:
-                    await self.chain.submit(Devices.resume(device=one.id))
-                    self.telemetry.tell("resumed", device=one.id)
+            standing = await self._look()
+            self.parts.workshop.serve(standing.served)
+            for status in await self.parts.chain.own_devices():
+                if status.id in standing.unserved:
+                    tell("not_served", device=status.id, problem=standing.unserved[status.id])
+                if status.id in standing.unserved and not status.device.is_paused:
+                    await self.parts.chain.submit(Devices.pause(device=status.id))
+                    tell("paused", device=status.id)
+                elif status.id in standing.served and status.device.is_paused and resume:
+                    await self.parts.chain.submit(Devices.resume(device=status.id))
+                    tell("resumed", device=status.id)
         except ChainError as error:
-            self.telemetry.tell("not_resumed", problem=str(error))
+            tell("not_settled", problem=str(error))
+
+    def _names_new_device(self, view: View) -> bool:
+        """Whether a race is on a device that was registered after the last look."""
+        stash = self.parts.identity.stash
+        racers = (racer_of(duty.status.unit, stash) for duty in view.duties if duty.duty is Duty.RACE)
+        return any(racer is not None and racer.device not in self._known_devices for racer in racers)
+
+    async def _look(self) -> DeviceStanding:
+        """Which of the registered devices stand on this machine and can keep their promises; ChainError."""
+        chain, workshop = self.parts.chain, self.parts.workshop
+        devices = await chain.own_devices()
+        self._known_devices.update(status.id for status in devices)
+        numbers = {number for status in devices for number, _ in status.offers}
+        terms: dict[int, ServiceTerms] = {number: (await chain.service(number)).terms for number in sorted(numbers)}
+        return standing_of(devices, workshop.hardware, terms, workshop.workloads)
 
     async def _report_offences(self) -> None:
         try:
@@ -138,9 +175,11 @@ class Daemon:
 
     async def _note_endings(self) -> None:
         try:
-            ended = await note_endings(self.identity.stash, self.chain, self.journal, self.telemetry)
+            ended = await note_endings(self.parts)
         except ChainError as error:
             LOG.info("endings are read later: %s", error)
             return
-        for key in ended:
-            self.racing.forget(key)
+        for race in ended.races:
+            self.racing.end(race)
+        for case in ended.cases:
+            self.judging.end(case)

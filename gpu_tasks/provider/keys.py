@@ -24,14 +24,19 @@ def provider_key(text: str, password_file: Path | None) -> Keypair:
     if text.startswith("//"):
         return keypair_from_suri(text, Scheme.ED25519)
     path = Path(text)
+    # What is missing first is said first: a password does not help whoever has no key yet.
+    if not path.exists():
+        raise WalletError(
+            f"there is no key file {path}: make one with `ogpu-wallet new NAME --scheme ed25519` and give its file "
+            "with --key, or give a development path like //Alice//provider"
+        )
     if password_file is None:
         raise WalletError(f"the key file {path} needs --password-file")
     try:
         file = keyfile.load(read_private(path, MAX_FILE_BYTES))
         password = read_private(password_file, PASSWORD_BYTES_MAX).decode().rstrip("\n")
     except FileNotFoundError as error:
-        missing = error.filename or path
-        raise WalletError(f"{missing} does not exist: give a key file, or a path like //Alice//provider") from None
+        raise WalletError(f"{error.filename or password_file} does not exist") from None
     except UnicodeDecodeError:
         raise WalletError(f"the password in {password_file} is not UTF-8") from None
     key = keyfile.unlock(file, password)

@@ -1,9 +1,14 @@
-"""Becoming a provider on a live chain: one extrinsic of the stash that bonds, offers itself, and registers a device."""
+"""Which calls make a stash a provider, and which end that: what is missing now, in the order that the chain wants.
+
+Joining: bond, offer to validate, send the provider key a balance, register provider, device and offer. Leaving goes the
+other way. Each is one extrinsic of the stash, so all of it happens, or none.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -18,7 +23,7 @@ PROVIDER_KEY_BALANCE = 100_000_000
 """Grains that the provider key gets: duty calls that succeed are free, but need a balance that would cover them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
     """What to register. Amounts in grains, keys as public keys of 32 bytes."""
 
@@ -33,38 +38,78 @@ class Registration:
     bond: int | None
     session_key: bytes | None
     vrf_key: bytes | None
+    commission_ppm: int
 
 
-async def registration_calls(client: ChainClient, wanted: Registration) -> list[Call]:
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A call, and how many grains of the stash it binds or sends."""
+
+    call: Call
+    grains: int = 0
+    purpose: str = ""
+
+
+async def registration_calls(client: ChainClient, wanted: Registration) -> list[Planned]:
     """The calls that are still missing, in order; WalletError if a key or a bond is needed and not given."""
-    calls: list[Call] = []
+    planned: list[Planned] = []
     if await client.read(TrustStake.candidates, wanted.stash) is None:
-        calls += await _candidacy(client, wanted)
+        planned += await _candidacy(client, wanted)
     provider = await client.read(Devices.providers, wanted.stash)
     endpoint = wanted.endpoint.encode()
     if provider is None or (provider.seal_key, provider.endpoint) != (wanted.seal_key, endpoint):
-        calls.append(Devices.register_provider(seal_key=wanted.seal_key, endpoint=endpoint))
+        planned.append(Planned(Devices.register_provider(seal_key=wanted.seal_key, endpoint=endpoint)))
     device = device_id(wanted.stash, wanted.hardware.uuid_hash)
     if await client.read(Devices.devices, device) is None:
-        uuid_hash, kind = wanted.hardware.uuid_hash, wanted.hardware.kind
-        calls.append(Devices.register_device(kind=kind, uuid_hash=uuid_hash, bond=wanted.device_bond))
+        uuid_hash, kind, bond = wanted.hardware.uuid_hash, wanted.hardware.kind, wanted.device_bond
+        planned.append(Planned(Devices.register_device(kind=kind, uuid_hash=uuid_hash, bond=bond), bond, "device_bond"))
     offer = await client.read(InferenceMarket.offers, wanted.service, device)
     if offer is None or offer.ask != wanted.ask:
-        calls.append(InferenceMarket.offer(device=device, service=wanted.service, ask=wanted.ask))
-    return calls
+        planned.append(Planned(InferenceMarket.offer(device=device, service=wanted.service, ask=wanted.ask)))
+    return planned
 
 
-async def _candidacy(client: ChainClient, wanted: Registration) -> list[Call]:
+async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]:
     if wanted.session_key is None or wanted.vrf_key is None:
         raise WalletError(
             "the stash is no candidate yet: give --session-key and --vrf-key of its node "
             "(`ogpu-node key generate` makes them), and --bond if nothing is bonded"
         )
-    calls: list[Call] = []
+    planned: list[Planned] = []
     bonded = await client.read(TrustStake.stakes, wanted.stash, wanted.stash)
     if wanted.bond is not None and wanted.bond > bonded:
-        calls.append((TrustStake.bond_extra if bonded else TrustStake.bond)(value=wanted.bond - bonded))
+        more = wanted.bond - bonded
+        call = TrustStake.bond_extra(value=more) if bonded else TrustStake.bond(value=more)
+        planned.append(Planned(call, more, "stash_bond"))
     keys = {"session_key": wanted.session_key, "vrf_key": wanted.vrf_key, "provider_key": wanted.provider_key}
-    calls.append(TrustStake.validate(**keys, commission_ppm=0))
-    calls.append(Balances.transfer_keep_alive(dest=wanted.provider_key, value=PROVIDER_KEY_BALANCE))
+    planned.append(Planned(TrustStake.validate(**keys, commission_ppm=wanted.commission_ppm)))
+    gift = Balances.transfer_keep_alive(dest=wanted.provider_key, value=PROVIDER_KEY_BALANCE)
+    planned.append(Planned(gift, PROVIDER_KEY_BALANCE, "to_the_provider_key"))
+    return planned
+
+
+def unregistration_calls(status: DeviceStatus) -> list[Call]:
+    """The calls that take a device out of the market, and its bond back with it."""
+    withdrawn = [InferenceMarket.withdraw_offer(device=status.id, service=number) for number, _ in status.offers]
+    return [*withdrawn, Devices.unregister_device(device=status.id)]
+
+
+async def withdrawal_calls(client: ChainClient, stash: bytes) -> list[Call]:
+    """The calls that end being a provider and candidate and take the stash's bond out, as far as it can be now.
+
+    What is unbonded stays locked for the unbonding time, so leaving needs the command twice: once to begin, and once
+    when that time is over.
+    """
+    calls: list[Call] = []
+    if await client.read(Devices.providers, stash) is not None:
+        calls.append(Devices.unregister_provider())
+    if await client.read(TrustStake.candidates, stash) is not None:
+        calls.append(TrustStake.chill())
+    bonded = await client.read(TrustStake.stakes, stash, stash)
+    if bonded:
+        calls.append(TrustStake.unbond(value=bonded))
+    unlocking = await client.read(TrustStake.unlocking, stash)
+    epoch = await client.query("OgpuApi_epoch")
+    if any(chunk.until_epoch <= epoch for chunk in unlocking):
+        calls.append(TrustStake.withdraw_unbonded())
     return calls

@@ -55,6 +55,12 @@ class Hostile:
                 return json.dumps(dict(os.environ)).encode()
             case ["session"]:
                 return f"{os.getsid(0)} {os.getpid()}".encode()
+            case ["meet", place]:
+                folder, name = place.rsplit(" ", 1)
+                Path(folder, name).mkdir()
+                while len(list(Path(folder).iterdir())) < 2:  # until another worker is at work at the same time
+                    time.sleep(0.01)
+                return name.encode()
             case ["files"]:
                 opened = []
                 while True:

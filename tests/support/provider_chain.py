@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -18,15 +18,21 @@ from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, UnitStatus
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.devices.records import DeviceClass, Provider
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
-from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
 from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence, Identity, View
 from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import BadRequestError, Execution
-from gpu_tasks.provider.execution.gpu import NoMeter
+from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
+from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.telemetry import Detail
-from market_chain import GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed
+from gpu_tasks.workloads.form import Option, WorkloadForm
+from gpu_tasks.workloads.workload import Workload
+from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.encoding.types import GRAINS_PER_OGPU, Signed
 from runtime.frame.api import Apis
@@ -40,12 +46,39 @@ CUSTOMER_SEAL = SealKey.from_seed(b"c" * 32)
 INPUT_SALT = b"s" * 32
 
 
+class FakeForm:
+    """A fake workload: it has the ids of the test chain's service, and a token is a byte."""
+
+    name, workload_id, model_id, cost_unit = "reversed", WORKLOAD, MODEL, "token"
+    options: tuple[Option, ...] = ()
+
+    def __init__(self, bytes_a_token: int = 1) -> None:
+        self.bytes_a_token = bytes_a_token
+
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+        return text.encode()
+
+    def show_request(self, request: bytes) -> str:
+        return request.decode()
+
+    def show_output(self, output: bytes) -> str:
+        return output.decode()
+
+    def cost(self, output: bytes) -> int:
+        return len(output) // self.bytes_a_token
+
+    def open(self, backend: str) -> Workload:
+        raise LookupError(backend)
+
+
 class FakeExecutor:
     """Answers a request with its text reversed; `spoil` makes it lie, `trouble` makes it fail."""
 
     workload_id, model_id = WORKLOAD, MODEL
 
-    def __init__(self) -> None:
+    def __init__(self, form: WorkloadForm | None = None) -> None:
+        if form is not None:
+            self.workload_id, self.model_id = form.workload_id, form.model_id
         self.runs: list[bytes] = []
         self.checks = 0
         self.spoil = False
@@ -72,6 +105,15 @@ class FakeExecutor:
 
     async def close(self) -> None:
         """Nothing to stop."""
+
+    def make(self, hardware: Hardware, form: WorkloadForm) -> FakeExecutor:
+        """Stands for the worker of every device and workload."""
+        return self
+
+
+def fake_processor(name: str) -> Hardware:
+    """A machine without a GPU, and another identifier than the one in the chain's genesis."""
+    return Hardware(CPU_NAME, f"CPU-{name}", DeviceClass.CPU, 0, None)
 
 
 class Heard:
@@ -108,7 +150,8 @@ class FakeNode:
         self.chain.block(*steps, *(self._attempt(account, call) for account, call in calls))
 
     def _attach(self, bound: Bound) -> None:
-        ready = [one for _, one in sorted(self.attestations.items()) if not bound[Attestations].problem(one)]
+        waiting = [signed for _, signed in sorted(self.attestations.items())]
+        ready = [signed for signed in waiting if not bound[Attestations].problem(signed)]
         if ready:
             bound.dispatch(Attestations.attach(attestations=tuple(ready)), _unsigned())
         self.attestations.clear()
@@ -134,7 +177,7 @@ def _unsigned() -> Any:
 
 
 class FakeChain:
-    """`Chain` for one provider over a `FakeNode`. Final and best are the same here."""
+    """`ChainPort` for one provider over a `FakeNode`. Final and best are the same here."""
 
     def __init__(self, node: FakeNode, keys: Keys) -> None:
         self.node = node
@@ -159,14 +202,17 @@ class FakeChain:
         return self._reach().unit(unit)
 
     async def service(self, number: int) -> Service:
-        return dict(self._reach().services())[number]
+        services = dict(self._reach().services())
+        if number not in services:
+            raise ChainError(f"there is no service {number}")
+        return services[number]
 
     async def providers(self) -> dict[bytes, Provider]:
         self._reach()
-        return {stash: one for stash, one in self.node.chain.now()[Devices].providers.items() if one is not None}
+        return {stash: known for stash, known in self.node.chain.now()[Devices].providers.items() if known is not None}
 
     async def own_devices(self) -> list[DeviceStatus]:
-        return [one for one in self._reach().devices() if one.device.owner == self.keys.stash]
+        return [status for status in self._reach().devices() if status.device.owner == self.keys.stash]
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         return self._reach().provider_stash(provider_key)
@@ -202,7 +248,7 @@ class Miner:
     async def step(self) -> None:
         """One view, and everything that it started."""
         await self.daemon.step(self.chain.view())
-        for tasks in (self.daemon.racing.tasks, self.daemon.judging.tasks):
+        for tasks in (self.daemon.racing.book.tasks, self.daemon.judging.book.tasks):
             while tasks._tasks:
                 await asyncio.sleep(0.001)
 
@@ -225,6 +271,9 @@ class Village:
         self.node = FakeNode(MarketChain(named_keys(count)))
         self.running = count if running is None else running
         self.miners: list[Miner] = []
+        self.forms: list[WorkloadForm] = [FakeForm()]
+        self.hardware: list[Hardware] = []  # of every machine; by default a CPU
+        self.make: MakeExecutor | None = None  # by default a fake for each provider
         self.blobs = BlobClient()
 
     async def __aenter__(self) -> Self:
@@ -247,9 +296,11 @@ class Village:
     async def open(self, keys: Keys, port: int = 0) -> Miner:
         """Start a provider."""
         chain, executor, heard = FakeChain(self.node, keys), FakeExecutor(), Heard()
+        make = self.make or executor.make
+        workshop = Workshop(self.hardware or [fake_processor(keys.name)], Workloads(self.forms), make)
         identity = Identity.of(keys.stash, keypair(keys), GENESIS_HASH)
         settings = Settings(self.base / keys.name, blob_port=port)
-        daemon = Daemon(identity, chain, executor, NoMeter(), heard, settings)
+        daemon = Daemon(identity, chain, workshop, heard, settings)
         await daemon.__aenter__()
         self.miners.append(Miner(keys, chain, executor, heard, daemon))
         return self.miners[-1]
@@ -262,7 +313,7 @@ class Village:
         return await self.open(miner.keys, port)
 
     def miner(self, stash: bytes) -> Miner:
-        return next(one for one in self.miners if one.keys.stash == stash)
+        return next(miner for miner in self.miners if miner.keys.stash == stash)
 
     async def post(
         self,
@@ -271,17 +322,21 @@ class Village:
         racers: int = 2,
         readers: Sequence[Keys] | None = None,
         is_stored: bool = True,
+        service: int = 0,
         **changed: Any,
     ) -> bytes:
         """A unit of the customer's; its id."""
         content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, request)
         readers = self.node.chain.validators if readers is None else readers
-        blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(one).public for one in readers)])
+        blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(reader).public for reader in readers)])
         if is_stored:
             await self.blobs.put(blob, [self._endpoint(self.miners[0].keys).decode()])
         final = self.node.chain.height - 1
         terms = UnitTerms(GRAINS_PER_OGPU, racers, address_of(blob), commitment_of(content), final, 64)
-        return self.node.chain.post(replace(terms, **changed))[0]
+        posted = self.node.chain.now()[InferenceMarket].posted[CUSTOMER.stash]
+        call = InferenceMarket.post(service=service, units=(replace(terms, **changed),))
+        self.node.chain.block(signed(CUSTOMER.stash, call))
+        return unit_id_of(GENESIS_HASH, CUSTOMER.stash, posted)
 
     async def run(self, unit: bytes, blocks: int = 60) -> UnitStatus:
         """Blocks, and a step of every provider after each, until the unit has ended."""
@@ -296,5 +351,5 @@ class Village:
         raise AssertionError(f"not ended after {blocks} blocks: {self.node.api().unit(unit)}")
 
     def _endpoint(self, keys: Keys) -> bytes:
-        miner = next((one for one in self.miners if one.keys == keys), None)
+        miner = next((miner for miner in self.miners if miner.keys == keys), None)
         return f"http://127.0.0.1:{miner.daemon.server.port if miner else 1}".encode()

@@ -10,19 +10,21 @@ not-assigned          commits to and attests races of others
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
 from devnet.proofs.cheating.copied import CopiedResult
-from devnet.proofs.cheating.executors import FlippedBit, swapped_model
+from devnet.proofs.cheating.executors import flipping, swapping
 from devnet.proofs.cheating.intruder import Intruder
 from devnet.proofs.cheating.late import LateReveal
 from devnet.proofs.cheating.replayed import ReplayedAttestation
 from gpu_tasks.provider import cli
 from gpu_tasks.provider.daemon import Daemon
-from gpu_tasks.provider.execution.executor import Executor
+from gpu_tasks.provider.execution.bench import MakeExecutor
+from gpu_tasks.provider.execution.starting import workers_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +32,12 @@ class Cheat:
     """Which part of the provider is replaced."""
 
     daemon: type[Daemon] = Daemon
-    is_flipping: bool = False
-    is_swapping: bool = False
-
-    def executor(self, backend: str) -> Executor:
-        """The executor, honest or not."""
-        if self.is_swapping:
-            return swapped_model(backend)
-        honest = cli.text_generation(backend)
-        return FlippedBit(honest) if self.is_flipping else honest
+    workers: Callable[[str], MakeExecutor] = workers_with
 
 
 CHEATS = {
-    "flip-bit": Cheat(is_flipping=True),
-    "swapped-model": Cheat(is_swapping=True),
+    "flip-bit": Cheat(workers=flipping),
+    "swapped-model": Cheat(workers=swapping),
     "copied-result": Cheat(CopiedResult),
     "replayed-attestation": Cheat(ReplayedAttestation),
     "late-reveal": Cheat(LateReveal),
@@ -57,7 +51,7 @@ def _begin(mode: str, **options: Any) -> None:
     assert cli.main.callback is not None  # it is a function; for the type checker
     context.invoke(cli.main.callback, **options)
     cheat = CHEATS[mode]
-    context.obj = replace(context.obj, make_executor=cheat.executor, make_daemon=cheat.daemon)
+    context.obj = replace(context.obj, make_workers=cheat.workers, make_daemon=cheat.daemon)
     if not options["as_json"]:
         click.echo(f"CHEATING: {mode}. For development networks only.", err=True)
 

@@ -8,7 +8,7 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
-from gpu_tasks.provider.duties.racing import Racing
+from gpu_tasks.provider.duties.parts import Parts
 from runtime.frame.call import Call
 from wallet.client import NotIncludedError
 from wallet.rpc import RpcError
@@ -19,14 +19,14 @@ ACCEPTED = "accepted"
 class Attempts:
     """The attempts of one cheat."""
 
-    def __init__(self, racing: Racing, mode: str) -> None:
-        """Signs with the keys of the daemon that `racing` belongs to."""
-        self._racing = racing
+    def __init__(self, parts: Parts, mode: str) -> None:
+        """Signs with the keys of the daemon whose parts these are."""
+        self._parts = parts
         self._mode = mode
 
     async def call(self, unit: bytes, call: Call) -> None:
         """A call; it may fail in the pool or in its block."""
-        chain = cast("LiveChain", self._racing.chain)
+        chain = cast("LiveChain", self._parts.chain)
         try:
             async with chain.turn:  # two at once would sign with one nonce
                 outcome = await chain.client.submit(call, chain.key, until="inBlock")
@@ -38,7 +38,7 @@ class Attempts:
     async def attest(self, unit: bytes, signed: SignedAttestation) -> None:
         """An attestation: to the node, and as a transaction."""
         try:
-            await self._racing.chain.attest(signed)
+            await self._parts.chain.attest(signed)
             answer = "the pool has it, or another one of this place"
         except ChainError as error:
             answer = str(error)
@@ -46,4 +46,4 @@ class Attempts:
         await self.call(unit, Attestations.reveal(attestation=signed))
 
     def _tell(self, unit: bytes, what: str, answer: str) -> None:
-        self._racing.telemetry.tell("cheat", mode=self._mode, unit=unit, what=what, answer=answer)
+        self._parts.telemetry.tell("cheat", mode=self._mode, unit=unit, what=what, answer=answer)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from devnet.proofs.cheating.attempts import Attempts
 from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.attestations.statement import SignedAttestation, Usage
@@ -12,28 +9,31 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Reveal, UnitState
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
-from gpu_tasks.provider.duties.racing import Race, Racing, race_of
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.races import Race, race_of
+from gpu_tasks.provider.duties.racing import Racing
 from gpu_tasks.provider.journal.records import WorkResult
 
 
 class CopyingRacing(Racing):
     """Waits for rivals."""
 
-    def __init__(self, *parts: Any) -> None:
+    def __init__(self, parts: Parts) -> None:
         """As `Racing`."""
-        super().__init__(*parts)
-        self._attempts = Attempts(self, "copied-result")
+        super().__init__(parts)
+        self._attempts = Attempts(parts, "copied-result")
         self._copies = KeyedTasks()
         self._tried: set[tuple[bytes, str]] = set()
 
     async def step(self, duty: DutyStatus, view: View) -> None:
         """Copy the commitment when there is one, the reveal when there is one; each once."""
-        self.height = view.height
-        race = race_of(duty, self.identity.stash)
+        self.book.height = view.height
+        race = race_of(duty, self.parts.identity.stash)
         if race is None or race.unit.state is not UnitState.RACING:
             return
-        rivals = [one for one in race.unit.racers if one.owner != race.racer.owner and one.commitment is not None]
+        rivals = [rival for rival in race.unit.racers if rival.owner != race.racer.owner and rival.commitment]
         if not rivals:
             return
         if race.racer.commitment is None and self._is_new(race, "commit"):
@@ -53,9 +53,9 @@ class CopyingRacing(Racing):
     async def _as_mine(self, race: Race, reveal: Reveal) -> SignedAttestation:
         """The rival's result under this provider's name. The salt is anything: none opens the commitment."""
         usage = Usage(reveal.output_tokens, 1, 0, 1, 1, 1)
-        copied = WorkResult(b"", reveal.output_root, reveal.output_blob, bytes(32), usage, self.height, self.height)
-        signed = await self.attestation(race, copied)
-        return self.signed(replace(signed.statement, output_tokens=reveal.output_tokens))
+        height = self.book.height
+        copied = WorkResult(b"", reveal.output_root, reveal.output_blob, bytes(32), usage, height, height)
+        return await attestation(self.parts, race, copied)
 
 
 class CopiedResult(Daemon):

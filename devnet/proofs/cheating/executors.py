@@ -6,8 +6,10 @@ import json
 import sys
 from dataclasses import asdict, replace
 
+from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import Execution, Executor, WorkerExecutor
 from gpu_tasks.provider.execution.limits import limits_for
+from gpu_tasks.provider.execution.starting import workers_with
 
 
 class FlippedBit:
@@ -46,8 +48,14 @@ class FlippedBit:
         await self._honest.close()
 
 
-def swapped_model(backend: str) -> WorkerExecutor:
-    """A worker that computes with other weights under the published model's name."""
+def flipping(backend: str) -> MakeExecutor:
+    """Honest workers, each wrapped."""
+    honest = workers_with(backend)
+    return lambda hardware, form: FlippedBit(honest(hardware, form))
+
+
+def swapping(backend: str) -> MakeExecutor:
+    """Workers that compute text with other weights under the published model's name, whatever they are asked for."""
     limits = limits_for(backend)
     command = [sys.executable, "-s", "-m", "devnet.proofs.cheating.swapped_worker", json.dumps(asdict(limits))]
-    return WorkerExecutor(command, limits)
+    return lambda _hardware, _form: WorkerExecutor(command, limits)

@@ -12,8 +12,9 @@ from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
-from gpu_tasks.provider.duties.racing import Race
+from gpu_tasks.provider.duties.races import Race
 from gpu_tasks.provider.journal.records import WorkResult
 
 UNITS_LOOKED_AT = 200
@@ -31,7 +32,7 @@ class Intruder(Daemon):
     async def step(self, view: View) -> None:
         """An honest step, and each race of others once."""
         await super().step(view)
-        chain = cast("LiveChain", self.chain)
+        chain = cast("LiveChain", self.parts.chain)
         prefix = chain.client.runtime.item(InferenceMarket.units).prefix
         keys = await chain.client.rpc.call("state_getKeysPaged", "0x" + prefix.hex(), UNITS_LOOKED_AT, None, None)
         for unit_id in (bytes.fromhex(key[-64:]) for key in keys):
@@ -41,15 +42,15 @@ class Intruder(Daemon):
             if status is None or status.unit.state is not UnitState.RACING:
                 continue
             self._tried.add(unit_id)
-            if racer_of(status.unit, self.identity.stash) is None:
+            if racer_of(status.unit, self.parts.identity.stash) is None:
                 self._intrusions.start(unit_id, self._intrude(unit_id, status.unit, view.height))
 
     async def _intrude(self, unit_id: bytes, unit: Unit, height: int) -> None:
-        identity, root, salt = self.identity, b"\x01" * 32, bytes(32)
-        attempts = Attempts(self.racing, "not-assigned")
+        identity, root, salt = self.parts.identity, b"\x01" * 32, bytes(32)
+        attempts = Attempts(self.parts, "not-assigned")
         commitment = result_commitment(identity.genesis, unit_id, unit.attempt, identity.stash, root, salt)
         call = InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
         await attempts.call(unit_id, call)
         race = Race(unit_id, unit, 0, 0, 0, 0)
         result = WorkResult(b"", root, bytes(32), salt, Usage(0, 0, 0, 0, 0, 0), height, height)
-        await attempts.attest(unit_id, await self.racing.attestation(race, result))
+        await attempts.attest(unit_id, await attestation(self.parts, race, result))

@@ -8,16 +8,19 @@ from devnet.proofs.cheating.attempts import Attempts
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
-from gpu_tasks.provider.duties.racing import Race, RaceStep, Racing
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.races import Race, RaceStep
+from gpu_tasks.provider.duties.racing import Racing
 
 
 class HoldingRacing(Racing):
     """Keeps attestations instead of sending them, each with the last block in which it would count."""
 
-    def __init__(self, *parts: Any) -> None:
+    def __init__(self, parts: Parts) -> None:
         """As `Racing`."""
-        super().__init__(*parts)
+        super().__init__(parts)
         self.held: dict[bytes, tuple[SignedAttestation, int]] = {}
 
     async def take(self, race: Race, step: RaceStep) -> None:
@@ -25,9 +28,9 @@ class HoldingRacing(Racing):
         if step not in (RaceStep.ATTEST, RaceStep.REVEAL):
             await super().take(race, step)
             return
-        result = self.journal.races[race.key].result
-        if result is not None and race.unit_id not in self.held:
-            self.held[race.unit_id] = (await self.attestation(race, result), race.reveals_until)
+        if race.unit_id not in self.held:
+            signed = await attestation(self.parts, race, self.result(race))
+            self.held[race.unit_id] = (signed, race.reveals_until)
 
 
 class LateReveal(Daemon):
@@ -47,4 +50,4 @@ class LateReveal(Daemon):
         for unit, (signed, until) in list(self.racing.held.items()):
             if view.height > until:
                 del self.racing.held[unit]
-                self._late.start(unit, Attempts(self.racing, "late-reveal").attest(unit, signed))
+                self._late.start(unit, Attempts(self.parts, "late-reveal").attest(unit, signed))

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from devnet.proofs.cheating.attempts import Attempts
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
-from gpu_tasks.provider.duties.racing import Race, RaceStep, Racing
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.races import Race, RaceStep
+from gpu_tasks.provider.duties.racing import Racing
 
 
 class ReplayingRacing(Racing):
     """Remembers its first attestation."""
 
-    def __init__(self, *parts: Any) -> None:
+    def __init__(self, parts: Parts) -> None:
         """As `Racing`."""
-        super().__init__(*parts)
+        super().__init__(parts)
         self._old: SignedAttestation | None = None
         self._replays = KeyedTasks()
-        self._attempts = Attempts(self, "replayed-attestation")
+        self._attempts = Attempts(parts, "replayed-attestation")
 
     async def take(self, race: Race, step: RaceStep) -> None:
         """Send the old one first where a new one is due."""
-        result = self.journal.races[race.key].result
-        if step is RaceStep.ATTEST and result is not None:
-            old, self._old = self._old, await self.attestation(race, result)
+        if step is RaceStep.ATTEST:
+            old, self._old = self._old, await attestation(self.parts, race, self.result(race))
             if old is not None and old.statement.unit != race.unit_id:
                 self._replays.start(race.unit_id, self._replay(race, old))
         await super().take(race, step)

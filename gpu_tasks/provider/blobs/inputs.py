@@ -30,7 +30,7 @@ class Inputs:
         self._store = store
 
     async def open(self, unit: Unit) -> UnitInput:
-        """The request; BadInputError for an unusable one, BlobError if no store has it now."""
+        """The request; UnusableInputError for an unusable one, BlobError if no store has it now."""
         blob = await self._fetch(unit)
         try:
             content = self._identity.seal_key.open(blob)
@@ -49,7 +49,7 @@ class Inputs:
         blob = self._store.get(address)
         if blob is None:
             known = await self._chain.providers()
-            racers = endpoints_of({one.owner: known[one.owner] for one in unit.racers if one.owner in known})
+            racers = endpoints_of({racer.owner: known[racer.owner] for racer in unit.racers if racer.owner in known})
             blob = await self._blobs.get(address, dict.fromkeys([*stores_for(address, endpoints_of(known)), *racers]))
             with contextlib.suppress(StoreFullError, OSError):  # others have it
                 self._store.put(blob)

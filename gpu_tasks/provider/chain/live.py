@@ -34,7 +34,7 @@ _SIGNED_ATTESTATION = codec(SignedAttestation)
 
 
 class LiveChain:
-    """Implements `Chain` for one provider key. Use `await LiveChain.connect(url, key)`."""
+    """Implements `ChainPort` for one provider key. Use `await LiveChain.connect(url, key)`."""
 
     def __init__(self, url: str, client: ChainClient, key: Keypair, stash: bytes) -> None:
         """Use `connect`."""
@@ -65,7 +65,7 @@ class LiveChain:
         await self.client.rpc.close()
 
     async def views(self) -> AsyncIterator[View]:
-        """See `Chain`."""
+        """See `ChainPort`."""
         while True:
             try:
                 async for header in await self.client.best_heads():
@@ -98,42 +98,48 @@ class LiveChain:
             return
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
-        """See `Chain`."""
+        """See `ChainPort`."""
         final = await self._asked(self.client.finalized())
         return await self._asked(market_reads.unit(self.client, unit, final))
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
-        """See `Chain`."""
+        """See `ChainPort`."""
         return await self._asked(market_reads.unit(self.client, unit))
 
     async def service(self, number: int) -> Service:
-        """See `Chain`."""
-        return (await self._asked(market_reads.services(self.client)))[number]
+        """See `ChainPort`."""
+        found = (await self._asked(market_reads.services(self.client))).get(number)
+        # A closed service goes with its last unit, so one that a race was just about may be gone.
+        if found is None:
+            raise ChainError(f"there is no service {number} on {self.client.chain}")
+        return found
 
     async def providers(self) -> dict[bytes, Provider]:
-        """See `Chain`."""
+        """See `ChainPort`."""
         return await self._asked(market_reads.providers(self.client))
 
     async def own_devices(self) -> list[DeviceStatus]:
-        """See `Chain`."""
+        """See `ChainPort`."""
         table = await self._asked(market_reads.devices(self.client))
-        return [one for one in table if one.device.owner == self.stash]
+        return [status for status in table if status.device.owner == self.stash]
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
-        """See `Chain`."""
+        """See `ChainPort`."""
         return await self._asked(market_reads.stash_of(self.client, provider_key))
 
     async def offences(self) -> list[DoubleHeaderEvidence]:
-        """See `Chain`."""
+        """See `ChainPort`."""
         found = await self._asked(self.client.rpc.call("ogpu_inspect", "offences"))
-        return [DoubleHeaderEvidence(*(bytes.fromhex(one[name][2:]) for name in ("first", "second"))) for one in found]
+        return [
+            DoubleHeaderEvidence(bytes.fromhex(pair["first"][2:]), bytes.fromhex(pair["second"][2:])) for pair in found
+        ]
 
     async def is_tombstoned(self, stash: bytes) -> bool:
-        """See `Chain`."""
+        """See `ChainPort`."""
         return await self._asked(self.client.read(TrustStake.tombstones, stash)) is not None
 
     async def submit(self, call: Call) -> None:
-        """See `Chain`."""
+        """See `ChainPort`."""
         async with self.turn:
             name = self.client.runtime.call_codec.encode(call)
             known = self._signed.pop(name, None)
@@ -149,7 +155,7 @@ class LiveChain:
                 del self._signed[next(iter(self._signed))]
 
     async def attest(self, attestation: SignedAttestation) -> None:
-        """See `Chain`."""
+        """See `ChainPort`."""
         raw = _SIGNED_ATTESTATION.encode(attestation)
         await self._sent(self.client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
 

@@ -1,4 +1,4 @@
-"""What a provider needs of a chain: an interface with one live implementation (`live_chain`)."""
+"""What a provider needs of a chain: an interface with one live implementation (`live`)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ChainPort(Protocol):
         ...
 
     async def service(self, number: int) -> Service:
-        """A service; KeyError if there is none."""
+        """A service; ChainError if there is none."""
         ...
 
     async def providers(self) -> dict[bytes, Provider]:

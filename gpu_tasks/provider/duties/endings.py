@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.inference.money import fee, witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
-from gpu_tasks.provider.chain.port import ChainPort
-from gpu_tasks.provider.journal.journal import CaseKey, Journal, RaceKey
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.journal.records import Dismissed, End, Ended
-from gpu_tasks.provider.telemetry import Telemetry
 
 READS_PER_ROUND_MAX = 32
 
 
-async def note_endings(stash: bytes, chain: ChainPort, journal: Journal, telemetry: Telemetry) -> list[RaceKey]:
-    """Note in the journal which races and cases are over; the keys of those races."""
-    ended = []
-    for key, _ in list(journal.open_races())[:READS_PER_ROUND_MAX]:
-        end = race_end(await chain.final_unit(key[0]), key, stash)
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """What has ended since the last look."""
+
+    races: list[RaceKey] = field(default_factory=list)
+    cases: list[CaseKey] = field(default_factory=list)
+
+
+async def note_endings(parts: Parts) -> Endings:
+    """Note in the journal which races and cases are over, and tell what races paid; ChainError."""
+    ended = Endings()
+    for key, _ in list(parts.journal.open_races())[:READS_PER_ROUND_MAX]:
+        end = race_end(await parts.chain.final_unit(key[0]), key, parts.identity.stash)
         if end is not None:
-            journal.append(Ended(*key, *end))
-            telemetry.tell("ended", unit=key[0], attempt=key[1], end=end[0].name.lower(), grains=end[1])
-            ended.append(key)
-    for key, _ in list(journal.open_cases())[:READS_PER_ROUND_MAX]:
-        if is_case_over(await chain.final_unit(key[0]), key):
-            journal.append(Dismissed(*key))
+            parts.journal.append(Ended(*key, *end))
+            parts.telemetry.tell("ended", unit=key[0], attempt=key[1], end=end[0].name.lower(), grains=end[1])
+            ended.races.append(key)
+    for key, _ in list(parts.journal.open_cases())[:READS_PER_ROUND_MAX]:
+        if is_case_over(await parts.chain.final_unit(key[0]), key):
+            parts.journal.append(Dismissed(*key))
+            ended.cases.append(key)
     return ended
 
 

@@ -28,6 +28,12 @@ class KeyedTasks:
         self._tasks[key] = task
         task.add_done_callback(lambda done: self._finished(key, done))
 
+    def cancel(self, key: Hashable) -> None:
+        """End the work of this key if it runs."""
+        task = self._tasks.get(key)
+        if task is not None:
+            task.cancel()
+
     async def close(self) -> None:
         """Cancel everything and wait for it."""
         tasks = list(self._tasks.values())

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
-import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -92,19 +90,14 @@ class Executor(Protocol):
         ...
 
 
-def worker_command(workload: str, backend: str, limits: Limits) -> list[str]:
-    """How to start the worker of this package."""
-    module = ["-m", "gpu_tasks.provider.execution.worker", "--workload", workload, "--backend", backend]
-    return [sys.executable, "-s", *module, "--limits", json.dumps(asdict(limits))]
-
-
 class WorkerExecutor:
     """An `Executor` whose work happens in a process of its own."""
 
-    def __init__(self, command: Sequence[str], limits: Limits) -> None:
-        """`command` starts a process that speaks `worker_wire` and limits itself."""
+    def __init__(self, command: Sequence[str], limits: Limits, environment: Mapping[str, str] | None = None) -> None:
+        """`command` starts a process that speaks `worker_wire` and limits itself, and sees `environment` too."""
         self._command = tuple(command)
         self._limits = limits
+        self._environment = dict(environment or {})
         self._process: Process | None = None
         self._ready: Ready | None = None
         self._complaints = b""
@@ -191,7 +184,12 @@ class WorkerExecutor:
             return self._process
         await self._kill()
         process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment(), start_new_session=True
+            *self._command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+            env=_environment() | self._environment,
         )
         self._process, self._complaints = process, b""
         self._reader = asyncio.create_task(self._listen(process))

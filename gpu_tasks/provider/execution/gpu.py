@@ -20,6 +20,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from runtime.cryptography.hashing import blake2_256
 
 CPU_NAME = "CPU (no GPU found)"
+CPU_BESIDE_GPUS_NAME = "CPU"
 SAMPLE_SECONDS = 0.05
 DATACENTER_MIB = 40_000
 """From this memory on a GPU counts as one for data centers."""
@@ -119,12 +120,13 @@ class NvmlMeter:
 
 def find_hardware(base_path: Path) -> list[Hardware]:
     """All GPUs; or the CPU, whose identifier is random and kept under `base_path` (a CPU has none of its own)."""
-    try:
-        with _nvml():
-            found = [_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError:
-        found = []
-    return found or [Hardware(CPU_NAME, _cpu_uuid(base_path), DeviceClass.CPU, 0, None)]
+    return _gpus() or [_cpu(base_path, CPU_NAME)]
+
+
+def all_hardware(base_path: Path) -> list[Hardware]:
+    """All GPUs and the CPU: what registered devices may stand on. OSError if the identifier cannot be kept."""
+    gpus = _gpus()
+    return [*gpus, _cpu(base_path, CPU_BESIDE_GPUS_NAME if gpus else CPU_NAME)]
 
 
 def why_no_gpu() -> str:
@@ -149,6 +151,18 @@ def _nvml() -> Iterator[None]:
         yield
     finally:
         pynvml.nvmlShutdown()
+
+
+def _gpus() -> list[Hardware]:
+    try:
+        with _nvml():
+            return [_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    except pynvml.NVMLError:
+        return []
+
+
+def _cpu(base_path: Path, name: str) -> Hardware:
+    return Hardware(name, _cpu_uuid(base_path), DeviceClass.CPU, 0, None)
 
 
 def _gpu(index: int) -> Hardware:

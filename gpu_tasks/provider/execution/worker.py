@@ -1,6 +1,6 @@
 """The worker process: loads a workload once, then answers requests from its standard input until that closes.
 
-    python -m gpu_tasks.provider.execution.worker --workload textgen-int8 --backend numpy --limits '{...}'
+    python -m gpu_tasks.provider.execution.worker --workload NAME --backend numpy --limits '{...}'
 
 Always: limits are set before anything is loaded; standard output carries answers only (what libraries print goes to
 standard error); the process ends when the daemon does, because its input closes then.

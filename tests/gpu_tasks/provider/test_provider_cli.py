@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_tasks.provider import cli
+from gpu_tasks.provider.commands.showing import journal_facts
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.records import Assigned, End, Ended
 from gpu_tasks.provider.keys import provider_key
-from gpu_tasks.provider.operations import _journal_facts
 from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry
 from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
@@ -64,7 +64,9 @@ def test_keys_that_cannot_be_used_are_refused_in_words(tmp_path: Path) -> None:
     for text, file, why in (
         (str(tmp_path / "sr.json"), password(tmp_path), "signed with ed25519"),
         (str(tmp_path / "ed.json"), None, "needs --password-file"),
-        (str(tmp_path / "none.json"), password(tmp_path), "does not exist"),
+        (str(tmp_path / "none.json"), password(tmp_path), "ogpu-wallet new NAME --scheme ed25519"),
+        (str(tmp_path / "none.json"), None, "ogpu-wallet new NAME --scheme ed25519"),
+        (str(tmp_path / "ed.json"), tmp_path / "no-password", "no-password does not exist"),
         (str(tmp_path / "ed.json"), password(tmp_path, "wrong"), "password is wrong"),
         ("//Alice/soft", None, "hard steps only"),
     ):
@@ -77,13 +79,13 @@ def test_keys_that_cannot_be_used_are_refused_in_words(tmp_path: Path) -> None:
 
 
 def test_the_journals_sums_are_shown_while_a_daemon_writes_it(tmp_path: Path) -> None:
-    assert _journal_facts(tmp_path / "journal") == {"journal": "none yet"}
+    assert journal_facts(tmp_path / "journal") == {"journal": "none yet"}
     journal = Journal(tmp_path / "journal")
     for number, end in enumerate((End.WON, End.WITNESSED, End.UNPAID)):
         journal.append(Assigned(bytes([number]) * 32, 1, bytes(32)))
         journal.append(Ended(bytes([number]) * 32, 1, end, 10 * number + 1))
     journal.append(Assigned(b"z" * 32, 1, bytes(32)))
-    facts = _journal_facts(tmp_path / "journal")
+    facts = journal_facts(tmp_path / "journal")
     assert facts == {"races": 4, "open": 1, "won": 1, "witnessed": 1, "earned": Grains(33)}
     journal.close()
 

@@ -68,7 +68,7 @@ def test_a_provider_killed_at_work_is_paid_once_for_each_unit(
         wait_for(lambda wanted=wanted: provider.count("executed") >= wanted, SECONDS)  # type: ignore[misc]  # bound at once
         assert provider.kill(signal.SIGKILL) == -signal.SIGKILL
         provider.start()
-    rows = customer(url, "watch", *(one["unit"] for one in posted), "--key", "//Bob")
+    rows = customer(url, "watch", *(row["unit"] for row in posted), "--key", "//Bob")
     rows = rows if isinstance(rows, list) else [rows]
     assert len({row["unit"] for row in rows if row["state"] == "settled"}) == 4
     assert provider.count("executed") == 4

@@ -29,7 +29,7 @@ def in_dispute(tmp_path: Path, scene: Scene) -> None:
                 village.node.block()
                 status = village.node.api().unit(unit)
                 assert status is not None
-                racers = [one.owner for one in status.unit.racers]
+                racers = [racer.owner for racer in status.unit.racers]
                 for miner in village.miners:
                     miner.executor.spoil = bool(racers) and miner.keys.stash == racers[0]
                     if status.unit.state is not UnitState.JUDGING:
@@ -46,21 +46,21 @@ async def ask(village: Village, racer: Miner, question: bytes) -> bytes:
 
 def test_a_judge_gets_the_output_sealed_to_it(tmp_path: Path) -> None:
     async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
-        identity = judge.daemon.identity
+        identity = judge.daemon.parts.identity
         blob = await ask(village, racer, reseal.question(identity, unit, 0))
         assert identity.seal_key.open(blob) == REQUEST[::-1]
         for other in village.miners:
             if other is not judge:
                 with pytest.raises(SealError):
-                    other.daemon.identity.seal_key.open(blob)
+                    other.daemon.parts.identity.seal_key.open(blob)
 
     in_dispute(tmp_path, scene)
 
 
 def test_everybody_else_is_refused(tmp_path: Path) -> None:
     async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
-        identity = judge.daemon.identity
-        outsider = next(one for one in village.miners if one is racer).daemon.identity
+        identity = judge.daemon.parts.identity
+        outsider = next(miner for miner in village.miners if miner is racer).daemon.parts.identity
         good = reseal.question(identity, unit, 0)
         foreign = Identity(identity.stash, identity.key, identity.seal_key, b"g" * 32)
         thief = replace(outsider, stash=identity.stash)
@@ -91,6 +91,6 @@ def test_after_the_verdict_nobody_gets_it(tmp_path: Path) -> None:
     async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
         await village.run(unit)
         with pytest.raises(BlobError, match="not in dispute"):
-            await ask(village, racer, reseal.question(judge.daemon.identity, unit, 0))
+            await ask(village, racer, reseal.question(judge.daemon.parts.identity, unit, 0))
 
     in_dispute(tmp_path, scene)

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.provider.chain.live import ALREADY_KNOWN, LiveChain
 from gpu_tasks.provider.chain.port import ChainError
@@ -21,6 +22,7 @@ class FakeNodeClient:
     """Signs with a counter; every submission meets the next of `answers`."""
 
     genesis_hash = bytes(32)
+    chain = "a chain"
 
     def __init__(self, *answers: Exception | None) -> None:
         self.rpc = self.runtime = self.call_codec = self
@@ -69,3 +71,13 @@ def test_what_the_node_refuses_at_first_is_an_error() -> None:
         with pytest.raises(ChainError):
             submit(client, CALL)
         assert submit(client, CALL) == ["0x01", "0x02"]
+
+
+def test_a_service_that_is_no_more_is_said_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(client: object) -> dict[int, object]:
+        return {}
+
+    monkeypatch.setattr(market_reads, "services", none)
+    client = FakeNodeClient()
+    with pytest.raises(ChainError, match="there is no service 3 on a chain"):
+        asyncio.run(LiveChain("ws://nowhere", cast("Any", client), KEY, bytes(32)).service(3))

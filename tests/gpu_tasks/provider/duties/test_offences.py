@@ -46,9 +46,9 @@ def reporter(chain: FakeChain) -> Reporter:
 
 
 def steps(chain: FakeChain, count: int = 3) -> None:
-    one = reporter(chain)
+    accuser = reporter(chain)
     for _ in range(count):
-        asyncio.run(one.step())
+        asyncio.run(accuser.step())
 
 
 def test_each_offender_is_reported_once() -> None:
@@ -80,10 +80,10 @@ def test_what_cannot_be_read_is_left_out() -> None:
 
 def test_a_report_that_the_node_did_not_take_is_sent_again() -> None:
     chain = FakeChain(evidence(DAVE))
-    one = reporter(chain)
+    accuser = reporter(chain)
     chain.is_away = True
     with pytest.raises(ChainError):
-        asyncio.run(one.step())
+        asyncio.run(accuser.step())
     chain.is_away = False
-    asyncio.run(one.step())
+    asyncio.run(accuser.step())
     assert len(chain.calls) == 1

@@ -2,17 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.market.inference.events import CommitteeDecided, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
-from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.executor import Execution, ExecutionError
+from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
-from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village
+from gpu_tasks.workloads.form import WorkloadForm
+from market_chain import CUSTOMER, WORKLOAD, signed
+from provider_chain import CUSTOMER_SEAL, REQUEST, FakeExecutor, FakeForm, Miner, Village
 
 Scene = Callable[[Village], Awaitable[None]]
 
@@ -35,17 +40,17 @@ def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
         assert outcome.witness is not None
         assert outcome.winner.reveal is not None
         winner = village.miner(outcome.winner.owner)
-        blob = winner.daemon.store.get(outcome.winner.reveal.output_blob)
+        blob = winner.daemon.parts.store.get(outcome.winner.reveal.output_blob)
         assert blob is not None
         assert CUSTOMER_SEAL.open(blob) == REQUEST[::-1]
         with pytest.raises(SealError):
-            winner.daemon.identity.seal_key.open(blob)
-        assert [len(one.executor.runs) for one in village.miners] == [1, 1]
+            winner.daemon.parts.identity.seal_key.open(blob)
+        assert [len(miner.executor.runs) for miner in village.miners] == [1, 1]
         for _ in range(4):
             village.node.block()
             for miner in village.miners:
                 await miner.step()
-        ends = {one.keys.stash: one.daemon.journal.races[unit, 1] for one in village.miners}
+        ends = {miner.keys.stash: miner.daemon.parts.journal.races[unit, 1] for miner in village.miners}
         assert ends[outcome.winner.owner].end is End.WON
         assert ends[outcome.winner.owner].paid == status.unit.price * 98 // 100
         assert ends[outcome.witness.owner].end is End.WITNESSED
@@ -61,8 +66,8 @@ def test_a_provider_that_restarts_at_any_block_executes_once_and_is_paid(tmp_pat
         before = 0
         for block in range(40):
             village.node.block()
-            for one in list(village.miners):
-                await one.step()
+            for other in list(village.miners):
+                await other.step()
             if block == stop_after:
                 before = len(miner.executor.runs)
                 miner = await village.restart(miner)
@@ -90,11 +95,11 @@ async def unit_drawn_for(village: Village, miner: Miner) -> bytes:
 def racers_of(village: Village, unit: bytes) -> list[bytes]:
     status = village.node.api().unit(unit)
     assert status is not None
-    return [one.owner for one in status.unit.racers]
+    return [racer.owner for racer in status.unit.racers]
 
 
 def judges_of(village: Village, unit: bytes) -> list[Miner]:
-    return [one for one in village.miners if (unit, 0) in one.daemon.journal.cases]
+    return [miner for miner in village.miners if (unit, 0) in miner.daemon.parts.journal.cases]
 
 
 def test_a_liar_is_found_by_prefill_and_slashed_and_the_right_racer_is_paid(tmp_path: Path) -> None:
@@ -102,11 +107,11 @@ def test_a_liar_is_found_by_prefill_and_slashed_and_the_right_racer_is_paid(tmp_
         liar = village.miners[0]
         unit = await unit_drawn_for(village, liar)
         liar.executor.spoil = True
-        runs = {one.keys.stash: len(one.executor.runs) for one in village.miners}
+        runs = {miner.keys.stash: len(miner.executor.runs) for miner in village.miners}
         status = await village.run(unit)
         assert status.unit.state is UnitState.SETTLED
-        assert [one.provider for one in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-        (settled,) = [one for one in village.node.chain.happened(UnitSettled) if one.unit == unit]
+        assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+        (settled,) = [settlement for settlement in village.node.chain.happened(UnitSettled) if settlement.unit == unit]
         assert settled.winner != liar.keys.stash
         judges = judges_of(village, unit)
         assert len(judges) == 3
@@ -125,8 +130,8 @@ def test_judges_execute_whole_where_no_output_can_be_had(tmp_path: Path) -> None
         for miner in village.miners:
             miner.daemon.server._resealer = None
         await village.run(unit)
-        assert [one.provider for one in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-        assert len([one for one in village.miners if "recomputed" in one.heard.names()]) == 3
+        assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+        assert len([miner for miner in village.miners if "recomputed" in miner.heard.names()]) == 3
 
     play(tmp_path, 5, scene)
 
@@ -149,8 +154,10 @@ def test_an_input_sealed_to_others_or_another_than_committed_is_declined(tmp_pat
         second = await village.post(input_commitment=b"x" * 32)
         for unit in (first, second):
             await village.run(unit)
-        assert [one.refund for one in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED] * 2
-        assert not any(one.executor.runs for one in village.miners)
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [
+            Refund.INPUT_DECLINED
+        ] * 2
+        assert not any(miner.executor.runs for miner in village.miners)
 
     play(tmp_path, 4, scene)
 
@@ -158,9 +165,9 @@ def test_an_input_sealed_to_others_or_another_than_committed_is_declined(tmp_pat
 def test_an_input_that_no_store_has_is_given_back_in_time(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         await village.run(await village.post(racers=1, is_stored=False), blocks=120)
-        assert [one.refund for one in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
         assert not village.node.chain.happened(RaceMissed)
-        assert any("hindered" in one.heard.names() for one in village.miners)
+        assert any("hindered" in miner.heard.names() for miner in village.miners)
 
     play(tmp_path, 2, scene)
 
@@ -172,7 +179,7 @@ def test_a_machine_that_fails_costs_its_owner_and_not_the_customer(tmp_path: Pat
         while not village.node.chain.happened(RaceMissed):
             status = await village.run(await village.post(racers=1), blocks=120)
             assert status.unit.state is UnitState.SETTLED  # the other one did it, in the end
-        assert [one.provider for one in village.node.chain.happened(RaceMissed)] == [broken.keys.stash]
+        assert [missed.provider for missed in village.node.chain.happened(RaceMissed)] == [broken.keys.stash]
         assert "declined" not in broken.heard.names()
         assert broken.heard.names().count("hindered") > 5
 
@@ -192,7 +199,7 @@ def test_a_node_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> None:
         for _ in range(5):
             for miner, view in zip(village.miners, views, strict=True):
                 await miner.daemon.step(view)
-                while miner.daemon.racing.tasks._tasks:
+                while miner.daemon.racing.book.tasks._tasks:
                     await asyncio.sleep(0.001)
             village.node.block()
         for miner in village.miners:
@@ -223,7 +230,7 @@ def test_a_paused_slot_is_resumed_at_the_start(tmp_path: Path) -> None:
             village.node.block()  # both are away for the whole lease
         assert (await village.miners[0].chain.own_devices())[0].device.is_paused
         miner: Miner = await village.restart(village.miners[0])
-        await miner.daemon.resume_devices()
+        await miner.daemon.settle_devices(resume=True)
         village.node.block()
         assert not (await miner.chain.own_devices())[0].device.is_paused
         assert village.node.api().unit(unit) is not None
@@ -242,11 +249,103 @@ def test_a_disputed_unit_whose_input_is_gone_costs_nobody(tmp_path: Path) -> Non
             village.node.block()
             for miner in village.miners:
                 if status.unit.state is UnitState.JUDGING:
-                    miner.daemon.store.sweep(10**12)
+                    miner.daemon.parts.store.sweep(10**12)
                 await miner.step()
-        assert [one.refund for one in village.node.chain.happened(UnitRefunded)] == [Refund.INCONCLUSIVE]
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INCONCLUSIVE]
         assert not village.node.chain.happened(CommitteeDecided)
         assert not village.node.chain.happened(ProviderSlashed)
-        assert any("no_verdict" in one.heard.names() for one in village.miners)
+        assert any("no_verdict" in miner.heard.names() for miner in village.miners)
 
     play(tmp_path, 5, scene)
+
+
+def test_an_attestation_states_what_the_workload_counts_and_not_bytes(tmp_path: Path) -> None:
+    async def main() -> None:
+        village = Village(tmp_path, 2)
+        village.forms = [FakeForm(bytes_a_token=4)]
+        async with village:
+            status = await village.run(await village.post(tokens_max=len(REQUEST) // 4))
+            assert status.unit.state is UnitState.SETTLED
+            counts = [racer.reveal.output_tokens for racer in status.unit.racers if racer.reveal is not None]
+            assert counts == [len(REQUEST) // 4] * 2
+
+    asyncio.run(main())
+
+
+def test_a_device_serves_two_services_of_different_workloads(tmp_path: Path) -> None:
+    """Each on a worker of its own, whose outputs count as that workload counts them."""
+
+    async def main() -> None:
+        other = FakeForm(bytes_a_token=2)
+        other.workload_id = b"2" * 32
+        workers: list[FakeExecutor] = []
+
+        def make(hardware: Hardware, form: WorkloadForm) -> FakeExecutor:
+            workers.append(FakeExecutor(form))
+            return workers[-1]
+
+        village = Village(tmp_path, 1)
+        village.forms, village.make = [FakeForm(), other], make
+        async with village:
+            chain, keys = village.node.chain, village.miners[0].keys
+            terms = replace((await village.miners[0].chain.service(0)).terms, workload=other.workload_id)
+            chain.block(
+                signed(CUSTOMER.stash, InferenceMarket.create_service(terms=terms)),
+                signed(keys.stash, InferenceMarket.offer(device=keys.device, service=1, ask=1)),
+            )
+            chain.blocks(3)
+            counts = []
+            for service in (0, 1, 0):
+                status = await village.run(await village.post(racers=1, service=service))
+                counts += [racer.reveal.output_tokens for racer in status.unit.racers if racer.reveal is not None]
+            assert counts == [len(REQUEST), len(REQUEST) // 2, len(REQUEST)]
+            assert [(worker.workload_id, len(worker.runs)) for worker in workers] == [
+                (WORKLOAD, 2),
+                (other.workload_id, 1),
+            ]
+
+    asyncio.run(main())
+
+
+def test_an_output_that_costs_more_than_the_unit_pays_for_is_given_back(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        await village.run(await village.post(tokens_max=len(REQUEST) - 1))
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
+        told = [event for miner in village.miners for event in miner.heard.events]
+        problems = {fields["problem"] for name, fields in told if name == "bad_input"}
+        assert problems == {f"the request asks for more than the unit's {len(REQUEST) - 1} tokens"}
+
+    play(tmp_path, 4, scene)
+
+
+def test_a_race_that_has_ended_is_worked_on_no_more(tmp_path: Path) -> None:
+    """The chain ended the unit while this provider still computed: the device is free again, nothing is committed."""
+
+    async def scene(village: Village) -> None:
+        slow, started = village.miners[0], asyncio.Event()
+
+        async def never(request: bytes) -> Execution:
+            started.set()
+            return await asyncio.Future()
+
+        slow.executor.run = never  # type: ignore[method-assign]  # a fake that hangs
+        unit = await village.post(racers=1)
+        while not started.is_set():
+            village.node.block()
+            await slow.daemon.step(slow.chain.view())
+            await asyncio.sleep(0.001)
+            status = village.node.api().unit(unit)
+            assert status is not None
+            if slow.keys.stash not in [racer.owner for racer in status.unit.racers]:
+                await village.miners[1].step()
+            if status.unit.ended_at:  # it was the other's: another unit
+                unit = await village.post(racers=1)
+        while slow.daemon.racing.book.tasks._tasks:
+            village.node.block()
+            await slow.daemon.step(slow.chain.view())
+            await asyncio.sleep(0.001)
+        assert slow.daemon.parts.journal.races[unit, 1].end is End.UNPAID
+        assert slow.daemon.racing.book._sent_at == {}
+        assert slow.daemon.parts.workshop._line.is_free(slow.keys.device)
+
+    play(tmp_path, 2, scene)

@@ -9,10 +9,9 @@ from gpu_tasks.market.inference.commitments import InputBad, Recomputed
 from gpu_tasks.market.inference.committees import Committee, Judge
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
-from gpu_tasks.provider.duties import judging as duty
-from gpu_tasks.provider.duties import racing as race
-from gpu_tasks.provider.duties.judging import Case
-from gpu_tasks.provider.duties.racing import OMITTED_BLOCKS, Race, RaceStep
+from gpu_tasks.provider.duties import cases, races
+from gpu_tasks.provider.duties.cases import Case, JudgeStep
+from gpu_tasks.provider.duties.races import OMITTED_BLOCKS, Race, RaceStep
 from gpu_tasks.provider.journal.records import CaseEntry, RaceEntry, Sent, WorkResult
 
 ME, DEVICE = b"m" * 32, b"d" * 32
@@ -33,7 +32,7 @@ def a_race(
 
 
 @pytest.mark.parametrize(
-    ("one", "entry", "height", "step"),
+    ("race", "entry", "height", "step"),
     [
         (a_race(), None, 21, RaceStep.EXECUTE),
         (a_race(), NEW, 21, RaceStep.EXECUTE),  # it stopped while it worked
@@ -60,8 +59,8 @@ def a_race(
         (a_race(state=UnitState.SETTLED), DONE, 40, RaceStep.NOTHING),
     ],
 )
-def test_the_next_step_of_a_race(one: Race, entry: RaceEntry | None, height: int, step: RaceStep) -> None:
-    assert race.next_step(one, entry, height) is step
+def test_the_next_step_of_a_race(race: Race, entry: RaceEntry | None, height: int, step: RaceStep) -> None:
+    assert races.next_step(race, entry, height) is step
 
 
 MEMBER = Judge(ME)
@@ -75,18 +74,18 @@ def a_case(member: Judge = MEMBER, *, closed_at: int = 0, reveals_from: int = 0)
 
 
 @pytest.mark.parametrize(
-    ("one", "entry", "step"),
+    ("case", "entry", "step"),
     [
-        (a_case(), None, duty.JudgeStep.JUDGE),
-        (a_case(), FOUND, duty.JudgeStep.COMMIT),
-        (a_case(closed_at=40), None, duty.JudgeStep.NOTHING),
-        (a_case(closed_at=40), FOUND, duty.JudgeStep.NOTHING),
-        (a_case(PROMISED), FOUND, duty.JudgeStep.NOTHING),
-        (a_case(PROMISED, closed_at=40), FOUND, duty.JudgeStep.NOTHING),
-        (a_case(PROMISED, closed_at=40, reveals_from=42), FOUND, duty.JudgeStep.REVEAL),
-        (a_case(PROMISED, closed_at=40, reveals_from=42), None, duty.JudgeStep.NOTHING),
-        (a_case(replace(PROMISED, verdict=InputBad()), closed_at=40, reveals_from=42), FOUND, duty.JudgeStep.NOTHING),
+        (a_case(), None, JudgeStep.JUDGE),
+        (a_case(), FOUND, JudgeStep.COMMIT),
+        (a_case(closed_at=40), None, JudgeStep.NOTHING),
+        (a_case(closed_at=40), FOUND, JudgeStep.NOTHING),
+        (a_case(PROMISED), FOUND, JudgeStep.NOTHING),
+        (a_case(PROMISED, closed_at=40), FOUND, JudgeStep.NOTHING),
+        (a_case(PROMISED, closed_at=40, reveals_from=42), FOUND, JudgeStep.REVEAL),
+        (a_case(PROMISED, closed_at=40, reveals_from=42), None, JudgeStep.NOTHING),
+        (a_case(replace(PROMISED, verdict=InputBad()), closed_at=40, reveals_from=42), FOUND, JudgeStep.NOTHING),
     ],
 )
-def test_the_next_step_of_a_case(one: Case, entry: CaseEntry | None, step: duty.JudgeStep) -> None:
-    assert duty.next_step(one, entry) is step
+def test_the_next_step_of_a_case(case: Case, entry: CaseEntry | None, step: JudgeStep) -> None:
+    assert cases.next_step(case, entry) is step

@@ -23,9 +23,9 @@ meter.begin()
 time.sleep(0.2)
 reading = meter.end()
 print(json.dumps({
-    "names": [one.name for one in found], "kinds": [one.kind.name for one in found],
-    "memory": [one.memory_mib for one in found], "drivers": [one.driver for one in found], "why": why_no_gpu(),
-    "hashes": [one.uuid_hash.hex() for one in found],
+    "names": [piece.name for piece in found], "kinds": [piece.kind.name for piece in found],
+    "memory": [piece.memory_mib for piece in found], "drivers": [piece.driver for piece in found], "why": why_no_gpu(),
+    "hashes": [piece.uuid_hash.hex() for piece in found],
     "is_gpu": reading.is_gpu, "energy": reading.energy_mj, "peak": reading.memory_peak_bytes,
 }))
 """

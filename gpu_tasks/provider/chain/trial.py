@@ -1,0 +1,115 @@
+"""What the chain would say to calls, without sending them: this package's rules, over the state of the node.
+
+The rules run here; what they read of the state is fetched when it is first missed, and then they run again. Always:
+every value is of one block, and nothing is sent. A trial tells what would happen now, and no more: by the time that the
+calls are in a block others may have come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from runtime.encoding.types import Signed
+from runtime.frame.call import Call
+from runtime.frame.errors import DispatchError
+from runtime.frame.runtime import Runtime
+from runtime.pallets.balances import Balances
+from wallet.client import ChainClient
+
+READS_MAX = 2_000
+"""Values that one trial fetches at most."""
+KEYS_PAGE = 1_000
+
+
+class TrialError(Exception):
+    """The calls read more of the state than a trial fetches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of calls: how many grains left the signer's free balance, and which of them the chain would refuse."""
+
+    amount: int = 0
+    refusal: str | None = None
+
+
+class _MissingValueError(Exception):
+    """A value was read that is not here yet."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(key.hex())
+        self.key = key
+
+
+class _MissingKeysError(_MissingValueError):
+    """All keys under a prefix were asked for."""
+
+
+@dataclass(slots=True)
+class _Fetched:
+    """Implements `StateReader` over what was fetched so far."""
+
+    values: dict[bytes, bytes | None] = field(default_factory=dict)
+    prefixes: dict[bytes, list[bytes]] = field(default_factory=dict)
+
+    def get(self, key: bytes, /) -> bytes | None:
+        """The value under `key`."""
+        if key not in self.values:
+            raise _MissingValueError(key)
+        return self.values[key]
+
+    def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
+        """The keys that begin with `prefix` and come after `start`, ascending."""
+        if prefix not in self.prefixes:
+            raise _MissingKeysError(prefix)
+        return (key for key in self.prefixes[prefix] if key > start)
+
+
+async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int = 0) -> Trial:
+    """Make the calls in order, as the best block would; the first that fails ends it. `fee` must be left at the end."""
+    at = await client.rpc.call("chain_getBlockHash")
+    state = _Fetched()
+    while len(state.values) <= READS_MAX:
+        try:
+            return _made(client.runtime, state, calls, signer, fee)
+        except _MissingKeysError as missing:
+            state.prefixes[missing.key] = await _keys(client, missing.key, at)
+        except _MissingValueError as missing:
+            raw = await client.rpc.call("state_getStorage", "0x" + missing.key.hex(), at)
+            state.values[missing.key] = None if raw is None else bytes.fromhex(raw[2:])
+    raise TrialError(f"the calls read more than {READS_MAX:,} values")
+
+
+def _made(runtime: Runtime, state: _Fetched, calls: Sequence[Call], signer: bytes, fee: int) -> Trial:
+    bound = runtime.at(state)
+    balances = bound[Balances]
+    before = balances.free_balance(signer)
+    for call in calls:
+        try:
+            with bound.overlay.transaction():
+                bound.dispatch(call, Signed(signer))
+        except DispatchError as error:
+            return Trial(refusal=f"{call.name}: {_described(runtime, error)}")
+    amount = before - balances.free_balance(signer)
+    if balances.spendable_balance(signer, keep_alive=True) < fee:
+        return Trial(amount, "the balance does not cover the fee too")
+    return Trial(amount)
+
+
+def _described(runtime: Runtime, error: DispatchError) -> str:
+    kind = type(error)
+    reason = next(iter((kind.__doc__ or "").strip().splitlines()), "")
+    owner = next((pallet.__name__ + "." for pallet in runtime.pallets if kind in pallet.errors), "")
+    return f"{owner}{kind.__name__}: {reason}"
+
+
+async def _keys(client: ChainClient, prefix: bytes, at: str) -> list[bytes]:
+    found: list[str] = []
+    while len(found) < READS_MAX:
+        start = found[-1] if found else None
+        page = await client.rpc.call("state_getKeysPaged", "0x" + prefix.hex(), KEYS_PAGE, start, at)
+        found += page
+        if len(page) < KEYS_PAGE:
+            return [bytes.fromhex(key[2:]) for key in found]
+    raise TrialError(f"the calls read more than {READS_MAX:,} values")

@@ -1,0 +1,105 @@
+"""`register`: become a provider, and offer a device of this machine."""
+
+from __future__ import annotations
+
+import click
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
+from gpu_tasks.provider.commands.making import make
+from gpu_tasks.provider.commands.options import (
+    ProviderError,
+    ProviderOptions,
+    StashOptions,
+    hardware_of,
+    numbered,
+    stash_option,
+    told,
+)
+from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
+from gpu_tasks.provider.registering import Registration, registration_calls
+from runtime.cryptography import ss58
+from runtime.encoding.types import GRAINS_PER_OGPU
+from wallet.client import ChainClient
+from wallet.commands.options import AMOUNT, dry_run_option
+from wallet.keypair import Keypair
+
+PPM_PER_PERCENT = 10_000
+
+
+@click.command()
+@stash_option
+@click.option("--endpoint", default=f"http://{DEFAULT_HOST}:{DEFAULT_PORT}", show_default=True, help="Blob store.")
+@click.option("--device", "number", type=int, default=0, show_default=True, help="As `devices` counts.")
+@click.option(
+    "--device-bond", type=AMOUNT, default=GRAINS_PER_OGPU, help="oGPU that the device is bonded with.  [default: 1]"
+)
+@click.option("--service", type=int, default=0, show_default=True, help="The service to offer.")
+@click.option(
+    "--ask", type=AMOUNT, default=GRAINS_PER_OGPU // 100, help="Lowest price of a unit in oGPU.  [default: 0.01]"
+)
+@click.option("--bond", type=AMOUNT, help="oGPU that the stash bonds, if it is no candidate yet.")
+@click.option("--session-key", help="The node's session key, 0x.., if the stash is no candidate yet.")
+@click.option("--vrf-key", help="The node's VRF key, 0x.., if the stash is no candidate yet.")
+@click.option(
+    "--commission",
+    type=click.IntRange(0, 100),
+    default=5,
+    show_default=True,
+    help="Per cent of the delegators' rewards, if the stash is no candidate yet.",
+)
+@dry_run_option
+@click.pass_obj
+def register(
+    options: ProviderOptions, stash: StashOptions, endpoint: str, number: int, device_bond: int, service: int, ask: int,
+    bond: int | None, session_key: str | None, vrf_key: str | None, commission: int, dry_run: bool,
+) -> None:  # fmt: skip
+    """Register provider, device and offer; bonds and offers to validate first, where that is missing."""
+    session = stash.session(options)
+
+    def wanted(key: Keypair) -> Registration:
+        return Registration(
+            stash=key.account,
+            provider_key=options.key.public_key,
+            seal_key=SealKey.of(options.key).public,
+            endpoint=endpoint,
+            hardware=numbered(hardware_of(options), number),
+            device_bond=device_bond,
+            service=service,
+            ask=ask,
+            bond=bond,
+            session_key=_public_key(session_key),
+            vrf_key=_public_key(vrf_key),
+            commission_ppm=commission * PPM_PER_PERCENT,
+        )
+
+    async def join(client: ChainClient) -> None:
+        key = stash.key(options)
+        planned = await registration_calls(client, wanted(key))
+        if not planned:
+            session.output.facts({"registered": True, "calls": "none was missing"})
+            return
+        await check_service(client, service)
+        await make(session, client, planned, key, dry_run=dry_run)
+
+    session.run(lambda client: told(lambda: join(client)))
+
+
+async def check_service(client: ChainClient, number: int) -> None:
+    """ProviderError for a service that there is not, or whose work this release does not have."""
+    services = await market_reads.services(client)
+    if number not in services:
+        listed = ", ".join(map(str, sorted(services))) or "none"
+        raise ProviderError(f"there is no service {number}; there are: {listed}")
+    try:
+        Workloads().of(services[number].terms)
+    except UnknownWorkloadError as error:
+        raise ProviderError(f"service {number} cannot be offered: {error}") from None
+
+
+def _public_key(text: str | None) -> bytes | None:
+    try:
+        return None if text is None else ss58.account_from_text(text)
+    except ValueError as error:
+        raise ProviderError(f"{text!r} is no public key: {error}") from None

@@ -1,0 +1,64 @@
+"""Leaving: take a device and its bond out of the market, and at last the stash's own bond. The stash signs."""
+
+from __future__ import annotations
+
+import click
+
+from gpu_tasks.provider.commands.making import make, only
+from gpu_tasks.provider.commands.naming import device_named, devices_of
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option, told
+from gpu_tasks.provider.registering import unregistration_calls, withdrawal_calls
+from wallet.client import ChainClient
+from wallet.commands.options import dry_run_option
+
+
+@click.command()
+@click.argument("device")
+@stash_option
+@dry_run_option
+@click.pass_obj
+def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool) -> None:
+    """Take DEVICE (0x.., or the beginning of it) and its offers out of the market; its bond comes back at once.
+
+    A device that works, or secures a unit that is not settled, stays until that has ended: pause it first.
+    """
+    session = stash.session(options)
+
+    async def leave(client: ChainClient) -> None:
+        key = stash.key(options)
+        status = device_named(device, await devices_of(client, key.account))
+        # A failed call costs its fee, and the chain would only say that the device is busy.
+        if status.device.assignment is not None or status.device.secured:
+            raise ProviderError(
+                f"0x{status.id.hex()} works on a unit, or secures one that is not settled: `ogpu-provider pause` it, "
+                "and try again in some blocks"
+            )
+        await make(session, client, only(*unregistration_calls(status)), key, dry_run=dry_run)
+
+    session.run(lambda client: told(lambda: leave(client)))
+
+
+@click.command("withdraw-bond")
+@stash_option
+@dry_run_option
+@click.pass_obj
+def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool) -> None:
+    """Stop being a provider and a candidate, and take the stash's bond out.
+
+    It is free after the unbonding time: this command again then, or `ogpu-wallet withdraw`.
+    """
+    session = stash.session(options)
+
+    async def leave(client: ChainClient) -> None:
+        key = stash.key(options)
+        devices = await devices_of(client, key.account)
+        if devices:
+            listed = ", ".join("0x" + status.id.hex() for status in devices)
+            raise ProviderError(f"there are devices left: `ogpu-provider unregister` {listed}")
+        calls = await withdrawal_calls(client, key.account)
+        if not calls:
+            session.output.facts({"left": True, "calls": "none was missing, or nothing is free yet"})
+            return
+        await make(session, client, only(*calls), key, dry_run=dry_run)
+
+    session.run(lambda client: told(lambda: leave(client)))

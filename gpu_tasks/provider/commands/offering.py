@@ -1,0 +1,101 @@
+"""What a registered device does: the services that it offers, and whether it takes work. The provider key signs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.commands.joining import check_service
+from gpu_tasks.provider.commands.making import make, only
+from gpu_tasks.provider.commands.naming import device_named, own_devices
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, told
+from runtime.frame.call import Call
+from wallet.client import ChainClient
+from wallet.commands.options import AMOUNT, dry_run_option
+
+Chosen = Callable[[list[DeviceStatus]], list[Call]]
+
+
+@click.command()
+@click.argument("device")
+@click.option("--service", type=int, required=True, help="The service to work for.")
+@click.option("--ask", type=AMOUNT, required=True, help="Lowest price of a unit in oGPU.")
+@dry_run_option
+@click.pass_obj
+def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run: bool) -> None:
+    """Have DEVICE (0x.., or the beginning of it) work for a service, or change its price."""
+
+    def chosen(own: list[DeviceStatus]) -> list[Call]:
+        return [InferenceMarket.offer(device=device_named(device, own).id, service=service, ask=ask)]
+
+    _change(options, chosen, dry_run=dry_run, service=service)
+
+
+@click.command("withdraw-offer")
+@click.argument("device")
+@click.option("--service", type=int, required=True, help="The service to leave.")
+@dry_run_option
+@click.pass_obj
+def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run: bool) -> None:
+    """Have DEVICE work for a service no more; what is assigned stays."""
+
+    def chosen(own: list[DeviceStatus]) -> list[Call]:
+        status = device_named(device, own)
+        offered = [number for number, _ in status.offers]
+        if service not in offered:
+            listed = ", ".join(map(str, offered)) or "none"
+            raise ProviderError(f"0x{status.id.hex()} does not offer service {service}; it offers: {listed}")
+        return [InferenceMarket.withdraw_offer(device=status.id, service=service)]
+
+    _change(options, chosen, dry_run=dry_run)
+
+
+@click.command()
+@click.argument("device", required=False)
+@dry_run_option
+@click.pass_obj
+def pause(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
+    """Take no new work with a device (0x.., or the beginning of it), or with all; what is assigned goes on."""
+
+    def chosen(own: list[DeviceStatus]) -> list[Call]:
+        return [Devices.pause(device=status.id) for status in _named(device, own) if not status.device.is_paused]
+
+    _change(options, chosen, dry_run=dry_run)
+
+
+@click.command()
+@click.argument("device", required=False)
+@dry_run_option
+@click.pass_obj
+def resume(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
+    """Take work again with a paused device (0x.., or the beginning of it), or with all."""
+
+    def chosen(own: list[DeviceStatus]) -> list[Call]:
+        return [Devices.resume(device=status.id) for status in _named(device, own) if status.device.is_paused]
+
+    _change(options, chosen, dry_run=dry_run)
+
+
+def _named(text: str | None, own: list[DeviceStatus]) -> list[DeviceStatus]:
+    return own if text is None else [device_named(text, own)]
+
+
+def _change(options: ProviderOptions, chosen: Chosen, *, dry_run: bool, service: int | None = None) -> None:
+    """Make the calls that were chosen among the provider's own devices; a `service` must be one that can be offered."""
+    key, session = options.key, options.session
+
+    async def body(client: ChainClient) -> None:
+        own = await own_devices(client, key)
+        if service is not None:
+            await check_service(client, service)
+        calls = chosen(own)
+        if not calls:
+            session.output.facts({"changed": False, "calls": "none was missing"})
+            return
+        await make(session, client, only(*calls), key, dry_run=dry_run)
+
+    session.run(lambda client: told(lambda: body(client)))

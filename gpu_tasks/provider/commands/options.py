@@ -1,0 +1,147 @@
+"""What the commands share: the options before the command, the stash, this machine's hardware, and errors in words."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import ChainError, Identity
+from gpu_tasks.provider.chain.trial import TrialError
+from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.duties.standing import StandingError
+from gpu_tasks.provider.execution.bench import MakeExecutor
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.gpu import Hardware, find_hardware
+from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.provider.journal.journal import JournalError
+from gpu_tasks.provider.keys import provider_key
+from gpu_tasks.provider.telemetry import Telemetry
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+from wallet.keyring import DEFAULT_FOLDER, Keyring
+from wallet.output import Output
+from wallet.rpc import NodeUnreachableError
+from wallet.session import WalletSession
+
+Body = Callable[[], Awaitable[None]]
+FOLDER_MODE = 0o700
+
+
+class ProviderError(WalletError):
+    """The program cannot do what it was asked for as things are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderOptions:
+    """The options given before the command."""
+
+    url: str
+    key_text: str
+    password_file: Path | None
+    base_path: Path
+    output: Output
+    make_workers: Callable[[str], MakeExecutor] = workers_with
+    make_daemon: Callable[[Identity, LiveChain, Workshop, Telemetry, Settings], Daemon] = Daemon
+
+    @property
+    def key(self) -> Keypair:
+        """The provider key."""
+        return provider_key(self.key_text, self.password_file)
+
+    @property
+    def session(self) -> WalletSession:
+        """A wallet without a keyring: for calls that the provider key signs."""
+        return WalletSession(self.url, Keyring(), self.output, self.password_file)
+
+
+@dataclass(frozen=True, slots=True)
+class StashOptions:
+    """How the operator names the stash, and where its key lies."""
+
+    text: str | None
+    keyring: Path
+    password_file: Path | None
+
+    def session(self, options: ProviderOptions) -> WalletSession:
+        """The wallet that knows the stash."""
+        file = self.password_file or options.password_file
+        return WalletSession(options.url, Keyring(self.keyring), options.output, file)
+
+    def account(self, options: ProviderOptions) -> bytes | None:
+        """The stash's account; None if none was named. WalletError for a text that is no account."""
+        return None if self.text is None else self.session(options).account(self.text)
+
+    def key(self, options: ProviderOptions) -> Keypair:
+        """The stash's key, by whatever names the account; WalletError if the key is not in the keyring."""
+        session, text = self.session(options), self.text
+        if text is None:
+            raise ProviderError("give --stash: the key that signs, by name, address, or a path like //Eve")
+        account = session.account(text)
+        if text.startswith("//") or text in session.keyring.names():
+            return session.key(text)
+        names = [name for name in session.keyring.names() if session.keyring.get(name).account == account]
+        if not names:
+            raise ProviderError(f"the key of {text} is not in {session.keyring.folder}: this command signs with it")
+        return session.key(names[0])
+
+
+def stash_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that make up `StashOptions`, as the argument `stash`."""
+
+    @functools.wraps(command)
+    def with_stash(*arguments: Any, **given: Any) -> Any:
+        parts = (given.pop("stash_text"), given.pop("keyring"), given.pop("stash_password_file"))
+        return command(*arguments, stash=StashOptions(*parts), **given)
+
+    for option in (
+        click.option("--stash-password-file", type=click.Path(path_type=Path),
+                     help="Opens the stash's key file, if that needs another password than --password-file."),
+        click.option("--keyring", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_FOLDER,
+                     show_default=True, envvar="OGPU_KEYRING", help="Folder of the stash's key file."),
+        click.option("--stash", "stash_text", metavar="STASH",
+                     help="The stash: a name in the keyring, an address, or a development path like //Eve."),
+    ):  # fmt: skip
+        option(with_stash)
+    return with_stash
+
+
+async def told(body: Body) -> None:
+    """Do something; what the operator can set right becomes a WalletError, and so a sentence and an exit code."""
+    try:
+        await body()
+    except (JournalError, ExecutionError, StandingError, ChainError, TrialError, OSError) as error:
+        # A node that is away says so itself, and a key that cannot be used is a WalletError already.
+        if isinstance(error, NodeUnreachableError):
+            raise
+        raise ProviderError(str(error)) from error
+
+
+def made_base_path(base_path: Path) -> Path:
+    """The folder for journal, blobs and identifiers, made if it is not there; ProviderError if it cannot be."""
+    try:
+        base_path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProviderError(f"the base path {base_path} cannot be made: {error.strerror}") from None
+    return base_path
+
+
+def hardware_of(options: ProviderOptions) -> list[Hardware]:
+    """What this machine can offer; ProviderError if the CPU's identifier cannot be kept."""
+    try:
+        return find_hardware(made_base_path(options.base_path))
+    except OSError as error:
+        raise ProviderError(f"the base path {options.base_path} cannot be used: {error.strerror}") from None
+
+
+def numbered(hardware: list[Hardware], number: int) -> Hardware:
+    """A device by the number that `devices` counts."""
+    if not 0 <= number < len(hardware):
+        raise ProviderError(f"there are {len(hardware)} devices: see `ogpu-provider devices`")
+    return hardware[number]

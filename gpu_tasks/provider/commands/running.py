@@ -1,0 +1,128 @@
+"""`run`: the daemon, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from urllib.parse import urlsplit
+
+import click
+
+from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
+from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
+from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.commands.options import (
+    ProviderError,
+    ProviderOptions,
+    StashOptions,
+    hardware_of,
+    numbered,
+    stash_option,
+    told,
+)
+from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.execution.gpu import all_hardware, why_no_gpu
+from gpu_tasks.provider.execution.starting import is_possible
+from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry, Telling
+from runtime.cryptography import ss58
+from wallet.rpc import NodeUnreachableError
+from wallet.session import explained
+
+
+@click.command()
+@stash_option
+@click.option(
+    "--backend", default="numpy", show_default=True, help="numpy, torch-cpu, or torch-cuda: each GPU its own."
+)
+@click.option("--device", "numbers", type=int, multiple=True, help="Only this one, as `devices` counts; repeatable.")
+@click.option("--workload", "workloads", multiple=True, help="Only this workload; repeatable.  [default: all]")
+@click.option("--blob-host", default=DEFAULT_HOST, show_default=True, help="Where the blob store listens.")
+@click.option("--blob-port", type=int, help="Its port; by default that of the endpoint on the chain.")
+@click.option("--keep-paused", is_flag=True, help="Do not resume paused devices.")
+@click.pass_obj
+def run(
+    options: ProviderOptions, stash: StashOptions, backend: str, numbers: tuple[int, ...], workloads: tuple[str, ...],
+    blob_host: str, blob_port: int | None, keep_paused: bool,
+) -> None:  # fmt: skip
+    """Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.
+
+    A registered device that is not on this machine, or left out by --device or --workload, is paused on the chain.
+    --stash refuses to start if the provider key works for another.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
+
+    async def work() -> None:
+        wanted = stash.account(options)
+        workshop = _workshop(options, backend, numbers, workloads)
+        chain, identity = await _connect_in_time(options, wanted)
+        port = blob_port if blob_port is not None else await _endpoint_port(chain)
+        settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
+        with contextlib.closing(JsonLinesTelemetry(options.base_path / "telemetry.jsonl")) as lines:
+            telemetry = Telling(LogTelemetry(), lines)
+            async with options.make_daemon(identity, chain, workshop, telemetry, settings) as daemon:
+                where = f"http://{blob_host}:{daemon.server.port}"
+                for device, hardware in workshop.devices.items():
+                    telemetry.tell("serving", device=device, hardware=hardware.name)
+                telemetry.tell("started", stash=ss58.encode(chain.stash), devices=len(workshop.devices), blobs=where)
+                await _until_stopped(daemon)
+        await chain.close()
+
+    explained(lambda: asyncio.run(told(work)))
+
+
+def _workshop(options: ProviderOptions, backend: str, numbers: tuple[int, ...], names: tuple[str, ...]) -> Workshop:
+    """The hardware and workloads that the operator did not leave out; ProviderError for what there is not."""
+    offered = hardware_of(options)
+    hardware = [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)
+    if not is_possible(backend, hardware):
+        raise ProviderError(f"the backend {backend} needs a GPU, and there is none: {why_no_gpu()}")
+    try:
+        workloads = Workloads.named(names)
+    except LookupError as error:
+        raise ProviderError(str(error)) from None
+    return Workshop(hardware, workloads, options.make_workers(backend))
+
+
+async def connect(options: ProviderOptions, stash: bytes | None = None) -> tuple[LiveChain, Identity]:
+    """The chain and who we are on it; ProviderError if the key is not the stash's."""
+    chain = await LiveChain.connect(options.url, options.key)
+    if stash is not None and stash != chain.stash:
+        await chain.close()
+        raise ProviderError(f"the key works for {ss58.encode(chain.stash)}, not for {ss58.encode(stash)}")
+    return chain, Identity.of(chain.stash, options.key, chain.genesis_hash)
+
+
+async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tuple[LiveChain, Identity]:
+    """As `connect`, but wait for a node that is still starting: a daemon often starts with it."""
+    for seconds in RECONNECT_SECONDS:
+        try:
+            return await connect(options, stash)
+        except NodeUnreachableError as error:
+            logging.getLogger("ogpu.provider").warning("%s; trying again", error)
+            await asyncio.sleep(seconds)
+    return await connect(options, stash)
+
+
+async def _endpoint_port(chain: LiveChain) -> int:
+    """The port of the endpoint that the chain has for us."""
+    provider = (await chain.providers()).get(chain.stash)
+    port = urlsplit(provider.endpoint.decode("ascii")).port if provider else None
+    return DEFAULT_PORT if port is None else port
+
+
+async def _until_stopped(daemon: Daemon) -> None:
+    """Run until SIGINT or SIGTERM; an error of the daemon's own ends it too."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    work, stopped = asyncio.create_task(daemon.run()), asyncio.create_task(stop.wait())
+    await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if work.done():
+        work.result()
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)

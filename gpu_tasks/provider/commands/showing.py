@@ -1,0 +1,112 @@
+"""`devices` and `status`: what this machine has, and what the chain and the journal say of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.commands.options import ProviderOptions, hardware_of, told
+from gpu_tasks.provider.commands.running import connect
+from gpu_tasks.provider.execution.gpu import why_no_gpu
+from gpu_tasks.provider.journal.journal import Journal, JournalError
+from gpu_tasks.provider.journal.records import End
+from runtime.cryptography import ss58
+from wallet.amounts import format_amount
+from wallet.output import Grains
+from wallet.session import explained
+
+HARDWARE = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
+DEVICES = ("device", "class", "bond", "paused", "assignment", "asks")
+
+
+@click.command()
+@click.pass_obj
+def devices(options: ProviderOptions) -> None:
+    """List this machine's devices; without a GPU the reason stands beside the CPU."""
+
+    def show() -> None:
+        rows = [
+            {
+                "number": number,
+                "name": piece.name,
+                "class": piece.kind.name.lower(),
+                "memory_mib": piece.memory_mib,
+                "driver": piece.driver,
+                "uuid_hash": piece.uuid_hash,
+                "note": "" if piece.index is not None else f"NVML: {why_no_gpu()}",
+            }
+            for number, piece in enumerate(hardware_of(options))
+        ]
+        options.output.rows("Devices of this machine", HARDWARE, rows)
+
+    explained(show)
+
+
+@click.command()
+@click.pass_obj
+def status(options: ProviderOptions) -> None:
+    """Show devices, offers and duties on the chain, and what the journal says of races."""
+
+    async def show() -> None:
+        chain, _ = await connect(options)
+        try:
+            await _show_status(options, chain)
+        finally:
+            await chain.close()
+
+    explained(lambda: asyncio.run(told(show)))
+
+
+async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
+    rows = [_device_row(device) for device in await chain.own_devices()]
+    height, duties = await chain.standing()
+    facts = {
+        "stash": ss58.encode(chain.stash),
+        "height": height,
+        "duties": len(duties),
+        **journal_facts(options.base_path / "journal"),
+    }
+    if options.output.as_json:
+        options.output.facts(facts | {"devices": rows})
+        return
+    options.output.facts(facts)
+    options.output.rows("Devices on the chain", DEVICES, [row | {"asks": _asks(row["asks"])} for row in rows])
+
+
+def _device_row(status: DeviceStatus) -> dict[str, Any]:
+    return {
+        "device": status.id,
+        "class": status.device.kind.name.lower(),
+        "bond": Grains(status.device.bond),
+        "paused": status.device.is_paused,
+        "assignment": status.device.assignment,
+        "asks": [{"service": number, "ask": Grains(offer.ask)} for number, offer in status.offers],
+    }
+
+
+def _asks(asks: list[dict[str, int]]) -> str:
+    return ", ".join(f"service {ask['service']}: {format_amount(ask['ask'])} oGPU" for ask in asks)
+
+
+def journal_facts(path: Path) -> dict[str, Any]:
+    """Sums over the journal, which a daemon may be writing."""
+    if not path.exists():
+        return {"journal": "none yet"}
+    try:
+        journal = Journal(path, is_reader=True)
+    except JournalError as error:
+        return {"journal": str(error)}
+    ends = [entry for entry in journal.races.values() if entry.end is not None]
+    journal.close()
+    return {
+        "races": len(journal.races),
+        "open": len(journal.races) - len(ends),
+        "won": sum(entry.end is End.WON for entry in ends),
+        "witnessed": sum(entry.end is End.WITNESSED for entry in ends),
+        "earned": Grains(sum(entry.paid for entry in ends)),
+    }

@@ -1,0 +1,39 @@
+"""What duties are done with: who, on which chain, with which memory, devices and blobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.provider.blobs.inputs import Inputs
+from gpu_tasks.provider.blobs.store import BlobStore
+from gpu_tasks.provider.chain.port import ChainPort, Identity
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
+from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.telemetry import Telemetry
+from gpu_tasks.workloads.form import WorkloadForm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """One of each; a daemon makes them once and its duties share them."""
+
+    identity: Identity
+    chain: ChainPort
+    journal: Journal
+    workshop: Workshop
+    inputs: Inputs
+    store: BlobStore
+    blobs: BlobClient
+    telemetry: Telemetry
+
+    async def form_of(self, unit: Unit) -> WorkloadForm:
+        """What a unit's service computes. ExecutionError if this daemon does not have it, ChainError."""
+        terms = (await self.chain.service(unit.service)).terms
+        try:
+            return self.workshop.workloads.of(terms)
+        except UnknownWorkloadError as error:
+            raise ExecutionError(f"service {unit.service}: {error}") from None

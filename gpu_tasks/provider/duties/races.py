@@ -1,0 +1,84 @@
+"""A race as its provider sees it, and what to do next about it: a function of chain and journal, so of no memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from gpu_tasks.market.api import DutyStatus
+from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
+from gpu_tasks.provider.journal.records import RaceEntry, Sent
+
+OMITTED_BLOCKS = 5
+"""After this many blocks of an open reveal window an attestation that nobody attached goes as a transaction."""
+
+
+class RaceStep(Enum):
+    """What to do next about a race."""
+
+    NOTHING = auto()
+    EXECUTE = auto()
+    DECLINE = auto()
+    COMMIT = auto()
+    ATTEST = auto()
+    REVEAL = auto()
+
+
+SENT_BY = {
+    RaceStep.DECLINE: Sent.DECLINE,
+    RaceStep.COMMIT: Sent.COMMIT,
+    RaceStep.ATTEST: Sent.ATTESTATION,
+    RaceStep.REVEAL: Sent.ATTESTATION,
+}
+"""What the journal calls the steps that the world sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """One attempt at one unit that this provider was drawn for."""
+
+    unit_id: bytes
+    unit: Unit
+    place: int
+    commits_until: int
+    reveals_from: int
+    reveals_until: int
+
+    @property
+    def racer(self) -> Racer:
+        """This provider's place."""
+        return self.unit.racers[self.place]
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        """How the journal names it."""
+        return self.unit_id, self.unit.attempt
+
+
+def race_of(duty: DutyStatus, stash: bytes) -> Race | None:
+    """The race that a duty is about; None if it is one no more."""
+    status, unit = duty.status, duty.status.unit
+    racer = racer_of(unit, stash)
+    if racer is None:
+        return None
+    place = unit.racers.index(racer)
+    return Race(duty.id, unit, place, status.commits_until, status.reveals_from, status.reveals_until)
+
+
+def next_step(race: Race, entry: RaceEntry | None, height: int) -> RaceStep:
+    """What the state of the chain after block `height` and the journal ask for."""
+    racer, result = race.racer, entry.result if entry else None
+    is_closed = race.unit.round is None or race.unit.round.closed_at > 0
+    if race.unit.state is not UnitState.RACING or racer.has_declined or racer.reveal is not None:
+        return RaceStep.NOTHING
+    if racer.commitment is None:
+        if is_closed:
+            return RaceStep.NOTHING
+        # What was given back is not begun again: the node may not have shown the call yet, or lost it.
+        if entry is not None and Sent.DECLINE in entry.sent:
+            return RaceStep.DECLINE
+        return RaceStep.EXECUTE if result is None else RaceStep.COMMIT
+    if result is None or not race.reveals_from:
+        return RaceStep.NOTHING
+    # Authors may leave attestations out of their blocks; a transaction they would have to refuse one by one.
+    return RaceStep.REVEAL if height >= race.reveals_from + OMITTED_BLOCKS else RaceStep.ATTEST

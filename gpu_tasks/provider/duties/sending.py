@@ -1,0 +1,73 @@
+"""A duty's book of steps that the world sees: journal first, then the node, and again until the chain shows it.
+
+Always: what `send` hands to the node was written down before, where the journal has a record of it; the same step goes
+out again only after `RESEND_BLOCKS`; a duty that has ended is in the book no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, TypeVar
+
+from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.journal.records import JournalRecord
+from gpu_tasks.provider.telemetry import Detail
+from runtime.frame.call import Call
+
+RESEND_BLOCKS = 3
+"""A step that the chain does not show after this many blocks is taken again."""
+
+Key = tuple[bytes, int]
+S = TypeVar("S", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A step as the world sees it, what the journal says before, and what telemetry says after."""
+
+    content: Call | SignedAttestation
+    event: str
+    details: Mapping[str, Detail] = field(default_factory=dict)
+    intent: JournalRecord | None = None
+
+
+class StepBook(Generic[S]):
+    """What was sent for each duty, when, and the long work that runs for it."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Nothing was sent by this process."""
+        self._parts = parts
+        self._sent_at: dict[Key, dict[S, int]] = {}
+        self.tasks = KeyedTasks()
+        self.height = 0
+
+    def is_due(self, key: Key, step: S, *, was_sent: bool = False) -> bool:
+        """Whether to take a step at this height: at once, or again; then it counts as taken."""
+        sent_at = self._sent_at.setdefault(key, {})
+        # What an earlier process sent may still be on its way: a second copy would only cost a fee.
+        if step not in sent_at and was_sent:
+            sent_at[step] = self.height
+            return False
+        if step in sent_at and self.height < sent_at[step] + RESEND_BLOCKS:
+            return False
+        sent_at[step] = self.height
+        return True
+
+    async def send(self, message: Message) -> None:
+        """Write down what is about to happen, and hand it to the node; ChainError if it does not take it."""
+        if message.intent is not None:
+            self._parts.journal.append(message.intent)
+        if isinstance(message.content, SignedAttestation):
+            await self._parts.chain.attest(message.content)
+        else:
+            await self._parts.chain.submit(message.content)
+        self._parts.telemetry.tell(message.event, **message.details)
+
+    def forget(self, key: Key) -> None:
+        """A duty has ended: nothing is sent for it any more, and work on it stops, which frees its device."""
+        self._sent_at.pop(key, None)
+        self.tasks.cancel(key)

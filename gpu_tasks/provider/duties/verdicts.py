@@ -1,0 +1,69 @@
+"""Finding the right result of a disputed unit.
+
+A racer's output that can be had is checked by one prefill, which is several times cheaper than generating; only where
+none is right, or none can be had, the whole request is executed.
+"""
+
+from __future__ import annotations
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.sealing import SealError
+from gpu_tasks.data.unit_input import UnitInput, output_root
+from gpu_tasks.market.inference.commitments import InputBad, Recomputed
+from gpu_tasks.provider.blobs import reseal
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.duties.cases import Case
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.work import checked_cost
+from gpu_tasks.provider.execution.executor import BadRequestError
+from gpu_tasks.workloads.form import WorkloadForm
+
+
+async def find_verdict(parts: Parts, case: Case) -> Recomputed | InputBad:
+    """What the input gives; ExecutionError, BlobError and ChainError where this judge cannot tell."""
+    form = await parts.form_of(case.unit)
+    try:
+        asked = await parts.inputs.open(case.unit)
+        return Recomputed(await _right_root(parts, case, form, asked))
+    except (UnusableInputError, BadRequestError) as error:
+        parts.telemetry.tell("input_bad", unit=case.unit_id, problem=str(error))
+        return InputBad()
+
+
+async def _right_root(parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput) -> bytes:
+    seen: set[bytes] = set()
+    for racer in case.unit.racers:
+        if racer.reveal is None or racer.reveal.output_root in seen:
+            continue
+        output = await _output_of(parts, case, racer.owner)
+        # A racer may hand out another output than it revealed: that tells nothing about the one it did.
+        if output is None or _root(parts, case, asked, output) != racer.reveal.output_root:
+            continue
+        seen.add(racer.reveal.output_root)
+        is_short = form.cost(output) <= case.unit.terms.tokens_max
+        if is_short and await parts.workshop.verify(form, asked.request, output):
+            parts.telemetry.tell("verified", unit=case.unit_id, racer=racer.owner, way="prefill")
+            return racer.reveal.output_root
+        parts.telemetry.tell("refuted", unit=case.unit_id, racer=racer.owner, way="prefill")
+    output = await parts.workshop.recompute(form, asked.request)
+    checked_cost(form, output, case.unit.terms.tokens_max)
+    parts.telemetry.tell("recomputed", unit=case.unit_id)
+    return _root(parts, case, asked, output)
+
+
+def _root(parts: Parts, case: Case, asked: UnitInput, output: bytes) -> bytes:
+    return output_root(parts.identity.genesis, case.unit_id, asked.salt, output)
+
+
+async def _output_of(parts: Parts, case: Case, racer: bytes) -> bytes | None:
+    """A racer's output, sealed again to this judge; None where it cannot be had."""
+    provider = (await parts.chain.providers()).get(racer)
+    if provider is None:
+        return None
+    url = provider.endpoint.decode("ascii").rstrip("/") + "/reseal"
+    try:
+        blob = await parts.blobs.ask(url, reseal.question(parts.identity, case.unit_id, case.committee.number))
+        return parts.identity.seal_key.open(blob)
+    except (BlobError, SealError) as error:
+        parts.telemetry.tell("not_resealed", unit=case.unit_id, racer=racer, reason=str(error))
+        return None

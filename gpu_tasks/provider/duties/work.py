@@ -1,0 +1,54 @@
+"""From a unit to its result: open the input, execute it on the device that was drawn, seal the output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from gpu_tasks.data.sealing import seal
+from gpu_tasks.data.unit_input import output_root
+from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.races import Race
+from gpu_tasks.provider.execution.executor import Execution
+from gpu_tasks.provider.execution.gpu import Reading
+from gpu_tasks.provider.journal.records import WorkResult
+from gpu_tasks.workloads.form import WorkloadForm
+
+
+async def execute(parts: Parts, race: Race, height: Callable[[], int]) -> WorkResult:
+    """The result of a race's unit; `height` tells the newest block that this provider saw.
+
+    UnusableInputError and BadRequestError are the customer's fault, ExecutionError is this machine's; BlobError and
+    ChainError pass by.
+    """
+    started_at = height()
+    form = await parts.form_of(race.unit)
+    asked = await parts.inputs.open(race.unit)
+    execution, reading = await parts.workshop.race(race.racer.device, form, asked.request)
+    cost = checked_cost(form, execution.output, race.unit.terms.tokens_max)
+    blob = parts.store.put(seal(execution.output, [asked.reply_key]), is_own=True)
+    root = output_root(parts.identity.genesis, race.unit_id, asked.salt, execution.output)
+    usage = _usage(execution, reading, cost)
+    return WorkResult(execution.output, root, blob, os.urandom(32), usage, started_at, finished_at=height())
+
+
+def checked_cost(form: WorkloadForm, output: bytes, cost_max: int) -> int:
+    """What an output cost; UnusableInputError if that is more than the customer pays for."""
+    cost = form.cost(output)
+    # The sealed request may ask for more than the unit says on the chain: nobody can see that before it is opened.
+    if cost > cost_max:
+        raise UnusableInputError(f"the request asks for more than the unit's {cost_max} {form.cost_unit}s")
+    return cost
+
+
+def _usage(execution: Execution, reading: Reading, cost: int) -> Usage:
+    return Usage(
+        work_units=cost,
+        gpu_ms=execution.wall_ms if reading.is_gpu else 0,
+        energy_mj=reading.energy_mj,
+        cpu_ms=execution.cpu_ms,
+        wall_ms=execution.wall_ms,
+        memory_peak_bytes=max(reading.memory_peak_bytes, execution.memory_peak_bytes),
+    )

@@ -1,0 +1,48 @@
+"""How a worker of this package is started: which backend computes on which hardware, and which GPU it sees."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from gpu_tasks.provider.execution.bench import MakeExecutor
+from gpu_tasks.provider.execution.executor import WorkerExecutor
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.limits import Limits, limits_for
+from gpu_tasks.workloads.form import WorkloadForm
+
+CUDA = "torch-cuda"
+"""The device's own GPU: its worker sees no other, and counts it as number 0."""
+
+
+def worker_command(workload: str, backend: str, limits: Limits) -> list[str]:
+    """The program of this package's worker, and its arguments."""
+    module = ["-m", "gpu_tasks.provider.execution.worker", "--workload", workload, "--backend", backend]
+    return [sys.executable, "-s", *module, "--limits", json.dumps(asdict(limits))]
+
+
+def backend_for(backend: str, hardware: Hardware) -> str:
+    """What computes on this hardware when the operator asked for `backend`: CUDA there where a GPU is."""
+    if not backend.startswith(CUDA):
+        return backend
+    return "numpy" if hardware.index is None else f"{CUDA}:0"
+
+
+def is_possible(backend: str, hardware: Sequence[Hardware]) -> bool:
+    """Whether any of this hardware is what the backend needs."""
+    return not backend.startswith(CUDA) or any(device.index is not None for device in hardware)
+
+
+def workers_with(backend: str) -> MakeExecutor:
+    """Workers that compute with the backend that the operator chose."""
+
+    def make(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
+        chosen = backend_for(backend, hardware)
+        limits = limits_for(chosen)
+        # CUDA counts GPUs in an order of its own; the identifier says which one is meant.
+        seen = {"CUDA_VISIBLE_DEVICES": hardware.uuid} if chosen.startswith(CUDA) else {}
+        return WorkerExecutor(worker_command(form.name, chosen, limits), limits, seen)
+
+    return make

@@ -1,0 +1,94 @@
+"""What this machine computes with: a bench for each device of the chain that stands here, all of them side by side.
+
+A provider without a device of its own on this machine still judges, on the machine's first piece of hardware.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
+from gpu_tasks.provider.execution.executor import Execution, ExecutionError
+from gpu_tasks.provider.execution.gpu import Hardware, Reading
+from gpu_tasks.provider.execution.line import Line
+from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.workloads.form import WorkloadForm
+
+JUDGES_BENCH = b""
+"""The place of the bench that no device of the chain belongs to."""
+
+
+class Workshop:
+    """Runs requests on devices. `serve` says which there are; nothing runs before."""
+
+    def __init__(self, hardware: Sequence[Hardware], workloads: Workloads, make: MakeExecutor) -> None:
+        """`make` gives an executor of a workload on a piece of hardware."""
+        self.hardware = tuple(hardware)
+        self.workloads = workloads
+        self._make = make
+        self._benches: dict[bytes, Bench] = {}
+        self._line = Line()
+
+    @property
+    def devices(self) -> dict[bytes, Hardware]:
+        """The devices of the chain that are served here."""
+        return {device: bench.hardware for device, bench in self._benches.items() if device != JUDGES_BENCH}
+
+    def serve(self, devices: Mapping[bytes, Hardware]) -> None:
+        """Take these devices of the chain into use, beside those that are."""
+        wanted = dict(devices)
+        if not wanted and not self._benches:
+            wanted = {JUDGES_BENCH: self.hardware[0]}
+        for device, hardware in wanted.items():
+            if device not in self._benches:
+                self._benches[device] = Bench(hardware, self._make)
+                self._line.add(device)
+
+    async def start(self, device: bytes, form: WorkloadForm) -> None:
+        """Make a device ready for a workload; ExecutionError if it cannot do it right."""
+        async with self._turn(device) as bench:
+            await bench.start(form, time.monotonic())
+
+    async def race(self, device: bytes, form: WorkloadForm, request: bytes) -> tuple[Execution, Reading]:
+        """Execute on the device that was drawn; BadRequestError, ExecutionError."""
+        if device not in self._benches:
+            raise ExecutionError(f"device 0x{device.hex()[:8]}.. is not served by this machine")
+        async with self._turn(device) as bench:
+            return await bench.run(form, request, time.monotonic())
+
+    async def recompute(self, form: WorkloadForm, request: bytes) -> bytes:
+        """Execute on any device, as a judge; BadRequestError, ExecutionError."""
+        async with self._any(form) as bench:
+            execution, _ = await bench.run(form, request, time.monotonic())
+            return execution.output
+
+    async def verify(self, form: WorkloadForm, request: bytes, output: bytes) -> bool:
+        """Check on any device whether `output` is right; BadRequestError, ExecutionError."""
+        async with self._any(form) as bench:
+            return await bench.verify(form, request, output, time.monotonic())
+
+    async def end_idle(self) -> None:
+        """End the workers that nobody has needed for a while; what is in use is not waited for."""
+        for device in [device for device in self._benches if self._line.is_free(device)]:
+            async with self._turn(device) as bench:
+                await bench.end_idle(time.monotonic())
+
+    async def close(self) -> None:
+        """End all workers."""
+        for bench in self._benches.values():
+            await bench.close()
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, place: bytes | None, form: WorkloadForm | None = None) -> AsyncIterator[Bench]:
+        warm = [device for device, bench in self._benches.items() if form is not None and bench.has_worker(form)]
+        taken = await self._line.take(place, rather=warm)
+        try:
+            yield self._benches[taken]
+        finally:
+            self._line.give(taken)
+
+    def _any(self, form: WorkloadForm) -> contextlib.AbstractAsyncContextManager[Bench]:
+        """Any device, one that has a worker of this workload rather than one that must start it."""
+        return self._turn(None, form)

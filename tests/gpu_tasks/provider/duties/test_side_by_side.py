@@ -1,0 +1,82 @@
+"""Two devices of one provider at work at the same time, with real worker processes; chain and workload are fakes.
+
+Each request ends only when another worker is at work too: were they served in turn, the first would wait until its time
+is over.
+"""
+
+import asyncio
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import hostile_worker
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass, device_id
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.execution.executor import WorkerExecutor
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.limits import Limits
+from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.workloads.form import WorkloadForm
+from market_chain import OGPU, signed
+from provider_chain import FakeForm, Village
+
+LIMITS = Limits(wall_seconds=60)
+GPUS = [Hardware(f"FAKE GPU {number}", f"GPU-{number}", DeviceClass.CONSUMER, 1, None) for number in range(2)]
+
+
+def worker(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
+    return WorkerExecutor([sys.executable, hostile_worker.__file__, json.dumps(asdict(LIMITS))], LIMITS)
+
+
+def meeting(folder: Path, name: str) -> bytes:
+    folder.mkdir(exist_ok=True)
+    return f"meet {folder} {name}".encode()
+
+
+def test_a_device_races_while_another_judges(tmp_path: Path) -> None:
+    async def main() -> None:
+        form = FakeForm()
+        workshop = Workshop(GPUS, Workloads([form]), worker)
+        workshop.serve({b"first": GPUS[0], b"second": GPUS[1]})
+        (execution, _), judged = await asyncio.gather(
+            workshop.race(b"first", form, meeting(tmp_path / "m", "race")),
+            workshop.recompute(form, meeting(tmp_path / "m", "judgement")),
+        )
+        assert (execution.output, judged) == (b"race", b"judgement")
+        await workshop.close()
+
+    asyncio.run(main())
+
+
+def test_two_units_are_executed_at_the_same_time_by_the_two_devices_that_were_drawn(tmp_path: Path) -> None:
+    async def main() -> None:
+        village = Village(tmp_path, 1)
+        village.hardware, village.make = GPUS, worker
+        async with village:
+            miner, chain = village.miners[0], village.node.chain
+            devices = [device_id(miner.keys.stash, gpu.uuid_hash) for gpu in GPUS]
+            for device, gpu in zip(devices, GPUS, strict=True):
+                register = Devices.register_device(kind=gpu.kind, uuid_hash=gpu.uuid_hash, bond=OGPU)
+                offer = InferenceMarket.offer(device=device, service=0, ask=1)
+                chain.block(signed(miner.keys.stash, register), signed(miner.keys.stash, offer))
+            await miner.daemon.run()  # the processor of the genesis is not on this machine, and is paused
+            village.node.block()
+            chain.blocks(3)
+            folder = tmp_path / "meeting"
+            units = [await village.post(meeting(folder, name), racers=1) for name in ("a", "b")]
+            while miner.heard.names().count("assigned") < 2:
+                village.node.block()
+                await miner.daemon.step(miner.chain.view())
+                await asyncio.sleep(0.01)
+            await miner.step()
+            journal = miner.daemon.parts.journal
+            results = [journal.races[unit, 1].result for unit in units]
+            assert [result.output for result in results if result] == [b"a", b"b"]
+            assert {journal.races[unit, 1].device for unit in units} == set(devices)
+            told = [name for name in miner.heard.names() if name in ("assigned", "executed")]
+            assert told == ["assigned", "assigned", "executed", "executed"]
+
+    asyncio.run(main())

@@ -1,0 +1,88 @@
+"""Who is next on a device."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from gpu_tasks.provider.execution.line import Line
+
+FIRST, SECOND = b"first", b"second"
+
+
+def play(scene: Callable[[Line], Awaitable[None]]) -> None:
+    async def main() -> None:
+        line = Line()
+        line.add(FIRST)
+        line.add(SECOND)
+        await asyncio.wait_for(scene(line), 10)
+
+    asyncio.run(main())
+
+
+def test_two_places_have_two_users_at_once_and_one_place_has_one() -> None:
+    async def scene(line: Line) -> None:
+        assert [await line.take(FIRST), await line.take(SECOND)] == [FIRST, SECOND]
+        waiting = asyncio.create_task(line.take(FIRST))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        line.give(FIRST)
+        assert await waiting == FIRST
+
+    play(scene)
+
+
+def test_a_race_goes_before_judgements_that_came_first() -> None:
+    async def scene(line: Line) -> None:
+        order: list[str] = []
+
+        async def use(name: str, place: bytes | None) -> None:
+            taken = await line.take(place)
+            order.append(name)
+            line.give(taken)
+
+        await line.take(FIRST)
+        await line.take(SECOND)
+        users = [("judgement", None), ("another judgement", None), ("race", FIRST), ("second race", FIRST)]
+        tasks = [asyncio.create_task(use(name, place)) for name, place in users]
+        await asyncio.sleep(0)
+        line.give(FIRST)
+        await asyncio.gather(*tasks)
+        assert order == ["race", "second race", "judgement", "another judgement"]
+
+    play(scene)
+
+
+def test_a_judgement_takes_any_place_and_rather_a_warm_one() -> None:
+    async def scene(line: Line) -> None:
+        assert await line.take(rather=[SECOND]) == SECOND
+        assert await line.take(rather=[SECOND]) == FIRST
+        waiting = asyncio.create_task(line.take())
+        await asyncio.sleep(0)
+        line.give(SECOND)
+        assert await waiting == SECOND
+
+    play(scene)
+
+
+def test_whoever_is_cancelled_keeps_no_place() -> None:
+    async def scene(line: Line) -> None:
+        await line.take(FIRST)
+        before_its_turn, in_its_turn = asyncio.create_task(line.take(FIRST)), asyncio.create_task(line.take(FIRST))
+        await asyncio.sleep(0)
+        before_its_turn.cancel()
+        await asyncio.sleep(0)
+        line.give(FIRST)
+        in_its_turn.cancel()
+        await asyncio.gather(before_its_turn, in_its_turn, return_exceptions=True)
+        assert line.is_free(FIRST)
+
+    play(scene)
+
+
+def test_a_place_that_is_free_cannot_be_given_back() -> None:
+    async def scene(line: Line) -> None:
+        with pytest.raises(AssertionError):
+            line.give(FIRST)
+
+    play(scene)

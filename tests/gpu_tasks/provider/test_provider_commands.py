@@ -1,0 +1,190 @@
+"""Commands of the provider on a development chain: a real RPC server, a played node, real pallets."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from genesis import dev_accounts
+from gpu_tasks.provider.cli import main
+from provider_runner import Operator, played_chain
+from runtime.cryptography import ss58
+from runtime.cryptography.signatures import Scheme
+from wallet.cli import main as wallet
+from wallet.keyfile import ScryptCost
+from wallet.keypair import Keypair
+from wallet.keyring import Keyring
+
+ALICE, EVE = (ss58.encode(dev_accounts.stash(name)) for name in ("Alice", "Eve"))
+KEYS = [
+    f"--{role}-key=0x{dev_accounts.key('Eve', name).hex()}"
+    for role, name in (("session", dev_accounts.SESSION), ("vrf", dev_accounts.VRF))
+]
+JOIN = ["register", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with played_chain(tmp_path_factory.mktemp("chain")) as url:
+        yield url
+
+
+@pytest.fixture
+def alice(tmp_path: Path, url: str) -> Operator:
+    """Has one device, of the genesis; other tests of this module do not change it."""
+    return Operator(tmp_path, url, "Alice")
+
+
+@pytest.fixture
+def eve(tmp_path: Path) -> Iterator[Operator]:
+    """Has money only, on a chain of her own."""
+    (tmp_path / "chain").mkdir()
+    with played_chain(tmp_path / "chain") as url:
+        yield Operator(tmp_path, url, "Eve")
+
+
+def own_device(operator: Operator) -> str:
+    (device,) = operator.answer("status")["devices"]
+    name: str = device["device"]
+    return name
+
+
+def test_json_status_says_what_the_table_shows(alice: Operator) -> None:
+    (device,) = alice.answer("status")["devices"]
+    assert device["class"] == "cpu"
+    assert int(device["bond"]["grains"]) > 0
+    assert device["paused"] is False
+    assert device["assignment"] is None
+    assert device["asks"][0]["service"] == 0
+    assert set(device["asks"][0]["ask"]) == {"grains", "ogpu"}
+    table = alice.run("status", as_json=False).output
+    assert f"service 0: {device['asks'][0]['ask']['ogpu']} oGPU" in table
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+@pytest.mark.parametrize("text", ["nonsense", "0x", "0x" + "ab" * 32, "//Alice"])
+def test_a_device_that_is_not_ones_own_is_refused_with_those_that_are(alice: Operator, command: str, text: str) -> None:
+    assert own_device(alice) in alice.refusal(command, text)
+
+
+def test_a_device_may_be_named_by_its_beginning(alice: Operator) -> None:
+    device = own_device(alice)
+    for text in (device[:10], device[2:8], device.upper().replace("0X", "0x")):
+        assert alice.answer("pause", text, "--dry-run")["calls"] == "Devices.pause"
+
+
+def test_a_device_is_paused_and_resumed(eve: Operator) -> None:
+    alice = Operator(eve.folder, eve.options[1], "Alice")
+    device = own_device(alice)
+    assert alice.answer("pause", device[:10])["success"]
+    assert alice.answer("status")["devices"][0]["paused"] is True
+    assert alice.answer("pause")["changed"] is False
+    assert alice.answer("resume")["success"]
+    assert alice.answer("status")["devices"][0]["paused"] is False
+
+
+def test_a_key_that_works_for_nobody_is_told_so(tmp_path: Path, url: str) -> None:
+    assert "is no provider key on" in Operator(tmp_path, url, "Dave").refusal("pause")
+
+
+@pytest.mark.parametrize("stash", ["//Eve", EVE, "0x" + dev_accounts.stash("Eve").hex()])
+def test_run_takes_a_stash_as_register_does_and_refuses_anothers(alice: Operator, stash: str) -> None:
+    assert f"the key works for {ALICE}, not for {EVE}" in alice.refusal("run", "--stash", stash)
+
+
+def test_a_stash_that_is_none_is_told_so_in_both(alice: Operator) -> None:
+    for command in (["run"], ["register"], ["unregister", "0x1"], ["withdraw-bond"]):
+        assert "'nonsense' is no account" in alice.refusal(*command, "--stash", "nonsense")
+
+
+def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator) -> None:
+    key = Keypair.from_seed(Scheme.SR25519, os.urandom(32))
+    Keyring(alice.folder / "keys").add("mine", key, "secret", cost=ScryptCost(1 << 13, 10, 8))
+    password = alice.folder / "password"
+    password.write_text("secret")
+    for text in ("mine", key.address):
+        assert f"not for {key.address}" in alice.refusal("run", "--stash", text)
+        said = alice.refusal("register", "--stash", text, "--stash-password-file", str(password))
+        assert "the stash is no candidate yet" in said
+    assert "is not in" in alice.refusal("register", "--stash", EVE)
+
+
+@pytest.mark.parametrize("command", [["run"], ["devices"], ["register", "--stash", "//Eve", *KEYS]])
+def test_a_base_path_that_cannot_be_made_is_said(url: str, command: list[str]) -> None:
+    options = ["--url", url, "--key", "//Alice//provider", "--base-path", "/dev/null/x"]
+    result = CliRunner().invoke(main, [*options, *command])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the base path /dev/null/x cannot be made: Not a directory" in result.stderr
+
+
+def test_run_refuses_hardware_and_workloads_that_there_are_not(alice: Operator) -> None:
+    assert "see `ogpu-provider devices`" in alice.refusal("run", "--device", "99")
+    assert "no workload 'nonsense'" in alice.refusal("run", "--workload", "nonsense")
+    if json.loads(alice.run("devices").stdout)[0]["class"] == "cpu":
+        assert "needs a GPU, and there is none" in alice.refusal("run", "--backend", "torch-cuda")
+
+
+def test_a_dry_run_shows_every_amount_and_sends_nothing(eve: Operator) -> None:
+    shown = eve.answer(*JOIN, "--dry-run")
+    amounts = {name: shown[name]["ogpu"] for name in ("stash_bond", "device_bond", "to_the_provider_key", "amount")}
+    assert amounts == {"stash_bond": "1000", "device_bond": "100", "to_the_provider_key": "1", "amount": "1101"}
+    assert int(shown["total"]["grains"]) == int(shown["amount"]["grains"]) + int(shown["fee"]["grains"])
+    assert (shown["refused"], shown["sent"]) == (None, False)
+    assert eve.answer(*JOIN, "--dry-run") == shown
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (["--endpoint", "foo"], "Devices.register_provider: Devices.BadEndpoint: The endpoint is no http"),
+        (["--device-bond", "0.1"], "Devices.register_device: Devices.DeviceBondTooSmall"),
+        (["--bond", "1"], "TrustStake.bond: TrustStake.BondTooSmall"),
+        (["--bond", "20000000"], "TrustStake.bond: FundsUnavailable"),
+        (["--session-key", "0x" + dev_accounts.key("Alice", dev_accounts.SESSION).hex()], "TrustStake.KeyTaken"),
+    ],
+)
+def test_a_dry_run_says_what_the_chain_would_refuse(eve: Operator, changed: list[str], reason: str) -> None:
+    said = eve.refusal(*JOIN, *changed, "--dry-run", code=1)
+    assert "the chain would refuse this: " in said
+    assert reason in said
+
+
+def test_a_service_that_there_is_not_is_not_offered(alice: Operator, eve: Operator) -> None:
+    assert "there is no service 7; there are: 0" in eve.refusal(*JOIN, "--service", "7")
+    assert "there is no service 7" in alice.refusal("offer", own_device(alice)[:8], "--service", "7", "--ask", "1")
+
+
+def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
+    shown = eve.answer(*JOIN, "--dry-run")
+    assert eve.answer(*JOIN)["fee"] == shown["fee"]
+    assert eve.answer(*JOIN)["calls"] == "none was missing"
+    device = own_device(eve)
+
+    assert "does not offer service 5; it offers: 0" in eve.refusal("withdraw-offer", device, "--service", "5")
+    eve.answer("withdraw-offer", device[:10], "--service", "0")
+    assert eve.answer("status")["devices"][0]["asks"] == []
+    eve.answer("offer", device[:10], "--service", "0", "--ask", "0.5")
+    assert eve.answer("status")["devices"][0]["asks"] == [{"service": 0, "ask": {"grains": "50000000", "ogpu": "0.5"}}]
+
+    assert f"`ogpu-provider unregister` {device}" in eve.refusal("withdraw-bond", "--stash", "//Eve")
+    planned = eve.answer("unregister", device[:10], "--stash", "//Eve", "--dry-run")
+    assert planned["comes_back"]["ogpu"] == "100"
+    assert planned["calls"] == "InferenceMarket.withdraw_offer, Devices.unregister_device"
+    assert eve.answer("unregister", device[:10], "--stash", "//Eve")["success"]
+    assert eve.answer("status")["devices"] == []
+    assert "is none of your devices; they are: none" in eve.refusal("unregister", device, "--stash", "//Eve")
+
+    planned = eve.answer("withdraw-bond", "--stash", "//Eve", "--dry-run")
+    assert planned["calls"] == "Devices.unregister_provider, TrustStake.chill, TrustStake.unbond"
+    assert eve.answer("withdraw-bond", "--stash", "//Eve")["success"]
+    assert "nothing is free yet" in eve.answer("withdraw-bond", "--stash", "//Eve")["calls"]
+
+
+def test_the_commission_of_a_candidate_is_the_wallets_default_or_what_was_said(eve: Operator) -> None:
+    eve.answer(*JOIN)
+    shown = CliRunner().invoke(wallet, ["--url", eve.options[1], "--json", "validators"])
+    commissions = {row["stash"]: row["commission"] for row in json.loads(shown.stdout)}
+    assert commissions[EVE] == "5 %"
