@@ -20,7 +20,6 @@ import click
 from genesis.dev_accounts import DEV_NAMES
 from genesis.presets import PRESETS, raw_spec
 from genesis.spec import SpecError, to_json
-from node.chain_choice import chosen_spec
 from node.config import (
     DEFAULT_PORT,
     DEFAULT_PROMETHEUS_PORT,
@@ -28,6 +27,7 @@ from node.config import (
     Config,
     Paths,
     RpcConfig,
+    chosen_spec,
     default_base_path,
 )
 from node.errors import BadInputError, DatabaseError, NodeError

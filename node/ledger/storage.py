@@ -27,9 +27,20 @@ SCHEMA = 1
 FREE_BYTES_FLOOR = 1024**3  # a full LevelDB cannot be opened again before space is freed, so stop well before
 RECENT_MAX = 100_000  # state values kept in memory, because a read from LevelDB costs as much as executing a transfer
 REVERSE_KEPT = 256  # final blocks whose state can still be read
-META, STATE, HEADER, BODY, BY_HEIGHT, CERTIFICATE, REVERSE, PENDING = b"m", b"s", b"h", b"b", b"n", b"c", b"r", b"u"
-_SCHEMA_KEY, _GENESIS_KEY, _HEAD_KEY = META + b"schema", META + b"genesis", META + b"head"
-_HEIGHT, _HEAD, _LENGTH = struct.Struct(">Q"), struct.Struct(">Q32s"), struct.Struct("<I")
+META = b"m"
+STATE = b"s"
+HEADER = b"h"
+BODY = b"b"
+BY_HEIGHT = b"n"
+CERTIFICATE = b"c"
+REVERSE = b"r"
+PENDING = b"u"
+_SCHEMA_KEY = META + b"schema"
+_GENESIS_KEY = META + b"genesis"
+_HEAD_KEY = META + b"head"
+_HEIGHT = struct.Struct(">Q")
+_HEAD = struct.Struct(">Q32s")
+_LENGTH = struct.Struct("<I")
 _ABSENT = 0xFFFF_FFFF
 
 Changes = Mapping[bytes, "bytes | None"]
@@ -64,7 +75,8 @@ class Storage:
     """An open database.  A `runtime` state reader over the last final state, too (`get`, `keys`)."""
 
     def __init__(self, path: Path, *, free_bytes_floor: int = FREE_BYTES_FLOOR) -> None:
-        self.path, self._floor = path, free_bytes_floor
+        self.path = path
+        self._floor = free_bytes_floor
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.check_free_space()
         try:
@@ -113,6 +125,8 @@ class Storage:
 
         Raises `DiskSpaceError` before anything is written when too little space is free.
         """
+        for height, final in enumerate(blocks, self.head_height + 1):
+            assert final.block.height == height, "the final height rises by one a block"
         self.check_free_space()
         merged: dict[bytes, bytes | None] = {}
         with self._written() as batch:

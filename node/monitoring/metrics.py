@@ -85,6 +85,7 @@ class MetricsServer:
             ) from error
         self._server.handle_error = _note_broken_request  # type: ignore[method-assign]  # it prints a stack trace
         self.port = int(self._server.server_port)
+        _LOG.info("metrics on port %d", self.port)
 
     def close(self) -> None:
         """Stop answering."""

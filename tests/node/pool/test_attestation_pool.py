@@ -25,9 +25,9 @@ from market_chain import (
 )
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
-from node.peers import Peers
+from node.peers.peers import Peers
 from node.pool.attestation_pool import KEPT_BLOCKS, AttestationPool
-from node.pool.queue import PoolRefusalError
+from node.pool.refusal import PoolRefusalError
 from played_transport import PlayedTransport
 from runtime.blocks.extrinsic import encode_bare
 from runtime.encoding.codec import codec
