@@ -16,7 +16,9 @@ from genesis.spec import SPEC_BYTES_MAX, ChainSpec, SpecError
 from node.errors import BadInputError
 from runtime.cryptography.hashing import blake2_256
 
-DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT = 30333, 9944, 9615
+DEFAULT_PORT = 30333
+DEFAULT_RPC_PORT = 9944
+DEFAULT_PROMETHEUS_PORT = 9615
 NAME_LENGTH_MAX = 64
 BOOTNODES_MAX = 64
 SOCKET_PATH_BYTES_MAX = 100  # the system's limit is 107
@@ -137,7 +139,7 @@ def chosen_spec(chain: str | None, *, dev: bool) -> ChainSpec:
     name = chain or default
     if name in PRESETS:
         return load_spec(name)
-    path = Path(name)
+    path = Path(name)  # a file of anybody's making: judged here, before anything is written
     if not path.is_file():
         raise BadInputError(f"--chain {name} is neither {', '.join(PRESETS)} nor a file: check the path")
     if path.stat().st_size > SPEC_BYTES_MAX:

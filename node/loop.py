@@ -156,7 +156,7 @@ class Loop:
                         self._peers.transport.send(arrived.peer, FrameKind.BLOCKS, answer)
                 case FrameKind.STATUS:
                     self.feed(*self.sync.on_status(STATUS.decode(arrived.payload), peer))
-                case _:
+                case _:  # whoever cares for this kind takes it; a fault in one is no reason to stop
                     self._tell(lambda listener: listener.on_gossip(arrived.kind, arrived.payload, arrived.peer))
         except DecodeError as error:
             self._peers.penalise(peer, f"malformed {arrived.kind.name}: {error}", self._clock.now_ms())

@@ -33,7 +33,8 @@ class FeedClient:
     """One link to the node.  Make it with `connect`; read `frames()` in one task, ask from any."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+        self._reader = reader
+        self._writer = writer
         self._waiting: dict[int, asyncio.Future[feed.Value]] = {}
         self._numbers = itertools.count(1)
         self._frames: asyncio.Queue[feed.ToRpc | None] = asyncio.Queue(QUEUED_FRAMES)

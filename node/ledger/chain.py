@@ -228,6 +228,7 @@ class Chain:
             except NotYetError as error:
                 _LOG.warning("block %d 0x%s waits: %s", stored.height, stored.block_id.hex(), error)
             except UnknownParentError:
+                # Higher up it may hang on a block that is judged later, so it is kept.
                 if stored.height <= self.storage.head_height + 1:
                     abandoned.append(stored.block_id)
             except InvalidBlock as error:

@@ -84,7 +84,8 @@ class Storage:
         except plyvel.Error as error:
             raise _open_error(path, error) from error
         self._recent: dict[bytes, bytes | None] = {}  # state values as they are on the disk
-        self.head_height, self.head_id = -1, bytes(32)
+        self.head_height = -1
+        self.head_id = bytes(32)
         try:
             self._read_head()
         except DatabaseError:
@@ -118,7 +119,8 @@ class Storage:
             for key, value in state.items():
                 batch.put(STATE + key, value)
             self._put_final(batch, block)
-        self.head_height, self.head_id = block.height, block.block_id
+        self.head_height = block.height
+        self.head_id = block.block_id
 
     def commit_final(self, blocks: list[FinalEntry], abandoned: Iterable[bytes] = ()) -> None:
         """Make `blocks` final (parents first, the first one a child of the head), and forget those of `abandoned`.
@@ -144,7 +146,9 @@ class Storage:
         self._recent.update(merged)
         self._trim_recent()
         if blocks:
-            self.head_height, self.head_id = blocks[-1].block.height, blocks[-1].block.block_id
+            head = blocks[-1].block
+            self.head_height = head.height
+            self.head_id = head.block_id
 
     def put_pending(self, blocks: Iterable[StoredBlock]) -> None:
         """Sync blocks that are not final; done before this node votes for one of them."""
@@ -290,7 +294,8 @@ class _SyncedBatch:
     """`with` it: everything put is written and synced at the end, or, after an exception, nothing."""
 
     def __init__(self, db: plyvel.DB, path: Path) -> None:
-        self._batch, self._path = db.write_batch(transaction=True, sync=True), path
+        self._batch = db.write_batch(transaction=True, sync=True)
+        self._path = path
 
     def __enter__(self) -> _Batch:
         return cast("_Batch", self._batch)

@@ -177,3 +177,30 @@ def test_a_trie_of_the_disk_is_the_trie_of_the_layers(maker: Maker) -> None:
         block = maker.make(parent.facts.id)
         parent = chain.finalise((block.facts.id,), maker.certify(block))[-1]
         assert Trie(dict(chain.storage.items())).root == parent.header.state_root
+
+
+def test_what_becomes_final_is_a_child_of_what_is_final(maker: Maker) -> None:
+    first = maker.make()
+    second = maker.make(first.facts.id)
+    with pytest.raises(AssertionError, match="child of what is final"):
+        maker.chain.finalise((second.facts.id,), maker.certify(second))
+    assert maker.chain.final.facts.height == 0
+
+
+def test_a_layer_that_lies_over_another_state_never_comes_to_the_disk(maker: Maker) -> None:
+    first = maker.make()
+    second = maker.make(first.facts.id)
+    second.state.parent = maker.chain.final.state
+    with pytest.raises(AssertionError, match="over its parent's state"):
+        maker.chain.finalise((first.facts.id, second.facts.id), maker.certify(second))
+    assert maker.chain.storage.head_height == 0
+    with pytest.raises(AssertionError, match="over its parent's state"):
+        maker.chain.finalise((first.facts.id,), maker.certify(first))
+
+
+def test_layers_above_the_final_block_lie_on_the_disk(maker: Maker) -> None:
+    first = maker.make()
+    second = maker.make(first.facts.id)
+    maker.chain.finalise((first.facts.id,), maker.certify(first))
+    assert second.state.parent is maker.chain.storage
+    assert maker.chain.final.state.parent is maker.chain.storage

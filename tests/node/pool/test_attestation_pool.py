@@ -165,3 +165,11 @@ def test_what_is_final_or_too_old_is_forgotten(stage: Stage) -> None:
     stage.pool.on_final([later])  # type: ignore[list-item]
     assert len(stage.pool) == 0
     assert stage.pool._bytes == 0
+
+
+def test_bytes_that_are_not_those_of_what_is_kept_are_found(stage: Stage) -> None:
+    stage.pool.submit(ENCODE(stage.attested(stage.racers[0])))
+    stage.pool._bytes += 1
+    block = SimpleNamespace(extrinsics=(), facts=SimpleNamespace(height=stage.market.height))
+    with pytest.raises(AssertionError, match="bytes are those of what is kept"):
+        stage.pool.on_final([block])  # type: ignore[list-item]

@@ -194,3 +194,36 @@ def check(pool: TransactionQueue, nonces: dict[int, int]) -> None:
     assert pool.future_count == len(pool) - len(expected)
     for sender in range(4):
         assert [n for s, n in ready if s == sender] == sorted(n for s, n in ready if s == sender)
+
+
+@pytest.mark.parametrize(
+    ("counter", "value", "promise"),
+    [
+        ("_future", -1, "part of what is in the pool"),
+        ("_future", 5, "part of what is in the pool"),
+        ("_bytes", -1_000, "left the pool twice"),
+    ],
+)
+def test_a_counter_that_lies_is_found_when_a_block_is_settled(counter: str, value: int, promise: str) -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0), 0)
+    setattr(pool, counter, value)
+    with pytest.raises(AssertionError, match=promise):
+        pool.settle({}, 1)
+
+
+def test_an_empty_pool_that_still_counts_is_found() -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0), 0)
+    pool._bytes += 1
+    with pytest.raises(AssertionError, match="an empty pool holds nothing"):
+        pool.remove(xt(1, 0).extrinsic_hash)
+
+
+def test_a_gap_among_the_ready_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0), 0)
+    pool.add(xt(1, 1), 0)
+    monkeypatch.setattr(pool, "_settle", lambda *_: ([], []))
+    with pytest.raises(AssertionError, match="no gap"):
+        pool.remove(xt(1, 0).extrinsic_hash)
