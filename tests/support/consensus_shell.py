@@ -82,7 +82,7 @@ class Shell:
                     pass
 
     def signed(self) -> list[SignedRecord]:
-        return [one.record for one in self.effects if isinstance(one, ev.PersistThenSign)]
+        return [effect.record for effect in self.effects if isinstance(effect, ev.PersistThenSign)]
 
 
 ONE = block(GENESIS_BLOCK, SLOT)

@@ -52,7 +52,7 @@ def test_finality_drops_the_other_branch_and_survives_a_restart(maker: Maker, tm
     chain.keep(b1.facts.id)
     certificate = maker.certify(a2)
     final = chain.finalise((a1.facts.id, a2.facts.id), certificate)
-    assert [one.facts.id for one in final] == [a1.facts.id, a2.facts.id]
+    assert [executed.facts.id for executed in final] == [a1.facts.id, a2.facts.id]
     assert chain.get(b1.facts.id) is None
     assert chain.above_final() == [a3]
     assert a3.state.get(b":code") is not None
@@ -63,7 +63,7 @@ def test_finality_drops_the_other_branch_and_survives_a_restart(maker: Maker, tm
     again.restore(LATER)
     assert again.final.facts == a2.facts
     assert again.final_certificate == certificate
-    assert [one.facts for one in again.above_final()] == [a3.facts]
+    assert [executed.facts for executed in again.above_final()] == [a3.facts]
     assert again[a3.facts.id].trie.root == a3.trie.root
     assert again.storage.pending() == [a3.stored]
 
@@ -126,10 +126,10 @@ def test_branches_are_given_oldest_first_and_bounded(maker: Maker) -> None:
     chain = maker.chain
     blocks = [maker.make()]
     blocks += [maker.make(blocks[0].facts.id)]
-    chain.finalise(tuple(one.facts.id for one in blocks), maker.certify(blocks[-1]))
+    chain.finalise(tuple(executed.facts.id for executed in blocks), maker.certify(blocks[-1]))
     for _ in range(3):
         blocks.append(maker.make(blocks[-1].facts.id))
-    raws = [one.stored.header + one.stored.body for one in blocks]
+    raws = [executed.stored.header + executed.stored.body for executed in blocks]
     assert chain.branch(blocks[-1].facts.id, 0) == raws
     assert chain.branch(blocks[-1].facts.id, 1) == raws[1:]
     assert chain.branch(blocks[3].facts.id, 2) == raws[2:4]

@@ -68,8 +68,8 @@ class Stage:
         while self.market.unit(self.unit_id).state is UnitState.QUEUED:
             self.market.block()
         self.unit = self.market.unit(self.unit_id)
-        self.racers = [self.market.keys_of(one.owner) for one in self.unit.racers]
-        self.market.block(*(commit(one, self.unit_id, self.unit, ROOT) for one in self.racers))
+        self.racers = [self.market.keys_of(racer.owner) for racer in self.unit.racers]
+        self.market.block(*(commit(racer, self.unit_id, self.unit, ROOT) for racer in self.racers))
         self.transport = PlayedTransport("a", "b")
         network = Peers(self.transport)
         monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
