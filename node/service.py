@@ -67,7 +67,7 @@ class Node:
         self.paths = Paths(config.base_path, spec.id)
         self.clock = Clock()
         verifier = Verifier()
-        self.ledger = open_ledger(self.paths, spec, verifier.verify, self.clock.now_ms())
+        self.ledger = open_ledger(self.paths, spec, verifier.verify, self.clock)
         self.chain = self.ledger.chain
         keys = take_seat(config, self.paths, self.chain)
         self.machine = self._make_machine(keys)

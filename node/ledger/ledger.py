@@ -15,6 +15,7 @@ from consensus.events import Recovery
 from consensus.signstate import SignState
 from genesis.chain import genesis_state
 from genesis.spec import ChainSpec
+from node.clock import Clock
 from node.config import Paths
 from node.durable import write_quickly
 from node.errors import as_bad_input
@@ -81,10 +82,10 @@ class Ledger:
                 yield certificate
 
 
-def open_ledger(paths: Paths, spec: ChainSpec, verify: VerifySignature, now_ms: int) -> Ledger:
+def open_ledger(paths: Paths, spec: ChainSpec, verify: VerifySignature, clock: Clock) -> Ledger:
     """Open the database and execute what is kept above its final block.  Raises `NodeError`."""
     with as_bad_input(ValueError):
         state = genesis_state(spec)
     chain = open_chain(Storage(paths.database), spec, state, verify)
-    chain.restore(now_ms)
+    chain.restore(clock.now_ms())
     return Ledger(chain=chain, rounds=RoundLog(paths.rounds), preference=paths.preference)

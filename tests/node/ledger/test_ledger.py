@@ -9,6 +9,7 @@ import pytest
 
 from block_maker import SPEC, Maker
 from consensus.signstate import EMPTY
+from node.clock import Clock
 from node.config import Paths
 from node.errors import BadInputError
 from node.ledger.ledger import Ledger, open_ledger
@@ -58,4 +59,4 @@ def test_the_ends_of_past_epochs_are_given(tmp_path: Path) -> None:
 def test_a_specification_that_makes_no_genesis_is_bad_input(tmp_path: Path) -> None:
     spec = replace(SPEC, patch={"nonsense": {}})
     with pytest.raises(BadInputError):
-        open_ledger(Paths(tmp_path, spec.id), spec, signatures.verify, 0)
+        open_ledger(Paths(tmp_path, spec.id), spec, signatures.verify, Clock())
