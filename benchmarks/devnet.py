@@ -52,7 +52,7 @@ async def _measure(net: Devnet) -> Figures:
     before = load.included
     figures |= await _phase(net, "load")
     figures["load_transfers_per_second"] = round((load.included - before) / PHASE_SECONDS, 1)
-    figures |= {f"rss_{role}_mib": one.rss_mib for role, one in _processes(net).items()}
+    figures |= {f"rss_{role}_mib": used.rss_mib for role, used in _processes(net).items()}
     sending.cancel()
     await asyncio.gather(sending, return_exceptions=True)
     return figures
@@ -85,10 +85,10 @@ def _processes(net: Devnet) -> dict[str, Usage]:
     node = _pid(network.node_process(net, first))
     provider = _pid(network.provider_process(net, first))
     found = {}
-    for one in (usage(pid) for pid in (node, *children(node), provider)):
-        role = next((role for word, role in ROLES.items() if word in one.command), None)
+    for spent in (usage(pid) for pid in (node, *children(node), provider)):
+        role = next((role for word, role in ROLES.items() if word in spent.command), None)
         if role is not None:
-            found[role] = one
+            found[role] = spent
     return found
 
 
@@ -107,7 +107,7 @@ async def _polls(net: Devnet) -> int:
     """How many polls the first node has begun since its start."""
     async with await RpcConnection.open(net.members[0].rpc_url) as rpc:
         polls = await rpc.call("ogpu_inspect", "polls")
-        return int(max(one["request"] for one in polls)) + 1
+        return int(max(poll["request"] for poll in polls)) + 1
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class Ledger:
         state = genesis_state(SPEC)
         account, issuance = runtime.item(System.account), runtime.item(Balances.total_issuance)
         encoded = account.value_codec.encode(AccountInfo(providers=1, data=AccountData(free=ENDOWMENT)))
-        state.update((account.key(one), encoded) for one in self._accounts)
+        state.update((account.key(owner), encoded) for owner in self._accounts)
         issued = issuance.decode(state[issuance.key()]) + ENDOWMENT * ACCOUNTS
         return {**state, issuance.key(): issuance.value_codec.encode(issued)}
 

@@ -19,10 +19,11 @@ from benchmarks.figures import Figures, Stopwatch, median_figures, report
 from benchmarks.ledger import Ledger
 from benchmarks.processes import children, cpu_seconds_of
 from consensus.events import Build
-from node import memory
+from node import process
 from node.clock import Clock
 from node.duty.author import Author
 from node.ledger.chain import ExecutedBlock
+from node.pool.relay import Relay
 from node.pool.transaction_pool import TransactionPool
 from node.pool.verifier import Claim, Verifier
 from runtime.blocks.block import BLOCK, Block, extrinsics_root, without_seal
@@ -48,11 +49,26 @@ class StillClock(Clock):
         return self.at_ms
 
 
+class ListingRelay(Relay):
+    """Lists what was admitted: there are no peers to tell."""
+
+    def __init__(self, admitted: list[bytes]) -> None:
+        self._admitted = admitted
+
+    def has_passed_on(self, extrinsic_hash: bytes) -> bool:
+        """Every extrinsic of the benchmark is new."""
+        return False
+
+    def pass_on(self, extrinsic_hash: bytes, raw: bytes, source: str | None) -> None:
+        """It is in the pool."""
+        self._admitted.append(extrinsic_hash)
+
+
 def measure() -> Figures:
     """Everything, in one process and its worker."""
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder), random.Random(1))
-        memory.settle()  # as the node does after its start
+        process.settle_memory()  # as the node does after its start
         return trio.run(_measure, ledger)
 
 
@@ -62,11 +78,22 @@ async def _measure(ledger: Ledger) -> Figures:
         clock, workers = StillClock(), Verifier()
         admitted: list[bytes] = []
         pool = TransactionPool(
-            ledger.chain, workers, clock, lambda *_: None, lambda found, _raw, _peer: admitted.append(found)
+            chain=ledger.chain,
+            verifier=workers,
+            clock=clock,
+            relay=ListingRelay(admitted),
+            on_status=lambda *_: None,
         )
         nursery.start_soon(pool.run)
         nursery.start_soon(workers.run_worker)
-        author = Author(ledger.chain, ledger.validator, pool, workers.verify, clock, lambda _: ())
+        author = Author(
+            chain=ledger.chain,
+            keys=ledger.validator,
+            pool=pool,
+            verify=workers.verify,
+            clock=clock,
+            inherents=lambda _: (),
+        )
         while not (pids := children()):  # noqa: ASYNC110 - another process comes up
             await trio.sleep(0.01)
         before = cpu_seconds_of(pids[0])

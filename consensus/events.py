@@ -3,7 +3,7 @@
 The node and the simulator run the same `machine.Machine`:
 
     machine = Machine(parameters, genesis_hash, epochs, verify, session_key, randbelow)
-    effects = machine.restore(final, certificate, blocks, sign_state, preference, now_ms)  # once
+    effects = machine.restore(recovery, now_ms)    # once, with what the shell kept
     effects = machine.step(event, now_ms)          # for each event; execute effects in order
     machine.deadline_ms                            # call step(Tick(), now) at this time
 
@@ -12,11 +12,12 @@ of one step in order, before it passes the next event in; effects that name a bl
 block which the shell has.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from consensus.certificates import Certificate
 from consensus.evidence import DoubleBallot, DoubleProposal
-from consensus.signstate import SignedRecord
+from consensus.signstate import EMPTY, SignedRecord, SignState
 from consensus.wire import Message
 
 
@@ -45,6 +46,28 @@ class BlockFacts:
     author: bytes
     referenced_height: int
     final_ref: CertifiedRef | None = None
+
+
+# --- the start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What a shell kept of the machine's last life; of a new chain the genesis block alone."""
+
+    final: BlockFacts
+    """The newest final block."""
+    certificate: Certificate | None = None
+    """What made it final; None for the genesis block."""
+    blocks: Iterable[BlockFacts] = ()
+    """Those above it, parents first."""
+    sign_state: SignState = EMPTY
+    preference: bytes | None = None
+    """The preferred tip (`PersistPreference`)."""
+    boundaries: Iterable[Certificate] = ()
+    """Of the ends of past epochs, for peers that are behind."""
+    open_rounds: Iterable[Certificate] = ()
+    """Those of `PersistCertificate` that no later round has settled."""
 
 
 # --- events

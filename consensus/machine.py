@@ -9,13 +9,11 @@ Always: every effect follows from the events alone (and from the injected `randb
 seed replays one run; nothing is signed that `signstate` does not allow.
 """
 
-from collections.abc import Iterable
-
-from consensus import authoring, proposer, signstate
+from consensus import authoring, proposer
 from consensus import events as ev
 from consensus.blocktree import BlockTree
 from consensus.certificates import Certificate
-from consensus.events import BlockFacts, CertifiedRef, Effect, Event
+from consensus.events import BlockFacts, CertifiedRef, Effect, Event, Recovery
 from consensus.fetches import Fetches
 from consensus.finality.catchup import CatchUp
 from consensus.finality.gadget import Gadget, InvalidVoteError
@@ -105,23 +103,9 @@ class Machine:
         """(epoch, round) of the finality gadget, for metrics."""
         return self._gadget.members.epoch, self._gadget.rounds.current
 
-    def restore(
-        self,
-        final: BlockFacts,
-        certificate: Certificate | None,
-        blocks: Iterable[BlockFacts],
-        sign_state: signstate.SignState,
-        preference: bytes | None,
-        now_ms: int,
-        boundaries: Iterable[Certificate] = (),
-        certificates: Iterable[Certificate] = (),
-    ) -> list[Effect]:
-        """Start from what the shell kept.
-
-        That is the newest final block (the genesis block when new) with its certificate, the blocks
-        above it (parents first), the sign-state, the preferred tip, certificates of past epoch
-        boundaries for peers that are behind, and those of `PersistCertificate`.
-        """
+    def restore(self, recovery: Recovery, now_ms: int) -> list[Effect]:
+        """Start from what the shell kept."""
+        final, certificate, sign_state = recovery.final, recovery.certificate, recovery.sign_state
         self._now_ms = now_ms
         self._tree = BlockTree(final)
         self._final_certificate = certificate
@@ -133,7 +117,7 @@ class Machine:
         self._gadget = Gadget(
             self._parameters, self._genesis, self._chain, self._verify, self._session, self._effects.append
         )
-        self._catchup = CatchUp(self._parameters, self._gadget, boundaries, self._effects.append)
+        self._catchup = CatchUp(self._parameters, self._gadget, recovery.boundaries, self._effects.append)
         if certificate is not None and self._parameters.is_boundary(final.height):
             self._catchup.end_epoch(certificate)
         self._gadget.sign_state = sign_state
@@ -143,12 +127,12 @@ class Machine:
         self._gadget.begin(epoch, (start, final.id if final.height == start else NO_BLOCK))
         if certificate is not None:
             self._gadget.receive_certificate(certificate)
-        for kept in certificates:
+        for kept in recovery.open_rounds:
             self._gadget.receive_certificate(kept)
-        for facts in blocks:
+        for facts in recovery.blocks:
             self._insert(facts)
-        if preference is not None and preference in self._tree:
-            self._chain.prefer(preference)
+        if recovery.preference is not None and recovery.preference in self._tree:
+            self._chain.prefer(recovery.preference)
         self._persisted = self._reported = self._chain.preference
         self._accepted = self._chain.accepted
         self._effects.extend(ev.PersistThenSign(record) for record in sign_state.proposals)

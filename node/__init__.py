@@ -1,1 +1,16 @@
-"""The shell around the core: storage, network, JSON-RPC, and the `ogpu-node` command line."""
+"""The node: chain, network and disk around the consensus machine, and the process that answers JSON-RPC.
+
+* `errors`: what stops a node, and the exit codes
+* `config`, `clock`, `durable`, `process`: what the command line says, the time, small files, the process itself
+* `p2p/`, `peers/`: the transport; above it, what nodes say to each other
+* `ledger/`: the chain as this node holds it
+* `sync/`: blocks to and from peers
+* `pool/`: what waits for a block
+* `duty/`: what a validator does
+* `feed/`: what the RPC process is told and asks
+* `monitoring/`: what people watch
+* `rpc/`: the RPC process
+* `loop`: carries out what the consensus machine says
+* `service`: the node, put together from these rooms
+* `key_commands`, `cli`: the command line
+"""

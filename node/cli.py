@@ -20,7 +20,6 @@ import click
 from genesis.dev_accounts import DEV_NAMES
 from genesis.presets import PRESETS, raw_spec
 from genesis.spec import SpecError, to_json
-from node.chain_choice import chosen_spec
 from node.config import (
     DEFAULT_PORT,
     DEFAULT_PROMETHEUS_PORT,
@@ -28,6 +27,7 @@ from node.config import (
     Config,
     Paths,
     RpcConfig,
+    chosen_spec,
     default_base_path,
 )
 from node.errors import BadInputError, DatabaseError, NodeError
@@ -113,11 +113,13 @@ def _is_temporary(flags: dict[str, Any]) -> bool:
 
 
 def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
+    # A development chain has one validator, Alice: without her keys it would make no block.
     account = flags["dev_account"] or ("Alice" if flags["dev"] else None)
     rpc = RpcConfig(
         port=flags["rpc_port"],
         external=flags["rpc_external"],
         methods=flags["rpc_methods"],
+        # Browsers' clients connect to a development chain as they are (docs/operators.md).
         cors=flags["rpc_cors"] or ("all" if flags["dev"] else None),
         connections_max=flags["rpc_max_connections"],
     )
@@ -129,6 +131,7 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
         dev_account=account,
         bootnodes=flags["bootnodes"],
         node_key=_hex_key(flags["node_key"]),
+        # Its keys are known to everybody, so no other machine is let in.
         listen_host="127.0.0.1" if flags["dev"] else flags["listen_host"],
         port=flags["port"],
         rpc=None if flags["no_rpc"] else rpc,

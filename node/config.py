@@ -1,4 +1,4 @@
-"""How one node is to run: what the command line says, checked and made whole, and where its files lie.
+"""How one node is to run: what the command line says, checked and made whole, which chain it means, where files lie.
 
 What always holds: a `Config` that exists can be started, as far as that can be known without touching network or
 database.
@@ -11,10 +11,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from genesis.presets import PRESETS, load_spec
+from genesis.spec import SPEC_BYTES_MAX, ChainSpec, SpecError
 from node.errors import BadInputError
 from runtime.cryptography.hashing import blake2_256
 
-DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT = 30333, 9944, 9615
+DEFAULT_PORT = 30333
+DEFAULT_RPC_PORT = 9944
+DEFAULT_PROMETHEUS_PORT = 9615
 NAME_LENGTH_MAX = 64
 BOOTNODES_MAX = 64
 SOCKET_PATH_BYTES_MAX = 100  # the system's limit is 107
@@ -116,7 +120,8 @@ class Config:
                 "--rpc-external on a validator exposes its RPC to everyone: serve RPC from a full node, "
                 "or say --rpc-methods unsafe if that is really meant"
             )
-        ports = [port for port in (self.port, self.rpc.port if self.rpc else 0, self.prometheus_port or 0) if port]
+        wanted = (self.port, self.rpc.port if self.rpc else None, self.prometheus_port)
+        ports = [port for port in wanted if port]  # 0 takes any free port
         if len(set(ports)) != len(ports):
             raise BadInputError(f"ports {', '.join(map(str, ports))}: give each service its own")
 
@@ -124,3 +129,22 @@ class Config:
 def default_base_path() -> Path:
     """Where a node keeps its files unless --base-path says otherwise."""
     return Path.home() / ".local" / "share" / "ogpu-node"
+
+
+def chosen_spec(chain: str | None, *, dev: bool) -> ChainSpec:
+    """The specification that --chain or --dev means."""
+    if dev and chain not in {None, "dev"}:
+        raise BadInputError(f"--dev is --chain dev: leave out --chain {chain}, or leave out --dev")
+    default = "dev" if dev else "local"
+    name = chain or default
+    if name in PRESETS:
+        return load_spec(name)
+    path = Path(name)  # a file of anybody's making: judged here, before anything is written
+    if not path.is_file():
+        raise BadInputError(f"--chain {name} is neither {', '.join(PRESETS)} nor a file: check the path")
+    if path.stat().st_size > SPEC_BYTES_MAX:
+        raise BadInputError(f"{path} is larger than {SPEC_BYTES_MAX:,} bytes: it is no chain spec")
+    try:
+        return load_spec(path.read_bytes())
+    except SpecError as error:
+        raise BadInputError(f"{path} is not a usable chain spec: {error}") from error

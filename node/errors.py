@@ -5,6 +5,9 @@ Every message says what happened, why, and what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class NodeError(Exception):
     """The node cannot go on; `exit_code` is what the process ends with."""
@@ -28,3 +31,35 @@ class DiskSpaceError(NodeError):
     """Too little space is free; nothing was lost, free some and start again."""
 
     exit_code = 4
+
+
+@contextmanager
+def as_bad_input(*causes: type[Exception]) -> Iterator[None]:
+    """Raise these exceptions as `BadInputError`: what they say is for the person who gave a flag or a file."""
+    try:
+        yield
+    except causes as error:
+        raise BadInputError(str(error)) from error
+
+
+@contextmanager
+def node_error_first() -> Iterator[None]:
+    """Of everything that ends when a node ends, its `NodeError` is the reason: raise that alone."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        for error in _leaves(group):
+            if isinstance(error, NodeError):
+                raise error from group
+        raise
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """The exceptions in a group of groups."""
+    waiting: list[BaseException] = [group]
+    while waiting:
+        error = waiting.pop()
+        if isinstance(error, BaseExceptionGroup):
+            waiting.extend(error.exceptions)
+        else:
+            yield error

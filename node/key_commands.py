@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from node.config import Paths, default_base_path
+from node.config import Paths, chosen_spec, default_base_path
 from node.durable import write_durably
 from node.duty.keystore import KEY_TYPES, Keystore
 from node.errors import BadInputError
@@ -82,8 +82,6 @@ def inspect_node_key(path: Any) -> None:
 @click.option("--suri", required=True, help="The secret: a phrase or 0x seed, and a path.")
 def insert(base_path: Path | None, chain: str, key_type: str, suri: str) -> None:
     """Put an ed25519 key into the keystore of a chain."""
-    from node.chain_choice import chosen_spec  # noqa: PLC0415  # the presets take a moment to import
-
     paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=False).id)
     public = Keystore(paths.keystore).insert(
         KEY_TYPES[key_type], _keypair(suri, Scheme.ED25519).secret_key[:SEED_BYTES]

@@ -76,11 +76,16 @@ class SimulatedNode:
         self.machine = Machine(world.parameters, world.genesis_hash, self.epochs, world.verify, self.session(), below)
         undecided = [facts for facts in disk.blocks.values() if facts.height > disk.final.height]
         above = sorted(undecided, key=lambda facts: facts.height)
-        effects = self.machine.restore(
-            disk.final, disk.certificate, above, disk.sign_state, disk.preference, self.now_ms(),
-            disk.boundaries.values(), disk.certificates.values(),
-        )  # fmt: skip
-        self._run(effects)
+        recovery = ev.Recovery(
+            final=disk.final,
+            certificate=disk.certificate,
+            blocks=above,
+            sign_state=disk.sign_state,
+            preference=disk.preference,
+            boundaries=disk.boundaries.values(),
+            open_rounds=disk.certificates.values(),
+        )
+        self._run(self.machine.restore(recovery, self.now_ms()))
         for other in world.nodes:
             if other.number != self.number and other.machine is not None:
                 self.feed(ev.PeerConnected(other.address, other.signer.public))

@@ -16,7 +16,7 @@ from node.clock import Clock
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
 from node.ledger.chain import Chain, ExecutedBlock
-from node.peer_messages import BLOCK_BYTES_MAX
+from node.peers.messages import BLOCK_BYTES_MAX
 from node.pool.transaction_pool import TransactionPool
 from runtime.blocks.block import HEADER_BYTES_MAX
 from runtime.blocks.digest import Digest, PreDigest, author_item, consensus_item, pre_digest_item
@@ -42,15 +42,20 @@ class Author:
 
     def __init__(
         self,
+        *,
         chain: Chain,
-        validator: ValidatorKeys,
+        keys: ValidatorKeys,
         pool: TransactionPool,
         verify: VerifySignature,
         clock: Clock,
         inherents: Inherents,
     ) -> None:
-        self._chain, self._validator, self._pool = chain, validator, pool
-        self._verify, self._clock, self._inherents = verify, clock, inherents
+        self._chain = chain
+        self._keys = keys
+        self._pool = pool
+        self._verify = verify
+        self._clock = clock
+        self._inherents = inherents
 
     def build(self, request: ev.Build) -> ev.BlockFacts | None:
         """A block as consensus asks for, sealed and in the tree; None for an empty one that nobody needs.
@@ -72,9 +77,9 @@ class Author:
         epoch = self._chain.epochs(request.epoch)
         if epoch is None:
             raise RuntimeError(f"asked to build in epoch {request.epoch}, which is not determined")
-        output, proof = self._validator.prove_vrf(vrf_input(self._chain.genesis, epoch.seed, request.slot))
+        output, proof = self._keys.prove_vrf(vrf_input(self._chain.genesis, epoch.seed, request.slot))
         pre_digest = PreDigest(request.slot, request.epoch, output, proof)
-        digest: Digest = (author_item(self._validator.stash), pre_digest_item(pre_digest))
+        digest: Digest = (author_item(self._keys.stash), pre_digest_item(pre_digest))
         if request.final_ref is not None:
             digest = (*digest, consensus_item(final_ref_log(request.final_ref)))
         following = self._chain.runtime.at(parent.state)[TrustStake].next_validators(request.height)
@@ -100,6 +105,7 @@ class Author:
         invalid: list[tuple[bytes, str]] = []
         stuck: set[bytes] = set()  # senders of whom one was refused: what follows it has no nonce before it
         for candidate in self._pool.ready():
+            # A sender who cannot pay could else make an author look at a thousand extrinsics that it can never take.
             if candidate.sender in stuck:
                 continue
             if refusals >= REFUSALS_FOR_SPACE_MAX or self._clock.now_ms() >= deadline_ms:
@@ -110,6 +116,7 @@ class Author:
             try:
                 authoring.offer(self._pool.decoded(candidate.extrinsic_hash), self._verify)
             except InvalidTransaction as error:
+                # A used nonce (the chain moved under the pool) does not keep out those that follow it.
                 if error.reason not in (InvalidReason.STALE, InvalidReason.FUTURE):
                     stuck.add(candidate.sender)
                 if error.reason is InvalidReason.EXHAUSTS_RESOURCES:
@@ -118,7 +125,7 @@ class Author:
                     invalid.append((candidate.extrinsic_hash, str(error)))
             except DecodeError as error:
                 invalid.append((candidate.extrinsic_hash, str(error)))
-            except NodeError:
+            except NodeError:  # the disk, not the extrinsic
                 raise
             except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
                 _LOG.exception("extrinsic 0x%s breaks this node: quarantined", candidate.extrinsic_hash.hex())
@@ -126,10 +133,11 @@ class Author:
             else:
                 taken += 1
                 room -= len(candidate.raw) + 4
+        # Only now: dropping one changes the order that `ready` is walking through.
         for extrinsic_hash, reason in invalid:
             self._pool.drop_invalid(extrinsic_hash, reason)
         return taken
 
     def _seal(self, built: BuiltBlock, request: ev.Build) -> ev.BlockFacts:
-        header = self._validator.seal(request.slot, built.header)
-        return self._chain.add_own(header, built, request.final_ref, request.slot, self._validator.session)
+        header = self._keys.seal(request.slot, built.header)
+        return self._chain.add_own(header, built, request.final_ref, request.slot, self._keys.session)

@@ -18,7 +18,8 @@ from node.durable import read_private, write_durably
 from node.errors import BadInputError
 from runtime.cryptography.signatures import SEED_BYTES, Scheme, keypair_from_seed
 
-SESSION, VRF = b"ogpu", b"ogvr"
+SESSION = b"ogpu"
+VRF = b"ogvr"
 KEY_TYPES = {"ogpu": SESSION, "ogvr": VRF}
 FILE_BYTES_LIMIT = 1_024
 

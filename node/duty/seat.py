@@ -31,17 +31,17 @@ def take_seat(config: Config, paths: Paths, chain: Chain) -> ValidatorKeys | Non
             "the validators after the last final block are not known: the database is damaged, purge-chain"
         )
     if config.dev_account is not None:
-        found = _dev_seat(config.dev_account, epoch.validators)
+        seat = _dev_seat(config.dev_account, epoch.validators)
     else:
-        found = _stored_seat(Keystore(paths.keystore), epoch.validators)
-    if found is None:
+        seat = _stored_seat(Keystore(paths.keystore), epoch.validators)
+    if seat is None:
         _LOG.warning("none of this node's keys is in the validator set: it only follows the chain")
         return None
-    member, session, vrf = found
+    member, session, vrf = seat
     file = _sign_state(config, paths, chain, session.public)
-    validator = ValidatorKeys(chain.genesis, member.stash, session, vrf, file)
-    validator.final_height = chain.final.facts.height
-    return validator
+    keys = ValidatorKeys(chain.genesis, member.stash, session, vrf, file)
+    keys.final_height = chain.final.facts.height
+    return keys
 
 
 def _dev_seat(name: str, validators: ValidatorSet) -> tuple[Member, KeyPair, KeyPair] | None:
@@ -76,6 +76,7 @@ def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes) -> S
     file = SignStateFile.load(paths.sign_state, chain.genesis, session)
     if file is not None:
         return file
+    # A new file on a chain that has begun may forget votes of the open round; only a person knows if there are any.
     if chain.final.facts.height > 0 and not config.init_sign_state:
         raise BadInputError(
             f"{paths.sign_state} is missing, but this chain is at block {chain.final.facts.height}: "

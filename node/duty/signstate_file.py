@@ -44,8 +44,11 @@ class SignStateFile:
     """The sign-state of one session key on one chain."""
 
     def __init__(self, path: Path, genesis: bytes, session: bytes, state: SignState, final_height: int) -> None:
-        self.path, self._genesis, self._session = path, genesis, session
-        self.state, self.final_height = state, final_height
+        self.path = path
+        self._genesis = genesis
+        self._session = session
+        self.state = state
+        self.final_height = final_height
 
     @classmethod
     def create(cls, path: Path, genesis: bytes, session: bytes) -> SignStateFile:
@@ -95,7 +98,8 @@ class SignStateFile:
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
         """(epoch, round) made `height` final, and the database holds it: nothing below is signed any more."""
-        self.state, self.final_height = raise_floor(self.state, epoch, round_), max(height, self.final_height)
+        self.state = raise_floor(self.state, epoch, round_)
+        self.final_height = max(height, self.final_height)
         self._write()
 
     def _write(self) -> None:

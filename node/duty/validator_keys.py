@@ -13,6 +13,7 @@ from consensus.signstate import HeaderRecord, SignedRecord, SigningRefusedError,
 from consensus.votes import Ballot, Proposal
 from node.duty.keystore import KeyPair
 from node.duty.signstate_file import SignStateFile
+from node.peers.peer_proof import prove
 from runtime.blocks.block import Header, seal_payload
 from runtime.blocks.digest import seal_item
 from runtime.cryptography import signatures, vrf
@@ -26,7 +27,10 @@ class ValidatorKeys:
     """One seat: its stash, its keys, its sign-state."""
 
     def __init__(self, genesis: bytes, stash: bytes, session: KeyPair, vrf_key: KeyPair, file: SignStateFile) -> None:
-        self._genesis, self.stash, self._session, self._vrf_key = genesis, stash, session, vrf_key
+        self._genesis = genesis
+        self.stash = stash
+        self._session = session
+        self._vrf_key = vrf_key
         self.file = file
         self.final_height = 0
         self.is_copied = False
@@ -38,8 +42,12 @@ class ValidatorKeys:
 
     @property
     def session_pair(self) -> KeyPair:
-        """The session key, for proving to peers that it is ours."""
+        """The session key with its secret half."""
         return self._session
+
+    def prove_peer(self, peer_id: str) -> bytes:
+        """The proof for peers that this key's node is called `peer_id`."""
+        return prove(self._session.public, self._session.secret, self._genesis, peer_id)
 
     def prove_vrf(self, alpha: bytes) -> tuple[bytes, bytes]:
         """VRF output and proof."""
@@ -59,13 +67,16 @@ class ValidatorKeys:
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
         """The database now holds `height` as final, by the certificate of (epoch, round)."""
+        assert height > self.final_height, "the final height only rises"
         self.final_height = height
+        # While a rolled-back database catches up, the file keeps the height that it has to reach.
         if height >= self.file.final_height:
             self.file.note_final(epoch, round_, height)
 
     def notice(self, ballot: Ballot) -> None:
         """A vote with this key's valid signature came from the network; see whether another machine made it."""
         state = self.file.state
+        # Below the floor the file has forgotten what it signed: own votes that come back late are no alarm.
         is_old = (ballot.epoch, ballot.round) <= (state.floor_epoch, state.floor_round)
         if is_old or ballot in state.ballots:
             return

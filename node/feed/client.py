@@ -24,14 +24,17 @@ class RequestRefusedError(Exception):
 
     def __init__(self, code: int, text: str, data: str) -> None:
         super().__init__(f"{text}: {data}" if data else text)
-        self.code, self.text, self.data = code, text, data
+        self.code = code
+        self.text = text
+        self.data = data
 
 
 class FeedClient:
     """One link to the node.  Make it with `connect`; read `frames()` in one task, ask from any."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+        self._reader = reader
+        self._writer = writer
         self._waiting: dict[int, asyncio.Future[feed.Value]] = {}
         self._numbers = itertools.count(1)
         self._frames: asyncio.Queue[feed.ToRpc | None] = asyncio.Queue(QUEUED_FRAMES)
@@ -67,7 +70,7 @@ class FeedClient:
     async def block_at(self, block_id: bytes) -> tuple[bytes, list[bytes]] | None:
         """Sealed header and extrinsics of a block the node has."""
         value = await self._ask(feed.BlockAt(next(self._numbers), block_id))
-        return cast("tuple[bytes, list[bytes]]", tuple(cast("list[feed.Value]", value))) if value is not None else None
+        return None if value is None else cast("tuple[bytes, list[bytes]]", tuple(cast("list[feed.Value]", value)))
 
     async def id_at(self, height: int) -> bytes | None:
         """The id of the final block at `height`."""
@@ -76,7 +79,7 @@ class FeedClient:
     async def certificate_at(self, height: int) -> tuple[bytes, bytes] | None:
         """Block id and certificate of the lowest certified block at or above `height`."""
         value = await self._ask(feed.CertificateAt(next(self._numbers), height))
-        return cast("tuple[bytes, bytes]", tuple(cast("list[feed.Value]", value))) if value is not None else None
+        return None if value is None else cast("tuple[bytes, bytes]", tuple(cast("list[feed.Value]", value)))
 
     async def inspect(self, topic: str) -> feed.Value:
         """What the node says about itself: "consensus", "polls", "pool" or "network"."""
@@ -116,6 +119,7 @@ class FeedClient:
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(ConnectionError("the node closed the feed"))
+            # The end must be heard, also by a reader that is behind: it loses a frame that it could use no more.
             if self._frames.full():
                 self._frames.get_nowait()
             self._frames.put_nowait(None)

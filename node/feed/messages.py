@@ -246,7 +246,7 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 }
 _BY_KIND: dict[int, type[Frame]] = {cls.kind: cls for cls in FRAMES}
 _FIELDS: dict[int, tuple[tuple[str, tuple[type, ...]], ...]] = {
-    cls.kind: tuple((f.name, _SHAPES.get(str(f.type), (list,))) for f in fields(cls)) for cls in FRAMES
+    cls.kind: tuple((field.name, _SHAPES.get(str(field.type), (list,))) for field in fields(cls)) for cls in FRAMES
 }
 
 

@@ -1,15 +1,13 @@
-"""The node's end of the feed (trio): everything the RPC process needs to answer reads alone, and its few requests.
+"""The node's end of the socket (trio): a new reader gets the opening and then the news; its requests are answered.
 
-What always holds: publishing never waits; a reader that falls `QUEUE_BYTES_MAX` behind is cut off, and starts again
-from a snapshot when it connects anew; a request beyond the quota, or one that fails by a mistake of ours, is refused
-and ends nothing.
+What always holds: only this user reaches the socket; a request beyond the quota, or one that fails by a mistake of
+ours, is refused and ends nothing; what is no request ends that connection alone.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from time import monotonic
@@ -18,13 +16,14 @@ import trio
 
 from node.errors import BadInputError
 from node.feed import messages as feed
-from node.pool.queue import PoolRefusalError
+from node.feed.readers import Reader, Readers
+from node.pool.refusal import PoolRefusalError
 
-QUEUE_BYTES_MAX = 128 * 1024 * 1024
 CONNECTIONS_MAX = 4
 READ_BYTES = 64 * 1024
 OWNER_ONLY_MASK = 0o177
-INTERNAL_ERROR, OVER_QUOTA = -32603, -32000
+INTERNAL_ERROR = -32603
+OVER_QUOTA = -32000
 _LOG = logging.getLogger(__name__)
 
 Opening = Callable[[], Iterator[feed.ToRpc]]
@@ -36,19 +35,13 @@ AnswerRequest = Callable[[feed.Request], Awaitable[feed.Value]]
 class FeedServer:
     """Serves the feed on a Unix socket that only this user can reach."""
 
-    def __init__(self, path: Path, opening: Opening, answer: AnswerRequest) -> None:
-        self._path, self._opening, self._answer = path, opening, answer
-        self._readers: dict[_Reader, None] = {}
-        self._listener: trio.SocketListener
+    def __init__(self, path: Path, readers: Readers, opening: Opening, answer: AnswerRequest) -> None:
+        self._path = path
+        self._readers = readers
+        self._opening = opening
+        self._answer = answer
 
-    def publish(self, frame: feed.ToRpc) -> None:
-        """Send a frame to everybody connected."""
-        if self._readers:
-            packed = feed.pack(frame)
-            for reader in self._readers:
-                reader.queue(packed)
-
-    async def listen(self) -> None:
+    async def listen(self) -> trio.SocketListener:
         """Open the socket; connections wait for `run`."""
         _private_folder(self._path.parent)
         self._path.unlink(missing_ok=True)
@@ -59,12 +52,12 @@ class FeedServer:
         finally:
             os.umask(mask)
         listener.listen(CONNECTIONS_MAX)
-        self._listener = trio.SocketListener(listener)
+        return trio.SocketListener(listener)
 
-    async def run(self) -> None:
+    async def run(self, listener: trio.SocketListener) -> None:
         """Serve until cancelled."""
         try:
-            await trio.serve_listeners(self._serve, [self._listener])
+            await trio.serve_listeners(self._serve, [listener])
         finally:
             self._path.unlink(missing_ok=True)
 
@@ -72,25 +65,26 @@ class FeedServer:
         async with stream:
             if len(self._readers) >= CONNECTIONS_MAX:
                 return
-            reader = _Reader(stream)
+            reader = Reader(stream)
             try:
                 await self._converse(reader)
             except* (feed.FeedError, trio.BrokenResourceError, trio.ClosedResourceError) as errors:
                 _LOG.warning("the RPC process was cut off: %s", errors.exceptions[0])
             finally:
-                self._readers.pop(reader, None)
+                self._readers.remove(reader)
 
-    async def _converse(self, reader: _Reader) -> None:
-        opening = self._opening()
-        self._readers[reader] = None
+    async def _converse(self, reader: Reader) -> None:
+        opening = self._opening()  # the state of this very moment: what is published from now on follows it
+        self._readers.add(reader)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read, reader, nursery)
             for frame in opening:
                 await reader.stream.send_all(feed.pack(frame))
             await reader.write_queued()
 
-    async def _read(self, reader: _Reader, nursery: trio.Nursery) -> None:
-        decoder, quota = feed.Decoder(), _Quota()
+    async def _read(self, reader: Reader, nursery: trio.Nursery) -> None:
+        decoder = feed.Decoder()
+        quota = _Quota()
         in_flight = trio.Semaphore(feed.REQUESTS_IN_FLIGHT)
         while data := await reader.stream.receive_some(READ_BYTES):
             for frame in decoder.feed(data):
@@ -100,14 +94,11 @@ class FeedServer:
                     await in_flight.acquire()
                     nursery.start_soon(self._respond, reader, frame, in_flight)
                 else:
-                    reader.queue(
-                        feed.pack(
-                            feed.Refused(frame.request_id, OVER_QUOTA, "Too many requests", "try again in a second")
-                        )
-                    )
+                    why = "try again in a second"
+                    reader.queue(feed.pack(feed.Refused(frame.request_id, OVER_QUOTA, "Too many requests", why)))
         nursery.cancel_scope.cancel()
 
-    async def _respond(self, reader: _Reader, request: feed.Request, in_flight: trio.Semaphore) -> None:
+    async def _respond(self, reader: Reader, request: feed.Request, in_flight: trio.Semaphore) -> None:
         try:
             reply = feed.pack(feed.RequestResult(request.request_id, await self._answer(request)))
         except PoolRefusalError as refusal:
@@ -130,45 +121,18 @@ def _private_folder(folder: Path) -> None:
         raise BadInputError(f"{folder} belongs to another user: use a shorter --base-path, or remove that folder")
 
 
-class _Reader:
-    """One connection: its stream, and the frames it has still to be sent."""
-
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.stream = stream
-        self._queue: deque[bytes] = deque()
-        self._bytes = 0
-        self._overflowed = False
-        self._filled = trio.Event()
-
-    def queue(self, packed: bytes) -> None:
-        self._bytes += len(packed)
-        self._overflowed = self._overflowed or self._bytes > QUEUE_BYTES_MAX
-        if not self._overflowed:
-            self._queue.append(packed)
-        self._filled.set()
-
-    async def write_queued(self) -> None:
-        while True:
-            await self._filled.wait()
-            if self._overflowed:
-                raise feed.FeedError(f"it is {QUEUE_BYTES_MAX:,} bytes behind")
-            batch = b"".join(self._queue)
-            self._queue.clear()
-            self._bytes -= len(batch)
-            self._filled = trio.Event()
-            await self.stream.send_all(batch)
-
-
 class _Quota:
     """Two buckets of tokens, one for submissions, that hold a second's worth each."""
 
     def __init__(self) -> None:
         self._last = monotonic()
-        self._submits, self._others = float(feed.SUBMIT_PER_SECOND), float(feed.REQUESTS_PER_SECOND)
+        self._submits = float(feed.SUBMIT_PER_SECOND)
+        self._others = float(feed.REQUESTS_PER_SECOND)
 
     def allows(self, request: feed.Request) -> bool:
         now = monotonic()
-        passed, self._last = now - self._last, now
+        passed = now - self._last
+        self._last = now
         self._submits = min(feed.SUBMIT_PER_SECOND, self._submits + passed * feed.SUBMIT_PER_SECOND)
         self._others = min(feed.REQUESTS_PER_SECOND, self._others + passed * feed.REQUESTS_PER_SECOND)
         if isinstance(request, feed.Submit):

@@ -1,1 +1,10 @@
-"""The chain as one node holds it: database, tree of blocks above the final one, certificates of open rounds."""
+"""The chain as one node holds it: on the disk what is final, in memory the tree of executed blocks above it.
+
+* `storage`: the database (LevelDB): final blocks, their state, and the blocks kept above them
+* `layers`: a block's state as what it changed in its parent's
+* `epochs`: validators and seed of each epoch, read from the final state
+* `chain`: the tree of blocks; checks, executes, makes final
+* `round_log`: certificates of rounds that are still open, in a file
+* `ledger`: all of it opened, and what a restart gives to consensus
+* `listener`: what others are told about blocks
+"""

@@ -25,7 +25,7 @@ from node.errors import DatabaseError
 from node.ledger.epochs import EpochTable
 from node.ledger.layers import DiffLayer
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
-from node.peer_messages import BLOCKS_PER_ANSWER_MAX
+from node.peers.messages import BLOCKS_PER_ANSWER_MAX
 from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
@@ -73,13 +73,11 @@ class Chain:
         self, storage: Storage, runtime: Runtime, parameters: Parameters, genesis: bytes, verify: VerifySignature
     ) -> None:
         """Over a database that holds at least the genesis block."""
-        self.storage, self.runtime, self.parameters, self.genesis, self._verify = (
-            storage,
-            runtime,
-            parameters,
-            genesis,
-            verify,
-        )
+        self.storage = storage
+        self.runtime = runtime
+        self.parameters = parameters
+        self.genesis = genesis
+        self._verify = verify
         self.epochs = EpochTable(runtime, storage)
         self._rules = HeaderRules(parameters, self.epochs, genesis, signatures.verify_ed25519)
         self._tree: dict[bytes, ExecutedBlock] = {}
@@ -111,13 +109,13 @@ class Chain:
 
     def above_final(self) -> list[ExecutedBlock]:
         """Blocks that are not final, parents first."""
-        found = [one for one in self._tree.values() if one.facts.height > self.storage.head_height]
-        return sorted(found, key=lambda one: one.facts.height)
+        above = [executed for executed in self._tree.values() if executed.facts.height > self.storage.head_height]
+        return sorted(above, key=lambda executed: executed.facts.height)
 
     def leaves(self) -> int:
         """How many tips the tree has."""
-        parents = {one.facts.parent for one in self._tree.values()}
-        return sum(one not in parents for one in self._tree)
+        parents = {executed.facts.parent for executed in self._tree.values()}
+        return sum(block not in parents for block in self._tree)
 
     def stored(self, block: bytes) -> StoredBlock | None:
         """A block's bytes."""
@@ -132,15 +130,16 @@ class Chain:
         tip = self.stored(block)
         if tip is None or tip.height <= above:
             return []
-        path: list[StoredBlock] = []
+        not_final: list[StoredBlock] = []
         executed = self._tree.get(block)
         while executed is not None and executed.facts.height > max(above, self.storage.head_height):
-            path.append(executed.stored)
+            not_final.append(executed.stored)
             executed = self._tree.get(executed.facts.parent)
-        path.reverse()
+        # A peer names any two heights: no more is read from the disk for it than an answer holds.
         end = min(tip.height, self.storage.head_height, above + BLOCKS_PER_ANSWER_MAX)
         final = [self._final_block(height) for height in range(above + 1, end + 1)]
-        return [one.header + one.body for one in (*final, *path)][:BLOCKS_PER_ANSWER_MAX]
+        oldest_first = [*final, *reversed(not_final)]
+        return [stored.header + stored.body for stored in oldest_first[:BLOCKS_PER_ANSWER_MAX]]
 
     def path(self, old: bytes, new: bytes) -> tuple[list[ExecutedBlock], list[ExecutedBlock]]:
         """Blocks of the tree to take back, newest first, and to put on, oldest first, to go from one to the other."""
@@ -200,24 +199,23 @@ class Chain:
 
     def keep(self, block: bytes) -> None:
         """Sync the bytes of a block, and of those below it that are not final: done before voting for it."""
-        self.storage.put_pending([one.stored for one in reversed(self._down_to_final(self._tree[block]))])
+        oldest_first = reversed(self._down_to_final(self._tree[block]))
+        self.storage.put_pending([executed.stored for executed in oldest_first])
 
     def finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> list[ExecutedBlock]:
         """Make blocks final on the disk, drop dead branches -> the blocks that became final, oldest first."""
-        becoming = [self._tree[one] for one in blocks]
-        encoded = CERTIFICATE.encode(certificate)
-        batch = [FinalEntry(one.stored, one.changes, None) for one in becoming[:-1]]
-        batch.append(FinalEntry(becoming[-1].stored, becoming[-1].changes, encoded))
-        alive = self._descendants(becoming[-1])
+        becoming = [self._tree[block] for block in blocks]
+        last = becoming[-1]
+        self._assert_on_final(becoming)
+        entries = [FinalEntry(executed.stored, executed.changes, None) for executed in becoming]
+        entries[-1] = replace(entries[-1], certificate=CERTIFICATE.encode(certificate))
+        alive = self._descendants(last)
         dead = [block for block in self._tree if block not in alive]
-        self.storage.commit_final(batch, abandoned=dead)
-        self._proof_tries.extend((one.facts.id, one.trie) for one in becoming)
+        self.storage.commit_final(entries, abandoned=dead)
+        self._proof_tries.extend((executed.facts.id, executed.trie) for executed in becoming)
         for block in dead:
             del self._tree[block]
-        self._tree[becoming[-1].facts.id] = _as_base(becoming[-1], self.storage)
-        for one in list(self._tree.values()):
-            if one.facts.parent == becoming[-1].facts.id:
-                one.state.parent = self.storage
+        self._rest_on_disk(last)
         self._certificate = certificate
         return becoming
 
@@ -230,6 +228,7 @@ class Chain:
             except NotYetError as error:
                 _LOG.warning("block %d 0x%s waits: %s", stored.height, stored.block_id.hex(), error)
             except UnknownParentError:
+                # Higher up it may hang on a block that is judged later, so it is kept.
                 if stored.height <= self.storage.head_height + 1:
                     abandoned.append(stored.block_id)
             except InvalidBlock as error:
@@ -239,6 +238,25 @@ class Chain:
             self.storage.commit_final([], abandoned)
 
     # --- inside
+
+    def _assert_on_final(self, becoming: list[ExecutedBlock]) -> None:
+        """Final height only rises, block by block: each one is the child of the one before."""
+        parent = self.final
+        below: tuple[StateReader, ...] = (parent.state, self.storage)
+        for executed in becoming:
+            assert executed.facts.parent == parent.facts.id, "what becomes final is a child of what is final"
+            assert executed.facts.height == parent.facts.height + 1, "the final height rises by one a block"
+            assert executed.state.parent in below, "the layer that comes to the disk lies over its parent's state"
+            parent, below = executed, (executed.state,)
+
+    def _rest_on_disk(self, final: ExecutedBlock) -> None:
+        """`final` is the base of the tree now: its state is the disk's, and its children's layers lie on that."""
+        # Its own layer ends here: a child that stayed on it would keep all the layers below in memory.
+        self._tree[final.facts.id] = replace(final, changes={}, state=DiffLayer(self.storage, {}))
+        for executed in self._tree.values():
+            if executed.facts.parent == final.facts.id:
+                assert executed.state.parent is final.state, "a layer lies over its parent's state"
+                executed.state.parent = self.storage
 
     def _add(self, block: Block, facts: BlockFacts, parent: ExecutedBlock, changes: Changes, trie: Trie) -> None:
         header = HEADER.encode(block.header)
@@ -309,9 +327,9 @@ class Chain:
 
     def _descendants(self, root: ExecutedBlock) -> set[bytes]:
         alive = {root.facts.id}
-        for one in sorted(self._tree.values(), key=lambda executed: executed.facts.height):
-            if one.facts.parent in alive:
-                alive.add(one.facts.id)
+        for executed in sorted(self._tree.values(), key=lambda executed: executed.facts.height):
+            if executed.facts.parent in alive:
+                alive.add(executed.facts.id)
         return alive
 
 
@@ -324,8 +342,3 @@ def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], ver
         storage.initialise(StoredBlock(0, genesis, encoded, BLOCK.encode(Block(header, ()))[len(encoded) :]), state)
     storage.check_chain(genesis)
     return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)
-
-
-def _as_base(executed: ExecutedBlock, storage: StateReader) -> ExecutedBlock:
-    """The block as the base of the tree: its state is what the disk holds now."""
-    return replace(executed, changes={}, state=DiffLayer(storage, {}))

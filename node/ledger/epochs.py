@@ -20,7 +20,8 @@ class EpochTable:
 
     def __init__(self, runtime: Runtime, final_state: StateReader) -> None:
         """`final_state` reads the newest final state, also after it moved."""
-        self._runtime, self._final_state = runtime, final_state
+        self._runtime = runtime
+        self._final_state = final_state
         self._known: dict[int, Epoch] = {}
 
     def __call__(self, number: int) -> Epoch | None:

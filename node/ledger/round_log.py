@@ -47,7 +47,9 @@ class RoundLog:
 
     def forget_to(self, epoch: int, round_: int) -> None:
         """(epoch, round) is final: what is not above it is needed no more."""
-        self._kept = {key: one for key, one in self._kept.items() if key[:2] > (epoch, round_)}
+        settled = (epoch, round_)
+        self._kept = {key: certificate for key, certificate in self._kept.items() if key[:2] > settled}
+        # Nothing rests on an empty log, so emptying it waits for no disk.
         write = write_durably if self._kept else write_quickly
         write(self._path, self._packed())
 

@@ -27,9 +27,20 @@ SCHEMA = 1
 FREE_BYTES_FLOOR = 1024**3  # a full LevelDB cannot be opened again before space is freed, so stop well before
 RECENT_MAX = 100_000  # state values kept in memory, because a read from LevelDB costs as much as executing a transfer
 REVERSE_KEPT = 256  # final blocks whose state can still be read
-META, STATE, HEADER, BODY, BY_HEIGHT, CERTIFICATE, REVERSE, PENDING = b"m", b"s", b"h", b"b", b"n", b"c", b"r", b"u"
-_SCHEMA_KEY, _GENESIS_KEY, _HEAD_KEY = META + b"schema", META + b"genesis", META + b"head"
-_HEIGHT, _HEAD, _LENGTH = struct.Struct(">Q"), struct.Struct(">Q32s"), struct.Struct("<I")
+META = b"m"
+STATE = b"s"
+HEADER = b"h"
+BODY = b"b"
+BY_HEIGHT = b"n"
+CERTIFICATE = b"c"
+REVERSE = b"r"
+PENDING = b"u"
+_SCHEMA_KEY = META + b"schema"
+_GENESIS_KEY = META + b"genesis"
+_HEAD_KEY = META + b"head"
+_HEIGHT = struct.Struct(">Q")
+_HEAD = struct.Struct(">Q32s")
+_LENGTH = struct.Struct("<I")
 _ABSENT = 0xFFFF_FFFF
 
 Changes = Mapping[bytes, "bytes | None"]
@@ -64,7 +75,8 @@ class Storage:
     """An open database.  A `runtime` state reader over the last final state, too (`get`, `keys`)."""
 
     def __init__(self, path: Path, *, free_bytes_floor: int = FREE_BYTES_FLOOR) -> None:
-        self.path, self._floor = path, free_bytes_floor
+        self.path = path
+        self._floor = free_bytes_floor
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.check_free_space()
         try:
@@ -72,7 +84,8 @@ class Storage:
         except plyvel.Error as error:
             raise _open_error(path, error) from error
         self._recent: dict[bytes, bytes | None] = {}  # state values as they are on the disk
-        self.head_height, self.head_id = -1, bytes(32)
+        self.head_height = -1
+        self.head_id = bytes(32)
         try:
             self._read_head()
         except DatabaseError:
@@ -106,13 +119,16 @@ class Storage:
             for key, value in state.items():
                 batch.put(STATE + key, value)
             self._put_final(batch, block)
-        self.head_height, self.head_id = block.height, block.block_id
+        self.head_height = block.height
+        self.head_id = block.block_id
 
     def commit_final(self, blocks: list[FinalEntry], abandoned: Iterable[bytes] = ()) -> None:
         """Make `blocks` final (parents first, the first one a child of the head), and forget those of `abandoned`.
 
         Raises `DiskSpaceError` before anything is written when too little space is free.
         """
+        for height, final in enumerate(blocks, self.head_height + 1):
+            assert final.block.height == height, "the final height rises by one a block"
         self.check_free_space()
         merged: dict[bytes, bytes | None] = {}
         with self._written() as batch:
@@ -130,7 +146,9 @@ class Storage:
         self._recent.update(merged)
         self._trim_recent()
         if blocks:
-            self.head_height, self.head_id = blocks[-1].block.height, blocks[-1].block.block_id
+            head = blocks[-1].block
+            self.head_height = head.height
+            self.head_id = head.block_id
 
     def put_pending(self, blocks: Iterable[StoredBlock]) -> None:
         """Sync blocks that are not final; done before this node votes for one of them."""
@@ -276,7 +294,8 @@ class _SyncedBatch:
     """`with` it: everything put is written and synced at the end, or, after an exception, nothing."""
 
     def __init__(self, db: plyvel.DB, path: Path) -> None:
-        self._batch, self._path = db.write_batch(transaction=True, sync=True), path
+        self._batch = db.write_batch(transaction=True, sync=True)
+        self._path = path
 
     def __enter__(self) -> _Batch:
         return cast("_Batch", self._batch)

@@ -9,7 +9,7 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.inference.inference import InferenceMarket
 from node.clock import Clock
 from node.ledger.chain import Chain, ExecutedBlock
-from node.listener import Listener
+from node.ledger.listener import Listener
 from node.monitoring.metrics import Metrics
 from runtime.frame.storage import StorageValue
 
@@ -20,7 +20,10 @@ class Figures(Listener):
     """Measures and logs."""
 
     def __init__(self, chain: Chain, machine: Machine, metrics: Metrics, clock: Clock) -> None:
-        self._chain, self._machine, self._metrics, self._clock = chain, machine, metrics, clock
+        self._chain = chain
+        self._machine = machine
+        self._metrics = metrics
+        self._clock = clock
         self._attested = chain.runtime.item(Attestations.attested)
         self._open_units = chain.runtime.item(InferenceMarket.open_units)
 

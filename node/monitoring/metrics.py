@@ -16,7 +16,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from node.errors import BadInputError
 
 SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
-FULL_NODE, AUTHORITY = 1, 4  # Substrate's numbers for roles
+FULL_NODE = 1  # Substrate's numbers for roles
+AUTHORITY = 4
 _LOG = logging.getLogger(__name__)
 
 
@@ -85,6 +86,7 @@ class MetricsServer:
             ) from error
         self._server.handle_error = _note_broken_request  # type: ignore[method-assign]  # it prints a stack trace
         self.port = int(self._server.server_port)
+        _LOG.info("metrics on port %d", self.port)
 
     def close(self) -> None:
         """Stop answering."""

@@ -7,6 +7,7 @@ polls.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from consensus.parameters import Condition
@@ -34,7 +35,9 @@ class _Poll:
 class PollLog:
     """What was asked and answered lately."""
 
-    def __init__(self) -> None:
+    def __init__(self, stashes: Callable[[], dict[bytes, bytes]]) -> None:
+        """`stashes` says which validators the peers of now are."""
+        self._stashes = stashes
         self._polls: OrderedDict[int, _Poll] = OrderedDict()
 
     def on_query(self, peer: bytes, query: PullQuery, now_ms: int) -> None:
@@ -59,15 +62,16 @@ class PollLog:
                 poll.accepted_ms = now_ms - poll.started_ms
                 poll.confidence = confidence
 
-    def show(self, names: dict[bytes, bytes]) -> list[Value]:
-        """The polls, newest first; `names` gives the stash behind a peer."""
-        return [_shown(request, poll, names) for request, poll in reversed(self._polls.items())]
+    def show(self) -> list[Value]:
+        """The polls, newest first, with the stashes behind the peers that were asked."""
+        stashes = self._stashes()
+        return [_shown(request, poll, stashes) for request, poll in reversed(self._polls.items())]
 
 
-def _shown(request: int, poll: _Poll, names: dict[bytes, bytes]) -> Value:
+def _shown(request: int, poll: _Poll, stashes: dict[bytes, bytes]) -> Value:
     answers: list[Value] = []
     for peer, answer in poll.answers.items():
-        shown: dict[str, Value] = {"peer": peer.decode(), "validator": names.get(peer)}
+        shown: dict[str, Value] = {"peer": peer.decode(), "validator": stashes.get(peer)}
         if answer is not None:
             shown |= {"prefers": answer[0], "at_height": answer[1], "after_ms": answer[2]}
         answers.append(shown)
@@ -80,6 +84,8 @@ def _shown(request: int, poll: _Poll, names: dict[bytes, bytes]) -> Value:
         "answered": sum(answer is not None for answer in poll.answers.values()),
         "agreed": agreeing,
         "accepted_after_ms": poll.accepted_ms,
-        "confidence": [{"alpha": one.alpha, "beta": one.beta, "polls": count} for one, count in poll.confidence],
+        "confidence": [
+            {"alpha": condition.alpha, "beta": condition.beta, "polls": count} for condition, count in poll.confidence
+        ],
         "answers": answers,
     }

@@ -103,8 +103,10 @@ class AddressBook:
     def add(self, address: Address, now: float, *, given: bool) -> bool:
         """Remember an address. `given` by the operator, else learned from a peer. False when it is not wanted."""
         known = self._entries.get(address.peer_id)
+        # What the operator gave, no peer replaces.
         if address.peer_id == self._own or (known is not None and known.given and not given):
             return False
+        # A stranger chose this address: it must not lead into networks that only we can reach.
         if not given and not self._is_dialable(address.host):
             return False
         if known is not None:

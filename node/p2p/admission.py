@@ -67,6 +67,8 @@ class Admission:
         """A ticket for a socket just accepted from `address`, or None when it must be closed at once."""
         limits = self._limits
         keys = self._group_keys(address)
+        # 300 silent sockets from one address held every slot of the library (docs/p2p.md), so handshakes are counted
+        # by themselves, all of them and those of each address.
         if len(self._tickets) >= limits.max_inbound + limits.max_handshakes:
             return None
         if sum(self._handshakes.values()) >= limits.max_handshakes:
@@ -90,6 +92,7 @@ class Admission:
         others = [other for other in self._tickets if other is not ticket and not other.in_handshake]
         if len(others) >= self._limits.max_inbound:
             return False
+        # Strangers can fill their half of the slots and no more: validators always find one another.
         unproven = sum(not other.is_validator for other in others)
         return is_validator or unproven < self._limits.max_inbound - self._limits.reserved_for_validators
 

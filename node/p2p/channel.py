@@ -72,6 +72,7 @@ class BufferedTcp(ReadWriteCloser):
         if not data:
             raise ChannelClosed("connection closed by peer")
         if self._cap_bytes is not None:
+            # A stranger costs 16 KiB at most; an honest handshake takes about 500 bytes.
             self._cap_bytes -= len(data)
             if self._cap_bytes < 0:
                 raise ChannelClosed("peer sent too much before it proved who it is")

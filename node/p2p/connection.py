@@ -116,6 +116,7 @@ class Connection:
                     self._window_opened.set()
                     self._window_opened = trio.Event()
             case yamux.StreamOpened(stream):
+                # Any other protocol is answered "na": three bytes to the library's pubsub end its process.
                 protocols = () if self.initiator else (self._protocol,)
                 self._negotiate(stream, Responder(protocols))
             case yamux.StreamClosed(stream):

@@ -127,6 +127,7 @@ def decode_frame(body: bytes) -> Frame:
     if not isinstance(version_and_messages, list) or len(version_and_messages) != 2:
         raise FrameError("a frame is a list of two")
     version, listed = version_and_messages
+    # `type is int`, here and below: True is an int too, and equal to 1.
     if type(version) is not int or version != FRAME_VERSION:
         raise FrameError("frame version not supported")
     if not isinstance(listed, list):

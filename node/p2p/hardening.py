@@ -46,6 +46,7 @@ class Ed25519OnlyPayload(NoiseHandshakePayload):
     @classmethod
     def deserialize(cls, protobuf_bytes: bytes) -> NoiseHandshakePayload:
         """The payload of a handshake message. Raises `HandshakeRefused` or what the library raises."""
+        # Before the library parses it: `crypto/serialization.py` loads any kind and size of key.
         identity_key = bytes(noise_pb2.NoiseHandshakePayload.FromString(protobuf_bytes).identity_key)
         if len(identity_key) != _ED25519_KEY_BYTES or not identity_key.startswith(_ED25519_KEY_PREFIX):
             raise HandshakeRefused("peer key is not Ed25519")

@@ -172,6 +172,7 @@ class Libp2pTransport:
         while True:
             now = trio.current_time()
             outbound = sum(link.connection.initiator for link in self._table)
+            # The library gives a lost peer up for 60 s; here whoever is due is dialled within a tick.
             for address in self._book.due(now):
                 room = len(self._dialling) < MAX_CONCURRENT_DIALS and outbound < self._config.max_outbound
                 if room and self._wants(address.peer_id, now):
@@ -216,6 +217,7 @@ class Libp2pTransport:
         except Exception:  # noqa: BLE001 - the boundary behind which one connection's failure stays its own
             self._on_fault(host)
         finally:
+            # The slot is given back by the task that took it: in the library each served one connection for ever.
             for link in entered:
                 self._take_out(link, LinkEnded("handshake failed"))
             self._admission.release(ticket)
@@ -339,7 +341,7 @@ class Libp2pTransport:
         now = trio.current_time()
         bucket = self._named.setdefault(link.peer_id, TokenBucket(PEERS_PER_SECOND, PEERS_BURST, now))
         for address in decode_peers(payload):
-            if bucket.available(now) < 1:
+            if bucket.available(now) < 1:  # or one peer could fill the book with names of its own making
                 return
             bucket.spend(1, now)
             self._book.add(address, now, given=False)

@@ -129,6 +129,7 @@ async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None
         for body in bodies:
             frame = decode_frame(body)
             now = trio.current_time()
+            # A newer peer says some things that we do not know yet; one that says little else is broken.
             if frame.unknown_kinds and unknown_kinds.spend(frame.unknown_kinds, now) > 0:
                 raise LinkEnded(
                     "too many messages of unknown kinds", UNKNOWN_KIND_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR
@@ -136,6 +137,7 @@ async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None
             await _deliver(link, frame, inbox, on_peers)
             count = len(frame.messages) + frame.unknown_kinds
             wait = meter.spend(len(body), count, now)
+            # A flood is not answered but left unread: TCP holds the sender back, and others are served meanwhile.
             if wait > 0:
                 await trio.sleep(wait)
 
@@ -145,7 +147,7 @@ async def _deliver(link: Link, frame: Frame, inbox: Inbox, on_peers: Callable[[L
         if kind not in TRANSPORT_KINDS:
             await inbox.put(InboxMessage(link.peer_id, kind, payload))
         elif kind is FrameKind.PING:
-            if len(payload) != _NONCE_BYTES:
+            if len(payload) != _NONCE_BYTES:  # a pong is as long as its ping: 64 KiB asked for would be 64 KiB sent
                 raise FrameError("malformed ping")
             link.push(FrameKind.PONG, payload)
         elif kind is FrameKind.PONG:

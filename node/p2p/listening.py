@@ -39,6 +39,7 @@ async def serve(
             try:
                 stream = await listener.accept()
             except OSError as error:
+                # Whoever opens too many sockets must not end the task that accepts: it waits until some are closed.
                 if error.errno not in _OUT_OF_SOCKETS:
                     raise
                 await trio.sleep(OUT_OF_SOCKETS_PAUSE_SECONDS)

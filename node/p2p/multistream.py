@@ -126,6 +126,7 @@ class _LineReader:
         line = self._buffer[size : size + length]
         self._buffer = self._buffer[size + length :]
         self.count += 1
+        # The library answers "ls" without end.
         if self.count > MAX_LINES:
             raise MultistreamError("too many negotiation lines")
         if line[-1:] != b"\n" or not line.isascii():
@@ -144,6 +145,7 @@ def _read_varint(data: bytes) -> tuple[int, int] | None:
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return value, index + 1
+    # The library reads lines of any length into memory.
     if len(data) >= _LONGEST_LENGTH_PREFIX:
         raise MultistreamError("negotiation line too long")
     return None

@@ -41,6 +41,7 @@ class PeerTable:
     def keeps_old(self, peer_id: PeerId, *, dialled_by_us: bool, now: float) -> bool:
         """Whether a new connection to `peer_id` must yield to the link that there is."""
         old = self._links.get(peer_id)
+        # Later than a moment apart it is no chance meeting: the peer is authenticated, so it lost the old one itself.
         if old is None or old.connection.initiator == dialled_by_us or now - old.since > SIMULTANEOUS_SECONDS:
             return False
         return old.connection.initiator == (self._own < peer_id)

@@ -67,6 +67,10 @@ class Transport(Protocol):
         """This node's name on the network."""
 
     @property
+    def address(self) -> str:
+        """Where this node listens, as others dial it."""
+
+    @property
     def inbound(self) -> Inbox:
         """What peers have sent; one reader."""
 

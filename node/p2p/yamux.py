@@ -189,6 +189,7 @@ class YamuxSession:
     def _on_open(self, number: int, events: list[YamuxEvent]) -> None:
         if number == 0 or number % 2 == self._next_stream % 2 or number in self._streams:
             raise YamuxError("stream number not the peer's to open")
+        # The library opens as many as a peer asks for.
         if len(self._streams) >= MAX_STREAMS:
             self._refused += 1
             if self._refused > MAX_REFUSED_STREAMS:
@@ -207,10 +208,13 @@ class YamuxSession:
             if self._stray_bytes > WINDOW_BYTES * MAX_STREAMS:
                 raise YamuxError("data on streams that do not exist")
         else:
+            # The library warns here and buffers on: one peer could fill the memory.
             if length > stream.receive_window:
                 raise YamuxError("receive window exceeded")
             stream.receive_window -= length
-        self._body_stream, self._body_flags, self._body_left = number, flags, length
+        self._body_stream = number
+        self._body_flags = flags
+        self._body_left = length
 
     def _on_body(self, chunk: bytes, events: list[YamuxEvent]) -> None:
         self._body_left -= len(chunk)
@@ -229,5 +233,6 @@ class YamuxSession:
 
     def _emit(self, frame_type: int, flags: int, number: int, length: int) -> None:
         self._outgoing += _HEADER.pack(0, frame_type, flags, number, length)
+        # Each ping asks for an answer; who never reads them would make us keep them all.
         if len(self._outgoing) > MAX_OUTGOING_BYTES:
             raise YamuxError("peer makes us answer faster than it reads")

@@ -21,11 +21,11 @@ from gpu_tasks.market.attestations.statement import (
 )
 from gpu_tasks.market.inference.inference import InferenceMarket
 from node.ledger.chain import Chain, ExecutedBlock
-from node.listener import Listener
+from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
-from node.peers import Peers
-from node.pool.queue import PoolRefusalError
+from node.peers.peers import Peers
+from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import verify_ed25519
@@ -39,7 +39,6 @@ from runtime.pallets.staking.trust_stake import TrustStake
 COUNT_MAX = 4_096
 BYTES_MAX = 4 * 1024 * 1024
 KEPT_BLOCKS = 256  # longer than any race stays open
-INVALID = 1010
 _SIGNED = codec(SignedAttestation)
 _LOG = logging.getLogger(__name__)
 Place = tuple[bytes, int, int]
@@ -57,9 +56,12 @@ class _Kept:
 class AttestationPool(Listener):
     """The attestations of one node."""
 
-    def __init__(self, chain: Chain, network: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
+    def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
         """`best` names the block on whose state arrivals are judged."""
-        self._chain, self._network, self._gossip, self._best = chain, network, gossip, best
+        self._chain = chain
+        self._peers = peers
+        self._gossip = gossip
+        self._best = best
         self._kept: dict[Place, _Kept] = {}
         self._bytes = 0
 
@@ -72,14 +74,14 @@ class AttestationPool(Listener):
         """Take one from this node's user -> its hash; raises `PoolRefusalError`."""
         attestation_id = blake2_256(raw)
         self._add(raw)
-        self._tell(self._gossip.on_own(attestation_id, self._peers()), raw)
+        self._tell(self._gossip.on_own(attestation_id, self._peers.peer_ids()), raw)
         return attestation_id
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take one from a peer, and pass it on."""
         if kind is not FrameKind.ATTESTATION:
             return
-        targets = self._gossip.on_message(blake2_256(payload), peer, self._peers())
+        targets = self._gossip.on_message(blake2_256(payload), peer, self._peers.peer_ids())
         if targets is None:
             return
         try:
@@ -93,12 +95,13 @@ class AttestationPool(Listener):
         try:
             signed = _SIGNED.decode(raw)
         except DecodeError as error:
-            raise PoolRefusalError(1001, "Attestation has invalid format", str(error)) from error
+            raise PoolRefusalError(UNDECODABLE, "Attestation has invalid format", str(error)) from error
         place = order_key(signed)
         if place in self._kept:
-            raise PoolRefusalError(1013, "Attestation is already known", "one is kept for this place in the race")
+            why = "one is kept for this place in the race"
+            raise PoolRefusalError(ALREADY_KNOWN, "Attestation is already known", why)
         if len(self._kept) >= COUNT_MAX or self._bytes + len(raw) > BYTES_MAX:
-            raise PoolRefusalError(1016, "Immediately dropped", "too many attestations wait")
+            raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many attestations wait")
         problem = self._problem(signed)
         if problem:
             raise PoolRefusalError(INVALID, "Invalid Attestation", problem)
@@ -116,11 +119,11 @@ class AttestationPool(Listener):
         unit = bound[InferenceMarket].units[statement.unit]
         if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
             return "no such race"
-        if unit.racers[statement.replica].owner != owner:  # or anybody could take a racer's place here
+        # One is kept for each place: any provider's key could else take a racer's place here and keep it out.
+        if unit.racers[statement.replica].owner != owner:
             return "not the racer's key"
-        if not verify_ed25519(
-            statement.provider_key, signing_payload(self._chain.genesis, statement), signed.signature
-        ):
+        payload = signing_payload(self._chain.genesis, statement)
+        if not verify_ed25519(statement.provider_key, payload, signed.signature):
             return "bad signature"
         return ""
 
@@ -160,6 +163,7 @@ class AttestationPool(Listener):
         oldest = blocks[-1].facts.height - KEPT_BLOCKS
         for place in [place for place, kept in self._kept.items() if kept.height < oldest]:
             self._forget(place)
+        assert self._bytes == sum(kept.size for kept in self._kept.values()), "the bytes are those of what is kept"
 
     # --- inside
 
@@ -176,12 +180,9 @@ class AttestationPool(Listener):
         if kept is not None:
             self._bytes -= kept.size
 
-    def _peers(self) -> list[str]:
-        return self._network.peer_ids()
-
     def _tell(self, targets: Iterable[str], raw: bytes) -> None:
         for target in targets:
-            self._network.transport.send(target, FrameKind.ATTESTATION, raw)
+            self._peers.transport.send(target, FrameKind.ATTESTATION, raw)
 
 
 class _UndoError(Exception):

@@ -1,6 +1,6 @@
-"""From bytes that somebody sent to a place in the pool, and what becomes of the pool when the chain moves.
+"""From bytes that somebody sent to a place in the queue, and what becomes of the queue when the chain moves.
 
-What always holds: nothing enters the pool before it was decoded, found valid on the preferred tip's state, and its
+What always holds: nothing enters the queue before it was decoded, found valid on the preferred tip's state, and its
 signature checked, in this order, so that the cheap refusals come first; what failed is banned for a while.  Signatures
 are checked by the workers, many at once.
 """
@@ -18,7 +18,11 @@ import trio
 from node.clock import Clock
 from node.errors import NodeError
 from node.ledger.chain import Chain, ExecutedBlock
-from node.pool.queue import PooledExtrinsic, PoolRefusalError, Settled, TransactionQueue
+from node.ledger.listener import Listener
+from node.p2p.frames import FrameKind
+from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError
+from node.pool.relay import Relay
+from node.pool.transaction_queue import PooledExtrinsic, Settled, TransactionQueue
 from node.pool.verifier import Claim, Verifier
 from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
@@ -33,13 +37,10 @@ BATCH_MAX = 256
 WATCHED_MAX = 50_000
 REVALIDATED_PER_BLOCK = 128
 ACCOUNT_BYTES = 32
-INVALID, UNDECODABLE, FULL = 1010, 1001, 1016
 _LOG = logging.getLogger(__name__)
 
 OnStatus: TypeAlias = Callable[[bytes, str, "bytes | None"], None]
 """(extrinsic hash, status, block id or None): what happened to an extrinsic that somebody watches."""
-OnAdmitted: TypeAlias = Callable[[bytes, bytes, "str | None"], None]
-"""(extrinsic hash, bytes, peer it came from): it is in the pool now, tell others."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,18 +54,19 @@ class _Arrival:
     done: trio.Event = field(default_factory=trio.Event)
 
 
-class TransactionPool:
-    """The pool of one node, over the state of the preferred tip."""
+class TransactionPool(Listener):
+    """The pool of one node, over the state of the preferred tip; `queue` holds what is in it."""
 
-    def __init__(
-        self, chain: Chain, verifier: Verifier, clock: Clock, on_status: OnStatus, on_admitted: OnAdmitted
-    ) -> None:
-        self.pool = TransactionQueue()
-        self._chain, self._verifier, self._clock = chain, verifier, clock
-        self._on_status, self._on_admitted = on_status, on_admitted
+    def __init__(self, *, chain: Chain, verifier: Verifier, clock: Clock, relay: Relay, on_status: OnStatus) -> None:
+        self.queue = TransactionQueue()
+        self._chain = chain
+        self._verifier = verifier
+        self._clock = clock
+        self._relay = relay
+        self._on_status = on_status
         self._set_tip(chain.final)
         self._best = chain.final
-        self._turn = 0
+        self._turn = 0  # of the revalidation: a position in the queue
         self._told: dict[bytes, None] = {}  # blocks above the final one of which `in_block` was told
         self._decoded: dict[bytes, Extrinsic] = {}
         self._waiting: set[bytes] = set()
@@ -89,8 +91,16 @@ class TransactionPool:
             raise arrival.refusal
         return arrival.extrinsic_hash
 
+    def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
+        """Take an extrinsic that a peer sent, unless it was judged already."""
+        if kind is FrameKind.TX:
+            extrinsic_hash = blake2_256(payload)
+            if not self._relay.has_passed_on(extrinsic_hash):
+                self.offer(payload, peer, extrinsic_hash)
+
     def offer(self, raw: bytes, peer: str, extrinsic_hash: bytes) -> None:
         """Take an extrinsic that a peer sent; dropped when too many wait."""
+        # Every peer brings the same one within moments: it is judged once.
         if extrinsic_hash in self._waiting:
             return
         try:
@@ -131,7 +141,7 @@ class TransactionPool:
 
     def _validate(self, raw: bytes, extrinsic_hash: bytes) -> tuple[PooledExtrinsic, Extrinsic, Claim]:
         """Everything but the signature, which is given back as a claim."""
-        self.pool.refuse_known(extrinsic_hash, self._clock.now_ms() / 1000)
+        self.queue.refuse_known(extrinsic_hash, self._clock.now_ms() / 1000)
         claims: list[Claim] = []
 
         def note(scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
@@ -144,13 +154,14 @@ class TransactionPool:
         except DecodeError as error:
             raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
         except InvalidTransaction as error:
-            self.pool.ban(extrinsic_hash, self._clock.now_ms() / 1000)
+            self.queue.ban(extrinsic_hash, self._clock.now_ms() / 1000)
             raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
-        except NodeError:
+        except NodeError:  # the database, not the extrinsic
             raise
         except Exception as error:
+            # A fault of our own, whatever it is, ends here: the task that admits serves everybody.
             _LOG.exception("extrinsic 0x%s breaks this node: banned", extrinsic_hash.hex())
-            self.pool.ban(extrinsic_hash, self._clock.now_ms() / 1000)
+            self.queue.ban(extrinsic_hash, self._clock.now_ms() / 1000)
             raise PoolRefusalError(INVALID, "Invalid Transaction", "it cannot be judged here") from error
         (claim,) = claims
         authorization = extrinsic.authorization
@@ -167,27 +178,27 @@ class TransactionPool:
 
     def _enter(self, arrival: _Arrival, candidate: PooledExtrinsic, extrinsic: Extrinsic, *, is_signed: bool) -> None:
         if not is_signed:
-            self.pool.ban(candidate.extrinsic_hash, self._clock.now_ms() / 1000)
+            self.queue.ban(candidate.extrinsic_hash, self._clock.now_ms() / 1000)
             raise PoolRefusalError(INVALID, "Invalid Transaction", "bad_proof")
-        self.pool.refuse_known(candidate.extrinsic_hash, self._clock.now_ms() / 1000)
-        admitted = self.pool.add(candidate, self._nonce(candidate.sender))
+        self.queue.refuse_known(candidate.extrinsic_hash, self._clock.now_ms() / 1000)
+        admitted = self.queue.add(candidate, self._nonce(candidate.sender))
         self._decoded[candidate.extrinsic_hash] = extrinsic
         self._forget(admitted.dropped, "dropped")
         if admitted.usurped is not None:
             self._decoded.pop(admitted.usurped, None)
             self._tell(admitted.usurped, "usurped", candidate.extrinsic_hash)
         if candidate.extrinsic_hash in admitted.dropped:
-            raise PoolRefusalError(FULL, "Immediately dropped", "the pool is full of extrinsics that pay more")
+            raise PoolRefusalError(NO_ROOM, "Immediately dropped", "the pool is full of extrinsics that pay more")
         self._tell(candidate.extrinsic_hash, admitted.status)
         for extrinsic_hash in admitted.promoted:
             self._tell(extrinsic_hash, "ready")
-        self._on_admitted(candidate.extrinsic_hash, candidate.raw, arrival.peer)
+        self._relay.pass_on(candidate.extrinsic_hash, candidate.raw, arrival.peer)
 
     # --- out
 
     def ready(self) -> Iterator[PooledExtrinsic]:
         """What an author may take, in order."""
-        return self.pool.ready()
+        return self.queue.ready()
 
     def decoded(self, extrinsic_hash: bytes) -> Extrinsic:
         """An extrinsic in the pool, decoded."""
@@ -199,57 +210,58 @@ class TransactionPool:
         In blocks above it, then the pool, ready ones in the order of a block.
         """
         _, above = self._chain.path(self._best.facts.id, self._tip.facts.id)
-        in_blocks = [raw for one in above for raw in one.extrinsics if self._is_signed(raw)]
-        ready = [candidate.extrinsic_hash for candidate in self.pool.ready()]
-        chosen = set(ready)
-        order = ready + [one for one in self.pool.hashes() if one not in chosen]
-        return in_blocks + [raw for one in order if (raw := self.pool.get(one)) is not None]
+        in_blocks = [raw for block in above for raw in block.extrinsics if self._is_signed(raw)]
+        ready = [candidate.raw for candidate in self.queue.ready()]
+        future = [candidate.raw for candidate in self.queue.future()]
+        return in_blocks + ready + future
 
     def drop_invalid(self, extrinsic_hash: bytes, reason: str) -> None:
         """An author found it invalid, or it broke this node: out, and banned."""
         _LOG.info("extrinsic 0x%s leaves the pool: %s", extrinsic_hash.hex(), reason)
-        self.pool.ban(extrinsic_hash, self._clock.now_ms() / 1000)
+        self.queue.ban(extrinsic_hash, self._clock.now_ms() / 1000)
         self._decoded.pop(extrinsic_hash, None)
-        self._follow(self.pool.remove(extrinsic_hash), "invalid")
+        self._follow(self.queue.remove(extrinsic_hash), "invalid")
 
     # --- the chain moves
 
     def on_tip(self, block: bytes) -> None:
         """Another block is the preferred tip: used extrinsics leave, those of reverted blocks come back."""
-        new = self._chain[block]
+        tip = self._chain[block]
         back, forth = self._chain.path(self._tip.facts.id, block)
-        self._set_tip(new)
-        included = {blake2_256(raw) for one in forth for raw in one.extrinsics}
-        returning = [raw for one in reversed(back) for raw in one.extrinsics if blake2_256(raw) not in included]
+        self._set_tip(tip)
+        included = {blake2_256(raw) for executed in forth for raw in executed.extrinsics}
+        reverted = [raw for executed in reversed(back) for raw in executed.extrinsics]
         nonces = {account: self._nonce(account) for account in self._moved_accounts(back + forth)}
-        self._follow(self.pool.settle(nonces, new.facts.height + 1), "dropped")
-        for extrinsic_hash in [one for one in included if one in self._decoded]:
-            del self._decoded[extrinsic_hash]
-        self._decoded = {one: found for one, found in self._decoded.items() if one in self.pool}
-        self._take_back(returning)
+        self._follow(self.queue.settle(nonces, tip.facts.height + 1), "dropped")
+        self._decoded = {known: extrinsic for known, extrinsic in self._decoded.items() if known in self.queue}
+        self._take_back([raw for raw in reverted if blake2_256(raw) not in included])
         self._revalidate()
 
-    def on_accepted(self, block: bytes) -> None:
+    def on_accepted(self, block: bytes, *, reverted: bool) -> None:
         """Another block is the accepted one, whose state clients read: what it took in is `in_block` from now on."""
-        executed = self._chain.get(block)
-        if executed is None:
+        del reverted
+        accepted = self._chain.get(block)
+        if accepted is None:
             return
         back, forth = self._chain.path(self._best.facts.id, block)
-        self._best = executed
-        for one in back:
-            if self._told.pop(one.facts.id, self) is None:
-                self._tell_all(one, "retracted")
-        for one in forth:
-            self._tell_in_block(one)
+        self._best = accepted
+        for executed in back:
+            # Only of a block of which `in_block` was told can it be taken back.
+            if executed.facts.id in self._told:
+                del self._told[executed.facts.id]
+                self._tell_all(executed, "retracted")
+        for executed in forth:
+            self._tell_in_block(executed)
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Blocks became final, whether they were accepted before or not."""
-        for one in blocks:
-            self._tell_in_block(one)
-            self._tell_all(one, "finalized", last=True)
-            del self._told[one.facts.id]
-        if self._best.facts.height <= blocks[-1].facts.height:
-            self._best = blocks[-1]
+        for executed in blocks:
+            self._tell_in_block(executed)
+            self._tell_all(executed, "finalized", last=True)
+            del self._told[executed.facts.id]
+        last = blocks[-1]
+        if self._best.facts.height <= last.facts.height:
+            self._best = last
             self._told.clear()
 
     # --- inside
@@ -269,9 +281,10 @@ class TransactionPool:
                 _LOG.debug("an extrinsic of a reverted block is not taken back: %s", refusal)
 
     def _revalidate(self) -> None:
-        """Judge some of the pool again, those whose turn it is: what became unpayable must not wait for an author."""
-        hashes = self.pool.hashes()
-        self._turn = 0 if self._turn >= len(hashes) else self._turn
+        """Judge some of the queue again, those whose turn it is: what became unpayable must not wait for an author."""
+        hashes = self.queue.hashes()
+        if self._turn >= len(hashes):
+            self._turn = 0
         for extrinsic_hash in hashes[self._turn : self._turn + REVALIDATED_PER_BLOCK]:
             try:
                 self._validator.validate(self._decoded[extrinsic_hash], lambda *_: True)
@@ -281,7 +294,7 @@ class TransactionPool:
 
     def _moved_accounts(self, blocks: list[ExecutedBlock]) -> dict[bytes, None]:
         prefix = self._account.prefix
-        keys = (key for one in blocks for key in one.changes if key.startswith(prefix))
+        keys = (key for executed in blocks for key in executed.changes if key.startswith(prefix))
         return dict.fromkeys(key[-ACCOUNT_BYTES:] for key in keys)
 
     def _nonce(self, account: bytes) -> int:

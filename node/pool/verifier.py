@@ -1,9 +1,8 @@
 """Signatures of extrinsics: checked once, in worker processes, and remembered.
 
 What always holds: `verify` gives the verdict of `runtime.cryptography.signatures` and nothing else; a remembered
-verdict is one that was positive,
-and its key covers payload, signer and signature, so it can be used for no other extrinsic.  Nonce, era
-and balance are never remembered: execution checks them again.
+verdict is one that was positive, and its key covers payload, signer and signature, so it can be used for no other
+extrinsic.  Nonce, era and balance are never remembered: execution checks them again.
 """
 
 from __future__ import annotations
@@ -114,6 +113,7 @@ class Verifier:
         try:
             answer = await _ask(process, jobs)
         except (trio.BrokenResourceError, EOFError):
+            # Whatever killed the worker, those who wait get their verdict from this process.
             for job in jobs:
                 job.finish(valid=self.verify(*job.claim))
             raise
@@ -127,7 +127,8 @@ class _Job:
     """One claim on its way through a worker."""
 
     def __init__(self, claim: Claim, key: bytes) -> None:
-        self.claim, self.key = claim, key
+        self.claim = claim
+        self.key = key
         self.valid = False
         self.done = trio.Event()
 
@@ -137,7 +138,8 @@ class _Job:
 
 
 async def _ask(process: trio.Process, jobs: list[_Job]) -> bytes:
-    batch = msgpack.packb([[int(j.claim.scheme), j.claim.signer, j.claim.payload, j.claim.signature] for j in jobs])
+    claims = [job.claim for job in jobs]
+    batch = msgpack.packb([[int(claim.scheme), claim.signer, claim.payload, claim.signature] for claim in claims])
     assert process.stdin is not None
     assert process.stdout is not None
     await process.stdin.send_all(verify_worker.LENGTH.pack(len(batch)) + batch)

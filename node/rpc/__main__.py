@@ -91,7 +91,6 @@ def registry_for(replica: Replica, client: FeedClient) -> Registry:
         raise feed.FeedError("the node did not begin with Hello")
     runtime = RuntimeCalls(apis_for(hello.parameters, is_development=hello.chain_type != "Live"))
     blocks = BlockReads(replica, client)
-    listing = Rpc()
     registry = Registry(
         [
             SystemMethods(blocks, runtime),
@@ -100,10 +99,9 @@ def registry_for(replica: Replica, client: FeedClient) -> Registry:
             AuthorMethods(blocks),
             Payment(blocks, runtime),
             Ogpu(blocks),
-            listing,
         ]
     )
-    listing.registry = registry
+    registry.collect(Rpc(registry))
     return registry
 
 

@@ -77,15 +77,19 @@ class RpcMethod:
 class Registry:
     """The methods by name, and which names end a subscription."""
 
-    def __init__(self, handlers: Iterable[object]) -> None:
-        """Collect every declared method of `handlers`; a name declared twice is a bug."""
+    def __init__(self, owners: Iterable[object] = ()) -> None:
+        """With every declared method of `owners`."""
         self.methods: dict[str, RpcMethod] = {}
         self.unsubscribers: set[str] = set()
-        for owner in handlers:
-            for _, handler in inspect.getmembers(owner, callable):
-                declaration = getattr(handler, "rpc", None)
-                if isinstance(declaration, Declaration):
-                    self._add(handler, declaration)
+        for owner in owners:
+            self.collect(owner)
+
+    def collect(self, owner: object) -> None:
+        """Take in every declared method of an object; a name declared twice is a bug."""
+        for _, handler in inspect.getmembers(owner, callable):
+            declaration = getattr(handler, "rpc", None)
+            if isinstance(declaration, Declaration):
+                self._add(handler, declaration)
 
     def find(self, name: str, *, unsafe_allowed: bool) -> RpcMethod:
         """The method of this name; an unsafe one is hidden from whom it is not for."""

@@ -166,16 +166,17 @@ class Replica:
             self.final = block
             self._old.append(block.id)
             self.finalised.publish(block)
-        survivors = dict(self._readers)
+        # Parents first: a block whose parent neither is final nor survived lies on a branch that lost.
+        not_final = dict(self._readers)
         self._readers.clear()
-        for one, layer in survivors.items():
-            parent = self.blocks[one].header.parent_hash
+        for above_id, layer in not_final.items():
+            parent = self.blocks[above_id].header.parent_hash
             if parent == final_id:
-                self._readers[one] = DiffLayer(self.state, layer.changes)
+                self._readers[above_id] = DiffLayer(self.state, layer.changes)
             elif parent in self._readers:
-                self._readers[one] = DiffLayer(self._readers[parent], layer.changes)
+                self._readers[above_id] = DiffLayer(self._readers[parent], layer.changes)
             else:
-                del self.blocks[one]
+                del self.blocks[above_id]
         while len(self._old) > RECENT_BLOCKS:
             self.blocks.pop(self._old.popleft(), None)
 

@@ -135,7 +135,7 @@ class Server:
     ) -> str | None:
         """Answers in order, together no longer than one response; those behind the first that is too much fail."""
         texts: list[str] = []
-        room = jsonrpc.MAX_RESPONSE_BYTES
+        room = jsonrpc.MAX_RESPONSE_BYTES  # of all together: 500 answers of the greatest length would be 5 GB
         for item in batch:
             if room < 0 and isinstance(item, RpcRequest):
                 answer = None if item.is_notification else jsonrpc.failure(item.id, _TOO_LARGE)
@@ -260,6 +260,7 @@ class ClientConnection:
 
     def _send(self, text: str) -> None:
         """Queue a message; a client that does not read is dropped."""
+        # A client that subscribes to much and reads nothing would else have this process keep it all.
         if self._outbox_bytes + len(text) <= OUTBOX_BYTES_MAX and not self.outbox.full():
             self._outbox_bytes += len(text)
             self.outbox.put_nowait(text)

@@ -17,15 +17,16 @@ from consensus import events as ev
 from consensus.headers import NotYetError
 from node.errors import NodeError
 from node.ledger.chain import Chain, UnknownParentError, UnwelcomeError, Welcome
-from node.peer_messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
-from node.peers import Peers
+from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
+from node.peers.peers import Peers
 from node.sync.orphans import Orphan, Orphans
 from runtime.blocks.block import BLOCK, Block, block_id, extrinsics_root
 from runtime.encoding.codec import DecodeError
 from runtime.frame.errors import InvalidBlock
 
-QUEUE_MAX, QUEUE_BYTES_MAX = 512, 64 * 1024 * 1024
-BAD_MAX = 1_024
+QUEUE_MAX = 512
+QUEUE_BYTES_MAX = 64 * 1024 * 1024
+BAD_MAX = 1_024  # blocks that broke a rule, remembered
 EARLY_MAX = 64
 REQUESTS_MAX = 64
 ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a megabyte
@@ -49,8 +50,11 @@ class _Waiting:
 class Sync:
     """Takes blocks and requests of peers, gives events for the machine."""
 
-    def __init__(self, chain: Chain, network: Peers, now_ms: Callable[[], int], is_welcome: Welcome) -> None:
-        self._chain, self._network, self._now_ms, self._is_welcome = chain, network, now_ms, is_welcome
+    def __init__(self, chain: Chain, peers: Peers, now_ms: Callable[[], int], is_welcome: Welcome) -> None:
+        self._chain = chain
+        self._peers = peers
+        self._now_ms = now_ms
+        self._is_welcome = is_welcome
         self._queue: deque[_Waiting] = deque()
         self._queued_bytes = 0
         self._orphans = Orphans()
@@ -85,13 +89,14 @@ class Sync:
         try:
             blocks = BLOCKS.decode(payload)
         except DecodeError as error:
-            self._network.penalise(peer, f"malformed answer: {error}", self._now_ms())
+            self._peers.penalise(peer, f"malformed answer: {error}", self._now_ms())
             return
         last: _Waiting | None = None
         for data in blocks:
             waiting = self._decoded(data, peer)
+            # What an answer always is: oldest first, each block the parent of the next.
             if waiting is None or (last is not None and waiting.block.header.parent_hash != last.block_id):
-                self._network.penalise(peer, "an answer that is no chain of blocks", self._now_ms())
+                self._peers.penalise(peer, "an answer that is no chain of blocks", self._now_ms())
                 return
             last = waiting
             if not self._has_room(waiting):
@@ -117,16 +122,16 @@ class Sync:
         _remember(self._standings, peer, status, STANDINGS_MAX)
         if status.tip in self._chain or status.tip in self._bad or status.tip in self._orphans:
             return []
-        self.highest_height = (
-            max(self.highest_height, status.tip_height) if self._plausible(status) else self.highest_height
-        )
+        # One claim of height 2^32-1 would else have the node say for ever that it is syncing.
+        if self._is_plausible(status):
+            self.highest_height = max(self.highest_height, status.tip_height)
         return [ev.BlockWanted(status.tip, peer)]
 
     def fetch(self, block: bytes, peer: Peer, above: int) -> None:
         """The machine wants a block: ask, unless what is already on its way will bring it."""
         if block in self._orphans:
             block = self._orphans.missing_ancestor(block)
-        if not any(waiting.block_id == block for waiting in self._queue):
+        if all(waiting.block_id != block for waiting in self._queue):
             self._ask(peer, GetBlocks(block, above))
 
     def standing(self, peer: Peer) -> PeerStatus | None:
@@ -151,6 +156,7 @@ class Sync:
         try:
             facts = self._chain.import_block(waiting.block, self._now_ms(), self._is_welcome)
         except UnwelcomeError:
+            # A proposer may seal any number of headers in its slot; executing them all would be our work for its one.
             return []
         except UnknownParentError:
             return self._adopt_later(waiting)
@@ -159,9 +165,10 @@ class Sync:
             return []
         except InvalidBlock as error:
             return self._reject(waiting, error)
-        except NodeError:
+        except NodeError:  # the database, not the block
             raise
         except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
+            # No verdict, and no blame for the peer: the block may be good for everybody else.
             _LOG.exception("block 0x%s failed by a fault of this node: it abstains from it", waiting.block_id.hex())
             _remember(self.faulty, waiting.block_id, None, BAD_MAX)
             self.abstained += 1
@@ -174,7 +181,11 @@ class Sync:
         return [ev.BlockImported(facts)]
 
     def retry_early(self) -> None:
-        """Time passed, or finality moved: blocks that could not be judged yet get another chance."""
+        """Time passed, or finality moved: blocks that could not be judged yet get another chance.
+
+        A block is announced once: one that came before its slot (clocks differ), or in an epoch that our final chain
+        did not determine yet, would else have to be found missing and asked for.
+        """
         self._queue.extend(self._early.values())
         self._queued_bytes += sum(waiting.size for waiting in self._early.values())
         self._early.clear()
@@ -188,14 +199,14 @@ class Sync:
         try:
             block = BLOCK.decode(data)
         except DecodeError as error:
-            self._network.penalise(peer, f"malformed block: {error}", self._now_ms())
+            self._peers.penalise(peer, f"malformed block: {error}", self._now_ms())
             return None
         if extrinsics_root(block.extrinsics) != block.header.extrinsics_root:
             # The id covers the header alone: a wrong body must not condemn the block that it was put to.
-            self._network.penalise(peer, "a block with another body than its header's", self._now_ms())
+            self._peers.penalise(peer, "a block with another body than its header's", self._now_ms())
             return None
-        found = block_id(block.header)
-        return None if found in self._bad else _Waiting(found, block, len(data), peer)
+        decoded_id = block_id(block.header)
+        return None if decoded_id in self._bad else _Waiting(decoded_id, block, len(data), peer)
 
     def _adopt_later(self, waiting: _Waiting) -> list[ev.Event]:
         parent = waiting.block.header.parent_hash
@@ -206,14 +217,14 @@ class Sync:
         _LOG.warning("block %d 0x%s is invalid: %s", waiting.block.header.number, waiting.block_id.hex(), error)
         _remember(self._bad, waiting.block_id, None, BAD_MAX)
         self.rejected += 1
-        self._network.penalise(waiting.peer, f"sent an invalid block: {error}", self._now_ms())
+        self._peers.penalise(waiting.peer, f"sent an invalid block: {error}", self._now_ms())
         return [ev.BlockRejected(waiting.block_id)]
 
     def _ask(self, peer: Peer, request: GetBlocks) -> None:
-        if self._network.request_blocks(peer, request):
+        if self._peers.request_blocks(peer, request):
             _remember(self._requests, peer, request, REQUESTS_MAX)
 
-    def _plausible(self, status: PeerStatus) -> bool:
+    def _is_plausible(self, status: PeerStatus) -> bool:
         """Heights grow by one a slot at most: nobody can be further than the time since genesis allows."""
         return status.final_height <= status.tip_height <= self._chain.highest_possible(self._now_ms())
 

@@ -3,7 +3,7 @@
 import pytest
 
 from consensus import events as ev
-from consensus.events import BlockFacts, CertifiedRef
+from consensus.events import BlockFacts, CertifiedRef, Recovery
 from consensus.parameters import DEVNET
 from consensus.proposer import proposer
 from consensus.signstate import EMPTY, HeaderRecord, after
@@ -218,7 +218,8 @@ def test_needs_are_answered_with_certificates() -> None:
 def test_restart_repeats_votes_and_makes_no_others() -> None:
     state = after(EMPTY, ballot(BallotKind.NOTARISE, 1, ONE))
     shell = Shell(me=1)
-    shell.run(shell.machine.restore(GENESIS_BLOCK, None, (ONE,), state, ONE.id, START_MS))
+    recovery = Recovery(final=GENESIS_BLOCK, blocks=(ONE,), sign_state=state, preference=ONE.id)
+    shell.run(shell.machine.restore(recovery, START_MS))
     assert shell.signed() == [ballot(BallotKind.NOTARISE, 1, ONE)]
     for number in range(4):
         shell.feed(ev.PeerConnected(bytes([number]), KEYS[number].public))
@@ -233,7 +234,7 @@ def test_certificates_of_open_rounds_survive_a_restart() -> None:
     shell = Shell(me=1).start()
     assert ev.PersistCertificate(proof) in shell.say(0, Certified((proof,)))
     again = Shell(me=1)
-    again.run(again.machine.restore(GENESIS_BLOCK, None, (), EMPTY, None, START_MS, certificates=(proof,)))
+    again.run(again.machine.restore(Recovery(final=GENESIS_BLOCK, open_rounds=(proof,)), START_MS))
     assert again.machine.gadget_round == (0, 2)
 
 
@@ -253,13 +254,14 @@ def test_no_second_block_in_a_slot_after_a_restart() -> None:
         shell = Shell()
         shell.now_ms = mine * DEVNET.slot_ms
         state = after(EMPTY, HeaderRecord(header_slot, bytes(32)))
-        shell.run(shell.machine.restore(GENESIS_BLOCK, None, (), state, None, shell.now_ms))
+        shell.run(shell.machine.restore(Recovery(final=GENESIS_BLOCK, sign_state=state), shell.now_ms))
         assert any(isinstance(effect, ev.Build) for effect in shell.effects) == builds
 
 
 def test_preference_survives_a_restart() -> None:
     shell = Shell(me=1)
-    shell.run(shell.machine.restore(GENESIS_BLOCK, None, (ONE, TWO), EMPTY, TWO.id, START_MS))
+    recovery = Recovery(final=GENESIS_BLOCK, blocks=(ONE, TWO), preference=TWO.id)
+    shell.run(shell.machine.restore(recovery, START_MS))
     assert shell.machine.tip == TWO
 
 

@@ -99,15 +99,15 @@ def rich() -> Before:
 Change = Callable[[tuple[bytes, ...]], tuple[bytes, ...]]
 BODIES: dict[str, Change] = {
     "nothing": lambda _: (),
-    "no time": lambda one: one[1:],
-    "time twice": lambda one: (one[0], *one),
-    "time last": lambda one: (*one[1:], one[0]),
-    "attestations twice": lambda one: (one[0], one[1], *one[1:]),
-    "attestations before time": lambda one: (one[1], one[0], *one[2:]),
-    "attestations after a signed one": lambda one: (one[0], one[2], one[1], *one[3:]),
-    "a signed one twice": lambda one: (*one, one[-1]),
-    "a signed one left out": lambda one: one[:-1],
-    "signed ones in another order": lambda one: (*one[:2], *reversed(one[2:])),
+    "no time": lambda listed: listed[1:],
+    "time twice": lambda listed: (listed[0], *listed),
+    "time last": lambda listed: (*listed[1:], listed[0]),
+    "attestations twice": lambda listed: (listed[0], listed[1], *listed[1:]),
+    "attestations before time": lambda listed: (listed[1], listed[0], *listed[2:]),
+    "attestations after a signed one": lambda listed: (listed[0], listed[2], listed[1], *listed[3:]),
+    "a signed one twice": lambda listed: (*listed, listed[-1]),
+    "a signed one left out": lambda listed: listed[:-1],
+    "signed ones in another order": lambda listed: (*listed[:2], *reversed(listed[2:])),
 }
 
 

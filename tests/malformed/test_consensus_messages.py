@@ -55,10 +55,10 @@ class Noise:
         """What arrives in place of a message."""
         whole = MESSAGE.encode(packet)
         made = [decoded(damaged(whole, self.chance)) for _ in range(COPIES)]
-        self.seen["refused"] += sum(one is None for one in made)
-        found = [one for one in made if one is not None] + [extremes(self.chance)]
+        self.seen["refused"] += sum(message is None for message in made)
+        found = [message for message in made if message is not None] + [extremes(self.chance)]
         self.seen["decoded"] += len(found)
-        self.seen["votes"] += sum(isinstance(one, Vote) for one in found)
+        self.seen["votes"] += sum(isinstance(message, Vote) for message in found)
         return [*found, packet] if self.chance.random() < 0.7 else found
 
 
@@ -68,8 +68,8 @@ def test_a_noisy_peer_stops_nobody(monkeypatch: pytest.MonkeyPatch, seed: int) -
 
     def noisy(self: SimulatedNode, sender: SimulatedNode, packet: Any) -> None:
         is_message = type(packet).__module__ == "consensus.wire"
-        for one in noise.variants(packet) if sender.number == 0 and is_message else (packet,):
-            receive(self, sender, one)
+        for variant in noise.variants(packet) if sender.number == 0 and is_message else (packet,):
+            receive(self, sender, variant)
 
     monkeypatch.setattr(SimulatedNode, "receive", noisy)
     outcome = run(Scenario("noise", 4, storm_s=0, quiet_s=25, real_signatures=True), seed)

@@ -30,7 +30,7 @@ from wallet.keypair import Keypair
 
 COUNT = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2_000
 PER_BLOCK = 200
-PAYERS = [one for one in ACTORS if one.name in VALIDATORS + OUTSIDERS]
+PAYERS = [actor for actor in ACTORS if actor.name in VALIDATORS + OUTSIDERS]
 LIVED_THROUGH = 250
 """Extrinsics before the first damaged one: there are units, disputes, stakes to hit."""
 

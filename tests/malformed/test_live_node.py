@@ -24,7 +24,7 @@ from node.p2p.channel import ChannelClosed
 from node.p2p.frames import FrameKind, encode_frame
 from node.p2p.handshake import HandshakeFailed
 from node.p2p.identity import identity_from_seed
-from node.peer_messages import GET_BLOCKS, STATUS, GetBlocks, PeerStatus
+from node.peers.messages import GET_BLOCKS, STATUS, GetBlocks, PeerStatus
 from node_process import NodeProcess, free_port, wait_for
 from p2p_hosts import handshaker
 from runtime.blocks.block import block_id

@@ -14,17 +14,20 @@ from consensus.signstate import EMPTY
 from consensus.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
 from node.clock import Clock
-from node.duty.author import Author
+from node.duty.duty import Duty
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
 from node.ledger.chain import Chain, ExecutedBlock
+from node.ledger.ledger import Ledger
+from node.ledger.listener import Listener
 from node.ledger.round_log import RoundLog
-from node.listener import Listener
 from node.loop import Loop
 from node.monitoring.metrics import Metrics
+from node.monitoring.poll_log import PollLog
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
-from node.peers import Peers
+from node.peers.peers import Peers
+from node.sync.standing import Standing
 from node.sync.sync import Sync
 from played_transport import PlayedTransport
 from runtime.cryptography import signatures
@@ -59,31 +62,30 @@ class SetClock(Clock):
 class Stage:
     """A node without a network: as Alice, or as one that only follows."""
 
-    def __init__(self, chain: Chain, validator: ValidatorKeys | None, author: Author | None, folder: Path) -> None:
+    def __init__(self, chain: Chain, duty: Duty | None, folder: Path) -> None:
         self.clock, self.heard, self.transport = SetClock(now_of(FIRST_SLOT + 100)), Heard(), PlayedTransport("peer")
         self.chain = chain
-        session = validator.session if validator else None
+        session = duty.keys.session if duty else None
         self.machine = Machine(
             chain.parameters, chain.genesis, chain.epochs, signatures.verify_ed25519, session, secrets.randbelow
         )
-        network = Peers(self.transport)
-        self.sync = Sync(chain, network, self.clock.now_ms, self.machine.is_welcome)
-        metrics = Metrics("test", "test", "0", is_validator=True)
+        self.peers = Peers(self.transport)
+        self.sync = Sync(chain, self.peers, self.clock.now_ms, self.machine.is_welcome)
+        ledger = Ledger(chain=chain, rounds=RoundLog(folder / "rounds"), preference=folder / "preference")
         self.loop = Loop(
-            self.machine,
-            chain,
-            self.sync,
-            network,
-            self.clock,
-            validator,
-            author,
-            metrics,
-            folder / "preference",
-            RoundLog(folder / "rounds"),
-            [self.heard],
+            machine=self.machine,
+            ledger=ledger,
+            sync=self.sync,
+            standing=Standing(self.machine, self.peers),
+            peers=self.peers,
+            clock=self.clock,
+            duty=duty,
+            metrics=Metrics("test", "test", "0", is_validator=True),
+            polls=PollLog(dict),
+            listeners=[self.heard],
         )
-        state = validator.file.state if validator else EMPTY
-        self.loop.restore(self.machine.restore(chain.final.facts, None, (), state, None, self.clock.now_ms()))
+        state = duty.keys.file.state if duty else EMPTY
+        self.loop.restore(self.machine.restore(ledger.recovery(state), self.clock.now_ms()))
 
     def pass_seconds(self, seconds: float) -> None:
         """Let time pass in small steps."""
@@ -100,27 +102,31 @@ class Stage:
 @pytest.fixture
 def alice(tmp_path: Path) -> Stage:
     maker = Maker(tmp_path / "alice")
-    return Stage(maker.chain, maker.validator, maker.author, tmp_path)
+    return Stage(maker.chain, Duty(keys=maker.validator, author=maker.author), tmp_path)
+
+
+def keys_of(stage: Stage) -> ValidatorKeys:
+    assert stage.loop.duty is not None
+    return stage.loop.duty.keys
 
 
 def test_alone_it_makes_and_finalises_blocks_and_records_what_it_signs(alice: Stage) -> None:
     alice.pass_seconds(5)
     assert alice.chain.final.facts.height >= 3
-    assert [one.facts.height for one in alice.heard.final] == list(range(1, alice.chain.final.facts.height + 1))
-    file = alice.loop._validator.file  # type: ignore[union-attr]
+    assert [block.facts.height for block in alice.heard.final] == list(range(1, alice.chain.final.facts.height + 1))
+    file = keys_of(alice).file
     assert file.final_height == alice.chain.final.facts.height
     assert file.state.header.slot == alice.heard.imported[-1].facts.slot
     assert sum(kind is FrameKind.BLOCK for _, kind, _ in alice.transport.sent) == len(alice.heard.imported)
 
 
 def test_a_block_is_on_the_disk_before_the_vote_for_it_is_signed(alice: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    validator = alice.loop._validator
-    assert validator is not None
+    validator = keys_of(alice)
     sign, seen = validator.sign_vote, []
 
     def watched(record: object) -> bytes:
         if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE:
-            kept = {one.block_id for one in alice.chain.storage.pending()}
+            kept = {block.block_id for block in alice.chain.storage.pending()}
             seen.append(record.block in kept or alice.chain.storage.header(record.block) is not None)
         return sign(record)  # type: ignore[arg-type]
 
@@ -131,7 +137,7 @@ def test_a_block_is_on_the_disk_before_the_vote_for_it_is_signed(alice: Stage, m
 
 
 def test_a_rolled_back_database_signs_nothing_until_it_is_there_again(alice: Stage) -> None:
-    file = alice.loop._validator.file  # type: ignore[union-attr]
+    file = keys_of(alice).file
     file.final_height = 100
     before, made = file.state, len(alice.heard.imported)
     alice.pass_seconds(3)
@@ -141,8 +147,7 @@ def test_a_rolled_back_database_signs_nothing_until_it_is_there_again(alice: Sta
 
 def test_a_second_machine_with_this_key_silences_this_one(alice: Stage) -> None:
     alice.pass_seconds(2)
-    validator = alice.loop._validator
-    assert validator is not None
+    validator = keys_of(alice)
     ballot = Ballot(BallotKind.SKIP, 0, 1_000, 0, bytes(32))
     payload = ballot_payload(alice.chain.genesis, ballot)
     pair = validator.session_pair
@@ -162,13 +167,13 @@ def test_own_votes_that_come_back_are_no_alarm(alice: Stage) -> None:
     for _, kind, payload in list(alice.transport.sent):
         if kind is FrameKind.VOTE:
             alice.hear(kind, payload)
-    assert not alice.loop._validator.is_copied  # type: ignore[union-attr]
+    assert not keys_of(alice).is_copied
 
 
 def test_a_final_block_that_this_node_cannot_execute_stops_it(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "maker")
     block = maker.make()
-    stage = Stage(open_at(tmp_path / "other"), None, None, tmp_path)
+    stage = Stage(open_at(tmp_path / "other"), None, tmp_path)
     stage.sync.faulty[block.facts.id] = None
     certificate = maker.certify(block)
     forged = MESSAGE.encode(Certified((type(certificate)(1, certificate.ballot, certificate.signers, (bytes(64),)),)))
@@ -213,7 +218,7 @@ def deliver(sender: Stage, receiver: Stage, sender_name: str, receiver_name: str
 def test_a_node_that_was_down_for_epochs_comes_to_the_same_state(alice: Stage, tmp_path: Path) -> None:
     alice.transport.connected = []
     alice.pass_seconds(150)
-    late = Stage(open_at(tmp_path / "late"), None, None, tmp_path)
+    late = Stage(open_at(tmp_path / "late"), None, tmp_path)
     late.clock.set_ms = alice.clock.set_ms
     alice.transport.connected, late.transport.connected = ["late"], ["alice"]
     alice.loop.peer_up("late", None)
@@ -228,14 +233,14 @@ def test_a_node_that_was_down_for_epochs_comes_to_the_same_state(alice: Stage, t
     assert late.chain.final.facts == alice.chain.final.facts
     assert late.chain.final.facts.height > 2 * alice.chain.parameters.epoch_blocks
     assert dict(late.chain.storage.items()) == dict(alice.chain.storage.items())
-    assert late.sync.rejected == late.sync.abstained == alice.sync._network.penalties == 0
+    assert late.sync.rejected == late.sync.abstained == alice.peers.penalties == 0
 
 
 def test_a_fault_of_ours_while_building_costs_the_slot_and_not_the_node(
     alice: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    author = alice.loop._author
-    assert author is not None
+    assert alice.loop.duty is not None
+    author = alice.loop.duty.author
     build, slots = author.build, []
 
     def faulty(request: ev.Build) -> ev.BlockFacts | None:

@@ -18,7 +18,7 @@ from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain, ExecutedBlock, open_chain
 from node.ledger.storage import Storage
-from node.pool.queue import PooledExtrinsic
+from node.pool.transaction_queue import PooledExtrinsic
 from runtime.blocks.block import BLOCK, Block
 from runtime.blocks.extrinsic import (
     Additional,
@@ -85,7 +85,14 @@ class Maker:
         file = SignStateFile.create(path / "sign-state", self.chain.genesis, self.session.public)
         self.validator = ValidatorKeys(self.chain.genesis, dev_accounts.stash("Alice"), self.session, vrf, file)
         self.pool = ListedPool()
-        self.author = Author(self.chain, self.validator, self.pool, signatures.verify, Clock(), no_inherents)  # type: ignore[arg-type]
+        self.author = Author(
+            chain=self.chain,
+            keys=self.validator,
+            pool=self.pool,  # type: ignore[arg-type]  # it offers what the test says
+            verify=signatures.verify,
+            clock=Clock(),
+            inherents=no_inherents,
+        )
         self.slot = FIRST_SLOT
 
     def make(

@@ -35,7 +35,8 @@ class Shell:
         self, final: BlockFacts = GENESIS_BLOCK, sign_state: SignState = EMPTY, blocks: tuple[BlockFacts, ...] = ()
     ) -> "Shell":
         self.sign_state = sign_state
-        self.run(self.machine.restore(final, None, blocks, sign_state, None, self.now_ms))
+        recovery = ev.Recovery(final=final, blocks=blocks, sign_state=sign_state)
+        self.run(self.machine.restore(recovery, self.now_ms))
         for number in range(self.count):
             if self.signer is None or KEYS[number] != self.signer:
                 self.feed(ev.PeerConnected(bytes([number]), KEYS[number].public))
@@ -81,7 +82,7 @@ class Shell:
                     pass
 
     def signed(self) -> list[SignedRecord]:
-        return [one.record for one in self.effects if isinstance(one, ev.PersistThenSign)]
+        return [effect.record for effect in self.effects if isinstance(effect, ev.PersistThenSign)]
 
 
 ONE = block(GENESIS_BLOCK, SLOT)

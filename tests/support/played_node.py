@@ -72,20 +72,20 @@ class PlayedNode:
         before = self.chain.state
         taken, self.pool = self.pool, []
         block = self.chain.author(*taken)
-        one = block_id(block.header)
+        new_id = block_id(block.header)
         keys = sorted({*before.values, *self.chain.state.values})
         changed = [[k, self.chain.state.get(k)] for k in keys if before.get(k) != self.chain.state.get(k)]
-        self.blocks[one] = block
-        self.ids.append(one)
-        self._send(feed.ImportedBlock(one, HEADER.encode(block.header), list(block.extrinsics), changed))
+        self.blocks[new_id] = block
+        self.ids.append(new_id)
+        self._send(feed.ImportedBlock(new_id, HEADER.encode(block.header), list(block.extrinsics), changed))
         for raw in taken:
-            self._send(feed.ExtrinsicStatus(blake2_256(raw), "in_block", one))
+            self._send(feed.ExtrinsicStatus(blake2_256(raw), "in_block", new_id))
         if finalise:
             self.final = len(self.ids) - 1
             for raw in taken:
-                self._send(feed.ExtrinsicStatus(blake2_256(raw), "finalized", one))
+                self._send(feed.ExtrinsicStatus(blake2_256(raw), "finalized", new_id))
         self._send_status()
-        return one
+        return new_id
 
     def _answer(self, request: feed.Frame) -> None:
         match request:

@@ -15,6 +15,7 @@ class PlayedTransport:
     """See `node.p2p.transport.Transport`; nothing leaves it."""
 
     peer_id = "me"
+    address = "/ip4/127.0.0.1/tcp/1/p2p/me"
 
     def __init__(self, *peers: str) -> None:
         self.connected = list(peers)

@@ -14,6 +14,7 @@ from consensus import events as ev
 from node import cli, service
 from node.duty.author import Author
 from node.duty.validator_keys import ValidatorKeys
+from node.peers.peers import Peers
 from runtime.blocks.block import BLOCK, Block, Header, seal_payload
 from runtime.blocks.digest import seal_item
 from runtime.cryptography import signatures
@@ -25,13 +26,15 @@ from runtime.pallets.timestamp import Timestamp
 class TwiceAuthor(Author):
     """Builds the honest block, and announces a twin of it."""
 
-    node: EquivocatingNode
+    def __init__(self, peers: Peers, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._peers = peers
 
     def build(self, request: ev.Build) -> ev.BlockFacts | None:
         """As `Author`; the twin goes out at once."""
         facts = super().build(request)
         if facts is not None and request.final_ref is not None:
-            self.node.network.announce(BLOCK.encode(self._twin(replace(request, final_ref=None))))
+            self._peers.announce(BLOCK.encode(self._twin(replace(request, final_ref=None))))
         return facts
 
     def _twin(self, request: ev.Build) -> Block:
@@ -40,23 +43,26 @@ class TwiceAuthor(Author):
         authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, digest)
         authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
         built = authoring.finish()
-        return Block(_sealed(self._validator, self._chain.genesis, built.header), built.extrinsics)
+        return Block(_sealed(self._keys, self._chain.genesis, built.header), built.extrinsics)
 
 
 class EquivocatingNode(service.Node):
     """A node with that author."""
 
-    def _loop(self) -> Any:
-        loop = super()._loop()
-        author = loop._author  # noqa: SLF001 - this program replaces an inner part on purpose
-        if author is not None:
-            author.__class__ = TwiceAuthor
-            vars(author)["node"] = self
-        return loop
+    def _make_author(self, keys: ValidatorKeys) -> Author:
+        return TwiceAuthor(
+            self.network.peers,
+            chain=self.chain,
+            keys=keys,
+            pool=self.pools.transactions,
+            verify=self.pools.verifier.verify,
+            clock=self.clock,
+            inherents=self.pools.attestations.inherents,
+        )
 
 
-def _sealed(validator: ValidatorKeys, genesis: bytes, header: Header) -> Header:
-    pair = validator.session_pair
+def _sealed(keys: ValidatorKeys, genesis: bytes, header: Header) -> Header:
+    pair = keys.session_pair
     signature = signatures.sign(Scheme.ED25519, pair.public, pair.secret, seal_payload(genesis, header))
     digest = (*header.digest, seal_item(signature))
     return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)

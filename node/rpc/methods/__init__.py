@@ -1,1 +1,10 @@
-"""The RPC methods, one file a namespace."""
+"""The RPC methods, one file a namespace.
+
+* `chain`: blocks and headers
+* `state`: storage, runtime calls, metadata
+* `author`: handing in extrinsics, following them
+* `payment`: fees
+* `system`: which chain and node this is
+* `ogpu`: what no Substrate node has
+* `rpc`: the list of methods
+"""

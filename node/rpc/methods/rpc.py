@@ -9,9 +9,9 @@ from node.rpc.registry import Registry, method
 class Rpc:
     """The list of methods."""
 
-    def __init__(self) -> None:
-        """`registry` is set once every method is known, this one included."""
-        self.registry: Registry
+    def __init__(self, registry: Registry) -> None:
+        """`registry` knows every method; it is asked anew for each call, so this one is listed too."""
+        self.registry = registry
 
     @method("rpc_methods")
     def methods(self) -> Json:

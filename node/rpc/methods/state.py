@@ -74,15 +74,19 @@ class State:
     async def query_storage(self, keys: list[Hex], first: HashParameter, last: HashParameter | None) -> Json:
         """Several values over a range of blocks: all of them at the first, then what changed."""
         answer: list[Json] = []
-        before: list[bytes | None] | None = None
+        before: list[tuple[bytes, bytes | None]] | None = None
         wanted = _bounded(keys)
         until = time.monotonic() + SCAN_SECONDS
         for block_id in await self._range(first, self.blocks.best.id if last is None else last):
             values = _read(self.blocks.reader(block_id), wanted)
-            changed = [pair for pair, old in zip(values, before or [None] * len(values), strict=True) if pair[1] != old]
-            if before is None or changed:
-                answer.append(_change_set(block_id, values if before is None else changed))
-            before = [value for _, value in values]
+            if before is None:
+                answer.append(_change_set(block_id, values))
+            else:
+                changed = [new for new, old in zip(values, before, strict=True) if new != old]
+                if changed:
+                    answer.append(_change_set(block_id, changed))
+            before = values
+            # One process answers everybody: a long scan is broken off.
             if time.monotonic() > until:
                 raise JsonRpcError(CLIENT_ERROR, f"Client error: the query took longer than {SCAN_SECONDS:.0f} s")
         return answer

@@ -94,7 +94,7 @@ from pathlib import Path
 from tests.node.duty.test_signstate_file import GENESIS, SESSION, BallotKind, SignStateFile, ballot
 path = Path(sys.argv[1])
 file = SignStateFile.load(path, GENESIS, SESSION) or SignStateFile.create(path, GENESIS, SESSION)
-number = max([one.round for one in file.state.ballots], default=file.state.floor_round)
+number = max([ballot.round for ballot in file.state.ballots], default=file.state.floor_round)
 while True:
     number += 1
     file.record(ballot(BallotKind.NOTARISE, number))

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from node.feed import messages as feed
 from node.feed.client import FeedClient, RequestRefusedError
+from node.feed.readers import Readers
 from node.feed.server import FeedServer
-from node.pool.queue import PoolRefusalError
+from node.pool.refusal import PoolRefusalError
 
 HELLO = feed.FeedHello("Development", "dev", "Development", "devnet", b"g" * 32, "{}", 1, "Alice", "0.1", True, "", [])
 STATUS = feed.NodeStatus(b"a" * 32, 2, b"f" * 32, 1, 2, False, 3, 4, 5)
@@ -48,7 +49,8 @@ class Served:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.server = FeedServer(path, opening, answer)
+        self.readers = Readers()
+        self.server = FeedServer(path, self.readers, opening, answer)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=trio.run, args=(self._main,))
 
@@ -69,8 +71,7 @@ class Served:
         self._token = trio.lowlevel.current_trio_token()
         with trio.CancelScope() as self._scope:
             async with trio.open_nursery() as nursery:
-                await self.server.listen()
-                nursery.start_soon(self.server.run)
+                nursery.start_soon(self.server.run, await self.server.listen())
                 self._ready.set()
 
 
@@ -79,7 +80,7 @@ def test_opening_then_live_frames_then_answers(tmp_path: Path) -> None:
         client = await FeedClient.connect(served.path)
         frames = client.frames()
         assert [await anext(frames), await anext(frames)] == list(opening())
-        served.call(served.server.publish, STATUS)
+        served.call(served.readers.publish, STATUS)
         assert await anext(frames) == STATUS
         assert await client.submit(b"x") == b"h" * 32
         with pytest.raises(RequestRefusedError) as refused:
@@ -113,7 +114,7 @@ def test_beyond_the_quota_requests_are_refused(tmp_path: Path) -> None:
         client = await FeedClient.connect(served.path)
         answers = await asyncio.gather(*(client.id_at(0) for _ in range(1000)), return_exceptions=True)
         await client.close()
-        return sum(isinstance(one, RequestRefusedError) for one in answers)
+        return sum(isinstance(answer, RequestRefusedError) for answer in answers)
 
     with Served(tmp_path / "rpc.sock") as served:
         assert asyncio.run(talk(served)) > 300

@@ -52,7 +52,7 @@ def test_finality_drops_the_other_branch_and_survives_a_restart(maker: Maker, tm
     chain.keep(b1.facts.id)
     certificate = maker.certify(a2)
     final = chain.finalise((a1.facts.id, a2.facts.id), certificate)
-    assert [one.facts.id for one in final] == [a1.facts.id, a2.facts.id]
+    assert [executed.facts.id for executed in final] == [a1.facts.id, a2.facts.id]
     assert chain.get(b1.facts.id) is None
     assert chain.above_final() == [a3]
     assert a3.state.get(b":code") is not None
@@ -63,7 +63,7 @@ def test_finality_drops_the_other_branch_and_survives_a_restart(maker: Maker, tm
     again.restore(LATER)
     assert again.final.facts == a2.facts
     assert again.final_certificate == certificate
-    assert [one.facts for one in again.above_final()] == [a3.facts]
+    assert [executed.facts for executed in again.above_final()] == [a3.facts]
     assert again[a3.facts.id].trie.root == a3.trie.root
     assert again.storage.pending() == [a3.stored]
 
@@ -126,10 +126,10 @@ def test_branches_are_given_oldest_first_and_bounded(maker: Maker) -> None:
     chain = maker.chain
     blocks = [maker.make()]
     blocks += [maker.make(blocks[0].facts.id)]
-    chain.finalise(tuple(one.facts.id for one in blocks), maker.certify(blocks[-1]))
+    chain.finalise(tuple(executed.facts.id for executed in blocks), maker.certify(blocks[-1]))
     for _ in range(3):
         blocks.append(maker.make(blocks[-1].facts.id))
-    raws = [one.stored.header + one.stored.body for one in blocks]
+    raws = [executed.stored.header + executed.stored.body for executed in blocks]
     assert chain.branch(blocks[-1].facts.id, 0) == raws
     assert chain.branch(blocks[-1].facts.id, 1) == raws[1:]
     assert chain.branch(blocks[3].facts.id, 2) == raws[2:4]
@@ -177,3 +177,30 @@ def test_a_trie_of_the_disk_is_the_trie_of_the_layers(maker: Maker) -> None:
         block = maker.make(parent.facts.id)
         parent = chain.finalise((block.facts.id,), maker.certify(block))[-1]
         assert Trie(dict(chain.storage.items())).root == parent.header.state_root
+
+
+def test_what_becomes_final_is_a_child_of_what_is_final(maker: Maker) -> None:
+    first = maker.make()
+    second = maker.make(first.facts.id)
+    with pytest.raises(AssertionError, match="child of what is final"):
+        maker.chain.finalise((second.facts.id,), maker.certify(second))
+    assert maker.chain.final.facts.height == 0
+
+
+def test_a_layer_that_lies_over_another_state_never_comes_to_the_disk(maker: Maker) -> None:
+    first = maker.make()
+    second = maker.make(first.facts.id)
+    second.state.parent = maker.chain.final.state
+    with pytest.raises(AssertionError, match="over its parent's state"):
+        maker.chain.finalise((first.facts.id, second.facts.id), maker.certify(second))
+    assert maker.chain.storage.head_height == 0
+    with pytest.raises(AssertionError, match="over its parent's state"):
+        maker.chain.finalise((first.facts.id,), maker.certify(first))
+
+
+def test_layers_above_the_final_block_lie_on_the_disk(maker: Maker) -> None:
+    first = maker.make()
+    second = maker.make(first.facts.id)
+    maker.chain.finalise((first.facts.id,), maker.certify(first))
+    assert second.state.parent is maker.chain.storage
+    assert maker.chain.final.state.parent is maker.chain.storage

@@ -15,8 +15,8 @@ def certificate(round_: int, kind: BallotKind = BallotKind.NOTARISE, epoch: int 
 
 def test_they_come_back_in_order_and_once(tmp_path: Path) -> None:
     log = RoundLog(tmp_path / "rounds")
-    for one in (certificate(3), certificate(2, BallotKind.SKIP), certificate(3), certificate(1, epoch=1)):
-        log.add(one)
+    for added in (certificate(3), certificate(2, BallotKind.SKIP), certificate(3), certificate(1, epoch=1)):
+        log.add(added)
     again = RoundLog(tmp_path / "rounds")
     assert again.certificates() == [certificate(2, BallotKind.SKIP), certificate(3), certificate(1, epoch=1)]
     again.forget_to(0, 3)

@@ -181,3 +181,12 @@ def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
         assert storage.get(b"a") == b"%d" % storage.head_height
         assert storage.id_at(storage.head_height) == storage.head_id
         storage.close()
+
+
+def test_the_final_height_rises_by_one_a_block(tmp_path: Path) -> None:
+    storage = opened(tmp_path)
+    for wrong in (0, 2):
+        with pytest.raises(AssertionError, match="rises by one"):
+            storage.commit_final([FinalEntry(block(wrong), {}, None)])
+    storage.commit_final([FinalEntry(block(1), {}, None)])
+    assert storage.head_height == 1

@@ -12,7 +12,7 @@ def chits(request: int, tip: bytes) -> Chits:
 
 
 def test_a_poll_is_shown_with_answers_and_confidence() -> None:
-    log = PollLog()
+    log = PollLog(lambda: {b"bob": b"stash"})
     for peer in (b"bob", b"carol", b"dave"):
         log.on_query(peer, PullQuery(7, TIP, 5), 1_000)
     log.on_chits(b"bob", chits(7, TIP), 1_004)
@@ -21,7 +21,7 @@ def test_a_poll_is_shown_with_answers_and_confidence() -> None:
     log.on_chits(b"dave", chits(8, TIP), 1_008)  # of a poll that was never asked
     log.on_accepted(4, 1_010, ())
     log.on_accepted(5, 1_020, ((Condition(3, 4), 2), (Condition(4, 2), 2)))
-    (shown,) = log.show({b"bob": b"stash"})
+    (shown,) = log.show()
     assert isinstance(shown, dict)
     assert (shown["asked"], shown["answered"], shown["agreed"], shown["accepted_after_ms"]) == (3, 2, 1, 20)
     assert shown["confidence"] == [{"alpha": 3, "beta": 4, "polls": 2}, {"alpha": 4, "beta": 2, "polls": 2}]
@@ -33,7 +33,7 @@ def test_a_poll_is_shown_with_answers_and_confidence() -> None:
 
 
 def test_only_the_last_polls_are_kept() -> None:
-    log = PollLog()
+    log = PollLog(dict)
     for request in range(POLLS_KEPT + 5):
         log.on_query(b"bob", PullQuery(request, TIP, request), request)
-    assert [one["request"] for one in log.show({}) if isinstance(one, dict)] == list(range(POLLS_KEPT + 4, 4, -1))
+    assert [poll["request"] for poll in log.show() if isinstance(poll, dict)] == list(range(POLLS_KEPT + 4, 4, -1))

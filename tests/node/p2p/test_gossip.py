@@ -24,9 +24,9 @@ def test_own_messages_are_not_taken_back() -> None:
 
 def test_same_seed_same_choice() -> None:
     peers = [f"peer{number}" for number in range(100)]
-    one, two = (Gossip(random.Random(7)).on_own(b"id", peers) for _ in range(2))
-    assert one == two
-    assert len(one or ()) == max(MIN_FANOUT, 10)
+    first, again = (Gossip(random.Random(7)).on_own(b"id", peers) for _ in range(2))
+    assert first == again
+    assert len(first or ()) == max(MIN_FANOUT, 10)
 
 
 @given(st.lists(st.binary(max_size=2)), st.integers(1, 5))

@@ -25,9 +25,9 @@ from market_chain import (
 )
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
-from node.peers import Peers
+from node.peers.peers import Peers
 from node.pool.attestation_pool import KEPT_BLOCKS, AttestationPool
-from node.pool.queue import PoolRefusalError
+from node.pool.refusal import PoolRefusalError
 from played_transport import PlayedTransport
 from runtime.blocks.extrinsic import encode_bare
 from runtime.encoding.codec import codec
@@ -68,8 +68,8 @@ class Stage:
         while self.market.unit(self.unit_id).state is UnitState.QUEUED:
             self.market.block()
         self.unit = self.market.unit(self.unit_id)
-        self.racers = [self.market.keys_of(one.owner) for one in self.unit.racers]
-        self.market.block(*(commit(one, self.unit_id, self.unit, ROOT) for one in self.racers))
+        self.racers = [self.market.keys_of(racer.owner) for racer in self.unit.racers]
+        self.market.block(*(commit(racer, self.unit_id, self.unit, ROOT) for racer in self.racers))
         self.transport = PlayedTransport("a", "b")
         network = Peers(self.transport)
         monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
@@ -165,3 +165,11 @@ def test_what_is_final_or_too_old_is_forgotten(stage: Stage) -> None:
     stage.pool.on_final([later])  # type: ignore[list-item]
     assert len(stage.pool) == 0
     assert stage.pool._bytes == 0
+
+
+def test_bytes_that_are_not_those_of_what_is_kept_are_found(stage: Stage) -> None:
+    stage.pool.submit(ENCODE(stage.attested(stage.racers[0])))
+    stage.pool._bytes += 1
+    block = SimpleNamespace(extrinsics=(), facts=SimpleNamespace(height=stage.market.height))
+    with pytest.raises(AssertionError, match="bytes are those of what is kept"):
+        stage.pool.on_final([block])  # type: ignore[list-item]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,9 +13,14 @@ import trio
 from block_maker import Maker
 from genesis import dev_accounts
 from node.clock import Clock
-from node.pool.queue import PoolRefusalError
+from node.p2p.frames import FrameKind
+from node.p2p.gossip import Gossip
+from node.peers.peers import Peers
+from node.pool.refusal import PoolRefusalError
+from node.pool.relay import Relay
 from node.pool.transaction_pool import TransactionPool
 from node.pool.verifier import Verifier
+from played_transport import PlayedTransport
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
@@ -27,15 +33,23 @@ class Played:
 
     def __init__(self, maker: Maker) -> None:
         self.statuses: list[tuple[bytes, str, bytes | None]] = []
-        self.told: list[bytes] = []
-        self.pool = TransactionPool(maker.chain, Verifier(), Clock(), self._status, self._admitted)
+        self.transport = PlayedTransport("peer", "other")
+        peers = Peers(self.transport)
+        peers.peer_ids = lambda: self.transport.connected  # type: ignore[method-assign]  # a played one has no links
+        self.pool = TransactionPool(
+            chain=maker.chain,
+            verifier=Verifier(),
+            clock=Clock(),
+            relay=Relay(peers, Gossip(random.Random(1))),
+            on_status=self._status,
+        )
 
     def _status(self, extrinsic_hash: bytes, status: str, block: bytes | None) -> None:
         self.statuses.append((extrinsic_hash, status, block))
 
-    def _admitted(self, extrinsic_hash: bytes, raw: bytes, peer: str | None) -> None:
-        del extrinsic_hash, peer
-        self.told.append(raw)
+    def told(self, name: str) -> list[bytes]:
+        """The extrinsics that a peer was sent."""
+        return [payload for peer, kind, payload in self.transport.sent if (peer, kind) == (name, FrameKind.TX)]
 
 
 @pytest.fixture
@@ -68,7 +82,7 @@ async def test_good_ones_enter_and_bad_ones_are_named(maker: Maker) -> None:
         assert await pool.submit(first) == blake2_256(first)
         assert await pool.submit(gap) == blake2_256(gap)
         await pool.submit(second)
-        assert played.told == [first, gap, second]
+        assert played.told("peer") == played.told("other") == [first, gap, second]
         assert pool.pending() == [first, second, gap]
         assert (await refusal(pool, first)).code == 1013
         forged = bytearray(maker.transfer(PAY, 2))
@@ -90,16 +104,17 @@ async def test_blocks_use_extrinsics_and_reverts_give_them_back(maker: Maker) ->
         b1 = maker.make(None, raws[0])
         played.statuses.clear()
         pool.on_tip(a1.facts.id)
-        assert pool.pool.ready_count == 1
+        assert pool.queue.ready_count == 1
         assert (pool.pending(), played.statuses) == (raws, []), "clients read the accepted block's state, not the tip's"
-        pool.on_accepted(a1.facts.id)
+        pool.on_accepted(a1.facts.id, reverted=False)
         assert pool.pending() == raws[2:]
         pool.on_tip(b1.facts.id)
-        pool.on_accepted(b1.facts.id)
+        pool.on_accepted(b1.facts.id, reverted=False)
         assert pool.pending() == raws[1:]
-        assert pool.pool.ready_count == 2
-        said = [(raws.index(next(r for r in raws if blake2_256(r) == h)), s) for h, s, _ in played.statuses]
-        assert [one for one in said if one[1] in {"in_block", "retracted"}] == [
+        assert pool.queue.ready_count == 2
+        positions = {blake2_256(raw): position for position, raw in enumerate(raws)}
+        said = [(positions[extrinsic_hash], status) for extrinsic_hash, status, _ in played.statuses]
+        assert [(position, status) for position, status in said if status in {"in_block", "retracted"}] == [
             (0, "in_block"), (1, "in_block"), (0, "retracted"), (1, "retracted"), (0, "in_block")
         ]  # fmt: skip
         final = maker.chain.finalise((b1.facts.id,), maker.certify(b1))
@@ -110,12 +125,29 @@ async def test_blocks_use_extrinsics_and_reverts_give_them_back(maker: Maker) ->
 
 
 @pytest.mark.trio
+async def test_what_peers_bring_is_judged_once_and_passed_on_when_it_is_good(maker: Maker) -> None:
+    async with running(maker) as played:
+        good, forged = maker.transfer(PAY, 0), bytearray(maker.transfer(PAY, 1))
+        forged[50] ^= 1
+        for raw in (good, bytes(forged)):
+            played.pool.on_gossip(FrameKind.TX, raw, "peer")
+            played.pool.on_gossip(FrameKind.TX, raw, "other")
+        played.pool.on_gossip(FrameKind.ATTESTATION, b"not the pool's", "peer")
+        assert played.pool._send.statistics().current_buffer_used == 2
+        await played.pool.submit(maker.transfer(PAY, 1))
+        assert played.told("other") == [good, maker.transfer(PAY, 1)]
+        assert played.told("peer") == [maker.transfer(PAY, 1)]
+        played.pool.on_gossip(FrameKind.TX, good, "other")
+        assert played.pool._send.statistics().current_buffer_used == 0
+
+
+@pytest.mark.trio
 async def test_gossip_beyond_what_waits_is_dropped(maker: Maker) -> None:
     async with running(maker) as played:
         for number in range(10_000):
             played.pool.offer(b"%d" % number, "peer", b"%032d" % number)
         await played.pool.submit(maker.transfer(PAY, 0))
-        assert len(played.pool.pool) == 1
+        assert len(played.pool.queue) == 1
 
 
 @pytest.mark.trio
@@ -128,7 +160,7 @@ async def test_what_a_block_made_unpayable_leaves(maker: Maker) -> None:
         await played.pool.submit(second)
         block = maker.make(None, first)
         played.pool.on_tip(block.facts.id)
-        assert played.pool.pool.hashes() == []
+        assert played.pool.queue.hashes() == []
         assert played.statuses[-1][1] == "invalid"
 
 

@@ -41,7 +41,7 @@ def test_keys_of_different_claims_differ() -> None:
         Claim(base.scheme, base.signer[1:], base.payload + base.signer[:1], base.signature),
         Claim(base.scheme, base.signer, base.payload[:-1], base.signature),
     ]
-    assert len({one.key for one in [base, *others]}) == 4
+    assert len({claim.key for claim in [base, *others]}) == 4
 
 
 @pytest.mark.trio

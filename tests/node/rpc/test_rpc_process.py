@@ -87,17 +87,17 @@ def test_heads_states_and_proofs_at_several_blocks(tmp_path: Path) -> None:
         rpc = await RpcConnection.open(f"ws://{at}")
         final = await rpc.subscribe("chain_subscribeFinalizedHeads", unsubscribe="chain_unsubscribeFinalizedHeads")
         best = await rpc.subscribe("chain_subscribeNewHeads", unsubscribe="chain_unsubscribeNewHeads")
-        assert [(await anext(one))["number"] for one in (final, best)] == ["0x0", "0x0"]
+        assert [(await anext(heads))["number"] for heads in (final, best)] == ["0x0", "0x0"]
         ids = [node.author(finalise=number != 3) for number in range(4)]
         assert [(await anext(best))["number"] for _ in range(4)] == ["0x1", "0x2", "0x3", "0x4"]
         assert [(await anext(final))["number"] for _ in range(3)] == ["0x1", "0x2", "0x3"]
         number_key = "0x" + node.chain.runtime.item(System.number).key().hex()
-        for height, one in enumerate(ids, 1):
-            raw = await rpc.call("state_getStorage", number_key, "0x" + one.hex())
+        for height, made in enumerate(ids, 1):
+            raw = await rpc.call("state_getStorage", number_key, "0x" + made.hex())
             assert int.from_bytes(bytes.fromhex(raw[2:]), "little") == height
-            assert await rpc.call("chain_getBlockHash", height) == "0x" + one.hex()
+            assert await rpc.call("chain_getBlockHash", height) == "0x" + made.hex()
         proof = await rpc.call("state_getReadProof", [number_key], "0x" + ids[-1].hex())
-        nodes = [bytes.fromhex(one[2:]) for one in proof["proof"]]
+        nodes = [bytes.fromhex(trie_node[2:]) for trie_node in proof["proof"]]
         key = bytes.fromhex(number_key[2:])
         assert verify_proof(node.chain.head.state_root, nodes, key) == (4).to_bytes(4, "little")
         assert block_id(node.chain.head) == ids[-1]
@@ -158,7 +158,7 @@ def test_batches_and_notifications_over_http(tmp_path: Path) -> None:
         calls.append({"jsonrpc": "2.0", "method": "system_name"})
         async with aiohttp.ClientSession() as session, session.post(f"http://{at}/", json=calls) as response:
             answers = await response.json()
-        assert [one["id"] for one in answers] == [0, 1, 2]
+        assert [answer["id"] for answer in answers] == [0, 1, 2]
 
     run(tmp_path, body)
 

@@ -29,9 +29,9 @@ class Large:
 
 def test_a_batch_answers_no_more_than_one_response_may_hold() -> None:
     handler = Large()
-    one = Server(Registry([handler]), ServerOptions())
+    server = Server(Registry([handler]), ServerOptions())
     body = json.dumps([{"jsonrpc": "2.0", "method": "large", "id": number} for number in range(100)]).encode()
-    text = asyncio.run(one._answer(body, None, Allowance(1_000, 1_000.0)))
+    text = asyncio.run(server._answer(body, None, Allowance(1_000, 1_000.0)))
     assert text is not None
     assert len(text) < jsonrpc.MAX_RESPONSE_BYTES + 100 * 200
     answers = json.loads(text)

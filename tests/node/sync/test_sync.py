@@ -14,8 +14,8 @@ from consensus import events as ev
 from node.errors import DatabaseError
 from node.ledger.chain import Chain, ExecutedBlock
 from node.p2p.frames import FrameKind
-from node.peer_messages import BLOCKS, GET_BLOCKS, GetBlocks, PeerStatus, encode_answer
-from node.peers import PENALTIES_MAX, Peers
+from node.peers.messages import BLOCKS, GET_BLOCKS, GetBlocks, PeerStatus, encode_answer
+from node.peers.peers import PENALTIES_MAX, Peers
 from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, Sync
 from played_transport import PlayedTransport
 from runtime.blocks.block import BLOCK, Block

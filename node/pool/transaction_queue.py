@@ -1,4 +1,4 @@
-"""Extrinsics that wait for a block.
+"""Extrinsics that wait for a block, in order.
 
 What always holds:
 * one extrinsic for each (sender, nonce); of one sender those without a gap from the account's nonce on are *ready*,
@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+
+from node.pool.refusal import ALREADY_KNOWN, BANNED, INVALID, NO_ROOM, PRIORITY_TOO_LOW, PoolRefusalError
 
 READY_LIMIT = 20_000
 FUTURE_LIMIT = 2_048
@@ -29,7 +31,8 @@ BAN_SECONDS = 120.0
 BANNED_LIMIT = 10_000
 REPLACEMENT_PERCENT = 10  # how much more than the old priority a replacement must offer
 
-READY, FUTURE = "ready", "future"
+READY = "ready"
+FUTURE = "future"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +66,6 @@ class Settled:
     dropped: tuple[bytes, ...] = ()
 
 
-class PoolRefusalError(Exception):
-    """The pool does not take an extrinsic; `code` is the JSON-RPC code that Substrate uses for this."""
-
-    def __init__(self, code: int, text: str, data: str = "") -> None:
-        super().__init__(f"{text}: {data}" if data else text)
-        self.code, self.text, self.data = code, text, data
-
-
 @dataclass(slots=True)
 class _Sender:
     """One account's extrinsics; those with a nonce from `account_nonce` up to `ready_end`, exclusive, are ready."""
@@ -84,14 +79,13 @@ class _Sender:
 
 
 class TransactionQueue:
-    """The pool of one node."""
+    """What is in the pool of one node."""
 
     def __init__(self) -> None:
         self._senders: dict[bytes, _Sender] = {}
         self._by_hash: dict[bytes, PooledExtrinsic] = {}
-        self._cheapest: list[
-            tuple[int, int, bytes]
-        ] = []  # a heap of (priority, -arrival, hash); may hold some that left
+        # A heap of (priority, -arrival, hash); it may hold some that left.
+        self._cheapest: list[tuple[int, int, bytes]] = []
         self._arrivals = 0
         self._banned: OrderedDict[bytes, float] = OrderedDict()
         self._bytes = 0
@@ -118,11 +112,6 @@ class TransactionQueue:
         """The sum of the extrinsics' lengths."""
         return self._bytes
 
-    def get(self, extrinsic_hash: bytes) -> bytes | None:
-        """The bytes of an extrinsic in the pool."""
-        found = self._by_hash.get(extrinsic_hash)
-        return found.raw if found else None
-
     def hashes(self) -> list[bytes]:
         """Every extrinsic in the pool, oldest first."""
         return list(self._by_hash)
@@ -133,10 +122,10 @@ class TransactionQueue:
         Asked first, because it costs one look-up and a signature 40 us.
         """
         if extrinsic_hash in self._by_hash:
-            raise PoolRefusalError(1013, "Transaction is already in the pool", "0x" + extrinsic_hash.hex())
+            raise PoolRefusalError(ALREADY_KNOWN, "Transaction is already in the pool", "0x" + extrinsic_hash.hex())
         if self._banned.get(extrinsic_hash, now) > now:
             raise PoolRefusalError(
-                1012, "Transaction is temporarily banned", f"it was invalid in the last {BAN_SECONDS:.0f} s"
+                BANNED, "Transaction is temporarily banned", f"it was invalid in the last {BAN_SECONDS:.0f} s"
             )
 
     def ban(self, extrinsic_hash: bytes, now: float) -> None:
@@ -150,9 +139,9 @@ class TransactionQueue:
         """Take a valid extrinsic whose account is at `account_nonce`, or raise `PoolRefusalError`."""
         if candidate.nonce < account_nonce:
             raise PoolRefusalError(
-                1010, "Invalid Transaction", f"nonce {candidate.nonce} is used, the account is at {account_nonce}"
+                INVALID, "Invalid Transaction", f"nonce {candidate.nonce} is used, the account is at {account_nonce}"
             )
-        sender = self._senders.get(candidate.sender) or _Sender(account_nonce, account_nonce)
+        sender = self._senders.get(candidate.sender) or _Sender(account_nonce, ready_end=account_nonce)
         usurped = sender.by_nonce.get(candidate.nonce)
         if usurped is None:
             self._refuse_over_limit(candidate, sender)
@@ -181,8 +170,8 @@ class TransactionQueue:
         self._take_out(candidate)
         promoted, demoted = self._settle(candidate.sender)
         trimmed = self._trim_future(candidate.sender)
-        demoted = [one for one in demoted if one not in trimmed]
-        return Settled(tuple(promoted), tuple(demoted), (extrinsic_hash, *trimmed))
+        self._assert_sums([candidate.sender])
+        return Settled(tuple(promoted), tuple(self._still_here(demoted)), (extrinsic_hash, *trimmed))
 
     def settle(self, nonces: Mapping[bytes, int], height: int) -> Settled:
         """A new best block at `height`, after which accounts have these `nonces`: used and expired extrinsics leave.
@@ -191,28 +180,31 @@ class TransactionQueue:
         """
         promoted: list[bytes] = []
         demoted: list[bytes] = []
-        expired = [c for c in self._by_hash.values() if c.expires_at < height]
+        trimmed: list[bytes] = []
+        expired = [candidate for candidate in self._by_hash.values() if candidate.expires_at < height]
         for candidate in expired:
             self._take_out(candidate)
         moved = [account for account in nonces if account in self._senders]
         for account in moved:
-            sender = self._senders[account]
-            for nonce in [n for n in sender.by_nonce if n < nonces[account]]:
-                self._take_out(sender.by_nonce[nonce])
-        for account in dict.fromkeys(moved + [c.sender for c in expired]):
+            self._take_out_used(self._senders[account], nonces[account])
+        losers = dict.fromkeys(candidate.sender for candidate in expired)
+        for account in dict.fromkeys([*moved, *losers]):
             up, down = self._settle(account, nonces.get(account))
             promoted += up
             demoted += down
-        trimmed = [one for account in dict.fromkeys(c.sender for c in expired) for one in self._trim_future(account)]
-        demoted = [one for one in demoted if one in self._by_hash]
-        return Settled(tuple(promoted), tuple(demoted), (*(c.extrinsic_hash for c in expired), *trimmed))
+        # Only whose extrinsic expired: a reverted block demotes honest extrinsics that the next one makes ready again.
+        for account in losers:
+            trimmed += self._trim_future(account)
+        self._assert_sums([*moved, *losers])
+        dropped = [candidate.extrinsic_hash for candidate in expired]
+        return Settled(tuple(promoted), tuple(self._still_here(demoted)), (*dropped, *trimmed))
 
     def ready(self) -> Iterator[PooledExtrinsic]:
         """Ready extrinsics in the order of a block.
 
         Highest priority first, each sender's in the order of their nonces.
         """
-        order = {extrinsic_hash: n for n, extrinsic_hash in enumerate(self._by_hash)}
+        order = {extrinsic_hash: position for position, extrinsic_hash in enumerate(self._by_hash)}
         heads: list[tuple[int, int, PooledExtrinsic]] = []
         for sender in self._senders.values():
             if sender.ready_end > sender.account_nonce:
@@ -223,21 +215,30 @@ class TransactionQueue:
             _, _, best = heads[0]
             yield best
             sender = self._senders[best.sender]
-            following = sender.by_nonce[best.nonce + 1] if best.nonce + 1 < sender.ready_end else None
-            if following is None:
-                heapq.heappop(heads)
-            else:
+            if best.nonce + 1 < sender.ready_end:
+                following = sender.by_nonce[best.nonce + 1]
                 heapq.heapreplace(heads, (-following.priority, order[following.extrinsic_hash], following))
+            else:
+                heapq.heappop(heads)
+
+    def future(self) -> Iterator[PooledExtrinsic]:
+        """Those that wait for a lower nonce, oldest first."""
+        for candidate in self._by_hash.values():
+            sender = self._senders[candidate.sender]
+            if not sender.account_nonce <= candidate.nonce < sender.ready_end:
+                yield candidate
 
     # --- inside
 
     def _refuse_over_limit(self, candidate: PooledExtrinsic, sender: _Sender) -> None:
+        # Without the limits per sender a single funded account could fill the pool, or all that waits for a nonce.
         if len(sender.by_nonce) >= PER_SENDER_LIMIT:
             raise _full(f"the sender has {PER_SENDER_LIMIT} extrinsics in the pool already")
         waits = candidate.nonce != sender.ready_end
         if waits and (sender.future_count() >= FUTURE_PER_SENDER_LIMIT or self._future >= FUTURE_LIMIT):
             raise _full("too many extrinsics wait for a lower nonce")
         if len(self._by_hash) >= READY_LIMIT or self._bytes + len(candidate.raw) > BYTES_LIMIT:
+            # Who pays least leaves, its last nonce first: among a sender's own that may be the newcomer itself.
             cheapest = self._least()
             if cheapest is None or candidate.priority <= cheapest.priority or cheapest.sender == candidate.sender:
                 raise _full("the pool is full of extrinsics that pay more")
@@ -249,9 +250,28 @@ class TransactionQueue:
         self._arrivals += 1
         self._future += candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce
         heapq.heappush(self._cheapest, (candidate.priority, -self._arrivals, candidate.extrinsic_hash))
+        # Those that left are swept out once in a while: looking for each of them would cost a search.
         if len(self._cheapest) > 2 * READY_LIMIT + len(self._by_hash):
             self._cheapest = [entry for entry in self._cheapest if entry[2] in self._by_hash]
             heapq.heapify(self._cheapest)
+
+    def _take_out_used(self, sender: _Sender, account_nonce: int) -> None:
+        for nonce in [nonce for nonce in sender.by_nonce if nonce < account_nonce]:
+            self._take_out(sender.by_nonce[nonce])
+
+    def _still_here(self, hashes: list[bytes]) -> list[bytes]:
+        return [extrinsic_hash for extrinsic_hash in hashes if extrinsic_hash in self._by_hash]
+
+    def _assert_sums(self, accounts: Iterable[bytes]) -> None:
+        """The totals are what the senders say; of each sender only those that were touched are looked through."""
+        assert 0 <= self._future <= len(self._by_hash), "what waits for a nonce is part of what is in the pool"
+        assert self._bytes >= 0, "no extrinsic left the pool twice"
+        assert self._by_hash or not (self._bytes or self._senders), "an empty pool holds nothing"
+        for account in accounts:
+            sender = self._senders.get(account)
+            if sender is not None:
+                ready = sum(sender.account_nonce <= nonce < sender.ready_end for nonce in sender.by_nonce)
+                assert ready == sender.ready_end - sender.account_nonce, "ready nonces have no gap"
 
     def _take_out(self, candidate: PooledExtrinsic) -> None:
         """Remove it from the maps; `_settle` must follow."""
@@ -275,8 +295,9 @@ class TransactionQueue:
         (hashes that became ready, hashes that no longer are).
         """
         sender = self._senders[account]
-        was_ready = {n for n in sender.by_nonce if sender.account_nonce <= n < sender.ready_end}
-        sender.account_nonce = sender.account_nonce if account_nonce is None else account_nonce
+        was_ready = {nonce for nonce in sender.by_nonce if sender.account_nonce <= nonce < sender.ready_end}
+        if account_nonce is not None:
+            sender.account_nonce = account_nonce
         sender.ready_end = sender.account_nonce
         while sender.ready_end in sender.by_nonce:
             sender.ready_end += 1
@@ -284,15 +305,18 @@ class TransactionQueue:
         self._future += len(was_ready) - len(is_ready)
         if not sender.by_nonce:
             del self._senders[account]
-        promoted = [sender.by_nonce[n].extrinsic_hash for n in sorted(is_ready - was_ready)]
-        demoted = [sender.by_nonce[n].extrinsic_hash for n in sorted(was_ready - is_ready)]
+        promoted = [sender.by_nonce[nonce].extrinsic_hash for nonce in sorted(is_ready - was_ready)]
+        demoted = [sender.by_nonce[nonce].extrinsic_hash for nonce in sorted(was_ready - is_ready)]
         return promoted, demoted
 
     def _trim_future(self, account: bytes) -> list[bytes]:
         """Take out a sender's highest nonces until no more of them wait than may; what was taken out."""
-        sender, trimmed = self._senders.get(account), list[bytes]()
+        trimmed: list[bytes] = []
+        sender = self._senders.get(account)
         if sender is None:
             return trimmed
+        # A thousand ready extrinsics behind a first one that fails or expires become future at once, past the limits
+        # that hold at the door. Kept, they would fill the pool with what can never be paid, for the price of one.
         for nonce in sorted(sender.by_nonce, reverse=True):
             is_within = sender.future_count() <= FUTURE_PER_SENDER_LIMIT and self._future <= FUTURE_LIMIT
             if is_within or nonce < sender.ready_end:
@@ -328,10 +352,9 @@ class TransactionQueue:
 def _refuse_cheap_replacement(candidate: PooledExtrinsic, old: PooledExtrinsic) -> None:
     needed = (old.priority * (100 + REPLACEMENT_PERCENT) + 99) // 100
     if candidate.priority < max(needed, old.priority + 1):
-        raise PoolRefusalError(
-            1014, "Priority is too low", f"({candidate.priority} vs {needed} needed to replace nonce {old.nonce})"
-        )
+        why = f"({candidate.priority} vs {needed} needed to replace nonce {old.nonce})"
+        raise PoolRefusalError(PRIORITY_TOO_LOW, "Priority is too low", why)
 
 
 def _full(why: str) -> PoolRefusalError:
-    return PoolRefusalError(1016, "Immediately dropped", why)
+    return PoolRefusalError(NO_ROOM, "Immediately dropped", why)

@@ -1,4 +1,4 @@
-"""The RPC process: started beside the node, and again whenever it dies.
+"""The RPC process as the node sees it (trio): started beside it, and again whenever it dies.
 
 What always holds: its death never ends the node; restarts back off from `BACKOFF_FIRST_SECONDS` to
 `BACKOFF_MAX_SECONDS`.
@@ -16,7 +16,8 @@ import trio
 from node.config import RpcConfig
 from node.errors import BadInputError
 
-BACKOFF_FIRST_SECONDS, BACKOFF_MAX_SECONDS = 1.0, 30.0
+BACKOFF_FIRST_SECONDS = 1.0
+BACKOFF_MAX_SECONDS = 30.0
 SETTLED_SECONDS = 60.0  # a process that lived so long did not die of its start
 _LOG = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ async def supervise(config: RpcConfig, feed: Path) -> None:
         started = trio.current_time()
         status = await trio.run_process(command(config, feed), check=False)
         lived = trio.current_time() - started
+        # One that dies of its own start (a port, a broken installation) must not keep a core busy with starting it.
         backoff = BACKOFF_FIRST_SECONDS if lived >= SETTLED_SECONDS else min(BACKOFF_MAX_SECONDS, 2 * backoff)
         _LOG.warning("the RPC process ended with status %d: it starts again in %.0f s", status.returncode, backoff)
         await trio.sleep(backoff)

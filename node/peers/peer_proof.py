@@ -6,10 +6,7 @@ who copied it; a claim to be a validator without a proof that verifies is refuse
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from consensus.votes import VerifyEd25519
-from node.duty.keystore import KeyPair
+from consensus.validators import ValidatorSet
 from node.p2p.hello import Role
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
@@ -31,21 +28,18 @@ class PeerProof:
 _PEER_PROOF: Codec[PeerProof] = codec(PeerProof)
 
 
-def prove(pair: KeyPair, genesis: bytes, peer_id: str) -> bytes:
-    """The proof that this session key's node is called `peer_id`."""
+def prove(public: bytes, secret: bytes, genesis: bytes, peer_id: str) -> bytes:
+    """The proof that the node with this session key is called `peer_id`."""
     message = domain(_KIND, genesis, peer_id.encode())
-    return _PEER_PROOF.encode(
-        PeerProof(pair.public, signatures.sign(Scheme.ED25519, pair.public, pair.secret, message))
-    )
+    return _PEER_PROOF.encode(PeerProof(public, signatures.sign(Scheme.ED25519, public, secret, message)))
 
 
-@dataclass(slots=True)
 class PeerProofs:
-    """The session keys that connected peers proved."""
+    """The session keys that connected peers proved, in `sessions` by peer id."""
 
-    genesis: bytes
-    verify: VerifyEd25519
-    sessions: dict[str, bytes]
+    def __init__(self, genesis: bytes) -> None:
+        self._genesis = genesis
+        self.sessions: dict[str, bytes] = {}
 
     def accepts(self, peer_id: str, role: Role, proof: bytes) -> bool:
         """Judge a peer's hello (the transport's `OnHello`) and remember the key that it proved."""
@@ -56,11 +50,18 @@ class PeerProofs:
             claimed = _PEER_PROOF.decode(proof)
         except DecodeError:
             return False
-        if not signatures.is_safe_public_key(claimed.session):  # anybody can sign for a key of small order
+        # Anybody can sign for a key of small order.
+        if not signatures.is_safe_public_key(claimed.session):
             return False
-        if not self.verify(claimed.session, domain(_KIND, self.genesis, peer_id.encode()), claimed.signature):
+        message = domain(_KIND, self._genesis, peer_id.encode())
+        if not signatures.verify_ed25519(claimed.session, message, claimed.signature):
             return False
         self.sessions[peer_id] = claimed.session
         if len(self.sessions) > SESSIONS_MAX:
             del self.sessions[next(iter(self.sessions))]
         return True
+
+    def stashes(self, validators: ValidatorSet) -> dict[bytes, bytes]:
+        """The stash behind each peer that proved the key of one of these validators."""
+        by_session = {member.session: member.stash for member in validators.members}
+        return {peer.encode(): by_session[session] for peer, session in self.sessions.items() if session in by_session}

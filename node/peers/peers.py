@@ -15,7 +15,7 @@ from consensus.certificates import CERTIFICATE
 from consensus.wire import MESSAGE, Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
 from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, FrameKind
 from node.p2p.transport import Transport
-from node.peer_messages import GET_BLOCKS, STATUS, GetBlocks, PeerStatus
+from node.peers.messages import GET_BLOCKS, STATUS, GetBlocks, PeerStatus
 
 CONSENSUS_KINDS: dict[type[Message], FrameKind] = {
     PullQuery: FrameKind.POLL_QUERY,
@@ -25,8 +25,10 @@ CONSENSUS_KINDS: dict[type[Message], FrameKind] = {
     Certified: FrameKind.CERT,
     NeedCerts: FrameKind.GET_CERTS,
 }
-PENALTIES_MAX, PENALTY_WINDOW_MS, BAN_SECONDS = 10, 60_000, 300.0
-IDS_SECONDS = 0.1
+PENALTIES_MAX = 10
+PENALTY_WINDOW_MS = 60_000
+BAN_SECONDS = 300.0
+IDS_SECONDS = 0.1  # how long a list of peer ids counts as fresh
 PENALISED_MAX = 1_024  # peers whose mistakes are remembered
 CERTIFIED_OVERHEAD_BYTES = 16
 _LOG = logging.getLogger(__name__)
@@ -72,17 +74,19 @@ class Peers:
         """Who is connected, as of a moment ago: gossip asks for every message."""
         now = monotonic()
         if now >= self._ids_until:
-            self._ids, self._ids_until = [one.peer for one in self.transport.peers()], now + IDS_SECONDS
+            self._ids = [info.peer for info in self.transport.peers()]
+            self._ids_until = now + IDS_SECONDS
         return self._ids
 
     def penalise(self, peer: Peer, reason: str, now_ms: int) -> None:
         """Note a message that no honest peer sends; enough of them in a minute, and the peer is banned."""
         recent = self._penalties.setdefault(peer, deque(maxlen=PENALTIES_MAX))
-        if len(self._penalties) > PENALISED_MAX:
+        if len(self._penalties) > PENALISED_MAX:  # peer ids cost nothing: whoever comes with new ones fills no memory
             self._penalties.pop(next(iter(self._penalties)))
         recent.append(now_ms)
         self.penalties += 1
         _LOG.info("peer %s: %s", peer.decode(), reason)
+        # One mistake is never enough: an honest peer's message may be a moment too old or too new.
         if len(recent) == PENALTIES_MAX and recent[0] > now_ms - PENALTY_WINDOW_MS:
             _LOG.warning("peer %s is banned for %.0f s: %s", peer.decode(), BAN_SECONDS, reason)
             del self._penalties[peer]

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-import node.duty.peer_proof
+import node.peers.peer_proof
+from consensus.validators import Validator, ValidatorSet
 from node.duty.keystore import KeyPair
-from node.duty.peer_proof import PeerProofs, prove
 from node.p2p.hello import Role
-from runtime.cryptography.signatures import verify_ed25519
+from node.peers.peer_proof import PeerProofs, prove
 
 GENESIS = b"g" * 32
 PAIR = KeyPair.from_seed(bytes(range(32)))
 
 
+def prove_as(peer_id: str) -> bytes:
+    return prove(PAIR.public, PAIR.secret, GENESIS, peer_id)
+
+
 def proofs(genesis: bytes = GENESIS) -> PeerProofs:
-    return PeerProofs(genesis, verify_ed25519, {})
+    return PeerProofs(genesis)
 
 
 def test_a_proof_holds_for_its_peer_and_chain_only() -> None:
-    proof = prove(PAIR, GENESIS, "me")
+    proof = prove_as("me")
     known = proofs()
     assert known.accepts("me", Role.VALIDATOR, proof)
     assert known.sessions == {"me": PAIR.public}
@@ -35,14 +39,23 @@ def test_a_claim_without_a_proof_is_refused(proof: bytes) -> None:
 
 def test_a_full_node_needs_none_and_loses_what_it_proved() -> None:
     known = proofs()
-    known.accepts("me", Role.VALIDATOR, prove(PAIR, GENESIS, "me"))
+    known.accepts("me", Role.VALIDATOR, prove_as("me"))
     assert known.accepts("me", Role.FULL, b"anything")
     assert known.sessions == {}
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node.duty.peer_proof, "SESSIONS_MAX", 3)
+    monkeypatch.setattr(node.peers.peer_proof, "SESSIONS_MAX", 3)
     known = proofs()
     for number in range(6):
-        assert known.accepts(f"peer{number}", Role.VALIDATOR, prove(PAIR, GENESIS, f"peer{number}"))
+        assert known.accepts(f"peer{number}", Role.VALIDATOR, prove_as(f"peer{number}"))
     assert list(known.sessions) == ["peer3", "peer4", "peer5"]
+
+
+def test_the_stashes_behind_peers_are_those_of_the_validators_that_they_proved() -> None:
+    known = proofs()
+    known.accepts("me", Role.VALIDATOR, prove_as("me"))
+    member = Validator(b"s" * 32, PAIR.public, b"v" * 32, 1)
+    other = Validator(b"o" * 32, b"k" * 32, b"v" * 32, 1)
+    assert known.stashes(ValidatorSet(0, (other, member))) == {b"me": b"s" * 32}
+    assert known.stashes(ValidatorSet(0, (other,))) == {}

@@ -1,4 +1,4 @@
-"""The transaction pool: a table of single steps, then a property over sequences against a plain model."""
+"""The queue of transactions: a table of single steps, then a property over sequences against a plain model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import node.pool.queue
-from node.pool.queue import PooledExtrinsic, PoolRefusalError, TransactionQueue
+import node.pool.transaction_queue
+from node.pool.refusal import PoolRefusalError
+from node.pool.transaction_queue import PooledExtrinsic, TransactionQueue
 
 
 def xt(sender: int, nonce: int, priority: int = 100, *, size: int = 10, expires_at: int = 10**9) -> PooledExtrinsic:
@@ -60,9 +61,9 @@ def test_known_and_banned_are_told_apart() -> None:
     assert known.value.code == 1013
     pool.ban(b"bad", 100.0)
     with pytest.raises(PoolRefusalError) as banned:
-        pool.refuse_known(b"bad", 100.0 + node.pool.queue.BAN_SECONDS - 1)
+        pool.refuse_known(b"bad", 100.0 + node.pool.transaction_queue.BAN_SECONDS - 1)
     assert banned.value.code == 1012
-    pool.refuse_known(b"bad", 100.0 + node.pool.queue.BAN_SECONDS)
+    pool.refuse_known(b"bad", 100.0 + node.pool.transaction_queue.BAN_SECONDS)
 
 
 def test_a_block_uses_nonces_and_expires_others() -> None:
@@ -89,7 +90,7 @@ def test_removing_an_invalid_one_holds_back_those_behind_it() -> None:
         pool.add(xt(1, nonce), 0)
     settled = pool.remove(xt(1, 1).extrinsic_hash)
     assert (settled.dropped, settled.demoted) == ((xt(1, 1).extrinsic_hash,), (xt(1, 2).extrinsic_hash,))
-    assert pool.remove(b"unknown") == node.pool.queue.Settled()
+    assert pool.remove(b"unknown") == node.pool.transaction_queue.Settled()
 
 
 def ready_twice_ten() -> TransactionQueue:
@@ -102,8 +103,8 @@ def ready_twice_ten() -> TransactionQueue:
 
 
 def test_what_can_be_ready_no_more_does_not_stay_to_fill_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node.pool.queue, "FUTURE_PER_SENDER_LIMIT", 4)
-    monkeypatch.setattr(node.pool.queue, "FUTURE_LIMIT", 6)
+    monkeypatch.setattr(node.pool.transaction_queue, "FUTURE_PER_SENDER_LIMIT", 4)
+    monkeypatch.setattr(node.pool.transaction_queue, "FUTURE_LIMIT", 6)
     pool = ready_twice_ten()
     for sender, kept in ((1, 4), (2, 2)):
         settled = pool.remove(xt(sender, 0, 10**9).extrinsic_hash)
@@ -116,8 +117,8 @@ def test_what_can_be_ready_no_more_does_not_stay_to_fill_the_pool(monkeypatch: p
 
 
 def test_limits_per_sender(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node.pool.queue, "PER_SENDER_LIMIT", 2)
-    monkeypatch.setattr(node.pool.queue, "FUTURE_PER_SENDER_LIMIT", 1)
+    monkeypatch.setattr(node.pool.transaction_queue, "PER_SENDER_LIMIT", 2)
+    monkeypatch.setattr(node.pool.transaction_queue, "FUTURE_PER_SENDER_LIMIT", 1)
     pool = TransactionQueue()
     pool.add(xt(1, 0), 0)
     pool.add(xt(1, 2), 0)
@@ -129,7 +130,7 @@ def test_limits_per_sender(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_full_pool_drops_what_pays_least(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node.pool.queue, "READY_LIMIT", 3)
+    monkeypatch.setattr(node.pool.transaction_queue, "READY_LIMIT", 3)
     pool = TransactionQueue()
     for candidate in (xt(1, 0, 5), xt(1, 1, 500), xt(2, 0, 50)):
         pool.add(candidate, 0)
@@ -151,9 +152,9 @@ STEP = st.one_of(
 @settings(deadline=None)
 def test_sequences_keep_every_promise(steps: list[tuple[str, int, int, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(node.pool.queue, "READY_LIMIT", 8)
-        patch.setattr(node.pool.queue, "BYTES_LIMIT", 200)
-        patch.setattr(node.pool.queue, "FUTURE_PER_SENDER_LIMIT", 3)
+        patch.setattr(node.pool.transaction_queue, "READY_LIMIT", 8)
+        patch.setattr(node.pool.transaction_queue, "BYTES_LIMIT", 200)
+        patch.setattr(node.pool.transaction_queue, "FUTURE_PER_SENDER_LIMIT", 3)
         pool, nonces = TransactionQueue(), dict.fromkeys(range(4), 0)
         for kind, sender, nonce, number in steps:
             if kind == "add":
@@ -173,7 +174,7 @@ def test_sequences_keep_every_promise(steps: list[tuple[str, int, int, int]]) ->
 
 
 def check(pool: TransactionQueue, nonces: dict[int, int]) -> None:
-    raws = [pool.get(h) or b"" for h in pool.hashes()]
+    raws = [candidate.raw for candidate in (*pool.ready(), *pool.future())]
     assert len(pool) <= 8
     assert pool.bytes_used == sum(map(len, raws)) <= 200
     held: dict[int, set[int]] = {}
@@ -193,3 +194,36 @@ def check(pool: TransactionQueue, nonces: dict[int, int]) -> None:
     assert pool.future_count == len(pool) - len(expected)
     for sender in range(4):
         assert [n for s, n in ready if s == sender] == sorted(n for s, n in ready if s == sender)
+
+
+@pytest.mark.parametrize(
+    ("counter", "value", "promise"),
+    [
+        ("_future", -1, "part of what is in the pool"),
+        ("_future", 5, "part of what is in the pool"),
+        ("_bytes", -1_000, "left the pool twice"),
+    ],
+)
+def test_a_counter_that_lies_is_found_when_a_block_is_settled(counter: str, value: int, promise: str) -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0), 0)
+    setattr(pool, counter, value)
+    with pytest.raises(AssertionError, match=promise):
+        pool.settle({}, 1)
+
+
+def test_an_empty_pool_that_still_counts_is_found() -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0), 0)
+    pool._bytes += 1
+    with pytest.raises(AssertionError, match="an empty pool holds nothing"):
+        pool.remove(xt(1, 0).extrinsic_hash)
+
+
+def test_a_gap_among_the_ready_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0), 0)
+    pool.add(xt(1, 1), 0)
+    monkeypatch.setattr(pool, "_settle", lambda *_: ([], []))
+    with pytest.raises(AssertionError, match="no gap"):
+        pool.remove(xt(1, 0).extrinsic_hash)

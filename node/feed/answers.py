@@ -1,0 +1,115 @@
+"""The node's answers to the RPC process: submissions, proofs, blocks too old for its copy, a look inside.
+
+What always holds: a request changes nothing but what `Submit` and `SubmitAttestation` hand to the pools; what cannot be
+answered is a `PoolRefusalError` with the code that the client is shown.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from node.feed import messages as feed
+from node.feed.view import NodeView
+from node.ledger.listener import Listener
+from node.p2p.transport import PeerInfo
+from node.pool.refusal import PoolRefusalError
+from runtime.blocks.block import BLOCK
+
+OFFENCES_KEPT = 64
+PROOF_KEYS_MAX = 1_024
+INVALID_PARAMS = -32602
+STATE_DISCARDED = 4003
+
+
+class Answers(Listener):
+    """Answers requests; keeps what it hears of offences for whoever wants to report them."""
+
+    def __init__(self, view: NodeView, polls: Callable[[], list[feed.Value]]) -> None:
+        """`polls` shows the last polls."""
+        self._view = view
+        self._polls = polls
+        self._offences: deque[dict[str, feed.Value]] = deque(maxlen=OFFENCES_KEPT)
+
+    def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
+        """Keep the evidence."""
+        self._offences.append({"author": author, "slot": slot, "first": first, "second": second})
+
+    async def answer(self, request: feed.Request) -> feed.Value:
+        """Answer a request of the RPC process.  Raises `PoolRefusalError`."""
+        view = self._view
+        match request:
+            case feed.Submit(_, extrinsic):
+                return await view.pools.transactions.submit(extrinsic)
+            case feed.SubmitAttestation(_, attestation):
+                return view.pools.attestations.submit(attestation)
+            case feed.Pending():
+                return list(view.pools.transactions.pending())
+            case feed.ListPeers():
+                return [self._peer(info) for info in view.network.transport.peers()]
+            case feed.BlockAt(_, block):
+                return self._block(block)
+            case feed.IdAt(_, height):
+                return view.chain.storage.id_at(height)
+            case feed.CertificateAt(_, height):
+                return self._certificate(height)
+            case feed.Prove(_, block, keys):
+                return self._prove(block, keys)
+            case feed.Inspect(_, topic):
+                return self._inspect(topic)
+
+    # --- inside
+
+    def _peer(self, info: PeerInfo) -> dict[str, feed.Value]:
+        standing = self._view.sync.standing(info.peer.encode())
+        shown: dict[str, feed.Value] = {"peerId": info.peer, "roles": info.role.name}
+        if standing is None:
+            return shown | {"bestHash": self._view.chain.genesis, "bestNumber": 0}
+        return shown | {"bestHash": standing.tip, "bestNumber": standing.tip_height}
+
+    def _block(self, block: bytes) -> feed.Value:
+        stored = self._view.chain.stored(block)
+        if stored is None:
+            return None
+        return [stored.header, list(BLOCK.decode(stored.header + stored.body).extrinsics)]
+
+    def _certificate(self, height: int) -> feed.Value:
+        storage = self._view.chain.storage
+        found = storage.certificate_at(height)
+        if found is None:
+            return None
+        certified_height, certificate = found
+        return [storage.id_at(certified_height), certificate]
+
+    def _prove(self, block: bytes, keys: list[bytes]) -> feed.Value:
+        if len(keys) > PROOF_KEYS_MAX:
+            raise PoolRefusalError(INVALID_PARAMS, "Invalid params", f"at most {PROOF_KEYS_MAX} keys")
+        proof = self._view.chain.prove(block, keys)
+        if proof is None:
+            raise PoolRefusalError(STATE_DISCARDED, "State already discarded", f"for 0x{block.hex()}")
+        return list(proof)
+
+    def _inspect(self, topic: str) -> feed.Value:
+        match topic:
+            case "consensus":
+                return self._consensus()
+            case "polls":
+                return self._polls()
+            case "pool":
+                queue = self._view.pools.transactions.queue
+                return {"ready": queue.ready_count, "future": queue.future_count, "bytes": queue.bytes_used}
+            case "network":
+                return [_traffic(info) for info in self._view.network.transport.peers()]
+            case "offences":
+                return list(self._offences)
+            case _:
+                raise PoolRefusalError(INVALID_PARAMS, "Invalid params", f"topic {topic} is unknown")
+
+    def _consensus(self) -> feed.Value:
+        machine = self._view.machine
+        epoch, round_ = machine.gadget_round
+        return {"epoch": epoch, "round": round_, "tip": machine.tip.id, "leaves": self._view.chain.leaves()}
+
+
+def _traffic(info: PeerInfo) -> feed.Value:
+    return {"peer": info.peer, "address": info.address, "received": info.received_bytes, "sent": info.sent_bytes}

@@ -1,0 +1,43 @@
+"""The node's end of the feed, put together.
+
+What always holds: whatever is published between a reader's opening and its end reaches it in the order in which it
+happened, since all of it goes through the same `Readers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from node.feed.answers import Answers
+from node.feed.messages import Value
+from node.feed.readers import Readers
+from node.feed.server import FeedServer
+from node.feed.stream import NodeDescription, Stream
+from node.feed.view import NodeView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """The feed room."""
+
+    stream: Stream
+    answers: Answers
+    server: FeedServer
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Open the socket, and serve it in a task of `nursery`."""
+        nursery.start_soon(self.server.run, await self.server.listen())
+
+
+def make_feed(
+    *, socket: Path, readers: Readers, view: NodeView, description: NodeDescription, polls: Callable[[], list[Value]]
+) -> Feed:
+    """The feed of one node; `polls` shows the last polls."""
+    stream = Stream(view, description, readers.publish)
+    answers = Answers(view, polls)
+    server = FeedServer(socket, readers, stream.opening, answers.answer)
+    return Feed(stream=stream, answers=answers, server=server)

@@ -1,0 +1,144 @@
+"""The node's news for the RPC process: the final state when it connects, then every block and status.
+
+What always holds: `opening` shows the node at the moment of the call, however slowly it is read; every block is told
+before the status that names it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from genesis.spec import ChainSpec
+from node.feed import messages as feed
+from node.feed.view import NodeView
+from node.ledger.chain import ExecutedBlock
+from node.ledger.listener import Listener
+from node.ledger.storage import REVERSE_KEPT
+
+SYNC_DISTANCE = 5  # blocks behind the highest known one, from which on a node says that it is syncing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDescription:
+    """What a node calls itself."""
+
+    spec: ChainSpec
+    name: str
+    version: str
+    is_validator: bool
+
+
+class Stream(Listener):
+    """Tells `publish` what happens."""
+
+    def __init__(self, view: NodeView, description: NodeDescription, publish: Callable[[feed.ToRpc], None]) -> None:
+        self._view = view
+        self._identity = description
+        self._publish = publish
+        self._last: feed.NodeStatus | None = None
+
+    def opening(self) -> Iterator[feed.ToRpc]:
+        """What a new reader is told first; the state is that of this very moment."""
+        chain = self._view.chain
+        pages = chain.storage.pages(feed.SNAPSHOT_PAGE_BYTES)
+        return self._opening(chain.final, chain.above_final(), pages, self.status())
+
+    def on_imported(self, block: ExecutedBlock) -> None:
+        """A new block, with what it changed."""
+        self._publish(_block_frame(block))
+        self.publish_status()
+
+    def on_tip(self, block: bytes) -> None:
+        """The pool moved with the tip."""
+        del block
+        self.publish_status()
+
+    def on_accepted(self, block: bytes, *, reverted: bool) -> None:
+        """The best block is another one."""
+        del block, reverted
+        self.publish_status()
+
+    def on_final(self, blocks: list[ExecutedBlock]) -> None:
+        """The final block is another one."""
+        del blocks
+        self.publish_status()
+
+    def publish_status(self) -> None:
+        """Say where the node stands, if that changed."""
+        status = self.status()
+        if status != self._last:
+            self._last = status
+            self._publish(status)
+
+    def status(self) -> feed.NodeStatus:
+        """Where the node stands."""
+        view = self._view
+        best, final = view.machine.best, view.machine.final
+        highest = max(best.height, view.sync.highest_height)
+        queue = view.pools.transactions.queue
+        return feed.NodeStatus(
+            accepted_id=best.id,
+            accepted_height=best.height,
+            final_id=final.id,
+            final_height=final.height,
+            highest_height=highest,
+            is_syncing=highest - best.height > SYNC_DISTANCE,
+            peers=len(view.network.transport.peers()),
+            ready=queue.ready_count,
+            future=queue.future_count,
+        )
+
+    # --- inside
+
+    def _opening(
+        self,
+        final: ExecutedBlock,
+        above: list[ExecutedBlock],
+        pages: Iterator[list[tuple[bytes, bytes]]],
+        status: feed.NodeStatus,
+    ) -> Iterator[feed.ToRpc]:
+        yield self._hello()
+        for page in pages:
+            yield feed.Snapshot(final.stored.header, [[key, value] for key, value in page], last=False)
+        yield feed.Snapshot(final.stored.header, [], last=True)
+        for height in range(final.facts.height, max(0, final.facts.height - REVERSE_KEPT), -1):
+            reverse = self._reverse(height)
+            if reverse is None:
+                break
+            yield reverse
+        for block in above:
+            yield _block_frame(block)
+        yield status
+
+    def _hello(self) -> feed.FeedHello:
+        view, description = self._view, self._identity
+        spec = description.spec
+        return feed.FeedHello(
+            chain_name=spec.name,
+            chain_id=spec.id,
+            chain_type=spec.chain_type,
+            parameters=spec.parameters,
+            genesis_hash=view.chain.genesis,
+            properties=json.dumps(spec.properties),
+            spec_version=view.chain.runtime.version.spec_version,
+            node_name=description.name,
+            node_version=description.version,
+            is_validator=description.is_validator,
+            peer_id=view.network.transport.peer_id,
+            listen_addresses=[view.network.transport.address],
+        )
+
+    def _reverse(self, height: int) -> feed.Reverse | None:
+        storage = self._view.chain.storage
+        changes, block = storage.reverse_at(height), storage.id_at(height)
+        header = storage.header(block) if block is not None else None
+        if changes is None or block is None or header is None:
+            return None
+        return feed.Reverse(block, header, [[key, value] for key, value in sorted(changes.items())])
+
+
+def _block_frame(block: ExecutedBlock) -> feed.ImportedBlock:
+    changes: list[list[bytes | None]] = [[key, value] for key, value in sorted(block.changes.items())]
+    return feed.ImportedBlock(block.facts.id, block.stored.header, list(block.extrinsics), changes)

@@ -1,0 +1,46 @@
+"""The monitoring of one node, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from node.clock import Clock
+from node.config import Config
+from node.feed.view import NodeView
+from node.monitoring.figures import Figures
+from node.monitoring.gauges import read_gauges
+from node.monitoring.metrics import Metrics, MetricsServer
+from node.monitoring.poll_log import PollLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monitoring:
+    """The monitoring room."""
+
+    view: NodeView
+    metrics: Metrics
+    figures: Figures
+    polls: PollLog
+
+    def read_gauges(self) -> None:
+        """Bring the figures that have a value at every moment up to date."""
+        read_gauges(self.view, self.metrics)
+
+    def serve(self, config: Config) -> Callable[[], None]:
+        """Answer Prometheus, if it was asked for -> how to stop that."""
+        if config.prometheus_port is None:
+            return lambda: None
+        return MetricsServer(self.metrics, config.prometheus_port, external=config.prometheus_external).close
+
+
+def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock) -> Monitoring:
+    """Everything that watches the node; `metrics` are the figures that it fills."""
+
+    def stashes() -> dict[bytes, bytes]:
+        """Behind the peers that proved a key of the validators of now."""
+        epoch = view.chain.epochs(view.machine.gadget_round[0])
+        return {} if epoch is None else view.network.proofs.stashes(epoch.validators)
+
+    figures = Figures(view.chain, view.machine, metrics, clock)
+    return Monitoring(view=view, metrics=metrics, figures=figures, polls=PollLog(stashes))

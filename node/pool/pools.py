@@ -1,0 +1,54 @@
+"""The pools of one node, put together, and the tasks that serve them.
+
+What always holds: extrinsics and attestations gossip by memories of their own, so a flood of the one kind makes nobody
+forget what was seen of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from node.clock import Clock
+from node.ledger.chain import Chain
+from node.peers.network import new_gossip
+from node.peers.peers import Peers
+from node.pool.attestation_pool import AttestationPool
+from node.pool.relay import Relay
+from node.pool.transaction_pool import OnStatus, TransactionPool
+from node.pool.verifier import Verifier
+
+VERIFY_WORKERS = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pools:
+    """The pool room; `verifier` remembers signatures for the chain too."""
+
+    verifier: Verifier
+    transactions: TransactionPool
+    attestations: AttestationPool
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Check signatures and admit what arrives, in tasks of `nursery`."""
+        for _ in range(VERIFY_WORKERS):
+            nursery.start_soon(self.verifier.run_worker)
+        nursery.start_soon(self.transactions.run)
+
+
+def make_pools(
+    *,
+    chain: Chain,
+    verifier: Verifier,
+    clock: Clock,
+    peers: Peers,
+    preferred: Callable[[], bytes],
+    on_status: OnStatus,
+) -> Pools:
+    """Empty pools; `preferred` is the tip of the moment, `on_status` hears what becomes of watched extrinsics."""
+    relay = Relay(peers, new_gossip())
+    transactions = TransactionPool(chain=chain, verifier=verifier, clock=clock, relay=relay, on_status=on_status)
+    attestations = AttestationPool(chain, peers, new_gossip(), preferred)
+    return Pools(verifier=verifier, transactions=transactions, attestations=attestations)

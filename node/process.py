@@ -1,0 +1,46 @@
+"""The process that a node runs in: its log, what it may leave behind, how it collects garbage, which version it is.
+
+What always holds: no core dump is ever written, since it would hold keys; what lives as long as the node (the state's
+trie above all) is never looked through again by Python's collector of reference cycles.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import resource
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+from node.errors import BadInputError
+
+try:
+    VERSION = version("ogpu")
+except PackageNotFoundError:  # a source tree that nobody installed
+    VERSION = "0.0.0"
+
+COLLECTOR_THRESHOLDS = (50_000, 5, 5)
+"""New objects until the youngest are searched, and how often that until older and oldest are: some 100 MB at most."""
+
+
+def set_up_process(log: str) -> None:
+    """Log to stderr as `log` says, a level or `target=level` pairs with commas; write no core dumps."""
+    parts = [part for part in log.split(",") if part]
+    levels = [part for part in parts if "=" not in part] or ["info"]
+    targets = [part.partition("=") for part in parts if "=" in part]
+    try:
+        logging.basicConfig(stream=sys.stderr, level=levels[0].upper(), format="%(asctime)s %(message)s")
+        for target, _, level in targets:
+            logging.getLogger(target).setLevel(level.upper())
+    except ValueError as error:
+        raise BadInputError(f"--log {log}: {error}; levels are debug, info, warning, error") from error
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def settle_memory() -> None:
+    """Keep what there is now for good, and collect the rest in larger steps; called once, when the node has started."""
+    gc.collect()
+    gc.freeze()
+    # Python's own thresholds, made for programs with few objects, search after 700 new ones: a third of the time of
+    # the import of a block with a few thousand extrinsics.
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)

@@ -1,0 +1,50 @@
+"""The process of a node: what --log may say, and what is the reason when everything ends."""
+
+from __future__ import annotations
+
+import logging
+import resource
+from collections.abc import Iterator
+
+import pytest
+
+from node.errors import BadInputError, DatabaseError, NodeError, as_bad_input, node_error_first
+from node.process import set_up_process
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, tuple[int, int]]]]:
+    """The limits that were asked for: this process keeps its own, and the level of the log."""
+    asked: list[tuple[int, tuple[int, int]]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda *words: asked.append(words))
+    yield asked
+    logging.getLogger("node.sync").setLevel(logging.NOTSET)
+
+
+def test_a_target_has_a_level_of_its_own_and_no_core_is_dumped(limits: list[tuple[int, tuple[int, int]]]) -> None:
+    set_up_process("info,node.sync=debug")
+    assert logging.getLogger("node.sync").level == logging.DEBUG
+    assert limits == [(resource.RLIMIT_CORE, (0, 0))]
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("log", ["node.sync=loud", "node.sync="])
+def test_a_level_that_does_not_exist_is_bad_input(log: str) -> None:
+    with pytest.raises(BadInputError, match="levels are"):
+        set_up_process(log)
+
+
+def test_of_all_that_ends_the_node_error_is_the_reason() -> None:
+    reason = DatabaseError("damaged")
+    with pytest.raises(NodeError) as raised, node_error_first():
+        raise BaseExceptionGroup("all", [KeyError(), BaseExceptionGroup("inner", [reason, ValueError()])])
+    assert raised.value is reason
+    with pytest.raises(BaseExceptionGroup), node_error_first():
+        raise BaseExceptionGroup("all", [KeyError()])
+
+
+def test_only_the_named_causes_are_bad_input() -> None:
+    with pytest.raises(BadInputError, match="no such port"), as_bad_input(ValueError):
+        raise ValueError("no such port")
+    with pytest.raises(KeyError), as_bad_input(ValueError):
+        raise KeyError
