@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from consensus.parameters import ACTIVE_VALIDATORS_MAX
 from consensus.validators import ValidatorSet
-from consensus.votes import Ballot, Signature, VerifyEd25519, ballot_payload
+from consensus.votes import Ballot, VerifyEd25519, ballot_payload
 from runtime.encoding.codec import U8, Annotated, Bounded, Codec, codec, struct
+from runtime.encoding.types import Signature
 
 VERSION_ED25519 = 1
 BITMAP_BYTES_MAX = ACTIVE_VALIDATORS_MAX // 8

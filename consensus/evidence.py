@@ -13,7 +13,6 @@ from consensus.votes import (
     BallotKind,
     Key,
     Proposal,
-    Signature,
     SignedBallot,
     VerifyEd25519,
     ballot_payload,
@@ -22,6 +21,7 @@ from consensus.votes import (
 from runtime.blocks.block import HEADER, HEADER_BYTES_MAX, Header, block_id, seal_payload
 from runtime.blocks.digest import find_pre_digest, split_seal
 from runtime.encoding.codec import U64, Bounded, Codec, DecodeError, Tagged, codec, variant
+from runtime.encoding.types import Signature
 
 
 @variant(1)

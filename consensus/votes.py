@@ -10,10 +10,9 @@ from functools import lru_cache
 
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import U32, Annotated, Codec, Fixed, codec, struct
+from runtime.encoding.types import Hash, Signature
 
-Hash = Annotated[bytes, Fixed(32)]
 Key = Annotated[bytes, Fixed(32)]
-Signature = Annotated[bytes, Fixed(64)]
 
 NO_BLOCK = bytes(32)
 

@@ -8,8 +8,9 @@ and counts whoever brings it.
 from typing import Annotated
 
 from consensus.certificates import Certificate
-from consensus.votes import Hash, SignedBallot, SignedProposal
+from consensus.votes import SignedBallot, SignedProposal
 from runtime.encoding.codec import U32, Bounded, Codec, Tagged, codec, variant
+from runtime.encoding.types import Hash
 
 CERTIFICATES_PER_MESSAGE_MAX = 32
 MESSAGE_BYTES_MAX = 512 * 1024

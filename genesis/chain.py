@@ -12,7 +12,7 @@ from typing import Any
 
 from genesis.parameters import constants
 from genesis.patch_form import check_patch
-from genesis.spec import ChainSpec, Json, Patch, SpecError
+from genesis.spec import ChainSpec, Patch, SpecError, SpecJson
 from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.devices.devices import Devices
@@ -133,7 +133,7 @@ def genesis_block_header(state: dict[bytes, bytes]) -> Header:
     return genesis_header(Trie(state).root)
 
 
-def _by_pallet(runtime: Runtime, patch: dict[str, dict[str, Json]]) -> dict[str, dict[str, Json]]:
+def _by_pallet(runtime: Runtime, patch: dict[str, dict[str, SpecJson]]) -> dict[str, dict[str, SpecJson]]:
     """Keys as the SDK writes them (`trustStake`) to names of pallets (`TrustStake`)."""
     pallets = [pallet.__name__ for pallet in runtime.pallets]
     names = {name[0].lower() + name[1:]: name for name in pallets}  # deterministic: our own names

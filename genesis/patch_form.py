@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from genesis.spec import Json, Patch, SpecError
+from genesis.spec import Patch, SpecError, SpecJson
 from runtime.cryptography.ss58 import account_from_text
 
 GRAINS_MAX = (1 << 128) - 1
@@ -18,7 +18,7 @@ PPM = 1_000_000
 LIST_LENGTH_MAX = 1_000_000
 TEXT_LENGTH_MAX = 256
 
-Form = Callable[[Json, str], None]
+Form = Callable[[SpecJson, str], None]
 """Checks a value at a path, such as `patch.balances.balances[3]`; `SpecError` if it does not fit."""
 
 
@@ -37,12 +37,12 @@ def check_patch(patch: Patch) -> None:
         raise SpecError("patch.trustStake.validators is empty: a chain needs a validator")
 
 
-def _refuse(where: str, should: str, value: Json) -> NoReturn:
+def _refuse(where: str, should: str, value: SpecJson) -> NoReturn:
     raise SpecError(f"{where} must be {should}, not {value!r:.80}")
 
 
 def _number(lowest: int, highest: int) -> Form:
-    def check(value: Json, where: str) -> None:
+    def check(value: SpecJson, where: str) -> None:
         # JSON's `true` is an int to isinstance, and would be one grain.
         if type(value) is not int or not lowest <= value <= highest:
             _refuse(where, f"an integer from {lowest} to {highest}", value)
@@ -50,7 +50,7 @@ def _number(lowest: int, highest: int) -> Form:
     return check
 
 
-def _account(value: Json, where: str) -> None:
+def _account(value: SpecJson, where: str) -> None:
     try:
         if isinstance(value, str):
             account_from_text(value)
@@ -60,19 +60,19 @@ def _account(value: Json, where: str) -> None:
     _refuse(where, "an address, or 0x and 64 hex digits", value)
 
 
-def _hash(value: Json, where: str) -> None:
+def _hash(value: SpecJson, where: str) -> None:
     if not isinstance(value, str) or not value.startswith("0x"):
         _refuse(where, "0x and 64 hex digits", value)
     _account(value, where)
 
 
-def _text(value: Json, where: str) -> None:
+def _text(value: SpecJson, where: str) -> None:
     if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX or not value.isascii():
         _refuse(where, f"a text of at most {TEXT_LENGTH_MAX} ASCII characters", value)
 
 
 def _word(*words: str) -> Form:
-    def check(value: Json, where: str) -> None:
+    def check(value: SpecJson, where: str) -> None:
         if value not in words:
             _refuse(where, "one of " + ", ".join(words), value)
 
@@ -80,7 +80,7 @@ def _word(*words: str) -> Form:
 
 
 def _list_of(form: Form) -> Form:
-    def check(value: Json, where: str) -> None:
+    def check(value: SpecJson, where: str) -> None:
         if not isinstance(value, list) or len(value) > LIST_LENGTH_MAX:
             _refuse(where, "a list", value)
         for place, item in enumerate(value):
@@ -90,7 +90,7 @@ def _list_of(form: Form) -> Form:
 
 
 def _pair(first: Form, second: Form) -> Form:
-    def check(value: Json, where: str) -> None:
+    def check(value: SpecJson, where: str) -> None:
         if not isinstance(value, list) or len(value) != 2:
             _refuse(where, "a list of two", value)
         first(value[0], f"{where}[0]")
@@ -102,7 +102,7 @@ def _pair(first: Form, second: Form) -> Form:
 def _fields(*, optional: dict[str, Form] | None = None, **required: Form) -> Form:
     forms = {**required, **(optional or {})}
 
-    def check(value: Json, where: str) -> None:
+    def check(value: SpecJson, where: str) -> None:
         if not isinstance(value, dict):
             _refuse(where, "an object", value)
         for name in value:

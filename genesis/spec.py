@@ -20,8 +20,8 @@ CHAIN_TYPES = ("Development", "Local", "Live")
 PARAMETER_SETS = ("devnet", "mainnet")
 _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 
-Json = Any
-Patch = dict[str, dict[str, Json]]
+SpecJson = Any
+Patch = dict[str, dict[str, SpecJson]]
 RawState = dict[bytes, bytes]
 
 
@@ -37,7 +37,7 @@ class ChainSpec:
     id: str
     chain_type: str
     parameters: str  # which set of `genesis.parameters` the chain runs by
-    properties: dict[str, Json]
+    properties: dict[str, SpecJson]
     patch: Patch | None
     raw: RawState | None
     boot_nodes: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class ChainSpec:
 def to_json(spec: ChainSpec) -> str:
     """The file's text; `from_json` gives the same specification back."""
     if spec.patch is not None:
-        genesis: Json = {"runtimeGenesis": {"patch": spec.patch}}
+        genesis: SpecJson = {"runtimeGenesis": {"patch": spec.patch}}
     else:
         top = {"0x" + key.hex(): "0x" + value.hex() for key, value in sorted((spec.raw or {}).items())}
         genesis = {"raw": {"top": top, "childrenDefault": {}}}
@@ -105,7 +105,7 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _parsed(data: bytes) -> Json:
+def _parsed(data: bytes) -> SpecJson:
     if len(data) > SPEC_BYTES_MAX:
         raise SpecError(f"a chain spec has at most {SPEC_BYTES_MAX:,} bytes, this has {len(data):,}")
     try:
@@ -120,7 +120,7 @@ def _parsed(data: bytes) -> Json:
         raise SpecError("not a chain spec: nested too deeply") from error
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _unique(pairs: list[tuple[str, SpecJson]]) -> dict[str, SpecJson]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
@@ -132,14 +132,14 @@ def _no_float(text: str) -> NoReturn:
     raise SpecError(f"{text} is not an integer: amounts are whole grains, 10^-8 oGPU")
 
 
-def _patch(value: Json) -> Patch:
+def _patch(value: SpecJson) -> Patch:
     genesis = _object(value, "genesis.runtimeGenesis")
     _only(genesis, "genesis.runtimeGenesis", "patch")
     patch = _object(_get(genesis, "patch"), "genesis.runtimeGenesis.patch")
     return {pallet: _object(config, f"patch.{pallet}") for pallet, config in patch.items()}
 
 
-def _raw(value: Json) -> RawState:
+def _raw(value: SpecJson) -> RawState:
     genesis = _object(value, "genesis.raw")
     _only(genesis, "genesis.raw", "top", "childrenDefault")
     if genesis.get("childrenDefault"):
@@ -148,7 +148,7 @@ def _raw(value: Json) -> RawState:
     return {_hex(key, "genesis.raw.top"): _hex(item, f"genesis.raw.top[{key}]") for key, item in top.items()}
 
 
-def _hex(text: Json, where: str) -> bytes:
+def _hex(text: SpecJson, where: str) -> bytes:
     try:
         if isinstance(text, str) and "0x" + bytes.fromhex(text[2:]).hex() == text:
             return bytes.fromhex(text[2:])
@@ -157,32 +157,32 @@ def _hex(text: Json, where: str) -> bytes:
     raise SpecError(f"{where}: {text!r:.80} is not hex with 0x")
 
 
-def _get(fields: dict[str, Json], name: str) -> Json:
+def _get(fields: dict[str, SpecJson], name: str) -> SpecJson:
     if name not in fields:
         raise SpecError(f"{name} is missing")
     return fields[name]
 
 
-def _text(fields: dict[str, Json], name: str) -> str:
+def _text(fields: dict[str, SpecJson], name: str) -> str:
     value = _get(fields, name)
     if not isinstance(value, str) or not 1 <= len(value) <= TEXT_LENGTH_MAX or not value.isprintable():
         raise SpecError(f"{name} must be a text of 1 to {TEXT_LENGTH_MAX} printable characters")
     return value
 
 
-def _texts(value: Json, name: str) -> tuple[str, ...]:
+def _texts(value: SpecJson, name: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) and len(item) <= TEXT_LENGTH_MAX for item in value):
         raise SpecError(f"{name} must be a list of texts")
     return tuple(value)
 
 
-def _object(value: Json, name: str) -> dict[str, Json]:
+def _object(value: SpecJson, name: str) -> dict[str, SpecJson]:
     if not isinstance(value, dict):
         raise SpecError(f"{name} must be an object")
     return value
 
 
-def _only(fields: dict[str, Json], where: str, *known: str) -> None:
+def _only(fields: dict[str, SpecJson], where: str, *known: str) -> None:
     for name in fields:
         if name not in known:
             raise SpecError(f"{where}{'.' * bool(where)}{name} is unknown; known are {', '.join(known)}")

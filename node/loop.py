@@ -25,7 +25,7 @@ from consensus.signstate import SignedRecord, SigningRefusedError
 from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, Chits, Message, PullQuery, Vote
 from node.clock import Clock
-from node.duty.duty import Duty
+from node.duty.duty import ValidatorDuty
 from node.errors import NodeError
 from node.ledger.ledger import Ledger
 from node.ledger.listener import Listener
@@ -35,7 +35,7 @@ from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
 from node.peers.messages import GET_BLOCKS, STATUS
 from node.peers.peers import Peers
-from node.sync.standing import Standing
+from node.sync.standing import NodeStanding
 from node.sync.sync import Sync
 from runtime.cryptography import signatures
 from runtime.encoding.codec import DecodeError
@@ -54,10 +54,10 @@ class Loop:
         machine: Machine,
         ledger: Ledger,
         sync: Sync,
-        standing: Standing,
+        standing: NodeStanding,
         peers: Peers,
         clock: Clock,
-        duty: Duty | None,
+        duty: ValidatorDuty | None,
         metrics: Metrics,
         polls: PollLog,
         listeners: Iterable[Listener],

@@ -21,7 +21,7 @@ from node import process
 from node.clock import Clock
 from node.config import Config, Paths
 from node.duty.author import Author
-from node.duty.duty import Duty
+from node.duty.duty import ValidatorDuty
 from node.duty.seat import take_seat
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import as_bad_input, node_error_first
@@ -38,7 +38,7 @@ from node.peers.network import open_network
 from node.pool.pools import make_pools
 from node.pool.verifier import Verifier
 from node.rpc.supervisor import require_free_port, supervise
-from node.sync.standing import Standing
+from node.sync.standing import NodeStanding
 from node.sync.sync import Sync
 from runtime.cryptography import signatures
 
@@ -83,7 +83,7 @@ class Node:
             preferred=lambda: self.machine.tip.id,
             on_status=readers.publish_fate,
         )
-        self.duty = Duty(keys=keys, author=self._make_author(keys)) if keys is not None else None
+        self.duty = ValidatorDuty(keys=keys, author=self._make_author(keys)) if keys is not None else None
         view = NodeView(chain=self.chain, machine=self.machine, network=self.network, sync=self.sync, pools=self.pools)
         metrics = Metrics(spec.id, config.name, process.VERSION, is_validator=keys is not None)
         self.monitoring = make_monitoring(view, metrics, self.clock)
@@ -137,7 +137,7 @@ class Node:
         )
 
     def _make_loop(self) -> Loop:
-        standing = Standing(self.machine, self.network.peers)
+        standing = NodeStanding(self.machine, self.network.peers)
         listeners = (
             # The feed first: when a client hears that an extrinsic is in a block, it can already read that block's
             # state.

@@ -26,7 +26,7 @@ from runtime.pallets.system import EventRecord, ExtrinsicFailed, System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.rpc import DEFAULT_URL, Json, RpcConnection
+from wallet.rpc import DEFAULT_URL, RpcConnection, RpcJson
 
 ERA_BLOCKS = 64
 FINISHED = ("usurped", "dropped", "invalid", "finalityTimeout")
@@ -187,11 +187,11 @@ class ChainClient:
         error = None if failed is None else describe_error(self.runtime, failed.dispatch_error)
         return Outcome(extrinsic_hash, block, int(body["header"]["number"], 16), index, happened, error)
 
-    async def finalized_heads(self) -> AsyncIterator[Json]:
+    async def finalized_heads(self) -> AsyncIterator[RpcJson]:
         """Every final header from now on."""
         return await self.rpc.subscribe("chain_subscribeFinalizedHeads", unsubscribe="chain_unsubscribeFinalizedHeads")
 
-    async def best_heads(self) -> AsyncIterator[Json]:
+    async def best_heads(self) -> AsyncIterator[RpcJson]:
         """Every best header from now on."""
         return await self.rpc.subscribe("chain_subscribeNewHeads", unsubscribe="chain_unsubscribeNewHeads")
 
@@ -209,7 +209,7 @@ def describe_error(runtime: Runtime, value: ErrorValue) -> str:
     return f"error {number} of pallet {index}"
 
 
-def _check_version(version: Json, runtime: Runtime) -> None:
+def _check_version(version: RpcJson, runtime: Runtime) -> None:
     ours = runtime.version
     theirs = (version["specName"], version["specVersion"], version["transactionVersion"])
     if theirs != (ours.spec_name, ours.spec_version, ours.transaction_version):
@@ -220,7 +220,7 @@ def _check_version(version: Json, runtime: Runtime) -> None:
         )
 
 
-def _status(value: Json) -> tuple[str, str]:
+def _status(value: RpcJson) -> tuple[str, str]:
     """Name and block hash of a status; the hash is empty for states that have none."""
     if isinstance(value, str):
         return value, ""

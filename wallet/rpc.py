@@ -17,7 +17,7 @@ from typing import Any, Self
 import websockets
 from websockets.asyncio.client import ClientConnection
 
-Json = Any
+RpcJson = Any
 
 DEFAULT_URL = "ws://127.0.0.1:9944"
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
@@ -33,7 +33,7 @@ class NodeUnreachableError(ConnectionError):
 class RpcError(Exception):
     """The node refused a call: the three parts of a JSON-RPC error."""
 
-    def __init__(self, code: int, message: str, data: Json = None) -> None:
+    def __init__(self, code: int, message: str, data: RpcJson = None) -> None:
         """Keep the parts; the text names both message and data."""
         super().__init__(f"{message}: {data}" if data else message)
         self.code = code
@@ -49,9 +49,9 @@ class RpcConnection:
         self.url = url
         self._socket = socket
         self._ids = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Json]] = {}
-        self._queues: dict[str, asyncio.Queue[Json]] = {}
-        self._early: dict[str, list[Json]] = {}  # items that overtook the answer to their subscription
+        self._waiting: dict[int, asyncio.Future[RpcJson]] = {}
+        self._queues: dict[str, asyncio.Queue[RpcJson]] = {}
+        self._early: dict[str, list[RpcJson]] = {}  # items that overtook the answer to their subscription
         self._subscribing = 0
         self._reader = asyncio.create_task(self._read())
 
@@ -80,12 +80,12 @@ class RpcConnection:
         """False once the connection is gone; a new one is needed then."""
         return not self._reader.done()
 
-    async def call(self, method: str, *params: Json) -> Json:
+    async def call(self, method: str, *params: RpcJson) -> RpcJson:
         """The result of `method`."""
         if not self.is_open:
             raise NodeUnreachableError(f"the connection to {self.url} is closed")
         number = next(self._ids)
-        future: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[RpcJson] = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, even if nobody waits
         self._waiting[number] = future
         try:
@@ -99,12 +99,12 @@ class RpcConnection:
         finally:
             self._waiting.pop(number, None)
 
-    async def subscribe(self, method: str, *params: Json, unsubscribe: str) -> AsyncIterator[Json]:
+    async def subscribe(self, method: str, *params: RpcJson, unsubscribe: str) -> AsyncIterator[RpcJson]:
         """Start a subscription; gives its items until closed (`aclose` ends it at the node too)."""
         self._subscribing += 1
         try:
             key = str(await self.call(method, *params))
-            queue: asyncio.Queue[Json] = asyncio.Queue()
+            queue: asyncio.Queue[RpcJson] = asyncio.Queue()
             for item in self._early.pop(key, []):
                 queue.put_nowait(item)
             self._queues[key] = queue
@@ -119,7 +119,7 @@ class RpcConnection:
         await self._socket.close()
         await asyncio.gather(self._reader, return_exceptions=True)
 
-    async def _items(self, key: str, queue: asyncio.Queue[Json], unsubscribe: str) -> AsyncIterator[Json]:
+    async def _items(self, key: str, queue: asyncio.Queue[RpcJson], unsubscribe: str) -> AsyncIterator[RpcJson]:
         try:
             while True:
                 item = await queue.get()
@@ -151,7 +151,7 @@ class RpcConnection:
             for queue in self._queues.values():
                 queue.put_nowait(error)
 
-    def _take(self, message: Json) -> None:
+    def _take(self, message: RpcJson) -> None:
         """Hand one message to whom it is for."""
         if "method" in message:
             params = message["params"]
@@ -166,7 +166,7 @@ class RpcConnection:
         else:
             future.set_exception(RpcError(error.get("code", 0), error.get("message", ""), error.get("data")))
 
-    def _take_item(self, key: str, item: Json) -> None:
+    def _take_item(self, key: str, item: RpcJson) -> None:
         queue = self._queues.get(key)
         if queue is None:
             if not self._subscribing:

@@ -17,7 +17,7 @@ from devnet.launcher import programs
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.measuring import ledger
-from devnet.measuring.ledger import Ledger
+from devnet.measuring.ledger import DevnetLedger
 from genesis import dev_accounts
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import unit_id_of
@@ -84,12 +84,12 @@ def _ending(row: UnitView) -> str:
     return f"{what}, {name_of(row['payee'])} paid, {row['cost_ogpu']} oGPU:  {words}"
 
 
-def trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], Ledger, list[str]]:
+def trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], DevnetLedger, list[str]]:
     """Each unit with what the chain says of it, the ledger, and what does not add up."""
     return asyncio.run(_trace(net, units))
 
 
-async def _trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], Ledger, list[str]]:
+async def _trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], DevnetLedger, list[str]]:
     async with await ChainClient.connect(net.members[0].rpc_url) as chain:
         first = 1
         last = max(row["ended_in_block"] for row in units)
@@ -104,7 +104,7 @@ async def _posting_order(chain: ChainClient, count: int) -> list[str]:
     return ["0x" + unit_id_of(chain.genesis_hash, customer, number).hex() for number in range(count)]
 
 
-def _with_trace(row: UnitView, book: Ledger) -> UnitView:
+def _with_trace(row: UnitView, book: DevnetLedger) -> UnitView:
     record = book.unit(bytes.fromhex(row["unit"][2:]))
     made: UnitView = {
         "unit": row["unit"],
@@ -136,7 +136,7 @@ def _with_trace(row: UnitView, book: Ledger) -> UnitView:
     return made
 
 
-async def _wrong_sums(chain: ChainClient, book: Ledger, units: list[UnitView], last: int) -> list[str]:
+async def _wrong_sums(chain: ChainClient, book: DevnetLedger, units: list[UnitView], last: int) -> list[str]:
     """Whether the customer's account changed by exactly what units, fees and its part of the slashes come to."""
     customer = dev_accounts.stash(CUSTOMER)
     before, after = await ledger.wealth(chain, customer, 0), await ledger.wealth(chain, customer, last)

@@ -9,12 +9,12 @@ from rich.table import Table
 from devnet.demo.purchase import UnitView, name_of
 from devnet.demo.stage import CHEAT
 from devnet.demo.telling import Narrator
-from devnet.measuring.ledger import Ledger
+from devnet.measuring.ledger import DevnetLedger
 from runtime.cryptography.ss58 import encode as ss58
 from wallet.amounts import format_amount
 
 
-def slashes(book: Ledger) -> list[dict[str, Any]]:
+def slashes(book: DevnetLedger) -> list[dict[str, Any]]:
     """Every slash of a provider, for the report."""
     return [
         {
@@ -65,7 +65,7 @@ def show_units(units: list[UnitView], tell: Narrator) -> None:
     tell.console.print(table)
 
 
-def show_slashes(found: list[dict[str, Any]], book: Ledger, tell: Narrator) -> None:
+def show_slashes(found: list[dict[str, Any]], book: DevnetLedger, tell: Narrator) -> None:
     """What happened to the cheat."""
     for slash in found:
         verdicts = [decided.verdict for _, decided in book.unit(bytes.fromhex(slash["unit"][2:])).verdicts]

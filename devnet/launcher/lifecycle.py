@@ -20,7 +20,7 @@ from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, Guest, NodeLayout
 from devnet.launcher.processes import Process
-from devnet.launcher.status import NodeStatus, ask_all
+from devnet.launcher.status import MemberStatus, ask_all
 
 READY_SECONDS = 60.0
 READY_FINAL_BLOCKS = 1
@@ -57,7 +57,7 @@ def all_processes(net: Devnet) -> tuple[Process, ...]:
     return providers(net) + tuple(node_process(net, member) for member in net.members)
 
 
-def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[NodeStatus]:
+def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[MemberStatus]:
     """Start what does not run, and wait until the chain works; gives where the nodes stand."""
     started: list[Process] = []
     try:
@@ -97,7 +97,7 @@ def down(net: Devnet) -> list[str]:
     return processes.stop(*all_processes(net))
 
 
-async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = READY_FINAL_BLOCKS) -> list[NodeStatus]:
+async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = READY_FINAL_BLOCKS) -> list[MemberStatus]:
     """Wait until every node answers and has seen that final height.  Raises `DevnetError`."""
     end = time.monotonic() + seconds
     while True:

@@ -28,7 +28,7 @@ FIGURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStatus:
+class MemberStatus:
     """One node; heights are -1 while it does not answer."""
 
     name: str
@@ -45,7 +45,7 @@ class NodeStatus:
     rpc: str
 
 
-async def ask_all(net: Devnet) -> list[NodeStatus]:
+async def ask_all(net: Devnet) -> list[MemberStatus]:
     """Where each node stands, in the order of the members."""
     timeout = aiohttp.ClientTimeout(total=ASK_SECONDS_MAX)
     async with aiohttp.ClientSession(timeout=timeout) as session:
@@ -62,9 +62,9 @@ def answers(port: int) -> bool:
     return asyncio.run(ask())
 
 
-async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> NodeStatus:
+async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> MemberStatus:
     figures, is_rpc_up = await asyncio.gather(_metrics(session, member), _rpc(session, member.ports.rpc))
-    return NodeStatus(
+    return MemberStatus(
         name=member.name,
         is_validator=member.is_validator,
         is_up=bool(figures),
@@ -105,12 +105,12 @@ async def _rpc(session: aiohttp.ClientSession, port: int) -> bool:
         return False
 
 
-def as_json(standing: list[NodeStatus], restarts: dict[str, int]) -> list[dict[str, Any]]:
+def as_json(standing: list[MemberStatus], restarts: dict[str, int]) -> list[dict[str, Any]]:
     """For programs."""
     return [asdict(status) | {"restarts": restarts[status.name]} for status in standing]
 
 
-def as_table(standing: list[NodeStatus], restarts: dict[str, int], title: str) -> Table:
+def as_table(standing: list[MemberStatus], restarts: dict[str, int], title: str) -> Table:
     """For people."""
     table = Table(title=title, title_justify="left")
     table.add_column("node", no_wrap=True)
@@ -124,13 +124,13 @@ def as_table(standing: list[NodeStatus], restarts: dict[str, int], title: str) -
     return table
 
 
-def _state(status: NodeStatus) -> str:
+def _state(status: MemberStatus) -> str:
     if not status.is_up:
         return "[red]down"
     return "validator" if status.is_validator else "follows"
 
 
-def _figures(status: NodeStatus) -> list[str]:
+def _figures(status: MemberStatus) -> list[str]:
     if not status.is_up:
         return ["-"] * len(FIGURES)
     return [str(getattr(status, name)) for name in FIGURES.values()]

@@ -67,7 +67,7 @@ class UnitRecord:
 
 
 @dataclass(slots=True)
-class Ledger:
+class DevnetLedger:
     """Units by id, and the transaction fees that each account paid."""
 
     units: dict[bytes, UnitRecord] = field(default_factory=dict)
@@ -103,9 +103,9 @@ class Ledger:
         return [miss for record in self.units.values() for miss in record.missed]
 
 
-async def read(chain: ChainClient, first: int, last: int | None = None) -> Ledger:
+async def read(chain: ChainClient, first: int, last: int | None = None) -> DevnetLedger:
     """The events of the final blocks from `first` to `last`, or to the newest."""
-    ledger = Ledger()
+    ledger = DevnetLedger()
     for height in range(first, (last or await final_height(chain)) + 1):
         for record in await chain.events(await block_hash(chain, height)):
             ledger.take(height, record.event)

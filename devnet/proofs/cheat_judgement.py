@@ -14,7 +14,7 @@ from devnet.demo.purchase import PRICE_MAX, name_of
 from devnet.demo.stage import CHEAT
 from devnet.launcher.layout import Devnet
 from devnet.measuring import ledger
-from devnet.measuring.ledger import Ledger, UnitRecord, block_hash
+from devnet.measuring.ledger import DevnetLedger, UnitRecord, block_hash
 from devnet.proofs.cheating.attempts import ACCEPTED
 from genesis import dev_accounts
 from gpu_tasks.market.devices.devices import Devices
@@ -114,7 +114,7 @@ def _undue(finding: Finding, record: UnitRecord) -> int:
     return max(0, attached - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat)))
 
 
-async def _amounts(chain: ChainClient, book: Ledger) -> list[Check]:
+async def _amounts(chain: ChainClient, book: DevnetLedger) -> list[Check]:
     """Every slash and every fine, against the state before its block."""
     checks = []
     events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*book.slashes(), *book.misses()]
@@ -168,7 +168,7 @@ class Before:
         self.taken[whose] = self.taken.get(whose, 0) + amount
 
 
-def _of_everybody(records: dict[str, UnitRecord], book: Ledger, cheat: bytes) -> Iterator[str]:
+def _of_everybody(records: dict[str, UnitRecord], book: DevnetLedger, cheat: bytes) -> Iterator[str]:
     """Bars that hold in every mode."""
     for unit, record in records.items():
         if len(record.settled) != 1 or record.refunded:

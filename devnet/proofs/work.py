@@ -19,7 +19,7 @@ from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.lifecycle import provider_process
-from devnet.measuring.ledger import Ledger
+from devnet.measuring.ledger import DevnetLedger
 from devnet.measuring.report import write
 from runtime.cryptography.ss58 import encode as ss58
 from wallet.amounts import format_amount
@@ -70,7 +70,7 @@ class Killing:
         )
 
 
-def _failures(units: list[UnitView], book: Ledger, killed_at: int | None, wanted: int) -> list[str]:
+def _failures(units: list[UnitView], book: DevnetLedger, killed_at: int | None, wanted: int) -> list[str]:
     found = [
         f"unit {unit['unit']} is {unit['state']} and was paid {unit['times_paid']} times"
         for unit in units

@@ -13,7 +13,7 @@ from node.duty.validator_keys import ValidatorKeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
+class ValidatorDuty:
     """The duty room of a validator; a node that only follows has none."""
 
     keys: ValidatorKeys

@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 import plyvel
 
 from node.errors import BadInputError, DatabaseError, DiskSpaceError
+from runtime.state.overlay import Changes
 
 SCHEMA = 1
 FREE_BYTES_FLOOR = 1024**3  # a full LevelDB cannot be opened again before space is freed, so stop well before
@@ -42,8 +43,6 @@ _HEIGHT = struct.Struct(">Q")
 _HEAD = struct.Struct(">Q32s")
 _LENGTH = struct.Struct("<I")
 _ABSENT = 0xFFFF_FFFF
-
-Changes = Mapping[bytes, "bytes | None"]
 
 
 @dataclass(frozen=True, slots=True)

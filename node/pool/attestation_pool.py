@@ -41,7 +41,7 @@ BYTES_MAX = 4 * 1024 * 1024
 KEPT_BLOCKS = 256  # longer than any race stays open
 _SIGNED = codec(SignedAttestation)
 _LOG = logging.getLogger(__name__)
-Place = tuple[bytes, int, int]
+RacePlace = tuple[bytes, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class AttestationPool(Listener):
         self._peers = peers
         self._gossip = gossip
         self._best = best
-        self._kept: dict[Place, _Kept] = {}
+        self._kept: dict[RacePlace, _Kept] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -175,7 +175,7 @@ class AttestationPool(Listener):
                 return tuple(attestations)
         return ()
 
-    def _forget(self, place: Place) -> None:
+    def _forget(self, place: RacePlace) -> None:
         kept = self._kept.pop(place, None)
         if kept is not None:
             self._bytes -= kept.size

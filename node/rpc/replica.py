@@ -60,7 +60,7 @@ class FinalState:
 
     def update(self, changes: Changes) -> Changes:
         """Apply `changes`; give what undoes them."""
-        undo: Changes = {}
+        undo: dict[bytes, bytes | None] = {}
         for key, value in changes.items():
             undo[key] = self._values.get(key)
             if value is None:

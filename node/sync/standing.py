@@ -12,7 +12,7 @@ from node.peers.messages import PeerStatus
 from node.peers.peers import Peers
 
 
-class Standing(Listener):
+class NodeStanding(Listener):
     """The preferred tip and the last final block of one node."""
 
     def __init__(self, machine: Machine, peers: Peers) -> None:

@@ -27,6 +27,7 @@ from runtime.encoding.type_info import TypeInfo, rust_path
 
 AccountId = Annotated[bytes, Fixed(32), Named("sp_core::crypto::AccountId32"), TypeName("AccountId")]
 Hash = Annotated[bytes, Fixed(32), Named("primitive_types::H256"), TypeName("Hash")]
+Signature = Annotated[bytes, Fixed(64)]
 Balance = Annotated[int, UInt(16), TypeName("Balance")]
 """An amount in grains, 10^-8 oGPU."""
 CompactBalance = Annotated[int, Compact(16), TypeName("Balance")]

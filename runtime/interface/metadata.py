@@ -125,9 +125,9 @@ class _Description:
         methods = tuple(self._method(method) for method in self.apis.methods.values() if method.api is family)
         return schema.ApiEntry(family.__name__, methods, sentences(family.__doc__))
 
-    def _method(self, method: ApiMethod) -> schema.ApiMethod:
+    def _method(self, method: ApiMethod) -> schema.ApiMethodEntry:
         inputs = tuple(schema.ApiInput(name, self.registry.number(given.info)) for name, given in method.inputs)
-        return schema.ApiMethod(method.name, inputs, self.registry.number(method.output.info), method.docs)
+        return schema.ApiMethodEntry(method.name, inputs, self.registry.number(method.output.info), method.docs)
 
 
 def _outer_types(runtime: Runtime) -> dict[str, TypeInfo]:

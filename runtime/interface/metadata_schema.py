@@ -241,7 +241,7 @@ class ApiInput:
 
 
 @struct
-class ApiMethod:
+class ApiMethodEntry:
     """A method of a runtime API."""
 
     name: Text
@@ -255,7 +255,7 @@ class ApiEntry:
     """A runtime API, reached by `state_call`."""
 
     name: Text
-    methods: Annotated[tuple[ApiMethod, ...], Bounded(256)]
+    methods: Annotated[tuple[ApiMethodEntry, ...], Bounded(256)]
     docs: Docs
 
 

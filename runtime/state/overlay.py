@@ -7,11 +7,11 @@ out of range fails in the call that wrote it, except for items that ask to be en
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol
 
-Changes = dict[bytes, bytes | None]
+Changes = Mapping[bytes, bytes | None]
 """Storage keys with their new values; None removes the key."""
 
 TRANSACTION_DEPTH_MAX = 64

@@ -5,14 +5,13 @@ by side and dropping one is free. It visits each touched node once for a whole b
 node is hashed. What always holds: equal contents give equal roots, whatever the order of changes that led there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from runtime.cryptography.hashing import blake2_256
+from runtime.state.overlay import Changes
 from runtime.state.trie_node import EMPTY_NODE, MAX_KEY_BYTES, NO_CHILDREN, TrieNode, encode, is_hashed
 
 _NIBBLE = {digit: value for value, digit in enumerate("0123456789abcdef")}
-
-Changes = Mapping[bytes, bytes | None]
 
 
 class Trie:

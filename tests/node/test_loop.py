@@ -14,7 +14,7 @@ from consensus.signstate import EMPTY
 from consensus.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
 from node.clock import Clock
-from node.duty.duty import Duty
+from node.duty.duty import ValidatorDuty
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
 from node.ledger.chain import Chain, ExecutedBlock
@@ -27,7 +27,7 @@ from node.monitoring.poll_log import PollLog
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
 from node.peers.peers import Peers
-from node.sync.standing import Standing
+from node.sync.standing import NodeStanding
 from node.sync.sync import Sync
 from played_transport import PlayedTransport
 from runtime.cryptography import signatures
@@ -62,7 +62,7 @@ class SetClock(Clock):
 class Stage:
     """A node without a network: as Alice, or as one that only follows."""
 
-    def __init__(self, chain: Chain, duty: Duty | None, folder: Path) -> None:
+    def __init__(self, chain: Chain, duty: ValidatorDuty | None, folder: Path) -> None:
         self.clock, self.heard, self.transport = SetClock(now_of(FIRST_SLOT + 100)), Heard(), PlayedTransport("peer")
         self.chain = chain
         session = duty.keys.session if duty else None
@@ -76,7 +76,7 @@ class Stage:
             machine=self.machine,
             ledger=ledger,
             sync=self.sync,
-            standing=Standing(self.machine, self.peers),
+            standing=NodeStanding(self.machine, self.peers),
             peers=self.peers,
             clock=self.clock,
             duty=duty,
@@ -102,7 +102,7 @@ class Stage:
 @pytest.fixture
 def alice(tmp_path: Path) -> Stage:
     maker = Maker(tmp_path / "alice")
-    return Stage(maker.chain, Duty(keys=maker.validator, author=maker.author), tmp_path)
+    return Stage(maker.chain, ValidatorDuty(keys=maker.validator, author=maker.author), tmp_path)
 
 
 def keys_of(stage: Stage) -> ValidatorKeys:

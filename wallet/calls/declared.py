@@ -15,7 +15,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from runtime.encoding.marks import Bounded, Compact, Fixed, Sorted, Tagged, TypeName, UInt
 from runtime.encoding.types import MultiAddress
 from runtime.frame.call import Call, CallMethod
-from wallet.calls.form import Form, Place, Style
+from wallet.calls.form import ArgumentForm, ArgumentPlace, Style
 from wallet.calls.nested_forms import ListForm, OptionalForm, StructureForm, TupleForm, UnionForm
 from wallet.calls.plain_forms import (
     AccountForm,
@@ -37,7 +37,7 @@ class Argument:
     """An argument of a call."""
 
     name: str
-    form: Form
+    form: ArgumentForm
 
 
 @lru_cache(maxsize=512)
@@ -61,7 +61,7 @@ class CallForm:
     how_to_write = 'JSON: {"Pallet.call": {"argument": value}}'
     sketch = '{"Pallet.call": {"argument": value}}'
 
-    def read(self, given: Any, place: Place) -> Call:
+    def read(self, given: Any, place: ArgumentPlace) -> Call:
         """The call by its name, whose arguments are an object or a list."""
         if not isinstance(given, dict) or len(given) != 1:
             place.refuse(self, given, f"write {self.sketch}")
@@ -73,7 +73,7 @@ class CallForm:
         return {value.name: written_arguments(value, style)}
 
 
-def form_of(annotation: Any) -> Form:
+def form_of(annotation: Any) -> ArgumentForm:
     """The form of a declared type; TypeError for a declaration that nobody can type yet."""
     if annotation == MultiAddress:
         return AccountForm("account")
@@ -96,14 +96,14 @@ def form_of(annotation: Any) -> Form:
     raise TypeError(f"{annotation!r} has no form that a person could type")
 
 
-def _optional(annotation: Any) -> Form:
+def _optional(annotation: Any) -> ArgumentForm:
     rest = [part for part in get_args(annotation) if part is not NoneType]
     if len(rest) != 1:
         raise TypeError(f"{annotation!r}: mark a union of variants with Tagged")
     return OptionalForm(form_of(rest[0]))
 
 
-def _marked(plain: Any, marks: Sequence[Any]) -> Form:
+def _marked(plain: Any, marks: Sequence[Any]) -> ArgumentForm:
     kinds = (UInt, Compact, Fixed, Bounded, Sorted, Tagged)
     shape = next((mark for mark in marks if isinstance(mark, kinds)), None)
     name = next((mark.text for mark in marks if isinstance(mark, TypeName)), "")

@@ -13,7 +13,7 @@ from typing import Any
 from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod
 from runtime.frame.pallet import Pallet
 from wallet.calls.declared import Argument, arguments_of
-from wallet.calls.form import Place, read_word
+from wallet.calls.form import ArgumentPlace, read_word
 from wallet.errors import CallInputError
 
 NEAR = 0.6
@@ -57,14 +57,14 @@ class Directory:
         nested = self._nested_at(2)
         values = []
         for argument in arguments_of(method):
-            place = Place(argument.name, self._account, nested)
+            place = ArgumentPlace(argument.name, self._account, nested)
             values.append(read_word(argument.form, given[argument.name], place))
         return Call(method, tuple(values))
 
-    def _nested_at(self, depth: int) -> Callable[[str, Any, Place], Call]:
+    def _nested_at(self, depth: int) -> Callable[[str, Any, ArgumentPlace], Call]:
         """How a call is read that is the `depth`-th of those around it, itself counted."""
 
-        def nested(name: str, given: Any, place: Place) -> Call:
+        def nested(name: str, given: Any, place: ArgumentPlace) -> Call:
             if depth > CALL_DEPTH_MAX:
                 raise CallInputError(f"argument {place.where} (call): calls hold calls {CALL_DEPTH_MAX} deep at most")
             method = self.find(name)

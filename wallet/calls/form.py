@@ -26,7 +26,7 @@ class Style(StrEnum):
     PROGRAMS = "programs"
 
 
-class Form(Protocol):
+class ArgumentForm(Protocol):
     """What stands for one type."""
 
     @property
@@ -45,7 +45,7 @@ class Form(Protocol):
     def is_structured(self) -> bool:
         """Whether a word that begins with a brace or a bracket is JSON."""
 
-    def read(self, given: Any, place: Place) -> Any:
+    def read(self, given: Any, place: ArgumentPlace) -> Any:
         """The value of a JSON value, or of a word of the command line; CallInputError."""
 
     def written(self, value: Any, style: Style) -> Any:
@@ -53,18 +53,18 @@ class Form(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ArgumentPlace:
     """Which argument is being read, and whom to ask about accounts and calls."""
 
     where: str
     account: Callable[[str], bytes]
-    call: Callable[[str, Any, Place], Call]
+    call: Callable[[str, Any, ArgumentPlace], Call]
 
-    def inside(self, part: str) -> Place:
+    def inside(self, part: str) -> ArgumentPlace:
         """A part of this argument: `.member` or `[0]`."""
         return replace(self, where=self.where + part)
 
-    def refuse(self, form: Form, given: Any, why: str) -> NoReturn:
+    def refuse(self, form: ArgumentForm, given: Any, why: str) -> NoReturn:
         """Say what cannot be read, and why."""
         shown = repr(given) if isinstance(given, str) else json.dumps(given)
         if len(shown) > SHOWN_MAX:
@@ -72,7 +72,7 @@ class Place:
         raise CallInputError(f"argument {self.where} ({form.type_name}): {shown} cannot be read: {why}")
 
 
-def read_word(form: Form, word: str, place: Place) -> Any:
+def read_word(form: ArgumentForm, word: str, place: ArgumentPlace) -> Any:
     """The value of a word of the command line."""
     if not form.is_structured or word.lstrip()[:1] not in ("{", "["):
         return form.read(word, place)
@@ -84,7 +84,7 @@ def read_word(form: Form, word: str, place: Place) -> Any:
     return form.read(given, place)
 
 
-def written_word(form: Form, value: Any, style: Style) -> str:
+def written_word(form: ArgumentForm, value: Any, style: Style) -> str:
     """A value as a word of the command line."""
     found = form.written(value, style)
     return found if isinstance(found, str) else json.dumps(found)

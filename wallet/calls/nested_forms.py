@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wallet.calls.form import Form, Place, Style
+from wallet.calls.form import ArgumentForm, ArgumentPlace, Style
 
 
 @dataclass(frozen=True)
 class OptionalForm:
     """A value, or null."""
 
-    of: Form
+    of: ArgumentForm
 
     @property
     def type_name(self) -> str:
@@ -34,7 +34,7 @@ class OptionalForm:
         """As the value is."""
         return self.of.is_structured
 
-    def read(self, given: Any, place: Place) -> Any:
+    def read(self, given: Any, place: ArgumentPlace) -> Any:
         """The value, None for null."""
         return None if given in (None, "null") else self.of.read(given, place)
 
@@ -47,7 +47,7 @@ class OptionalForm:
 class ListForm:
     """At most so many items of one form."""
 
-    of: Form
+    of: ArgumentForm
     limit: int
 
     is_structured = True
@@ -67,7 +67,7 @@ class ListForm:
         """The first item stands for all."""
         return f"[{self.of.sketch}, ...]"
 
-    def read(self, given: Any, place: Place) -> tuple[Any, ...]:
+    def read(self, given: Any, place: ArgumentPlace) -> tuple[Any, ...]:
         """Each item."""
         if not isinstance(given, list):
             place.refuse(self, given, f"write a {self.how_to_write}")
@@ -84,7 +84,7 @@ class ListForm:
 class TupleForm:
     """As many items as there are forms."""
 
-    of: tuple[Form, ...]
+    of: tuple[ArgumentForm, ...]
 
     is_structured = True
 
@@ -103,7 +103,7 @@ class TupleForm:
         """Each part."""
         return f"[{', '.join(part.sketch for part in self.of)}]"
 
-    def read(self, given: Any, place: Place) -> tuple[Any, ...]:
+    def read(self, given: Any, place: ArgumentPlace) -> tuple[Any, ...]:
         """Each item by its form."""
         if not isinstance(given, list) or len(given) != len(self.of):
             place.refuse(self, given, f"write a JSON list {self.sketch}")
@@ -121,7 +121,7 @@ class StructureForm:
 
     type_name: str
     make: type[Any]
-    members: tuple[tuple[str, Form], ...]
+    members: tuple[tuple[str, ArgumentForm], ...]
 
     is_structured = True
 
@@ -135,7 +135,7 @@ class StructureForm:
         """Each member."""
         return "{" + ", ".join(f'"{name}": {part.sketch}' for name, part in self.members) + "}"
 
-    def read(self, given: Any, place: Place) -> Any:
+    def read(self, given: Any, place: ArgumentPlace) -> Any:
         """All members, and no others."""
         if not isinstance(given, dict):
             place.refuse(self, given, f"write a JSON object {self.sketch}")
@@ -178,7 +178,7 @@ class UnionForm:
         """Each alternative."""
         return " or ".join(_alternative(each) for each in self.of)
 
-    def read(self, given: Any, place: Place) -> Any:
+    def read(self, given: Any, place: ArgumentPlace) -> Any:
         """The alternative that is named."""
         if isinstance(given, str):
             given = {given: {}}

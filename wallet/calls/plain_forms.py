@@ -9,7 +9,7 @@ from typing import Any
 
 from runtime.cryptography import ss58
 from wallet.amounts import MAX_GRAINS, SYMBOL, format_amount, parse_amount
-from wallet.calls.form import Form, Place, Style
+from wallet.calls.form import ArgumentForm, ArgumentPlace, Style
 from wallet.errors import CallInputError, WalletError
 
 _DIGITS = re.compile(r"[0-9]{1,80}(?:_[0-9]{1,80})*", re.ASCII)
@@ -42,7 +42,7 @@ class WholeForm(PlainForm):
         """The range."""
         return f"0 to {_most(self.size)}"
 
-    def read(self, given: Any, place: Place) -> int:
+    def read(self, given: Any, place: ArgumentPlace) -> int:
         """Digits, or a number in JSON."""
         number = _number(given)
         if number is None:
@@ -62,7 +62,7 @@ class AmountForm(PlainForm):
 
     how_to_write = f"grains, or 1.5{SYMBOL}"
 
-    def read(self, given: Any, place: Place) -> int:
+    def read(self, given: Any, place: ArgumentPlace) -> int:
         """Grains in digits, or an amount with its unit."""
         number = _number(given)
         if number is not None:
@@ -89,7 +89,7 @@ class FlagForm(PlainForm):
 
     how_to_write = "true or false"
 
-    def read(self, given: Any, place: Place) -> bool:
+    def read(self, given: Any, place: ArgumentPlace) -> bool:
         """A truth value, or its word."""
         truth = _TRUTH.get(given.lower()) if isinstance(given, str) else given
         return truth if isinstance(truth, bool) else place.refuse(self, given, "write true or false")
@@ -105,7 +105,7 @@ class AccountForm(PlainForm):
 
     how_to_write = "an address, 0x and 64 hex digits, a name of the keyring, or one like //Alice"
 
-    def read(self, given: Any, place: Place) -> bytes:
+    def read(self, given: Any, place: ArgumentPlace) -> bytes:
         """Whatever the wallet takes for an account."""
         if not isinstance(given, str):
             place.refuse(self, given, "write an address or a name")
@@ -130,7 +130,7 @@ class FixedBytesForm(PlainForm):
         """Hex, of the right length."""
         return f"0x and {2 * self.length} hex digits"
 
-    def read(self, given: Any, place: Place) -> bytes:
+    def read(self, given: Any, place: ArgumentPlace) -> bytes:
         """Hex."""
         if not isinstance(given, str) or not given.startswith("0x"):
             place.refuse(self, given, f"write {self.how_to_write}")
@@ -155,7 +155,7 @@ class BytesForm(PlainForm):
         """Hex or text."""
         return f"at most {self.limit} bytes: 0x and hex digits, or text"
 
-    def read(self, given: Any, place: Place) -> bytes:
+    def read(self, given: Any, place: ArgumentPlace) -> bytes:
         """Hex, or text in UTF-8."""
         if not isinstance(given, str):
             place.refuse(self, given, "write 0x and hex digits, or text")
@@ -183,7 +183,7 @@ class TextForm(PlainForm):
         """As it is."""
         return f"text of at most {self.limit} bytes"
 
-    def read(self, given: Any, place: Place) -> str:
+    def read(self, given: Any, place: ArgumentPlace) -> str:
         """As it is."""
         if not isinstance(given, str):
             place.refuse(self, given, "write text")
@@ -208,7 +208,7 @@ class ChoiceForm(PlainForm):
         """All names."""
         return ", ".join(choice.name for choice in self.names)
 
-    def read(self, given: Any, place: Place) -> IntEnum:
+    def read(self, given: Any, place: ArgumentPlace) -> IntEnum:
         """A name, however it is capitalised."""
         known = {choice.name.lower(): choice for choice in self.names}
         choice = known.get(given.lower()) if isinstance(given, str) else None
@@ -229,20 +229,20 @@ def _number(given: Any) -> int | None:
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 
-def _in_range(form: Form, size: int, number: int, place: Place) -> int:
+def _in_range(form: ArgumentForm, size: int, number: int, place: ArgumentPlace) -> int:
     if not 0 <= number <= _most(size):
         place.refuse(form, number, f"it goes from 0 to {_most(size)}")
     return number
 
 
-def _from_hex(form: Form, given: str, place: Place) -> bytes:
+def _from_hex(form: ArgumentForm, given: str, place: ArgumentPlace) -> bytes:
     try:
         return bytes.fromhex(given[2:])
     except ValueError:
         place.refuse(form, given, "after 0x come hex digits, two for each byte")
 
 
-def _utf8(form: Form, given: str, place: Place) -> bytes:
+def _utf8(form: ArgumentForm, given: str, place: ArgumentPlace) -> bytes:
     try:
         return given.encode("utf-8")
     except UnicodeEncodeError:

@@ -48,7 +48,7 @@ CHEATS = {
 def _begin(mode: str, **options: Any) -> None:
     """Cheat on a development network."""
     context = click.get_current_context()
-    assert cli.main.callback is not None  # it is a function; for the type checker
+    assert cli.main.callback is not None  # a click command has one
     context.invoke(cli.main.callback, **options)
     cheat = CHEATS[mode]
     context.obj = replace(context.obj, make_workers=cheat.workers, make_daemon=cheat.daemon)

@@ -59,10 +59,10 @@ async def transfer(chain: AsyncSubstrateInterface, sender: AskedKey, receiver: A
         chain, sender, "Balances", "transfer_keep_alive", {"dest": receiver.ss58_address, "value": amount}
     )
     check(await receipt.is_success, f"transfer by {sender.name}")
-    found = [one["event"] for one in await receipt.triggered_events]
-    sent = [one for one in found if (one["module_id"], one["event_id"]) == ("Balances", "Transfer")]
+    found = [event["event"] for event in await receipt.triggered_events]
+    sent = [event for event in found if (event["module_id"], event["event_id"]) == ("Balances", "Transfer")]
     expected = {"from": sender.ss58_address, "to": receiver.ss58_address, "amount": amount}
-    check([one["attributes"] for one in sent] == [expected], f"the event of the transfer: {sent}")
+    check([event["attributes"] for event in sent] == [expected], f"the event of the transfer: {sent}")
     block = await chain.get_block_number(receipt.block_hash)
     final = await chain.get_block_number(await chain.get_chain_finalised_head())
     check(final >= block, "the block is final")

@@ -37,9 +37,9 @@ def transfer(chain: SubstrateInterface, kind: str, sender: Keypair, receiver: Ke
     """Send, wait until final, and find the transfer among the decoded events."""
     receipt = submit(chain, sender, "Balances", "transfer_keep_alive", {"dest": receiver.ss58_address, "value": amount})
     check(receipt.is_success, f"transfer by {kind}")
-    sent = [one for one in events(receipt) if (one["module_id"], one["event_id"]) == ("Balances", "Transfer")]
+    sent = [event for event in events(receipt) if (event["module_id"], event["event_id"]) == ("Balances", "Transfer")]
     expected = {"from": sender.ss58_address, "to": receiver.ss58_address, "amount": amount}
-    check([one["attributes"] for one in sent] == [expected], f"the event of the transfer: {sent}")
+    check([event["attributes"] for event in sent] == [expected], f"the event of the transfer: {sent}")
     block = chain.get_block_number(receipt.block_hash)
     final = chain.get_block_number(chain.get_chain_finalised_head())
     check(final >= block, "the block is final")
@@ -65,7 +65,7 @@ def submit(
 
 def events(receipt: ExtrinsicReceipt) -> list[dict[str, Any]]:
     """The decoded events of an extrinsic."""
-    return [one.value["event"] for one in receipt.triggered_events]
+    return [event.value["event"] for event in receipt.triggered_events]
 
 
 def check(holds: bool, what: str) -> None:

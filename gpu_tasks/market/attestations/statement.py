@@ -10,10 +10,8 @@ from typing import Annotated
 
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
-from runtime.encoding.codec import U8, U32, U64, Bounded, Fixed, codec, struct
-from runtime.encoding.types import BlockNumber, Hash
-
-Signature = Annotated[bytes, Fixed(64)]
+from runtime.encoding.codec import U8, U32, U64, Bounded, codec, struct
+from runtime.encoding.types import BlockNumber, Hash, Signature
 
 VERSION = 1
 ATTESTATIONS_PER_BLOCK_MAX = 500

@@ -22,7 +22,7 @@ from runtime.frame.call import Call
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
-from wallet.rpc import Json, NodeUnreachableError, RpcError
+from wallet.rpc import NodeUnreachableError, RpcError, RpcJson
 
 ALREADY_KNOWN = 1013
 SIGNED_KEPT = 1_024
@@ -159,7 +159,7 @@ class LiveChain:
         raw = _SIGNED_ATTESTATION.encode(attestation)
         await self._sent(self.client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
 
-    async def _sent(self, question: Awaitable[Json]) -> None:
+    async def _sent(self, question: Awaitable[RpcJson]) -> None:
         """As `_asked`; what the node has already is as good as sent."""
         try:
             await question

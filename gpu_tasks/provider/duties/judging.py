@@ -15,7 +15,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.cases import Case, JudgeStep, case_of, next_step
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.sending import Message, StepBook
+from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.duties.verdicts import find_verdict
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.journal.journal import CaseKey
@@ -62,7 +62,7 @@ class Judging:
         except (BlobError, ExecutionError, ChainError) as error:
             self.parts.telemetry.tell("no_verdict", unit=case.unit_id, problem=str(error))
 
-    def _message(self, case: Case, step: JudgeStep) -> Message:
+    def _message(self, case: Case, step: JudgeStep) -> StepMessage:
         """The table of steps: what the world sees of each. `Judged` is in the journal before either."""
         identity, entry, (unit, number) = self.parts.identity, self.parts.journal.cases[case.key], case.key
         details: dict[str, Detail] = {"unit": unit, "committee": number}
@@ -72,11 +72,11 @@ class Judging:
                     identity.genesis, unit, number, identity.stash, entry.verdict, entry.salt
                 )
                 call = InferenceMarket.commit_verdict(unit=unit, committee=number, commitment=commitment)
-                return Message(call, "verdict_commit", details)
+                return StepMessage(call, "verdict_commit", details)
             case JudgeStep.REVEAL:
                 call = InferenceMarket.reveal_verdict(
                     unit=unit, committee=number, verdict=entry.verdict, salt=entry.salt
                 )
-                return Message(call, "verdict_reveal", details)
+                return StepMessage(call, "verdict_reveal", details)
             case _:
                 raise AssertionError(f"{step.name} is not a step that the world sees")

@@ -18,7 +18,7 @@ from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import SENT_BY, Race, RaceStep, next_step, race_of
-from gpu_tasks.provider.duties.sending import Message, StepBook
+from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.duties.work import execute
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.journal import RaceKey
@@ -98,7 +98,7 @@ class Racing:
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
-    async def _message(self, race: Race, step: RaceStep) -> Message:
+    async def _message(self, race: Race, step: RaceStep) -> StepMessage:
         """The table of steps: what the world sees of each."""
         match step:
             case RaceStep.DECLINE:
@@ -115,12 +115,14 @@ class Racing:
             case _:
                 raise AssertionError(f"{step.name} is not a step that the world sees")
 
-    def _told(self, race: Race, step: RaceStep, content: Call | SignedAttestation, event: str, **more: str) -> Message:
+    def _told(
+        self, race: Race, step: RaceStep, content: Call | SignedAttestation, event: str, **more: str
+    ) -> StepMessage:
         """A step's message; the journal notes each kind of step once."""
         sent = SENT_BY[step]
         is_noted = sent in self.parts.journal.races[race.key].sent
         details: dict[str, Detail] = {"unit": race.unit_id, "attempt": race.unit.attempt, **more}
-        return Message(content, event, details, None if is_noted else Sending(*race.key, sent))
+        return StepMessage(content, event, details, None if is_noted else Sending(*race.key, sent))
 
     def _commit(self, race: Race) -> Call:
         identity, attempt, result = self.parts.identity, race.unit.attempt, self.result(race)

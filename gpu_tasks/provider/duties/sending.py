@@ -21,12 +21,12 @@ from runtime.frame.call import Call
 RESEND_BLOCKS = 3
 """A step that the chain does not show after this many blocks is taken again."""
 
-Key = tuple[bytes, int]
+StepKey = tuple[bytes, int]
 S = TypeVar("S", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StepMessage:
     """A step as the world sees it, what the journal says before, and what telemetry says after."""
 
     content: Call | SignedAttestation
@@ -41,11 +41,11 @@ class StepBook(Generic[S]):
     def __init__(self, parts: Parts) -> None:
         """Nothing was sent by this process."""
         self._parts = parts
-        self._sent_at: dict[Key, dict[S, int]] = {}
+        self._sent_at: dict[StepKey, dict[S, int]] = {}
         self.tasks = KeyedTasks()
         self.height = 0
 
-    def is_due(self, key: Key, step: S, *, was_sent: bool = False) -> bool:
+    def is_due(self, key: StepKey, step: S, *, was_sent: bool = False) -> bool:
         """Whether to take a step at this height: at once, or again; then it counts as taken."""
         sent_at = self._sent_at.setdefault(key, {})
         # What an earlier process sent may still be on its way: a second copy would only cost a fee.
@@ -57,7 +57,7 @@ class StepBook(Generic[S]):
         sent_at[step] = self.height
         return True
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: StepMessage) -> None:
         """Write down what is about to happen, and hand it to the node; ChainError if it does not take it."""
         if message.intent is not None:
             self._parts.journal.append(message.intent)
@@ -67,7 +67,7 @@ class StepBook(Generic[S]):
             await self._parts.chain.submit(message.content)
         self._parts.telemetry.tell(message.event, **message.details)
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: StepKey) -> None:
         """A duty has ended: nothing is sent for it any more, and work on it stops, which frees its device."""
         self._sent_at.pop(key, None)
         self.tasks.cancel(key)

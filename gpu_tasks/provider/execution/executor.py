@@ -158,7 +158,7 @@ class WorkerExecutor:
         return answer
 
     async def _exchange(self, process: Process, question: Question) -> WorkerAnswer:
-        assert process.stdin is not None  # a pipe; for the type checker
+        assert process.stdin is not None  # asked for as a pipe
         try:
             process.stdin.write(framed(QUESTION.encode(question)))
             return await asyncio.wait_for(self._answer(process), self._limits.wall_seconds)
@@ -166,7 +166,7 @@ class WorkerExecutor:
             raise ExecutionError(f"took longer than {self._limits.wall_seconds} s and was stopped") from None
 
     async def _answer(self, process: Process) -> WorkerAnswer:
-        assert process.stdout is not None  # a pipe; for the type checker
+        assert process.stdout is not None  # asked for as a pipe
         try:
             length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "little")
             if not 0 < length <= MESSAGE_BYTES_MAX:
@@ -209,7 +209,7 @@ class WorkerExecutor:
 
     async def _listen(self, process: Process) -> None:
         """Keep the end of what the worker complains about; a flood of it costs no memory."""
-        assert process.stderr is not None  # a pipe; for the type checker
+        assert process.stderr is not None  # asked for as a pipe
         while part := await process.stderr.read(4096):
             self._complaints = (self._complaints + part)[-ERROR_TAIL_BYTES:]
 

@@ -25,7 +25,7 @@ from gpu_tasks.workloads.matmul_hash.request import (
 )
 from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck
 
-Chain = Callable[[bytes, int, int], bytes]
+MatrixChain = Callable[[bytes, int, int], bytes]
 """The last matrix from the drawn bytes of both matrices, a size and a number of rounds; matrices are `<u4`, by rows."""
 
 VECTORS = (ChainRequest(0, 1, 1), ChainRequest(1, 2, 200), ChainRequest(2**64 - 1, 33, 9), ChainRequest(7, 64, 3))
@@ -58,7 +58,7 @@ def _next_row(row: list[int], matrix: list[list[int]], offsets: list[int]) -> li
     return [(product + offset) & _MASK for product, offset in zip(products, offsets, strict=True)]
 
 
-BACKENDS: dict[str, Chain] = {"numpy": numpy_chain, "reference": reference_chain}
+BACKENDS: dict[str, MatrixChain] = {"numpy": numpy_chain, "reference": reference_chain}
 
 
 class MatmulHash:
@@ -67,7 +67,7 @@ class MatmulHash:
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: MatrixChain) -> None:
         """On one of `BACKENDS`, or on another."""
         self._chain = chain
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from devnet.measuring.ledger import Ledger
+from devnet.measuring.ledger import DevnetLedger
 from devnet.proofs import cheat_judgement
 from devnet.proofs.cheat_judgement import Check, Finding
 from genesis import dev_accounts
@@ -16,16 +16,16 @@ UNIT, DEVICE, ROOT = b"\1" * 32, b"\2" * 32, b"\3" * 32
 ALICE, BOB, EVE = (dev_accounts.stash(name) for name in ("Alice", "Bob", "Eve"))
 
 
-def honest() -> Ledger:
+def honest() -> DevnetLedger:
     """Alice and Eve raced, Alice was paid."""
-    book = Ledger()
+    book = DevnetLedger()
     book.take(5, UnitMatched(UNIT, 1, 100, (ALICE, EVE)))
     book.take(8, Attested(UNIT, ALICE, DEVICE, ROOT, ROOT))
     book.take(9, UnitSettled(UNIT, ROOT, ROOT, ALICE, 100, None, 130))
     return book
 
 
-def complaints(book: Ledger) -> list[str]:
+def complaints(book: DevnetLedger) -> list[str]:
     return list(cheat_judgement._of_everybody({"0x01": book.unit(UNIT)}, book, EVE))
 
 
@@ -55,7 +55,7 @@ def test_an_attestation_too_many_is_said() -> None:
     assert any("one too many" in complaint for complaint in complaints(book))
 
 
-def verdict(finding: Finding, book: Ledger) -> list[str]:
+def verdict(finding: Finding, book: DevnetLedger) -> list[str]:
     return list(cheat_judgement._of_the_cheat(finding, {"0x01": book.unit(UNIT)}, EVE))
 
 
@@ -68,7 +68,7 @@ GOOD = {
 }
 
 
-def played(mode: str) -> Ledger:
+def played(mode: str) -> DevnetLedger:
     book = honest()
     if mode == "flip-bit":
         book.take(8, Attested(UNIT, EVE, DEVICE, ROOT, ROOT))
@@ -100,7 +100,7 @@ def test_a_cheat_that_was_not_is_said(mode: str, change: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("mode", ["flip-bit", "copied-result", "late-reveal"])
 def test_wrong_work_is_never_paid(mode: str) -> None:
-    book = Ledger()
+    book = DevnetLedger()
     book.take(9, UnitSettled(UNIT, ROOT, ROOT, EVE, 100, None, 130))
     assert any("was paid" in complaint for complaint in verdict(GOOD[mode], book))
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from node.p2p.frames import FrameKind
 from node.peers.messages import STATUS, PeerStatus
 from node.peers.peers import Peers
-from node.sync.standing import Standing
+from node.sync.standing import NodeStanding
 from played_transport import PlayedTransport
 
 
@@ -16,7 +16,7 @@ def test_it_is_what_the_machine_says_at_this_moment() -> None:
     machine = SimpleNamespace(
         tip=SimpleNamespace(id=b"t" * 32, height=5), final=SimpleNamespace(id=b"f" * 32, height=4)
     )
-    standing = Standing(machine, Peers(transport))  # type: ignore[arg-type]  # of a machine it reads tip and final
+    standing = NodeStanding(machine, Peers(transport))  # type: ignore[arg-type]  # of a machine it reads tip and final
     assert standing.now() == PeerStatus(b"t" * 32, 5, b"f" * 32, 4)
     standing.tell(b"a")
     assert transport.sent == [("a", FrameKind.STATUS, STATUS.encode(standing.now()))]

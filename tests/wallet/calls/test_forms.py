@@ -16,7 +16,7 @@ from runtime.encoding.types import AccountId, Balance, MultiAddress
 from runtime.frame.call import CALL_DEPTH_MAX, Call
 from wallet.calls.declared import CallForm, arguments_of, form_of, written_arguments
 from wallet.calls.directory import Directory, Method, full_name
-from wallet.calls.form import Form, Place, Style, read_word, written_word
+from wallet.calls.form import ArgumentForm, ArgumentPlace, Style, read_word, written_word
 from wallet.calls.nested_forms import ListForm, OptionalForm, StructureForm, TupleForm, UnionForm
 from wallet.calls.plain_forms import (
     AccountForm,
@@ -47,12 +47,12 @@ def account(text: str) -> bytes:
 DIRECTORY = Directory(RUNTIME.pallets, account)
 
 
-def no_call(_name: str, _arguments: Any, _place: Place) -> Call:
+def no_call(_name: str, _arguments: Any, _place: ArgumentPlace) -> Call:
     raise AssertionError
 
 
 def read(annotation: Any, word: str) -> Any:
-    return read_word(form_of(annotation), word, Place("it", account, no_call))
+    return read_word(form_of(annotation), word, ArgumentPlace("it", account, no_call))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_every_argument_of_every_call_says_how_to_write_it(method: Method) -> No
 TRICKY = st.sampled_from(["null", "0xgg", "name=value", "[]", "", "{", "ä", "true"]).map(str.encode)
 
 
-def plain_values(form: Form) -> st.SearchStrategy[Any]:
+def plain_values(form: ArgumentForm) -> st.SearchStrategy[Any]:
     match form:
         case WholeForm(_, size) | AmountForm(_, size):
             return st.integers(0, (1 << 8 * size) - 1)
@@ -157,7 +157,7 @@ def plain_values(form: Form) -> st.SearchStrategy[Any]:
             raise AssertionError(form)
 
 
-def values(form: Form, depth: int) -> st.SearchStrategy[Any]:
+def values(form: ArgumentForm, depth: int) -> st.SearchStrategy[Any]:
     """Values for an argument of a call that is the `depth`-th of those around it."""
     match form:
         case OptionalForm(of):

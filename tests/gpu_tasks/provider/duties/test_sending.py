@@ -8,7 +8,7 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.races import RaceStep
-from gpu_tasks.provider.duties.sending import RESEND_BLOCKS, Message, StepBook
+from gpu_tasks.provider.duties.sending import RESEND_BLOCKS, StepBook, StepMessage
 from gpu_tasks.provider.journal.records import Assigned, Sending, Sent
 from provider_chain import Village
 
@@ -54,11 +54,11 @@ def test_the_journal_knows_a_step_that_the_node_did_not_take(tmp_path: Path) -> 
             miner.daemon.parts.journal.append(Assigned(*KEY, bytes(32)))
             miner.chain.is_away = True
             with pytest.raises(ChainError):
-                await book.send(Message(CALL, "told", {}, Sending(*KEY, Sent.COMMIT)))
+                await book.send(StepMessage(CALL, "told", {}, Sending(*KEY, Sent.COMMIT)))
             assert miner.daemon.parts.journal.races[KEY].sent == {Sent.COMMIT}
             assert "told" not in miner.heard.names()
             miner.chain.is_away = False
-            await book.send(Message(CALL, "told", {"unit": KEY[0]}))
+            await book.send(StepMessage(CALL, "told", {"unit": KEY[0]}))
             assert village.node.calls == [(miner.keys.provider, CALL)]
             assert miner.heard.events[-1] == ("told", {"unit": KEY[0]})
 
