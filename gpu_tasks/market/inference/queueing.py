@@ -76,17 +76,20 @@ class Queueing:
         self._record(unit.id, unit.record)
 
     def step(self, units: list[OpenUnit]) -> None:
-        """Do what is due for units that wait, one after the other: each takes its slots from those that are left."""
-        slots = Slots(self.state)
+        """Draw the racers of every unit whose beacon is final; give up those whose time is."""
+        slots, height = Slots(self.state), self.state.system.number.get()
+        final_height = self.state.beacon.final_height()
         for unit in units:
-            if not self._refund_if_over(unit):
-                self._try(unit, slots)
+            if self._refund_if_over(unit, height):
+                continue
+            if final_height >= unit.record.recorded_at + BEACON_DELAY:
+                self._match(unit, slots, height)
 
     def requeue(self, unit: OpenUnit) -> None:
         """End a race that gave no result; the unit keeps its age. Two owners who declined end the unit."""
-        if self._refund_if_over(unit):
-            return
         height = self.state.system.number.get()
+        if self._refund_if_over(unit, height):
+            return
         self.ending.release_racers(unit)
         again = replace(unit.record, state=UnitState.QUEUED, recorded_at=height, racers=(), round=None, price=0)
         self._record(unit.id, again)
@@ -96,31 +99,30 @@ class Queueing:
         self.state.units[unit_id] = record
         self.state.agenda.once_final(record.recorded_at + BEACON_DELAY, unit_id)
 
-    def _refund_if_over(self, unit: OpenUnit) -> bool:
+    def _refund_if_over(self, unit: OpenUnit, height: int) -> bool:
         """Refund a unit that may not wait for a draw; whether it was refunded."""
         record = unit.record
         if len(record.declined_by) >= DECLINES_TO_REFUND:
             reason = Refund.INPUT_DECLINED
-        elif self.state.system.number.get() >= record.posted_at + self.queue_blocks:
+        elif height >= record.posted_at + self.queue_blocks:
             reason = Refund.EXPIRED
         else:
             return False
         self.ending.refund(unit, reason)
         return True
 
-    def _try(self, unit: OpenUnit, slots: Slots) -> None:
-        """Draw the unit's racers if its beacon is final."""
-        record, height = unit.record, self.state.system.number.get()
-        if self.state.beacon.final_height() < record.recorded_at + BEACON_DELAY:
-            return
-        wanted = self._wanted(record, height)
-        drawn = self._draw(unit, wanted, slots)
-        if drawn:
-            slots.take(drawn)
-            self._start_race(unit, wanted, drawn)
-        else:
-            # with another beacon: nobody may wait with a slot for one that suits him
-            self._record(unit.id, replace(record, recorded_at=height))
+    def _match(self, unit: OpenUnit, slots: Slots, height: int) -> None:
+        """Start the race of a unit whose beacon is final, or have it wait for another beacon."""
+        record, free = unit.record, slots.of_service(unit.record.service)
+        if len(free) >= record.terms.racers:  # asked first: a backlog that nobody can serve shall cost little
+            wanted = self._wanted(record, height)
+            drawn = self._draw(unit, wanted, free)
+            if drawn:
+                slots.take(drawn)
+                self._start_race(unit, wanted, drawn, height)
+                return
+        # recorded anew, so that nobody can wait with his slots for a beacon that suits him
+        self._record(unit.id, replace(record, recorded_at=height))
 
     def _wanted(self, record: Unit, height: int) -> Wanted:
         service, asked = self.state.catalogue.service(record.service).terms, record.terms
@@ -133,16 +135,15 @@ class Queueing:
             excluded=(self.state.devices.operator(record.customer), record.customer, *record.declined_by),
         )
 
-    def _draw(self, unit: OpenUnit, wanted: Wanted, slots: Slots) -> list[FreeSlot]:
+    def _draw(self, unit: OpenUnit, wanted: Wanted, free: list[FreeSlot]) -> list[FreeSlot]:
         record = unit.record
         seed = self.state.beacon.value_at(record.recorded_at + BEACON_DELAY)
         if seed is None:  # finality stood still for longer than the beacon remembers
             return []
         label = unit.id + record.attempt.to_bytes(4, "little")
-        return draw_racers(slots.of_service(record.service), wanted, record.terms.racers, seed=seed, label=label)
+        return draw_racers(free, wanted, record.terms.racers, seed=seed, label=label)
 
-    def _start_race(self, unit: OpenUnit, wanted: Wanted, drawn: list[FreeSlot]) -> None:
-        height = self.state.system.number.get()
+    def _start_race(self, unit: OpenUnit, wanted: Wanted, drawn: list[FreeSlot], height: int) -> None:
         for slot in drawn:
             self.state.devices.assign(slot.device, unit.id, wanted.collateral)
             self.state.duties[slot.owner, unit.id] = Duty.RACE
