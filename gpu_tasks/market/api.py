@@ -148,13 +148,11 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     def _offers_by_device(self) -> dict[bytes, tuple[tuple[int, Offer], ...]]:
         """Each device's offers, by service."""
-        found: dict[bytes, dict[int, Offer]] = {}
-        for (service, device), offer in self.bound[InferenceMarket].offers.items():
+        found: dict[bytes, tuple[tuple[int, Offer], ...]] = {}
+        for (service, device), offer in sorted(self.bound[InferenceMarket].offers.items(), key=lambda entry: entry[0]):
             if offer is not None:
-                found.setdefault(device, {})[service] = offer
-        return {
-            device: tuple((service, offers[service]) for service in sorted(offers)) for device, offers in found.items()
-        }
+                found[device] = (*found.get(device, ()), (service, offer))
+        return found
 
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:
         market = self.bound[InferenceMarket]
@@ -167,12 +165,12 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     def _clocks(self, unit: Unit, committee: Committee | None, current: Round, windows: Windows) -> UnitStatus:
         """As the next block will see them, if it refers to no newer final block."""
-        height, final = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
-        now = rounds.advanced(current, windows, height, final)
+        height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
+        current = rounds.advanced(current, windows, height, final_height)
         return UnitStatus(
             unit,
             committee,
-            commits_until=rounds.commit_deadline(now, windows) or 0,
-            reveals_from=now.reveals_from,
-            reveals_until=rounds.reveal_deadline(now, windows) or 0,
+            commits_until=rounds.commit_deadline(current, windows) or 0,
+            reveals_from=current.reveals_from,
+            reveals_until=rounds.reveal_deadline(current, windows) or 0,
         )

@@ -91,7 +91,7 @@ def _votes_needed(committee: Committee) -> int:
     if is_court(committee):
         spoken = sum(judge.verdict is not None for judge in committee.members)
         return max(2, 2 * spoken // 3 + 1)
-    return max(2, -(-4 * size // 5))
+    return max(2, -(-4 * size // 5))  # four of five, rounded up; one member alone decides nothing here either
 
 
 def next_committee(committee: Committee, height: int) -> Committee | None:
@@ -103,7 +103,7 @@ def next_committee(committee: Committee, height: int) -> Committee | None:
     if committee.number == 0 or is_success:
         size = LATER_SIZE if committee.number == 0 else committee.size
     else:
-        size = min(2 * committee.size, MEMBERS_MAX)
+        size = min(2 * committee.size, MEMBERS_MAX)  # so few agreed that more have to be asked
     number = committee.number + 1
     accounts = (*committee.served, *(judge.account for judge in committee.members))
     return Committee(

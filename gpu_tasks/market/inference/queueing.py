@@ -55,7 +55,7 @@ class Slots:
             device=device_id,
             owner=device.owner,
             bond=device.bond,
-            free_bond=max(0, device.bond - device.secured),
+            free_bond=max(0, device.bond - device.secured),  # a slash may leave less than is secured
             ask=offer.ask,
             key_since=max(device.registered_at, provider.key_since if provider else 0),
             changed_at=max(device.changed_at, offer.since),

@@ -16,6 +16,8 @@ from gpu_tasks.market.rounds import (
     committed,
     is_lease_over,
     is_over,
+    is_void,
+    next_change,
     reveal_deadline,
 )
 
@@ -94,3 +96,37 @@ def test_heights_only_grow(steps: list[tuple[int, bool, bool]], sizes: tuple[int
         fields = ("leased_from", "first_commit", "closed_at", "reveals_from")
         assert all(getattr(before, name) in (0, getattr(state, name)) for name in fields)
         assert replace(state, drawn_at=3) == state
+
+
+@pytest.mark.parametrize(
+    ("state", "deadline", "awaited"),
+    [
+        (Round(5), None, 5),
+        (Round(5, first_commit=9), 19, 5),
+        (Round(5, leased_from=7), 37, 0),
+        (Round(5, leased_from=7, first_commit=9, closed_at=11), None, 11),
+        (Round(5, leased_from=7, first_commit=9, closed_at=11, reveals_from=14), 26, 11),
+    ],
+)
+def test_what_a_round_waits_for(state: Round, deadline: int | None, awaited: int) -> None:
+    assert next_change(state, WINDOWS) == (deadline, awaited)
+
+
+@given(
+    st.builds(Round, st.integers(3, 40), *[st.one_of(st.just(0), st.integers(3, 40))] * 4),
+    st.integers(4, 100),
+    st.integers(0, 99),
+)
+def test_by_itself_a_round_changes_no_earlier(state: Round, height: int, final: int) -> None:
+    state = advanced(state, WINDOWS, height, final)
+    deadline, awaited = next_change(state, WINDOWS)
+    for later in range(height, 160 if deadline is None else deadline + 1):
+        for newest in {final, max(final, awaited - 1)}:
+            assert advanced(state, WINDOWS, later, newest) == state
+            assert not is_over(state, WINDOWS, later)
+
+
+def test_a_round_that_closes_without_a_commit_is_void() -> None:
+    assert not is_void(Round(5, leased_from=8))
+    assert is_void(advanced(Round(5, leased_from=8), WINDOWS, 39, 37))
+    assert not is_void(Round(5, leased_from=8, first_commit=9, closed_at=19))
