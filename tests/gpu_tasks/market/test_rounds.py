@@ -96,6 +96,19 @@ def test_heights_only_grow(steps: list[tuple[int, bool, bool]], sizes: tuple[int
         fields = ("leased_from", "first_commit", "closed_at", "reveals_from")
         assert all(getattr(before, name) in (0, getattr(state, name)) for name in fields)
         assert replace(state, drawn_at=3) == state
+        assert_nothing_changes_earlier(state, windows, height, final)
+
+
+def assert_nothing_changes_earlier(state: Round, windows: Windows, height: int, final: int) -> None:
+    """Up to what `next_change` says, a round stays as it is by itself."""
+    deadline, awaited = next_change(state, windows)
+    last = height + 30 if deadline is None else deadline
+    for later in {height, last}:
+        for newest in {final, max(final, awaited - 1)}:
+            after = advanced(state, windows, later, newest)
+            assert (after.closed_at, after.reveals_from) == (state.closed_at, state.reveals_from)
+            assert state.closed_at or after.leased_from == state.leased_from, "of a closed round nobody asks"
+            assert not is_over(after, windows, later)
 
 
 @pytest.mark.parametrize(
@@ -110,20 +123,6 @@ def test_heights_only_grow(steps: list[tuple[int, bool, bool]], sizes: tuple[int
 )
 def test_what_a_round_waits_for(state: Round, deadline: int | None, awaited: int) -> None:
     assert next_change(state, WINDOWS) == (deadline, awaited)
-
-
-@given(
-    st.builds(Round, st.integers(3, 40), *[st.one_of(st.just(0), st.integers(3, 40))] * 4),
-    st.integers(4, 100),
-    st.integers(0, 99),
-)
-def test_by_itself_a_round_changes_no_earlier(state: Round, height: int, final: int) -> None:
-    state = advanced(state, WINDOWS, height, final)
-    deadline, awaited = next_change(state, WINDOWS)
-    for later in range(height, 160 if deadline is None else deadline + 1):
-        for newest in {final, max(final, awaited - 1)}:
-            assert advanced(state, WINDOWS, later, newest) == state
-            assert not is_over(state, WINDOWS, later)
 
 
 def test_a_round_that_closes_without_a_commit_is_void() -> None:
