@@ -103,7 +103,7 @@ def assert_nothing_changes_earlier(state: Round, windows: Windows, height: int, 
     """Up to what `next_change` says, a round stays as it is by itself."""
     deadline, awaited = next_change(state, windows)
     last = height + 30 if deadline is None else deadline
-    for later in {height, last}:
+    for later in range(height, last + 1, max(1, last - height)):
         for newest in {final, max(final, awaited - 1)}:
             after = advanced(state, windows, later, newest)
             assert (after.closed_at, after.reveals_from) == (state.closed_at, state.reveals_from)

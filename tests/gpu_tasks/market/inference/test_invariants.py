@@ -9,7 +9,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device
 from gpu_tasks.market.inference import money, races
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import OpenUnit, Racer, Refund, UnitState
+from gpu_tasks.market.inference.units import OpenUnit, Racer, Refund, Reveal, UnitState
 from market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms
 from runtime.encoding.types import Signed
 from runtime.frame.runtime import Bound
@@ -119,7 +119,7 @@ def test_a_winner_that_revealed_nothing_is_noticed() -> None:
 
 def test_a_race_that_agrees_on_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(races, "result", lambda *_: None)
-    revealed = races.with_reveal(Racer(b"o" * 32, b"d" * 32, 1), races.Reveal(b"r" * 32, b"b" * 32, 1, 1))
+    revealed = races.with_reveal(Racer(b"o" * 32, b"d" * 32, 1), Reveal(b"r" * 32, b"b" * 32, 1, 1))
     with pytest.raises(AssertionError, match="revealed this root"):
         races.agreed_result((revealed,))
 
