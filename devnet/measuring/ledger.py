@@ -23,7 +23,7 @@ from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
 
-Ending = UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | CommitteeDecided | Attested
+UnitEnding = UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | CommitteeDecided | Attested
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class UnitRecord:
     verdicts: list[tuple[int, CommitteeDecided]] = field(default_factory=list)
     is_disputed: bool = False
 
-    def take(self, height: int, event: Ending) -> None:
+    def take(self, height: int, event: UnitEnding) -> None:
         """One event of the block at that height."""
         match event:
             case Attested():

@@ -7,11 +7,10 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, Provider
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.agenda import UNITS_OPEN_MAX
 from gpu_tasks.market.inference.committees import Committee
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import SERVICES_MAX, Offer, Service
-from gpu_tasks.market.inference.units import Duty, Unit, UnitState
+from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Duty, Unit, UnitState
 from gpu_tasks.market.rounds import Round, Windows
 from runtime.encoding.codec import U8, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber
@@ -79,8 +78,8 @@ class GpuTasksApi(RuntimeApi, version=1):
     @query
     def unit(self, unit: UnitId) -> UnitStatus | None:
         """A unit, open or ended not long ago."""
-        one = self.bound[InferenceMarket].units[unit]
-        return None if one is None else self._status(unit, one)
+        record = self.bound[InferenceMarket].units[unit]
+        return None if record is None else self._status(unit, record)
 
     @query
     def duties(self, stash: AccountId) -> Annotated[tuple[DutyStatus, ...], Bounded(UNITS_OPEN_MAX)]:
@@ -96,21 +95,16 @@ class GpuTasksApi(RuntimeApi, version=1):
     @query
     def services(self) -> Annotated[tuple[tuple[ServiceId, Service], ...], Bounded(SERVICES_MAX)]:
         """Every service, by number."""
-        return tuple((number, one) for number, one in sorted(self.bound[InferenceMarket].services.items()) if one)
+        numbered = sorted(self.bound[InferenceMarket].services.items())
+        return tuple((number, service) for number, service in numbered if service is not None)
 
     @query
     def devices(self) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_MAX)]:
         """The device table, by ascending owner and device."""
-        market = self.bound[InferenceMarket]
-        offers: dict[bytes, list[tuple[int, Offer]]] = {}
-        for (service, device), offer in market.offers.items():
-            if offer is not None:
-                offers.setdefault(device, []).append((service, offer))
-        table = [(one.owner, device, one) for device, one in self.bound[Devices].devices.items() if one]
-        return tuple(
-            DeviceStatus(device, one, tuple(sorted(offers.get(device, []), key=lambda pair: pair[0])))
-            for _, device, one in sorted(table, key=lambda row: row[:2])[:DEVICES_MAX]
-        )
+        offers = self._offers_by_device()
+        table = [(device.owner, key, device) for key, device in self.bound[Devices].devices.items() if device]
+        table.sort(key=lambda row: row[:2])
+        return tuple(DeviceStatus(key, device, offers.get(key, ())) for _, key, device in table[:DEVICES_MAX])
 
     @query
     def provider(self, stash: AccountId) -> Provider | None:
@@ -127,8 +121,8 @@ class GpuTasksApi(RuntimeApi, version=1):
         """Whom to seal an input to: those in office, who may judge, then who offers the service; at most 128."""
         market, devices, stake = self.bound[InferenceMarket], self.bound[Devices], self.bound[TrustStake]
         judges = [seat.stash for seat in stake.validators(self.bound[Beacon].epoch())]
-        offering = (devices.devices[device] for device, _ in market.offers.under(service))
-        racers = sorted(one.owner for one in offering if one is not None)
+        offering = (devices.devices[key] for key, _ in market.offers.under(service))
+        racers = sorted(device.owner for device in offering if device is not None)
         found = []
         for stash in dict.fromkeys((*judges, *racers)):
             provider = devices.providers[stash]
@@ -140,17 +134,25 @@ class GpuTasksApi(RuntimeApi, version=1):
     def quote(self, service: ServiceId, price_max: Balance, racers: U8) -> Quote | None:
         """What one unit at these terms locks and costs."""
         market = self.bound[InferenceMarket]
-        one = market.services[service]
-        if one is None:
+        sold = market.services[service]
+        if sold is None:
             return None
         prepaid = market.duty_fee * money.duty_calls(racers)
         escrow = money.escrow(price_max, racers)
         return Quote(
             locked=escrow + money.customer_bond(price_max) + market.unit_deposit,
             prepaid=prepaid,
-            price_now=money.ramped_price(one.terms.price_min, price_max, 0, one.terms.ramp),
+            price_now=money.ramped_price(sold.terms.price_min, price_max, 0, sold.terms.ramp),
             cost_max=escrow + prepaid,
         )
+
+    def _offers_by_device(self) -> dict[bytes, tuple[tuple[int, Offer], ...]]:
+        """Each device's offers, by service."""
+        found: dict[bytes, tuple[tuple[int, Offer], ...]] = {}
+        for (service, device), offer in sorted(self.bound[InferenceMarket].offers.items(), key=lambda entry: entry[0]):
+            if offer is not None:
+                found[device] = (*found.get(device, ()), (service, offer))
+        return found
 
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:
         market = self.bound[InferenceMarket]
@@ -158,17 +160,17 @@ class GpuTasksApi(RuntimeApi, version=1):
         if committee is not None and committee.round is not None:
             return self._clocks(unit, committee, committee.round, market.judging_windows)
         if unit.state is UnitState.RACING and unit.round is not None:
-            return self._clocks(unit, None, unit.round, market.race_windows(unit))
+            return self._clocks(unit, None, unit.round, market.racing.windows_of(unit))
         return UnitStatus(unit, committee, 0, 0, 0)
 
     def _clocks(self, unit: Unit, committee: Committee | None, current: Round, windows: Windows) -> UnitStatus:
         """As the next block will see them, if it refers to no newer final block."""
-        height, final = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
-        now = rounds.advanced(current, windows, height, final)
+        height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
+        current = rounds.advanced(current, windows, height, final_height)
         return UnitStatus(
             unit,
             committee,
-            commits_until=rounds.commit_deadline(now, windows) or 0,
-            reveals_from=now.reveals_from,
-            reveals_until=rounds.reveal_deadline(now, windows) or 0,
+            commits_until=rounds.commit_deadline(current, windows) or 0,
+            reveals_from=current.reveals_from,
+            reveals_until=rounds.reveal_deadline(current, windows) or 0,
         )

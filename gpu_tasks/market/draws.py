@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from runtime.cryptography.draw import lottery
 
+BEACON_DELAY = 2
+"""A draw for something recorded at b uses the beacon of b + 2, which nobody knew at b."""
+
 
 @dataclass(frozen=True, slots=True)
 class FreeSlot:
@@ -46,7 +49,7 @@ def is_eligible(candidate: FreeSlot, wanted: Wanted) -> bool:
         candidate.ask <= wanted.price
         and candidate.free_bond >= wanted.collateral
         and candidate.key_since <= wanted.sealed_at
-        and candidate.changed_at <= wanted.recorded_at
+        and candidate.changed_at <= wanted.recorded_at  # nobody joins a draw whose beacon he may know
         and candidate.owner not in wanted.excluded
     )
 
@@ -60,7 +63,7 @@ def draw_racers(
     same chances as drawing single slots and striking out their owners' others.
     """
     owned: dict[bytes, list[FreeSlot]] = {}
-    for candidate in sorted(candidates, key=lambda one: one.device):
+    for candidate in sorted(candidates, key=lambda slot: slot.device):
         if is_eligible(candidate, wanted):
             owned.setdefault(candidate.owner, []).append(candidate)
     if len(owned) < racers:

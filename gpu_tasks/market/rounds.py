@@ -61,9 +61,21 @@ def reveal_deadline(current: Round, windows: Windows) -> int | None:
     return current.reveals_from + windows.reveal if current.reveals_from else None
 
 
+def next_change(current: Round, windows: Windows) -> tuple[int | None, int]:
+    """When a round can next change by itself.
+
+    The last block of the window that is open, None if no clock runs; and the height whose finality starts the next
+    clock, 0 if none does.
+    """
+    if current.closed_at:
+        return reveal_deadline(current, windows), current.closed_at
+    return commit_deadline(current, windows), 0 if current.leased_from else current.drawn_at
+
+
 def can_commit(current: Round, windows: Windows, height: int) -> bool:
     """Whether block `height` may hold a commit: after the draw's block, before the close."""
     deadline = commit_deadline(current, windows)
+    # once commits are closed they stay so: reveals may be seen from here
     if current.closed_at or height <= current.drawn_at:
         return False
     return deadline is None or height <= deadline
@@ -90,7 +102,13 @@ def advanced(current: Round, windows: Windows, height: int, final_height: int) -
 def committed(current: Round, height: int, *, is_last: bool) -> Round:
     """The round after a commit in block `height`; `is_last` if nobody else is left to commit."""
     first = current.first_commit or height
+    # the first commit starts the close, the last one is it: who would still be waited for?
     return replace(current, first_commit=first, closed_at=height if is_last else 0)
+
+
+def is_void(current: Round) -> bool:
+    """Whether commits are closed and there was none."""
+    return bool(current.closed_at) and not current.first_commit
 
 
 def is_over(current: Round, windows: Windows, height: int) -> bool:

@@ -28,10 +28,10 @@ from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServ
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
 from gpu_tasks.provider.duties.endings import note_endings
-from gpu_tasks.provider.duties.judging import Judging
+from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.racing import Racing
+from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
@@ -56,7 +56,7 @@ class Settings:
 class Daemon:
     """Use `async with Daemon(...) as daemon: await daemon.run()`."""
 
-    racing_kind: type[Racing] = Racing
+    racing_kind: type[RaceDuty] = RaceDuty
 
     def __init__(
         self, identity: Identity, chain: ChainPort, workshop: Workshop, telemetry: Telemetry, settings: Settings
@@ -80,7 +80,7 @@ class Daemon:
         self.settings = settings
         self.server = BlobServer(store, Resealer(identity.genesis, journal, chain))
         self.racing = self.racing_kind(self.parts)
-        self.judging = Judging(self.parts)
+        self.judging = JudgeDuty(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
         self._known_devices: set[bytes] = set()
         self._exits = contextlib.AsyncExitStack()

@@ -72,7 +72,7 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
     racer = racer_of(unit, stash)
     if racer is None or unit.round is None or racer.has_declined:
         return
-    windows = market.race_windows(unit)
+    windows = market.racing.windows_of(unit)
     if racer.commitment is None:
         if not rounds.can_commit(unit.round, windows, world.height):
             return
@@ -95,7 +95,7 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
 
 def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: Racer) -> SignedAttestation:
     """The attestation by which a racer opens its commitment."""
-    service = world.bound[InferenceMarket].service(unit.service).terms
+    service = world.bound[InferenceMarket].catalogue.service(unit.service).terms
     drawn_at = unit.round.drawn_at if unit.round else 0
     result = _result(actor, unit_id)
     statement = Attestation(

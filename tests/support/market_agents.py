@@ -67,15 +67,17 @@ class Agent:
         assert unit.round is not None
         market = bound[InferenceMarket]
         root = right_root(unit_id) if self.habit is not Habit.LIAR else blake2_256(b"wrong" + unit_id)
-        now = rounds.advanced(unit.round, market.race_windows(unit), height, height - 1)
-        if racer.commitment is None and rounds.can_commit(now, market.race_windows(unit), height):
+        now = rounds.advanced(unit.round, market.racing.windows_of(unit), height, height - 1)
+        if racer.commitment is None and rounds.can_commit(now, market.racing.windows_of(unit), height):
             if racer.has_declined:
                 return
             if self.habit is Habit.DECLINER and self.chance.random() < 0.5:
                 yield signed(self.keys.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))
             else:
                 yield commit(self.keys, unit_id, unit, root)
-        elif racer.commitment and racer.reveal is None and rounds.can_reveal(now, market.race_windows(unit), height):
+        elif (
+            racer.commitment and racer.reveal is None and rounds.can_reveal(now, market.racing.windows_of(unit), height)
+        ):
             yield attach(attestation(self.keys, unit_id, unit, root))
 
     def _judge(self, bound: Bound, unit_id: bytes, height: int) -> Iterator[Step]:

@@ -13,15 +13,15 @@ from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race, race_of
-from gpu_tasks.provider.duties.racing import Racing
+from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.journal.records import WorkResult
 
 
-class CopyingRacing(Racing):
+class CopyingRacing(RaceDuty):
     """Waits for rivals."""
 
     def __init__(self, parts: Parts) -> None:
-        """As `Racing`."""
+        """As `RaceDuty`."""
         super().__init__(parts)
         self._attempts = Attempts(parts, "copied-result")
         self._copies = KeyedTasks()

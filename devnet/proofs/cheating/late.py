@@ -12,14 +12,14 @@ from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race, RaceStep
-from gpu_tasks.provider.duties.racing import Racing
+from gpu_tasks.provider.duties.racing import RaceDuty
 
 
-class HoldingRacing(Racing):
+class HoldingRacing(RaceDuty):
     """Keeps attestations instead of sending them, each with the last block in which it would count."""
 
     def __init__(self, parts: Parts) -> None:
-        """As `Racing`."""
+        """As `RaceDuty`."""
         super().__init__(parts)
         self.held: dict[bytes, tuple[SignedAttestation, int]] = {}
 

@@ -11,14 +11,14 @@ from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race, RaceStep
-from gpu_tasks.provider.duties.racing import Racing
+from gpu_tasks.provider.duties.racing import RaceDuty
 
 
-class ReplayingRacing(Racing):
+class ReplayingRacing(RaceDuty):
     """Remembers its first attestation."""
 
     def __init__(self, parts: Parts) -> None:
-        """As `Racing`."""
+        """As `RaceDuty`."""
         super().__init__(parts)
         self._old: SignedAttestation | None = None
         self._replays = KeyedTasks()

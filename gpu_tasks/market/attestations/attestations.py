@@ -22,7 +22,6 @@ from gpu_tasks.market.attestations.statement import (
     usage_problem,
 )
 from gpu_tasks.market.ids import UnitId
-from gpu_tasks.market.inference import racing
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit
@@ -85,16 +84,16 @@ class Attestations(Pallet, index=11):
         """Put the attestations that the author has into the block. InvalidBlock if one is not admissible."""
         if len(attestations) > ATTESTATIONS_PER_BLOCK_MAX or not attestations:
             raise InvalidBlock("no attestations, or too many")
-        if sum(size(one) for one in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
+        if sum(size(signed) for signed in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
             raise InvalidBlock("attestations take too many bytes")
-        keys = [order_key(one) for one in attestations]
+        keys = [order_key(signed) for signed in attestations]
         if any(low >= high for low, high in pairwise(keys)):
             raise InvalidBlock("attestations are out of order, or one is there twice")
-        for one in attestations:
-            problem = self.problem(one)
+        for signed in attestations:
+            problem = self.problem(signed)  # only now: the one before may have settled this unit
             if problem:
-                raise InvalidBlock(f"attestation of {one.statement.unit.hex()}: {problem}")
-            self._reveal(one)
+                raise InvalidBlock(f"attestation of {signed.statement.unit.hex()}: {problem}")
+            self._reveal(signed)
 
     @call(index=1, weight=ATTESTATION_WEIGHT)
     def reveal(self, origin: Signed, attestation: SignedAttestation) -> PostDispatch:
@@ -113,7 +112,7 @@ class Attestations(Pallet, index=11):
         if self.stake.key_owner[statement.provider_key] != racer.owner or statement.device != racer.device:
             return "not the racer's key or device"
         try:
-            racing.revealing_racer(self.market, unit, racer.owner, statement.attempt)
+            self.market.racing.ensure_may_reveal(unit, racer)
         except DispatchError as error:
             return f"not now: {type(error).__name__}"
         return (
@@ -123,7 +122,7 @@ class Attestations(Pallet, index=11):
         )
 
     def _contents_problem(self, statement: Attestation, unit: Unit) -> str:
-        service = self.market.service(unit.service).terms
+        service = self.market.catalogue.service(unit.service).terms
         if (statement.workload, statement.model) != (service.workload, service.model):
             return "another workload or model than the service's"
         if statement.version != VERSION or statement.input_root != unit.terms.input_root:
@@ -138,14 +137,14 @@ class Attestations(Pallet, index=11):
 
     def _reveal(self, signed: SignedAttestation) -> None:
         statement = signed.statement
-        unit = self.market.unit(statement.unit)
-        racer = unit.racers[statement.replica]
+        unit = self.market.open_unit(statement.unit)
+        racer = unit.record.racers[statement.replica]
         opened = Reveal(statement.output_root, statement.output_blob, statement.output_tokens, self.system.number.get())
         self.attested.set(self.attested.get() + 1)
         self.emit(
             Attested(statement.unit, racer.owner, statement.device, statement.output_root, attestation_hash(signed))
         )
-        racing.reveal(self.market, statement.unit, unit, racer, opened, statement.salt)
+        self.market.racing.reveal(unit, racer, opened, statement.salt)
 
 
 def _opening_problem(genesis: bytes, statement: Attestation, racer: Racer) -> str:

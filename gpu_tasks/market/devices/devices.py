@@ -43,7 +43,7 @@ from gpu_tasks.market.ids import DeviceId, UnitId
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, CompactBalance, Hash
-from runtime.frame.pallet import Constant, Pallet, Signed, StorageMap, call, ensure
+from runtime.frame.pallet import Constant, Pallet, Signed, StorageMap, call, ensure, known
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.stakers import PublicKey
@@ -97,35 +97,37 @@ class Devices(Pallet, index=9):
     @call(index=2, weight=work(reads=4, writes=5))
     def unregister_device(self, origin: Signed, device: DeviceId) -> None:
         """Take a device out of the market and its bond back, once it offers nothing and no unit of its is open."""
-        one = self.owned(device, origin.account)
-        ensure(one.assignment is None and one.secured == 0 and one.offers == 0, DeviceBusy)
+        left = self.owned(device, origin.account)
+        ensure(left.assignment is None and left.secured == 0 and left.offers == 0, DeviceBusy)
+        assert self.lock.locked(left.owner, LockReason.DEVICE_BOND) >= left.bond, "a device's bond is locked"
         del self.devices[device]
-        del self.device_of_uuid[one.uuid_hash]
-        self.device_count[one.owner] -= 1
-        self.lock.unlock(one.owner, LockReason.DEVICE_BOND, one.bond)
-        self.emit(DeviceUnregistered(device, one.owner))
+        del self.device_of_uuid[left.uuid_hash]
+        self.device_count[left.owner] -= 1
+        self.lock.unlock(left.owner, LockReason.DEVICE_BOND, left.bond)
+        self.emit(DeviceUnregistered(device, left.owner))
 
     @call(index=3, weight=work(reads=3, writes=3))
     def bond_device_extra(self, origin: Signed, device: DeviceId, value: CompactBalance) -> None:
         """Add to a device's bond: more units at once, and more weight in draws from the next units on."""
-        one = self.owned(device, origin.account)
-        self.lock.lock(one.owner, LockReason.DEVICE_BOND, value)
-        self.devices[device] = replace(one, bond=one.bond + value, changed_at=self.system.number.get())
+        before = self.owned(device, origin.account)
+        self.lock.lock(before.owner, LockReason.DEVICE_BOND, value)
+        self.devices[device] = replace(before, bond=before.bond + value, changed_at=self.system.number.get())
         self.emit(DeviceBonded(device, value))
 
     @call(index=4, weight=work(reads=3, writes=1))
     def pause(self, origin: Signed, device: DeviceId) -> None:
         """Take no new work; what is assigned stays. The signer is the stash or its provider key."""
-        one = self.owned(device, self.operator(origin.account))
-        self.devices[device] = replace(one, is_paused=True)
+        working = self.owned(device, self.operator(origin.account))
+        self.devices[device] = replace(working, is_paused=True)
         self.emit(DevicePaused(device, None))
 
     @call(index=5, weight=work(reads=4, writes=1))
     def resume(self, origin: Signed, device: DeviceId) -> None:
         """Take work again. The signer is the stash or its provider key."""
-        one = self.owned(device, self.operator(origin.account))
-        ensure(one.bond >= self.bond_min.of(one.kind), DeviceBondTooSmall)
-        self.devices[device] = replace(one, is_paused=False, changed_at=self.system.number.get())
+        paused = self.owned(device, self.operator(origin.account))
+        ensure(paused.bond >= self.bond_min.of(paused.kind), DeviceBondTooSmall)
+        # changed_at: a resume once a beacon is known must not bring the device into that draw
+        self.devices[device] = replace(paused, is_paused=False, changed_at=self.system.number.get())
         self.emit(DeviceResumed(device))
 
     @call(index=6, weight=work(reads=2, writes=1))
@@ -143,15 +145,15 @@ class Devices(Pallet, index=9):
 
         `{"providers": [{"stash", "seal_key", "endpoint"}], "devices": [{"owner", "kind", "uuid_hash", "bond"}]}`.
         """
-        for one in config.get("providers", []):
-            endpoint = str(one["endpoint"]).encode()
-            if not _is_web_address(endpoint) or not self.stake.is_candidate(account_from_text(one["stash"])):
-                raise ValueError(f"genesis provider {one['stash']}: no candidate, or no web address")
-            self._set_provider(account_from_text(one["stash"]), account_from_text(one["seal_key"]), endpoint)
-        for one in config.get("devices", []):
-            kind = CLASS_NAMES[str(one["kind"])]
-            owner, uuid_hash = account_from_text(one["owner"]), account_from_text(one["uuid_hash"])
-            self._add_device(owner, kind, uuid_hash, int(one["bond"]))
+        for given in config.get("providers", []):
+            stash, endpoint = account_from_text(given["stash"]), str(given["endpoint"]).encode()
+            if not _is_web_address(endpoint) or not self.stake.is_candidate(stash):
+                raise ValueError(f"genesis provider {given['stash']}: no candidate, or no web address")
+            self._set_provider(stash, account_from_text(given["seal_key"]), endpoint)
+        for given in config.get("devices", []):
+            kind = CLASS_NAMES[str(given["kind"])]
+            owner, uuid_hash = account_from_text(given["owner"]), account_from_text(given["uuid_hash"])
+            self._add_device(owner, kind, uuid_hash, int(given["bond"]))
 
     # ------------------------------------------------------------------------------------------------ for the markets
 
@@ -166,11 +168,9 @@ class Devices(Pallet, index=9):
 
     def owned(self, device: bytes, owner: bytes) -> Device:
         """A device of this owner; UnknownDevice or NotOwner if it is none."""
-        one = self.devices[device]
-        ensure(one is not None, UnknownDevice)
-        assert one is not None  # for the type checker
-        ensure(one.owner == owner, NotOwner)
-        return one
+        found = known(self.devices[device], UnknownDevice)
+        ensure(found.owner == owner, NotOwner)
+        return found
 
     def can_work(self, device: Device) -> bool:
         """Whether it may be drawn now: free, not paused, its owner a candidate that can open inputs."""
@@ -181,57 +181,58 @@ class Devices(Pallet, index=9):
             and self.stake.is_candidate(device.owner)
         )
 
-    def assign(self, device: bytes, unit: UnitId, collateral: int) -> None:
-        """Give a free device its one assignment, secured by a part of its bond."""
-        one = self._known(device)
-        if one.assignment is not None:
-            raise RuntimeError("a device has one active assignment")
-        self.devices[device] = replace(one, assignment=unit, secured=one.secured + collateral)
-        self.emit(DeviceAssigned(device, unit))
-
     def count_offer(self, device: bytes, change: int) -> None:
         """Note that a device offers one service more, or less."""
-        one = self._known(device)
-        self.devices[device] = replace(one, offers=one.offers + change)
+        before = self._registered(device)
+        assert before.offers + change >= 0, "no more offers are withdrawn than were made"
+        self.devices[device] = replace(before, offers=before.offers + change)
+
+    def assign(self, device: bytes, unit: UnitId, collateral: int) -> None:
+        """Give a free device its one assignment, secured by a part of its bond."""
+        free = self._registered(device)
+        assert free.assignment is None, "a device has one active assignment"
+        self.devices[device] = replace(free, assignment=unit, secured=free.secured + collateral)
+        self.emit(DeviceAssigned(device, unit))
 
     def free(self, device: bytes, unit: UnitId) -> None:
         """End the device's work on a unit; what it secures stays."""
-        one = self._known(device)
-        if one.assignment == unit:
-            self.devices[device] = replace(one, assignment=None)
+        before = self._registered(device)
+        if before.assignment == unit:
+            self.devices[device] = replace(before, assignment=None)
 
     def unsecure(self, device: bytes, unit: UnitId, collateral: int) -> None:
         """End everything that binds a device to a unit."""
         self.free(device, unit)
-        one = self._known(device)
-        self.devices[device] = replace(one, secured=one.secured - collateral)
+        before = self._registered(device)
+        assert before.secured >= collateral, "a device secures each unit once"
+        self.devices[device] = replace(before, secured=before.secured - collateral)
 
     def fail(self, device: bytes, unit: UnitId, *, customer: bytes) -> int:
         """A miss: 1 % of the bond goes, and the device pauses. The grains taken."""
-        taken = self.slash(device, part(self._known(device).bond, MISS_PPM), victim=customer)
+        taken = self.slash(device, part(self._registered(device).bond, MISS_PPM), victim=customer)
         self.halt(device, unit)
         return taken
 
     def halt(self, device: bytes, unit: UnitId) -> None:
         """Pause a device that failed a unit."""
-        self.devices[device] = replace(self._known(device), is_paused=True)
+        self.devices[device] = replace(self._registered(device), is_paused=True)
         self.emit(DevicePaused(device, unit))
 
     def slash(self, device: bytes, amount: int, *, victim: bytes, rewarded: tuple[bytes, ...] = ()) -> int:
         """Slash a device's bond by `amount`, or by what there is; the grains taken."""
-        one = self._known(device)
-        wanted = min(amount, one.bond)
-        taken = self.lock.slash(one.owner, LockReason.DEVICE_BOND, wanted, victim=victim, rewarded=rewarded)
-        self.devices[device] = replace(one, bond=one.bond - taken)
+        before = self._registered(device)
+        wanted = min(amount, before.bond)
+        taken = self.lock.slash(before.owner, LockReason.DEVICE_BOND, wanted, victim=victim, rewarded=rewarded)
+        assert taken == wanted, "a device's bond is locked"
+        self.devices[device] = replace(before, bond=before.bond - taken)
         return taken
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
-    def _known(self, device: bytes) -> Device:
-        one = self.devices[device]
-        if one is None:
-            raise RuntimeError("a device that secures a unit cannot leave")
-        return one
+    def _registered(self, device: bytes) -> Device:
+        found = self.devices[device]
+        assert found is not None, "a device that secures a unit or offers a service cannot leave"
+        return found
 
     def _set_provider(self, stash: bytes, seal_key: bytes, endpoint: bytes) -> None:
         before = self.providers[stash]

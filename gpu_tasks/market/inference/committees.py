@@ -64,8 +64,8 @@ def is_court(committee: Committee) -> bool:
 
 def tally(committee: Committee) -> tuple[_Verdict | None, int]:
     """The most frequent verdict and how many gave it; a tie has none."""
-    given = [one.verdict for one in committee.members if one.verdict is not None]
-    counted = sorted(((given.count(one), place) for place, one in enumerate(given)), reverse=True)
+    given = [judge.verdict for judge in committee.members if judge.verdict is not None]
+    counted = sorted(((given.count(verdict), place) for place, verdict in enumerate(given)), reverse=True)
     if not counted:
         return None, 0
     votes, place = counted[0]
@@ -89,9 +89,9 @@ def _votes_needed(committee: Committee) -> int:
     if committee.number == 0:
         return 2  # of three, or of two; one member alone decides nothing
     if is_court(committee):
-        spoken = sum(one.verdict is not None for one in committee.members)
+        spoken = sum(judge.verdict is not None for judge in committee.members)
         return max(2, 2 * spoken // 3 + 1)
-    return max(2, -(-4 * size // 5))
+    return max(2, -(-4 * size // 5))  # four of five, rounded up; one member alone decides nothing here either
 
 
 def next_committee(committee: Committee, height: int) -> Committee | None:
@@ -103,9 +103,9 @@ def next_committee(committee: Committee, height: int) -> Committee | None:
     if committee.number == 0 or is_success:
         size = LATER_SIZE if committee.number == 0 else committee.size
     else:
-        size = min(2 * committee.size, MEMBERS_MAX)
+        size = min(2 * committee.size, MEMBERS_MAX)  # so few agreed that more have to be asked
     number = committee.number + 1
-    accounts = (*committee.served, *(one.account for one in committee.members))
+    accounts = (*committee.served, *(judge.account for judge in committee.members))
     return Committee(
         number=number,
         recorded_at=height,
@@ -117,15 +117,25 @@ def next_committee(committee: Committee, height: int) -> Committee | None:
 
 def majority(committee: Committee, verdict: _Verdict) -> tuple[bytes, ...]:
     """The members who gave the verdict that was decided."""
-    return tuple(one.account for one in committee.members if one.verdict == verdict)
+    return tuple(judge.account for judge in committee.members if judge.verdict == verdict)
 
 
 def member_of(committee: Committee, account: bytes) -> Judge | None:
     """The account's seat in the committee."""
-    return next((one for one in committee.members if one.account == account), None)
+    return next((judge for judge in committee.members if judge.account == account), None)
 
 
 def with_member(committee: Committee, changed: Judge) -> Committee:
     """The committee with one seat changed."""
-    members = tuple(changed if one.account == changed.account else one for one in committee.members)
+    members = tuple(changed if judge.account == changed.account else judge for judge in committee.members)
     return replace(committee, members=members)
+
+
+def is_all_committed(committee: Committee) -> bool:
+    """Whether nobody is left to commit."""
+    return all(judge.commitment for judge in committee.members)
+
+
+def is_all_revealed(committee: Committee) -> bool:
+    """Whether every commitment is opened."""
+    return all(judge.verdict is not None for judge in committee.members if judge.commitment is not None)

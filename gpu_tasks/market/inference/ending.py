@@ -4,101 +4,111 @@ Always: a unit ends once; then its lock is empty, its deposit is back with its c
 bound to it no more, and its record stays readable for `unit_keep` blocks before it is dropped.
 """
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
-from gpu_tasks.market.inference import agenda, money
+from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import ProviderRebated, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.races import RaceResult
-from gpu_tasks.market.inference.units import Racer, Refund, Reveal, Unit, UnitState
+from gpu_tasks.market.inference.state import MarketState
+from gpu_tasks.market.inference.units import OpenUnit, Racer, Refund, UnitState, is_open
+from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
-from runtime.pallets.staking.slashing import Share, part
-from runtime.pallets.staking.trust_lock import LockReason
-
-if TYPE_CHECKING:
-    from gpu_tasks.market.inference.inference import InferenceMarket
+from runtime.pallets.staking.slashing import Share
+from runtime.pallets.staking.trust_lock import LockReason, TrustLock
 
 
-def settle(
-    market: "InferenceMarket", unit_id: bytes, unit: Unit, result: RaceResult, judges: tuple[bytes, ...] = ()
-) -> None:
-    """Pay for a right result: the winner, and the agreeing runner-up or else the judges as witness."""
-    winner, reveal = result.winner, result.winner.reveal
-    assert reveal is not None  # a winner has revealed; for the type checker
-    witness = result.witness.owner if result.witness else None
-    witnesses = (witness,) if witness else judges
-    shares = money.settlement(unit, winner=winner.owner, witnesses=witnesses, treasury=TREASURY)
-    _end(market, unit_id, replace(unit, output_root=result.output_root), shares, UnitState.SETTLED)
-    _rebate(market, winner.owner, money.fee(unit.price))
-    market.emit(_settled(unit_id, unit, result, reveal, shares))
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Pays for results, gives prices back, and sets devices free."""
+
+    state: MarketState
+    lock: TrustLock
+    balances: Balances
+    unit_keep: int
+
+    def settle(self, unit: OpenUnit, result: RaceResult, judges: tuple[bytes, ...] = ()) -> None:
+        """Pay for a right result: the winner, and the agreeing runner-up or else the judges as witness."""
+        winner = result.winner.owner
+        witnesses = (result.witness.owner,) if result.witness else judges
+        shares = money.settlement(unit.record, winner=winner, witnesses=witnesses, treasury=TREASURY)
+        self._end(unit, shares, UnitState.SETTLED, result.output_root)
+        self._rebate(winner, unit.record.price)
+        self.state.emit(_settled(unit, result, shares))
+
+    def refund(self, unit: OpenUnit, reason: Refund, judges: tuple[bytes, ...] = ()) -> None:
+        """Give the price back; what happens to the bond depends on the reason."""
+        shares = money.refund(unit.record, reason, judges)
+        self._end(unit, shares, UnitState.REFUNDED)
+        burned = sum(share.amount for share in shares if share.payee is None)
+        self.state.emit(UnitRefunded(unit.id, reason, burned))
+
+    def release_racers(self, unit: OpenUnit) -> None:
+        """Set every device of the race free, with its collateral."""
+        for racer in unit.record.racers:
+            self.state.devices.unsecure(racer.device, unit.id, racer.collateral)
+            del self.state.duties[racer.owner, unit.id]
+
+    def miss(self, unit: OpenUnit, racer: Racer) -> None:
+        """A racer let the race down: 1 % of its device's bond, and a pause."""
+        taken = self.state.devices.fail(racer.device, unit.id, customer=unit.record.customer)
+        self.state.emit(RaceMissed(unit.id, racer.owner, taken))
+
+    def slash_liar(self, unit: OpenUnit, liar: Racer, judges: tuple[bytes, ...]) -> None:
+        """A racer revealed a wrong result: the unit's collateral, 10 % of its bond, and a pause."""
+        devices, victim = self.state.devices, unit.record.customer
+        collateral = devices.slash(liar.device, liar.collateral, victim=victim, rewarded=judges)
+        bond = self.lock.slash_wrong_result(liar.owner, victim=victim, rewarded=judges)
+        devices.halt(liar.device, unit.id)
+        self.state.emit(ProviderSlashed(unit.id, liar.owner, liar.device, collateral, bond))
+
+    def _end(
+        self, unit: OpenUnit, shares: tuple[Share, ...], state: UnitState, output_root: bytes | None = None
+    ) -> None:
+        record, height = unit.record, self.state.system.number.get()
+        assert is_open(record), "a unit ends once"
+        self._pay_out(unit, shares)
+        self.release_racers(unit)
+        self.state.units[unit.id] = replace(record, state=state, output_root=output_root, ended_at=height)
+        self.state.catalogue.count_units(record.service, -1)
+        self.state.agenda.forget_at(height + self.unit_keep, unit.id)
+
+    def _pay_out(self, unit: OpenUnit, shares: tuple[Share, ...]) -> None:
+        """Pay the unit's lock as the shares say, and return its deposit."""
+        record, customer = unit.record, unit.record.customer
+        held = record.escrow + record.bond
+        before, deposited = self._locked(customer)
+        assert sum(share.amount for share in shares) == held, "the shares of an outcome add up to what was locked"
+        assert before >= held, "an open unit holds its escrow and its bond"
+        assert deposited >= record.deposit, "an open unit holds its deposit"
+        self.lock.pay_out(customer, LockReason.UNIT, shares)
+        self.lock.unlock(customer, LockReason.DEPOSIT, record.deposit)
+        after = before - held, deposited - record.deposit
+        assert self._locked(customer) == after, "nothing of an ended unit stays locked, and nothing of another goes"
+
+    def _locked(self, customer: bytes) -> tuple[int, int]:
+        """What a customer has locked for all its units, and as deposits."""
+        return self.lock.locked(customer, LockReason.UNIT), self.lock.locked(customer, LockReason.DEPOSIT)
+
+    def _rebate(self, provider: bytes, price: int) -> None:
+        """Return 90 % of a winner's fee out of the era's emission to providers, while that lasts."""
+        # less than the fee, so that buying from oneself never pays
+        amount = min(money.rebate(price), self.balances.free_balance(PROVIDER_REWARDS))
+        if amount:
+            self.balances.debit(PROVIDER_REWARDS, amount)
+            self.balances.credit(provider, amount)
+            self.state.emit(ProviderRebated(provider, amount))
 
 
-def refund(
-    market: "InferenceMarket", unit_id: bytes, unit: Unit, reason: Refund, judges: tuple[bytes, ...] = ()
-) -> None:
-    """Give the price back; what happens to the bond depends on the reason."""
-    if reason is Refund.CANCELLED:
-        shares = money.cancellation(unit)
-    elif reason in (Refund.INPUT_DECLINED, Refund.INPUT_BAD):
-        shares = money.bad_input(unit, judges)
-    else:
-        shares = money.whole_refund(unit)
-    _end(market, unit_id, unit, shares, UnitState.REFUNDED)
-    burned = sum(share.amount for share in shares if share.payee is None)
-    market.emit(UnitRefunded(unit_id, reason, burned))
-
-
-def release_racers(market: "InferenceMarket", unit_id: bytes, unit: Unit) -> None:
-    """Set every device of the race free, with its collateral."""
-    for racer in unit.racers:
-        market.devices.unsecure(racer.device, unit_id, racer.collateral)
-        del market.duties[racer.owner, unit_id]
-
-
-def miss(market: "InferenceMarket", unit_id: bytes, unit: Unit, racer: Racer) -> None:
-    """A racer let the race down: 1 % of its device's bond, and a pause."""
-    taken = market.devices.fail(racer.device, unit_id, customer=unit.customer)
-    market.emit(RaceMissed(unit_id, racer.owner, taken))
-
-
-def slash_liar(market: "InferenceMarket", unit_id: bytes, unit: Unit, liar: Racer, judges: tuple[bytes, ...]) -> None:
-    """A racer revealed a wrong result: the unit's collateral, 10 % of its bond, and a pause."""
-    collateral = market.devices.slash(liar.device, liar.collateral, victim=unit.customer, rewarded=judges)
-    bond = market.lock.slash_wrong_result(liar.owner, victim=unit.customer, rewarded=judges)
-    market.devices.halt(liar.device, unit_id)
-    market.emit(ProviderSlashed(unit_id, liar.owner, liar.device, collateral, bond))
-
-
-def _end(market: "InferenceMarket", unit_id: bytes, unit: Unit, shares: tuple[Share, ...], state: UnitState) -> None:
-    height = market.system.number.get()
-    market.lock.pay_out(unit.customer, LockReason.UNIT, shares)
-    market.lock.unlock(unit.customer, LockReason.DEPOSIT, unit.deposit)
-    release_racers(market, unit_id, unit)
-    market.units[unit_id] = replace(unit, state=state, ended_at=height)
-    market.count_unit(unit.service, -1)
-    agenda.forget_at(market, height + market.unit_keep, unit_id)
-
-
-def _rebate(market: "InferenceMarket", provider: bytes, fee: int) -> None:
-    """Return 90 % of a winner's fee out of the era's emission to providers, while that lasts.
-
-    Less than the fee, so buying from oneself never pays.
-    """
-    amount = min(part(fee, money.REBATE_PPM), market.balances.free_balance(PROVIDER_REWARDS))
-    if amount:
-        market.balances.debit(PROVIDER_REWARDS, amount)
-        market.balances.credit(provider, amount)
-        market.emit(ProviderRebated(provider, amount))
-
-
-def _settled(unit_id: bytes, unit: Unit, result: RaceResult, reveal: Reveal, shares: tuple[Share, ...]) -> UnitSettled:
-    returned = sum(share.amount for share in shares if share.payee == unit.customer)
+def _settled(unit: OpenUnit, result: RaceResult, shares: tuple[Share, ...]) -> UnitSettled:
+    record, reveal = unit.record, result.winner.reveal
+    assert reveal is not None, "a winner has revealed"
+    returned = sum(share.amount for share in shares if share.payee == record.customer)
     return UnitSettled(
-        unit=unit_id,
+        unit=unit.id,
         output_root=result.output_root,
         output_blob=reveal.output_blob,
         winner=result.winner.owner,
-        price=unit.price,
+        price=record.price,
         witness=result.witness.owner if result.witness else None,
-        paid=unit.escrow + unit.bond - returned,
+        paid=record.escrow + record.bond - returned,
     )

@@ -1,35 +1,33 @@
 """InferenceMarket: continuous inference, mined in matched races.
 
 A customer posts units; the beacon draws bonded devices of distinct owners for each; they commit,
-then reveal; the earliest right result is paid. This module is the pallet: storage, calls, hook. Each
-part of a unit's life has a module of its own: queueing, racing, judging, ending.
+then reveal; the earliest right result is paid. This module is the pallet: storage, calls, hook, and the
+parts that carry them out, each with a module of its own: the catalogue of what is sold, and a unit's life, which
+begins with posting and goes through queueing, racing and, in a dispute, judging to its ending.
 
 Always: `units[u]` and the locks agree: the open units of a customer hold `escrow + bond` each as UNIT,
 where nothing else is locked, and `deposit` each as DEPOSIT, beside those of its open services; every
 open unit is on the agenda, so every state ends by itself.
 """
 
-from dataclasses import replace
+from functools import cached_property
 from typing import Annotated, Any
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
-from gpu_tasks.market.inference import agenda, judging, money, queueing, racing
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.agenda import UNITS_OPEN_MAX
+from gpu_tasks.market.inference.agenda import Agenda, Schedule
+from gpu_tasks.market.inference.catalogue import Catalogue
 from gpu_tasks.market.inference.commitments import Verdict
 from gpu_tasks.market.inference.committees import Committee
-from gpu_tasks.market.inference.ending import refund
-from gpu_tasks.market.inference.services import (
-    OFFERS_PER_SERVICE_MAX,
-    SERVICES_MAX,
-    Offer,
-    Service,
-    ServiceTerms,
-    is_sound,
-    terms_from_json,
-)
-from gpu_tasks.market.inference.units import RACERS_MAX, Duty, Refund, Unit, UnitState, UnitTerms, is_open, unit_id_of
+from gpu_tasks.market.inference.ending import Ending
+from gpu_tasks.market.inference.judging import Judging
+from gpu_tasks.market.inference.posting import Posting
+from gpu_tasks.market.inference.queueing import Queueing
+from gpu_tasks.market.inference.racing import Racing
+from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms, terms_from_json
+from gpu_tasks.market.inference.state import MarketState
+from gpu_tasks.market.inference.units import Duty, OpenUnit, Refund, Unit, UnitState, UnitTerms, is_open
 from gpu_tasks.market.rounds import Windows
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U8, U32, Bounded
@@ -46,11 +44,12 @@ from runtime.frame.pallet import (
     StorageValue,
     call,
     ensure,
+    known,
 )
 from runtime.frame.weights import work
-from runtime.pallets.balances import Balances, Withdraw
+from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
@@ -131,199 +130,181 @@ class InferenceMarket(Pallet, index=10):
     @call(index=0, weight=work(reads=3, writes=4))
     def create_service(self, origin: Signed, terms: ServiceTerms) -> None:
         """Offer a new kind of unit; a deposit is locked until the service is closed."""
-        self._add_service(origin.account, terms, self.service_deposit)
+        self.catalogue.create(origin.account, terms, self.service_deposit)
 
     @call(index=1, weight=work(reads=2, writes=3))
     def close_service(self, origin: Signed, service: ServiceId) -> None:
         """Let no more units be posted, and take the deposit back; open units go on."""
-        one = self.service(service)
-        ensure(one.owner == origin.account, ev.NotServiceOwner)
-        ensure(one.is_open, ev.UnknownService)
-        self.services[service] = replace(one, is_open=False)
-        self.service_count.set(self.service_count.get() - 1)
-        self.count_unit(service, 0)
-        self.lock.unlock(one.owner, LockReason.DEPOSIT, one.deposit)
-        self.emit(ev.ServiceClosed(service))
+        self.catalogue.close(service, origin.account)
 
     @call(index=2, weight=work(reads=6, writes=2))
     def offer(self, origin: Signed, device: DeviceId, service: ServiceId, ask: CompactBalance) -> None:
         """Have a device work for a service, for `ask` grains a unit or more. The stash signs, or its provider key."""
         self.devices.owned(device, self.devices.operator(origin.account))
-        ensure(self.service(service).is_open, ev.UnknownService)
-        if self.offers[service, device] is None:
-            ensure(self.offer_count[service] < OFFERS_PER_SERVICE_MAX, ev.TooManyOpen)
-            self.offer_count[service] += 1
-            self.devices.count_offer(device, +1)
-        self.offers[service, device] = Offer(ask, self.system.number.get())
-        self.emit(ev.Offered(service, device, ask))
+        self.catalogue.offer(device, service, ask)
 
     @call(index=3, weight=work(reads=4, writes=2))
     def withdraw_offer(self, origin: Signed, device: DeviceId, service: ServiceId) -> None:
         """Have a device work for a service no more; what is assigned stays."""
         self.devices.owned(device, self.devices.operator(origin.account))
-        ensure(self.offers[service, device] is not None, ev.UnknownService)
-        del self.offers[service, device]
-        self.offer_count[service] -= 1
-        self.devices.count_offer(device, -1)
-        self.emit(ev.OfferWithdrawn(service, device))
+        self.catalogue.withdraw_offer(device, service)
 
     # ------------------------------------------------------------------------------------------------ the customer
 
     @call(index=4, weight=_post_weight)
     def post(self, origin: Signed, service: ServiceId, units: NewUnits) -> None:
         """Ask for units: locks price, witness fee, bond and deposit of each, and prepays the duty calls it causes."""
-        one = self.service(service)
-        ensure(one.is_open, ev.UnknownService)
-        ensure(self.open_units.get() + len(units) <= UNITS_OPEN_MAX, ev.TooManyOpen)
-        for terms in units:
-            self._post_one(origin.account, service, one.terms, terms)
-        self.count_unit(service, len(units))
+        self.posting.post(origin.account, service, units)
 
     @call(index=5, weight=work(reads=4, writes=6))
     def cancel(self, origin: Signed, unit: UnitId) -> None:
         """Take back a unit that waits for its draw; 10 % of its bond burns."""
-        one = self.unit(unit)
-        ensure(one.customer == origin.account, ev.NotCustomer)
-        ensure(one.state is UnitState.QUEUED, ev.NotQueued)
-        refund(self, unit, one, Refund.CANCELLED)
+        found = self.open_unit(unit)
+        ensure(found.record.customer == origin.account, ev.NotCustomer)
+        ensure(found.record.state is UnitState.QUEUED, ev.NotQueued)
+        self.ending.refund(found, Refund.CANCELLED)
 
     # ------------------------------------------------- duty calls: signed by the provider key, free when they succeed
 
     @call(index=6, weight=DUTY_WEIGHT)
     def commit_result(self, origin: Signed, unit: UnitId, attempt: U32, commitment: Hash) -> PostDispatch:
         """Commit to a result of a race (commitments.result_commitment)."""
-        one = self._raced(unit, attempt)
-        racing.commit(self, unit, one, self.devices.operator(origin.account), commitment)
+        self.racing.commit(self._raced(unit, attempt), self.devices.operator(origin.account), commitment)
         return FREE
 
     @call(index=7, weight=DUTY_WEIGHT)
     def decline(self, origin: Signed, unit: UnitId, attempt: U32) -> PostDispatch:
         """Give back a race whose input cannot be opened; no penalty."""
-        one = self._raced(unit, attempt)
-        racing.decline(self, unit, one, self.devices.operator(origin.account))
+        self.racing.decline(self._raced(unit, attempt), self.devices.operator(origin.account))
         return FREE
 
     @call(index=8, weight=DUTY_WEIGHT)
     def commit_verdict(self, origin: Signed, unit: UnitId, committee: U8, commitment: Hash) -> PostDispatch:
         """Commit to a verdict as a judge (commitments.verdict_commitment)."""
-        judging.commit_verdict(self, unit, self.devices.operator(origin.account), committee, commitment)
+        self.judging.commit_verdict(unit, self.devices.operator(origin.account), committee, commitment)
         return FREE
 
     @call(index=9, weight=DUTY_WEIGHT)
     def reveal_verdict(self, origin: Signed, unit: UnitId, committee: U8, verdict: Verdict, salt: Hash) -> PostDispatch:
         """Open a verdict."""
-        account = self.devices.operator(origin.account)
-        judging.reveal_verdict(self, unit, self.unit(unit), account, committee, verdict, salt)
+        judge = self.devices.operator(origin.account)
+        self.judging.reveal_verdict(self.open_unit(unit), judge, committee, verdict, salt)
         return FREE
 
     # ------------------------------------------------------------------------------------------------------- hooks
 
     def on_initialize(self) -> None:
         """Call every unit that is due: draws, closes, reveals, verdicts, refunds."""
-        waiting = []
-        for unit in agenda.due(self, self.system.number.get(), self.beacon.final_height()):
-            one = self.units[unit]
-            if one is None:
+        agenda, waiting = self.state.agenda, []
+        for unit_id in agenda.due():
+            record = self.units[unit_id]
+            if record is None:
                 continue
-            if one.state is UnitState.QUEUED:
-                waiting.append((unit, one))
-            elif one.state is UnitState.RACING:
-                racing.step_racing(self, unit, one)
-            elif one.state is UnitState.JUDGING:
-                judging.step_judging(self, unit, one)
-        for unit in agenda.expired(self, self.system.number.get()):
-            del self.units[unit]
-        slots = queueing.Slots(self)  # after the races above have freed theirs
-        for unit, one in waiting:
-            queueing.step_queued(self, unit, one, slots)
+            unit = OpenUnit(unit_id, record)
+            if record.state is UnitState.QUEUED:
+                waiting.append(unit)
+            elif record.state is UnitState.RACING:
+                self.racing.step(unit)
+            elif record.state is UnitState.JUDGING:
+                self.judging.step(unit)
+        for unit_id in agenda.expired():
+            del self.units[unit_id]
+        self.queueing.step(waiting)  # after the races above have freed their slots
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first services and offers.
 
         `{"services": [{"owner", "name", "workload", "model", ...}], "offers": [{"service", "device", "ask"}]}`.
         """
-        for one in config.get("services", []):
-            self._add_service(account_from_text(one["owner"]), terms_from_json(one), deposit=0)
-        for one in config.get("offers", []):
-            service, device = int(one["service"]), account_from_text(one["device"])
+        for given in config.get("services", []):
+            self.catalogue.create(account_from_text(given["owner"]), terms_from_json(given), deposit=0)
+        for given in config.get("offers", []):
+            service, device = int(given["service"]), account_from_text(given["device"])
             if self.devices.devices[device] is None or self.services[service] is None:
-                raise ValueError(f"genesis offer of {one['device']}: no such device or service")
-            self.offers[service, device] = Offer(int(one["ask"]), 0)
-            self.offer_count[service] += 1
-            self.devices.count_offer(device, +1)
+                raise ValueError(f"genesis offer of {given['device']}: no such device or service")
+            self.catalogue.place_offer(device, service, int(given["ask"]))
 
-    # ---------------------------------------------------------------------------------- for the parts of a unit's life
+    # ------------------------------------------------------------------------------------------------------- units
 
-    def service(self, service: int) -> Service:
-        """A service; UnknownService if there is none."""
-        one = self.services[service]
-        ensure(one is not None, ev.UnknownService)
-        assert one is not None  # for the type checker
-        return one
-
-    def count_unit(self, service: int, change: int) -> None:
-        """Note that units of a service were posted or ended; a closed one ends with its last."""
-        one = self.service(service)
-        self.open_units.set(self.open_units.get() + change)
-        if one.is_open or one.open_units + change:
-            self.services[service] = replace(one, open_units=one.open_units + change)
-        else:
-            del self.services[service]
-
-    def unit(self, unit: bytes) -> Unit:
+    def open_unit(self, unit: bytes) -> OpenUnit:
         """An open unit; UnknownUnit if there is none."""
-        one = self.units[unit]
-        ensure(one is not None and is_open(one), ev.UnknownUnit)
-        assert one is not None  # for the type checker
-        return one
+        record = known(self.units[unit], ev.UnknownUnit)
+        ensure(is_open(record), ev.UnknownUnit)
+        return OpenUnit(unit, record)
 
-    def race_windows(self, unit: Unit) -> Windows:
-        """The windows of a unit's race: the service says how long the lease is."""
-        return replace(self.race, lease=self.service(unit.service).terms.lease)
+    def _raced(self, unit: bytes, attempt: int) -> OpenUnit:
+        found = self.open_unit(unit)
+        ensure(found.record.attempt == attempt, ev.NotAssigned)
+        return found
 
-    # ----------------------------------------------------------------------------------------------------- bookkeeping
+    # ------------------------------------------- the parts, each with what it needs; they hold nothing of their own
 
-    def _raced(self, unit: bytes, attempt: int) -> Unit:
-        one = self.unit(unit)
-        ensure(one.attempt == attempt, ev.NotAssigned)
-        return one
-
-    def _add_service(self, owner: bytes, terms: ServiceTerms, deposit: int) -> None:
-        number, count = self.next_service.get(), self.service_count.get()
-        ensure(count < SERVICES_MAX, ev.TooManyOpen)
-        ensure(is_sound(terms), ev.UnsoundTerms)
-        self.lock.lock(owner, LockReason.DEPOSIT, deposit)
-        self.services[number] = Service(owner, terms, deposit)
-        self.service_count.set(count + 1)
-        self.next_service.set(number + 1)
-        self.emit(ev.ServiceCreated(number, owner, terms.name, terms.workload, terms.model))
-
-    def _post_one(self, customer: bytes, service: int, sold: ServiceTerms, terms: UnitTerms) -> None:
-        height, final = self.system.number.get(), self.beacon.final_height()
-        ensure(sold.price_min <= terms.price_max <= sold.price_max, ev.UnsoundTerms)
-        ensure(1 <= terms.racers <= RACERS_MAX and 1 <= terms.tokens_max <= sold.tokens_max, ev.UnsoundTerms)
-        ensure(final - self.sealed_age_max <= terms.sealed_at <= final, ev.StaleSealing)
-        number = self.posted[customer]
-        unit_id = unit_id_of(self.system.block_hash[0], customer, number)
-        unit = Unit(
-            service=service,
-            customer=customer,
-            terms=terms,
-            escrow=money.escrow(terms.price_max, terms.racers),
-            bond=money.customer_bond(terms.price_max),
-            deposit=self.unit_deposit,
-            posted_at=height,
-            recorded_at=height,
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """What is sold, and who works for it."""
+        return Catalogue(
+            system=self.system,
+            lock=self.lock,
+            devices=self.devices,
+            next_service=self.next_service,
+            service_count=self.service_count,
+            services=self.services,
+            offers=self.offers,
+            offer_count=self.offer_count,
+            open_units=self.open_units,
+            emit=self.emit,
         )
-        self._prepay(customer, self.duty_fee * money.duty_calls(terms.racers))
-        self.lock.lock(customer, LockReason.UNIT, unit.escrow + unit.bond)
-        self.lock.lock(customer, LockReason.DEPOSIT, unit.deposit)
-        self.posted[customer] = number + 1
-        queueing.enqueue(self, unit_id, unit)
-        self.emit(ev.UnitPosted(unit_id, service, customer, terms.input_root, terms.price_max, terms.racers))
 
-    def _prepay(self, customer: bytes, amount: int) -> None:
-        """Burn what the unit's duty calls would have cost; those who do the duties pay nothing."""
-        self.balances.debit(customer, amount)
-        self.balances.retire(amount)
-        self.emit(Withdraw(customer, amount))
+    @cached_property
+    def state(self) -> MarketState:
+        """What every part of a unit's life works on."""
+        return MarketState(
+            system=self.system,
+            beacon=self.beacon,
+            devices=self.devices,
+            catalogue=self.catalogue,
+            agenda=Agenda(
+                system=self.system,
+                beacon=self.beacon,
+                by_height=Schedule(self.agenda, self.agenda_cursor),
+                by_finality=Schedule(self.final_agenda, self.final_cursor),
+                expiring=Schedule(self.expiring, self.expiring_cursor),
+            ),
+            units=self.units,
+            duties=self.duties,
+            emit=self.emit,
+        )
+
+    @cached_property
+    def ending(self) -> Ending:
+        """How units end."""
+        return Ending(self.state, self.lock, self.balances, self.unit_keep)
+
+    @cached_property
+    def queueing(self) -> Queueing:
+        """From the queue into a race, and back."""
+        return Queueing(self.state, self.ending, self.queue_blocks)
+
+    @cached_property
+    def judging(self) -> Judging:
+        """From a dispute to its verdict."""
+        return Judging(self.state, self.queueing, self.ending, self.stake, self.committees, self.judging_windows)
+
+    @cached_property
+    def racing(self) -> Racing:
+        """From a draw to its outcome."""
+        return Racing(self.state, self.judging, self.queueing, self.ending, self.race)
+
+    @cached_property
+    def posting(self) -> Posting:
+        """How units begin."""
+        return Posting(
+            state=self.state,
+            queueing=self.queueing,
+            lock=self.lock,
+            balances=self.balances,
+            posted=self.posted,
+            unit_deposit=self.unit_deposit,
+            duty_fee=self.duty_fee,
+            sealed_age_max=self.sealed_age_max,
+        )

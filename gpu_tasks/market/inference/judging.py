@@ -5,14 +5,15 @@ customer, the racers and earlier judges of the unit are none of them; a verdict 
 after `committees.decision`; a dispute that nobody can decide costs nobody anything.
 """
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.inference import agenda, committees, races
+from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.ids import UnitId
+from gpu_tasks.market.inference import committees, races
 from gpu_tasks.market.inference.commitments import InputBad, Recomputed, verdict_commitment
 from gpu_tasks.market.inference.committees import Committee, Judge
-from gpu_tasks.market.inference.ending import refund, settle, slash_liar
+from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.events import (
     AlreadyDone,
     CommitteeDecided,
@@ -24,174 +25,171 @@ from gpu_tasks.market.inference.events import (
     WindowClosed,
     WrongOpening,
 )
-from gpu_tasks.market.inference.queueing import BEACON_DELAY, requeue
-from gpu_tasks.market.inference.units import Duty, Refund, Unit, UnitState
-from gpu_tasks.market.rounds import Round
+from gpu_tasks.market.inference.queueing import Queueing
+from gpu_tasks.market.inference.state import MarketState
+from gpu_tasks.market.inference.units import Duty, OpenUnit, Refund, Unit, UnitState
+from gpu_tasks.market.rounds import Round, Windows
 from runtime.cryptography.draw import lottery
-from runtime.frame.pallet import ensure
-
-if TYPE_CHECKING:
-    from gpu_tasks.market.inference.inference import InferenceMarket
+from runtime.frame.pallet import StorageMap, ensure, known
+from runtime.pallets.staking.trust_stake import TrustStake
 
 JUDGES_MIN = 2
 """One judge alone decides nothing."""
 
 
-def open_dispute(market: "InferenceMarket", unit_id: bytes, unit: Unit) -> None:
-    """Hand a unit over to a committee, which is drawn once its beacon is final."""
-    market.units[unit_id] = replace(unit, state=UnitState.JUDGING)
-    market.emit(UnitDisputed(unit_id))
-    _record(market, unit_id, committees.first_committee(market.system.number.get()))
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """Draws committees for units in dispute, hears their verdicts, and carries them out."""
 
+    state: MarketState
+    queueing: Queueing
+    ending: Ending
+    stake: TrustStake
+    committees: StorageMap[UnitId, Committee | None]
+    windows: Windows
 
-def step_judging(market: "InferenceMarket", unit_id: bytes, unit: Unit) -> None:
-    """Do what is due in a dispute: draw the committee, open reveals, read the verdicts."""
-    committee, height = _committee(market, unit_id), market.system.number.get()
-    if committee.round is None:
-        if market.beacon.final_height() >= committee.recorded_at + BEACON_DELAY:
-            _draw(market, unit_id, unit, committee)
-        return
-    now = rounds.advanced(committee.round, market.judging_windows, height, market.beacon.final_height())
-    committee = replace(committee, round=now)
-    market.committees[unit_id] = committee
-    if rounds.is_over(now, market.judging_windows, height) or (now.closed_at and not now.first_commit):
-        _read_verdicts(market, unit_id, unit, committee)
-    else:
-        agenda.follow(market, unit_id, now, market.judging_windows)
+    def open_dispute(self, unit: OpenUnit) -> None:
+        """Hand a unit over to a committee, which is drawn once its beacon is final."""
+        self.state.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
+        self.state.emit(UnitDisputed(unit.id))
+        self._record(unit.id, committees.first_committee(self.state.system.number.get()))
 
-
-def commit_verdict(market: "InferenceMarket", unit_id: bytes, account: bytes, number: int, commitment: bytes) -> None:
-    """A judge commits to a verdict."""
-    committee, member, now = _acting_member(market, unit_id, account, number)
-    height = market.system.number.get()
-    ensure(member.commitment is None, AlreadyDone)
-    ensure(rounds.can_commit(now, market.judging_windows, height), WindowClosed)
-    committee = committees.with_member(committee, replace(member, commitment=commitment))
-    now = rounds.committed(now, height, is_last=all(one.commitment for one in committee.members))
-    market.committees[unit_id] = replace(committee, round=now)
-    market.emit(VerdictCommitted(unit_id, number, account))
-    agenda.follow(market, unit_id, now, market.judging_windows)
-
-
-def reveal_verdict(
-    market: "InferenceMarket",
-    unit_id: bytes,
-    unit: Unit,
-    account: bytes,
-    number: int,
-    verdict: Recomputed | InputBad,
-    salt: bytes,
-) -> None:
-    """A judge opens its verdict; the last one to do so decides at once."""
-    committee, member, now = _acting_member(market, unit_id, account, number)
-    ensure(member.commitment is not None, NotAssigned)
-    ensure(member.verdict is None, AlreadyDone)
-    ensure(rounds.can_reveal(now, market.judging_windows, market.system.number.get()), WindowClosed)
-    expected = verdict_commitment(market.system.block_hash[0], unit_id, number, account, verdict, salt)
-    ensure(expected == member.commitment, WrongOpening)
-    committee = committees.with_member(committee, replace(member, verdict=verdict))
-    market.committees[unit_id] = committee
-    market.emit(VerdictRevealed(unit_id, number, account, verdict))
-    if all(one.verdict is not None for one in committee.members if one.commitment is not None):
-        _read_verdicts(market, unit_id, unit, committee)
-
-
-def _record(market: "InferenceMarket", unit_id: bytes, committee: Committee) -> None:
-    market.committees[unit_id] = committee
-    agenda.once_final(market, committee.recorded_at + BEACON_DELAY, unit_id)
-
-
-def _draw(market: "InferenceMarket", unit_id: bytes, unit: Unit, committee: Committee) -> None:
-    height = market.system.number.get()
-    seed = market.beacon.value_at(committee.recorded_at + BEACON_DELAY)
-    if seed is None:  # finality stood still for longer than the beacon remembers
-        _record(market, unit_id, replace(committee, recorded_at=height))
-        return
-    eligible = _eligible(market, unit, committee)
-    label = b"judges" + unit_id + bytes((committee.number,))
-    drawn = lottery(seed, label, eligible, committee.size)
-    if len(drawn) < JUDGES_MIN:
-        _finish(market, unit_id)
-        refund(market, unit_id, unit, Refund.INCONCLUSIVE)
-        return
-    members = tuple(Judge(eligible[place][0]) for place in drawn)
-    for one in members:
-        market.duties[one.account, unit_id] = Duty.JUDGE
-    market.committees[unit_id] = replace(committee, members=members, round=Round(drawn_at=height))
-    agenda.once_final(market, height, unit_id)
-    market.emit(CommitteeDrawn(unit_id, committee.number, tuple(one.account for one in members)))
-
-
-def _eligible(market: "InferenceMarket", unit: Unit, committee: Committee) -> list[tuple[bytes, int]]:
-    """Who may judge, with its weight: in office, without offence, a reader of the input, and no party."""
-    customer = market.devices.operator(unit.customer)
-    parties = (unit.customer, customer, *unit.declined_by, *(racer.owner for racer in unit.racers), *committee.served)
-    chosen = []
-    for seat in market.stake.validators(market.beacon.epoch()):
-        provider = market.devices.providers[seat.stash]
-        if (
-            provider is not None
-            and provider.key_since <= unit.terms.sealed_at
-            and market.stake.is_candidate(seat.stash)
-            and seat.stash not in parties
-        ):
-            chosen.append((seat.stash, seat.weight))
-    return chosen
-
-
-def _read_verdicts(market: "InferenceMarket", unit_id: bytes, unit: Unit, committee: Committee) -> None:
-    verdict = committees.decision(committee)
-    if verdict is None:
-        following = committees.next_committee(committee, market.system.number.get())
-        _finish(market, unit_id)
-        if following is None:
-            refund(market, unit_id, unit, Refund.INCONCLUSIVE)
+    def step(self, unit: OpenUnit) -> None:
+        """Do what is due in a dispute: draw the committee, open reveals, read the verdicts."""
+        committee, final_height = self.committees[unit.id], self.state.beacon.final_height()
+        assert committee is not None, "a unit in dispute has a committee"
+        if committee.round is None:
+            if final_height >= committee.recorded_at + BEACON_DELAY:
+                self._draw(unit, committee)
+            return
+        height = self.state.system.number.get()
+        current = rounds.advanced(committee.round, self.windows, height, final_height)
+        if rounds.is_void(current) or rounds.is_over(current, self.windows, height):
+            self._read_verdicts(unit, committee)
         else:
-            _record(market, unit_id, following)
-        return
-    market.emit(CommitteeDecided(unit_id, committee.number, verdict))
-    judges = committees.majority(committee, verdict)
-    _finish(market, unit_id)
-    if isinstance(verdict, InputBad):
-        refund(market, unit_id, unit, Refund.INPUT_BAD, judges)
-    else:
-        _enforce(market, unit_id, unit, verdict.output_root, judges)
+            self._go_on(unit.id, committee, current)
 
+    def commit_verdict(self, unit_id: bytes, account: bytes, number: int, commitment: bytes) -> None:
+        """A judge commits to a verdict."""
+        committee, judge, current = self._acting(unit_id, account, number)
+        height = self.state.system.number.get()
+        ensure(judge.commitment is None, AlreadyDone)
+        ensure(rounds.can_commit(current, self.windows, height), WindowClosed)
+        committee = committees.with_member(committee, replace(judge, commitment=commitment))
+        current = rounds.committed(current, height, is_last=committees.is_all_committed(committee))
+        self.state.emit(VerdictCommitted(unit_id, number, account))
+        self._go_on(unit_id, committee, current)
 
-def _enforce(
-    market: "InferenceMarket", unit_id: bytes, unit: Unit, output_root: bytes, judges: tuple[bytes, ...]
-) -> None:
-    """Slash who revealed another root; pay who revealed this one, or draw the unit again."""
-    for liar in races.liars(unit.racers, output_root):
-        slash_liar(market, unit_id, unit, liar, judges)
-    result = races.result(unit.racers, output_root)
-    if result is None:
-        requeue(market, unit_id, unit)
-    else:
-        settle(market, unit_id, unit, result, judges)
+    def reveal_verdict(
+        self, unit: OpenUnit, account: bytes, number: int, verdict: Recomputed | InputBad, salt: bytes
+    ) -> None:
+        """A judge opens its verdict; the last one to do so decides at once."""
+        committee, judge, current = self._acting(unit.id, account, number)
+        ensure(judge.commitment is not None, NotAssigned)
+        ensure(judge.verdict is None, AlreadyDone)
+        ensure(rounds.can_reveal(current, self.windows, self.state.system.number.get()), WindowClosed)
+        expected = verdict_commitment(self.state.system.block_hash[0], unit.id, number, account, verdict, salt)
+        # bound to its maker: a commitment that was copied from another judge opens nothing
+        ensure(expected == judge.commitment, WrongOpening)
+        committee = committees.with_member(committee, replace(judge, verdict=verdict))
+        self.state.emit(VerdictRevealed(unit.id, number, account, verdict))
+        if committees.is_all_revealed(committee):
+            self._read_verdicts(unit, committee)
+        else:
+            self.committees[unit.id] = committee
 
+    def _acting(self, unit_id: bytes, account: bytes, number: int) -> tuple[Committee, Judge, Round]:
+        """The committee number `number` of the unit, the account's seat in it, and its round."""
+        committee = known(self.committees[unit_id], NotAssigned)
+        ensure(committee.number == number, NotAssigned)
+        judge = known(committees.member_of(committee, account), NotAssigned)
+        return committee, judge, known(committee.round, NotAssigned)
 
-def _finish(market: "InferenceMarket", unit_id: bytes) -> None:
-    for one in _committee(market, unit_id).members:
-        del market.duties[one.account, unit_id]
-    del market.committees[unit_id]
+    def _record(self, unit_id: bytes, committee: Committee) -> None:
+        self.committees[unit_id] = committee
+        self.state.agenda.once_final(committee.recorded_at + BEACON_DELAY, unit_id)
 
+    def _go_on(self, unit_id: bytes, committee: Committee, current: Round) -> None:
+        """Write a committee whose round goes on, and have the unit called when it can next change by itself."""
+        self.committees[unit_id] = replace(committee, round=current)
+        self.state.agenda.follow(unit_id, current, self.windows)
 
-def _acting_member(
-    market: "InferenceMarket", unit_id: bytes, account: bytes, number: int
-) -> tuple[Committee, Judge, Round]:
-    committee = market.committees[unit_id]
-    member = committees.member_of(committee, account) if committee else None
-    ensure(committee is not None and committee.number == number and member is not None, NotAssigned)
-    assert committee is not None  # for the type checker
-    assert member is not None
-    ensure(committee.round is not None, NotAssigned)
-    assert committee.round is not None
-    return committee, member, committee.round
+    def _draw(self, unit: OpenUnit, committee: Committee) -> None:
+        height = self.state.system.number.get()
+        seed = self.state.beacon.value_at(committee.recorded_at + BEACON_DELAY)
+        if seed is None:  # finality stood still for longer than the beacon remembers
+            self._record(unit.id, replace(committee, recorded_at=height))
+            return
+        eligible = self._eligible(unit.record, committee)
+        drawn = lottery(seed, b"judges" + unit.id + bytes((committee.number,)), eligible, committee.size)
+        if len(drawn) < JUDGES_MIN:
+            self._give_up(unit, committee)
+            return
+        members = tuple(Judge(eligible[place][0]) for place in drawn)
+        for judge in members:
+            self.state.duties[judge.account, unit.id] = Duty.JUDGE
+        self._go_on(unit.id, replace(committee, members=members), Round(drawn_at=height))
+        self.state.emit(CommitteeDrawn(unit.id, committee.number, tuple(judge.account for judge in members)))
 
+    def _eligible(self, record: Unit, committee: Committee) -> list[tuple[bytes, int]]:
+        """Who may judge, with its weight: in office, without offence, a reader of the input, and no party."""
+        parties = self._parties(record, committee)
+        chosen = []
+        for seat in self.stake.validators(self.state.beacon.epoch()):
+            provider = self.state.devices.providers[seat.stash]
+            if (
+                provider is not None
+                and provider.key_since <= record.terms.sealed_at
+                and self.stake.is_candidate(seat.stash)
+                and seat.stash not in parties
+            ):
+                chosen.append((seat.stash, seat.weight))
+        return chosen
 
-def _committee(market: "InferenceMarket", unit_id: bytes) -> Committee:
-    committee = market.committees[unit_id]
-    if committee is None:
-        raise RuntimeError("a unit in dispute has a committee")
-    return committee
+    def _parties(self, record: Unit, committee: Committee) -> tuple[bytes, ...]:
+        """Who may not judge, because it has a part in the unit or had its say."""
+        operator = self.state.devices.operator(record.customer)  # a stash may post with its provider key
+        racers = (racer.owner for racer in record.racers)
+        return (record.customer, operator, *record.declined_by, *racers, *committee.served)
+
+    def _read_verdicts(self, unit: OpenUnit, committee: Committee) -> None:
+        verdict = committees.decision(committee)
+        if verdict is None:
+            self._escalate(unit, committee)
+            return
+        self.state.emit(CommitteeDecided(unit.id, committee.number, verdict))
+        judges = committees.majority(committee, verdict)
+        self._dissolve(unit.id, committee)
+        if isinstance(verdict, InputBad):
+            self.ending.refund(unit, Refund.INPUT_BAD, judges)
+        else:
+            self._enforce(unit, verdict.output_root, judges)
+
+    def _enforce(self, unit: OpenUnit, output_root: bytes, judges: tuple[bytes, ...]) -> None:
+        """Slash who revealed another root; pay who revealed this one, or draw the unit again."""
+        for liar in races.liars(unit.record.racers, output_root):
+            self.ending.slash_liar(unit, liar, judges)
+        result = races.result(unit.record.racers, output_root)
+        if result is None:
+            self.queueing.requeue(unit)
+        else:
+            self.ending.settle(unit, result, judges)
+
+    def _escalate(self, unit: OpenUnit, committee: Committee) -> None:
+        """Ask the committee that follows one that did not decide."""
+        following = committees.next_committee(committee, self.state.system.number.get())
+        if following is None:
+            self._give_up(unit, committee)
+            return
+        self._dissolve(unit.id, committee)
+        self._record(unit.id, following)
+
+    def _give_up(self, unit: OpenUnit, committee: Committee) -> None:
+        """Nobody is left to ask: everything comes back, and nobody is slashed."""
+        self._dissolve(unit.id, committee)
+        self.ending.refund(unit, Refund.INCONCLUSIVE)
+
+    def _dissolve(self, unit_id: bytes, committee: Committee) -> None:
+        for judge in committee.members:
+            del self.state.duties[judge.account, unit_id]
+        del self.committees[unit_id]

@@ -6,7 +6,7 @@ the customer or is burned.
 """
 
 from gpu_tasks.market.inference.committees import FIRST_SIZE
-from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.market.inference.units import Refund, Unit
 from runtime.pallets.staking.slashing import PPM, Share, part, shared
 
 WITNESS_PPM = 300_000
@@ -28,6 +28,11 @@ def witness_pay(price: int) -> int:
 def fee(paid: int) -> int:
     """The settlement fee on a payment: 2 %."""
     return part(paid, FEE_PPM)
+
+
+def rebate(price: int) -> int:
+    """What a winner gets back of the fee on `price`, as far as the emission goes: less than the fee."""
+    return part(fee(price), REBATE_PPM)
 
 
 def escrow(price_max: int, racers: int) -> int:
@@ -59,10 +64,19 @@ def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:
 
 def settlement(unit: Unit, *, winner: bytes, witnesses: tuple[bytes, ...], treasury: bytes) -> tuple[Share, ...]:
     """A result was right: winner, witness (or the committee in its place), fees, change, bond."""
-    paid = [*_earned(unit.price, (winner,), treasury)]
-    if witnesses and len(unit.racers) > 1:
+    paid = _earned(unit.price, (winner,), treasury)
+    if witnesses and len(unit.racers) > 1:  # a lone racer's customer set nothing aside for a witness
         paid += _earned(witness_pay(unit.price), witnesses, treasury)
     return _with_change(unit, paid)
+
+
+def refund(unit: Unit, reason: Refund, judges: tuple[bytes, ...] = ()) -> tuple[Share, ...]:
+    """There is no result: the price comes back, and of the bond what the reason leaves."""
+    if reason is Refund.CANCELLED:
+        return cancellation(unit)
+    if reason in (Refund.INPUT_DECLINED, Refund.INPUT_BAD):
+        return bad_input(unit, judges)
+    return whole_refund(unit)
 
 
 def cancellation(unit: Unit) -> tuple[Share, ...]:
@@ -98,5 +112,6 @@ def _earned(gross: int, payees: tuple[bytes, ...], treasury: bytes) -> list[Shar
 
 def _with_change(unit: Unit, paid: list[Share]) -> tuple[Share, ...]:
     change = unit.escrow + unit.bond - sum(share.amount for share in paid)
+    assert change >= 0, "an outcome costs no more than what was locked for it"
     shares = (*paid, Share(unit.customer, change))
     return tuple(share for share in shares if share.amount)

@@ -32,17 +32,17 @@ class RaceResult:
 
 def with_racer(racers: tuple[Racer, ...], changed: Racer) -> tuple[Racer, ...]:
     """The racers with one of them changed."""
-    return tuple(changed if one.owner == changed.owner else one for one in racers)
+    return tuple(changed if racer.owner == changed.owner else racer for racer in racers)
 
 
 def is_last_to_commit(racers: tuple[Racer, ...], owner: bytes) -> bool:
     """Whether all others have committed or declined."""
-    return all(one.commitment or one.has_declined or one.owner == owner for one in racers)
+    return all(racer.commitment or racer.has_declined or racer.owner == owner for racer in racers)
 
 
 def is_last_to_reveal(racers: tuple[Racer, ...]) -> bool:
     """Whether every commitment is opened."""
-    return all(one.reveal for one in racers if one.commitment)
+    return all(racer.reveal for racer in racers if racer.commitment)
 
 
 def with_commitment(racer: Racer, commitment: bytes, height: int) -> Racer:
@@ -61,17 +61,25 @@ def read_reveals(racers: tuple[Racer, ...]) -> RevealsRead:
     A lone racer is believed. Of several drawn, two must have revealed and all must agree: else
     fast garbage could win by shutting the others out.
     """
-    roots = [one.reveal.output_root for one in racers if one.reveal]
+    roots = [racer.reveal.output_root for racer in racers if racer.reveal]
     if not roots:
         return RevealsRead.NOTHING
     is_enough = len(racers) == 1 or len(roots) >= 2
     return RevealsRead.AGREED if is_enough and len(frozenset(roots)) == 1 else RevealsRead.DISPUTED
 
 
+def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
+    """Winner and witness of a race whose reveals agree."""
+    root = next(racer.reveal.output_root for racer in racers if racer.reveal)
+    agreed = result(racers, root)
+    assert agreed is not None, "somebody revealed this root"
+    return agreed
+
+
 def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
     """The racers who revealed `output_root`: earliest commit first, then in draw order."""
-    right = [one for one in racers if one.reveal and one.reveal.output_root == output_root]
-    earliest = min((one.committed_at for one in right), default=0)
+    right = [racer for racer in racers if racer.reveal and racer.reveal.output_root == output_root]
+    earliest = min((racer.committed_at for racer in right), default=0)
 
     def lateness(racer: Racer) -> int:
         late = racer.committed_at - earliest
@@ -90,14 +98,14 @@ def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:
 
 def liars(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
     """The racers who revealed another root than the right one."""
-    return [one for one in racers if one.reveal and one.reveal.output_root != output_root]
+    return [racer for racer in racers if racer.reveal and racer.reveal.output_root != output_root]
 
 
 def idle(racers: tuple[Racer, ...]) -> list[Racer]:
     """The racers who neither committed nor declined."""
-    return [one for one in racers if one.commitment is None and not one.has_declined]
+    return [racer for racer in racers if racer.commitment is None and not racer.has_declined]
 
 
 def silent(racers: tuple[Racer, ...]) -> list[Racer]:
     """The racers who committed and did not reveal."""
-    return [one for one in racers if one.commitment is not None and one.reveal is None]
+    return [racer for racer in racers if racer.commitment is not None and racer.reveal is None]

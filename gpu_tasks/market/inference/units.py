@@ -4,6 +4,7 @@ Always: a unit holds `escrow + bond + deposit` grains of its customer from posti
 or refunded, and nothing after; its racers have distinct owners; it is in exactly one `UnitState`.
 """
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated
 
@@ -14,6 +15,8 @@ from runtime.cryptography.signing import domain
 from runtime.encoding.codec import U8, U32, Bounded, codec, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 
+UNITS_OPEN_MAX = 4_096
+"""Each locks a deposit, so to shut others out costs the use of `unit_deposit` times this."""
 RACERS_MAX = 8
 DECLINES_TO_REFUND = 2
 DECLINES_MAX = RACERS_MAX + DECLINES_TO_REFUND
@@ -113,6 +116,14 @@ class Unit:
     output_root: Hash | None = None
     """The result, once settled."""
     ended_at: BlockNumber = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenUnit:
+    """An open unit in hand: its id, and its record as it stands."""
+
+    id: UnitId
+    record: Unit
 
 
 @struct

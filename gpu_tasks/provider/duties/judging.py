@@ -23,7 +23,7 @@ from gpu_tasks.provider.journal.records import Judged
 from gpu_tasks.provider.telemetry import Detail
 
 
-class Judging:
+class JudgeDuty:
     """Takes the steps of all cases."""
 
     def __init__(self, parts: Parts) -> None:

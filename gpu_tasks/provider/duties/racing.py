@@ -30,7 +30,7 @@ GIVE_BACK_BLOCKS = 8
 """A race whose input is nowhere to be had this many blocks before commits close is given back."""
 
 
-class Racing:
+class RaceDuty:
     """Takes the steps of all races."""
 
     def __init__(self, parts: Parts) -> None:

@@ -16,6 +16,8 @@ from gpu_tasks.market.rounds import (
     committed,
     is_lease_over,
     is_over,
+    is_void,
+    next_change,
     reveal_deadline,
 )
 
@@ -94,3 +96,36 @@ def test_heights_only_grow(steps: list[tuple[int, bool, bool]], sizes: tuple[int
         fields = ("leased_from", "first_commit", "closed_at", "reveals_from")
         assert all(getattr(before, name) in (0, getattr(state, name)) for name in fields)
         assert replace(state, drawn_at=3) == state
+        assert_nothing_changes_earlier(state, windows, height, final)
+
+
+def assert_nothing_changes_earlier(state: Round, windows: Windows, height: int, final: int) -> None:
+    """Up to what `next_change` says, a round stays as it is by itself."""
+    deadline, awaited = next_change(state, windows)
+    last = height + 30 if deadline is None else deadline
+    for later in range(height, last + 1, max(1, last - height)):
+        for newest in {final, max(final, awaited - 1)}:
+            after = advanced(state, windows, later, newest)
+            assert (after.closed_at, after.reveals_from) == (state.closed_at, state.reveals_from)
+            assert state.closed_at or after.leased_from == state.leased_from, "of a closed round nobody asks"
+            assert not is_over(after, windows, later)
+
+
+@pytest.mark.parametrize(
+    ("state", "deadline", "awaited"),
+    [
+        (Round(5), None, 5),
+        (Round(5, first_commit=9), 19, 5),
+        (Round(5, leased_from=7), 37, 0),
+        (Round(5, leased_from=7, first_commit=9, closed_at=11), None, 11),
+        (Round(5, leased_from=7, first_commit=9, closed_at=11, reveals_from=14), 26, 11),
+    ],
+)
+def test_what_a_round_waits_for(state: Round, deadline: int | None, awaited: int) -> None:
+    assert next_change(state, WINDOWS) == (deadline, awaited)
+
+
+def test_a_round_that_closes_without_a_commit_is_void() -> None:
+    assert not is_void(Round(5, leased_from=8))
+    assert is_void(advanced(Round(5, leased_from=8), WINDOWS, 39, 37))
+    assert not is_void(Round(5, leased_from=8, first_commit=9, closed_at=19))

@@ -61,7 +61,7 @@ def test_escalation(before: Committee, size: int, leading: object) -> None:
     after = committees.next_committee(before, 77)
     assert after is not None
     assert (after.size, after.leading, after.number) == (size, leading, before.number + 1)
-    assert after.served == tuple(sorted(one.account for one in before.members))
+    assert after.served == tuple(sorted(judge.account for judge in before.members))
     assert not after.members
 
 
@@ -88,3 +88,12 @@ def test_the_tally_does_not_depend_on_order(text: str) -> None:
 def test_majority() -> None:
     seated = committee("aba")
     assert committees.majority(seated, A) == (seated.members[0].account, seated.members[2].account)
+
+
+def test_when_all_have_acted() -> None:
+    seated = committee("a--")
+    assert not committees.is_all_committed(seated)
+    assert committees.is_all_revealed(seated), "who did not commit has nothing to open"
+    committed = replace(seated, members=tuple(replace(judge, commitment=b"c" * 32) for judge in seated.members))
+    assert committees.is_all_committed(committed)
+    assert not committees.is_all_revealed(committed)

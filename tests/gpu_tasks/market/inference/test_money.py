@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.units import Racer, Unit, UnitTerms
+from gpu_tasks.market.inference.units import Racer, Refund, Unit, UnitTerms
 from runtime.pallets.staking.slashing import Share, equivocation_ppm, slash_shares
 
 CUSTOMER, WINNER, WITNESS, JUDGE, TREASURY = (letter * 32 for letter in (b"C", b"W", b"S", b"J", b"T"))
@@ -71,6 +71,29 @@ def test_refund() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "burned"),
+    [
+        (Refund.CANCELLED, 500_000),
+        (Refund.EXPIRED, 0),
+        (Refund.INPUT_DECLINED, 2_500_000),
+        (Refund.INPUT_BAD, 2_500_000),
+        (Refund.INCONCLUSIVE, 0),
+    ],
+)
+def test_what_a_refund_burns(reason: Refund, burned: int) -> None:
+    judges = (JUDGE,) if reason is Refund.INPUT_BAD else ()
+    paid = by_payee(money.refund(unit(), reason, judges))
+    assert paid.get(None, 0) == burned
+    assert paid.get(JUDGE, 0) == (burned if judges else 0)
+    assert sum(paid.values()) == 135_000_000
+
+
+@given(st.integers(0, 21 * 10**14))
+def test_a_rebate_is_less_than_the_fee(price: int) -> None:
+    assert money.rebate(price) < money.fee(price) or not money.fee(price)
+
+
+@pytest.mark.parametrize(
     ("price", "price_max", "needed"), [(100, 100, 25), (20, 100, 10), (41, 100, 11), (0, 5, 1), (0, 0, 0)]
 )
 def test_collateral(price: int, price_max: int, needed: int) -> None:
@@ -91,15 +114,15 @@ def test_the_price_ramps(age: int, price: int) -> None:
 def test_every_outcome_pays_out_exactly_what_is_locked(
     price_max: int, ppm: int, racers: int, others: list[bytes]
 ) -> None:
-    one = unit(price_max, price_max * ppm // 10**6, racers)
+    posted = unit(price_max, price_max * ppm // 10**6, racers)
     outcomes = (
-        money.settlement(one, winner=WINNER, witnesses=tuple(others), treasury=TREASURY),
-        money.cancellation(one),
-        money.bad_input(one, tuple(others)),
-        money.whole_refund(one),
+        money.settlement(posted, winner=WINNER, witnesses=tuple(others), treasury=TREASURY),
+        money.cancellation(posted),
+        money.bad_input(posted, tuple(others)),
+        money.whole_refund(posted),
     )
     for shares in outcomes:
-        assert sum(share.amount for share in shares) == one.escrow + one.bond
+        assert sum(share.amount for share in shares) == posted.escrow + posted.bond
         assert all(share.amount > 0 for share in shares)
 
 

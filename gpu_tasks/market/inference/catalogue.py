@@ -1,0 +1,120 @@
+"""The catalogue: which services are sold, and which devices work for them from which price on.
+
+Always: an open service holds its owner's deposit; a closed one takes no units and is forgotten with its last; services
+and the offers of each are bounded, so that a draw never looks at more.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.ids import DeviceId, ServiceId
+from gpu_tasks.market.inference.events import (
+    NotServiceOwner,
+    Offered,
+    OfferWithdrawn,
+    ServiceClosed,
+    ServiceCreated,
+    TooManyOpen,
+    UnknownService,
+    UnsoundTerms,
+)
+from gpu_tasks.market.inference.services import (
+    OFFERS_PER_SERVICE_MAX,
+    SERVICES_MAX,
+    Offer,
+    Service,
+    ServiceTerms,
+    is_sound,
+)
+from runtime.encoding.codec import U32
+from runtime.frame.pallet import StorageDoubleMap, StorageMap, StorageValue, ensure, known
+from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.system import System
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Services and offers."""
+
+    system: System
+    lock: TrustLock
+    devices: Devices
+    next_service: StorageValue[ServiceId]
+    service_count: StorageValue[U32]
+    services: StorageMap[ServiceId, Service | None]
+    offers: StorageDoubleMap[ServiceId, DeviceId, Offer | None]
+    offer_count: StorageMap[ServiceId, U32]
+    open_units: StorageValue[U32]
+    emit: Callable[[Any], None]
+
+    def service(self, number: int) -> Service:
+        """A service; UnknownService if there is none."""
+        return known(self.services[number], UnknownService)
+
+    def open_service(self, number: int) -> Service:
+        """A service that units may be posted to; UnknownService if it is none."""
+        service = self.service(number)
+        ensure(service.is_open, UnknownService)
+        return service
+
+    def create(self, owner: bytes, terms: ServiceTerms, deposit: int) -> None:
+        """Add a service, and lock its deposit."""
+        number, count = self.next_service.get(), self.service_count.get()
+        ensure(count < SERVICES_MAX, TooManyOpen)
+        ensure(is_sound(terms), UnsoundTerms)
+        self.lock.lock(owner, LockReason.DEPOSIT, deposit)
+        self.services[number] = Service(owner, terms, deposit)
+        self.service_count.set(count + 1)
+        self.next_service.set(number + 1)
+        self.emit(ServiceCreated(number, owner, terms.name, terms.workload, terms.model))
+
+    def close(self, number: int, owner: bytes) -> None:
+        """Let no more units be posted, and return the deposit."""
+        service = self.service(number)
+        ensure(service.owner == owner, NotServiceOwner)
+        ensure(service.is_open, UnknownService)
+        self.services[number] = replace(service, is_open=False)
+        self.service_count.set(self.service_count.get() - 1)
+        self.count_units(number, 0)
+        assert self.lock.locked(owner, LockReason.DEPOSIT) >= service.deposit, "an open service holds its deposit"
+        self.lock.unlock(owner, LockReason.DEPOSIT, service.deposit)
+        self.emit(ServiceClosed(number))
+
+    def count_units(self, number: int, change: int) -> None:
+        """Note that units of a service were posted or ended; a closed one is forgotten with its last."""
+        service = self.service(number)
+        left = service.open_units + change
+        assert left >= 0, "no more units end than were posted"
+        self.open_units.set(self.open_units.get() + change)
+        if service.is_open or left:
+            self.services[number] = replace(service, open_units=left)
+        else:
+            del self.services[number]
+
+    def offer(self, device: bytes, number: int, ask: int) -> None:
+        """Have a device work for an open service, for `ask` grains a unit or more."""
+        self.open_service(number)
+        if self.offers[number, device] is None:
+            ensure(self.offer_count[number] < OFFERS_PER_SERVICE_MAX, TooManyOpen)
+            self._count_offer(device, number, +1)
+        # an ask that is changed is a new one: it counts for no unit that was recorded before
+        self.offers[number, device] = Offer(ask, self.system.number.get())
+        self.emit(Offered(number, device, ask))
+
+    def place_offer(self, device: bytes, number: int, ask: int) -> None:
+        """Write an offer of block 0, which nobody needs to be told of."""
+        self.offers[number, device] = Offer(ask, 0)
+        self._count_offer(device, number, +1)
+
+    def withdraw_offer(self, device: bytes, number: int) -> None:
+        """Have a device work for a service no more."""
+        ensure(self.offers[number, device] is not None, UnknownService)
+        del self.offers[number, device]
+        self._count_offer(device, number, -1)
+        self.emit(OfferWithdrawn(number, device))
+
+    def _count_offer(self, device: bytes, number: int, change: int) -> None:
+        self.offer_count[number] += change
+        self.devices.count_offer(device, change)

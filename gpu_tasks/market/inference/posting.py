@@ -1,0 +1,76 @@
+"""How a unit begins: what its customer asks is checked, and all that it can ever cost is locked.
+
+Always: every grain that an outcome can pay is held from here on, so no end can fail for want of money.
+"""
+
+from dataclasses import dataclass
+
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.events import StaleSealing, TooManyOpen, UnitPosted, UnsoundTerms
+from gpu_tasks.market.inference.queueing import Queueing
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.state import MarketState
+from gpu_tasks.market.inference.units import RACERS_MAX, UNITS_OPEN_MAX, OpenUnit, Unit, UnitTerms, unit_id_of
+from runtime.encoding.codec import U32
+from runtime.encoding.types import AccountId
+from runtime.frame.pallet import StorageMap, ensure
+from runtime.pallets.balances import Balances, Withdraw
+from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """Takes units in."""
+
+    state: MarketState
+    queueing: Queueing
+    lock: TrustLock
+    balances: Balances
+    posted: StorageMap[AccountId, U32]
+    unit_deposit: int
+    duty_fee: int
+    sealed_age_max: int
+
+    def post(self, customer: bytes, service: int, units: tuple[UnitTerms, ...]) -> None:
+        """Put units of a service into the queue, each with its money."""
+        catalogue = self.state.catalogue
+        sold = catalogue.open_service(service).terms
+        ensure(catalogue.open_units.get() + len(units) <= UNITS_OPEN_MAX, TooManyOpen)
+        for terms in units:
+            self._check(sold, terms)
+            self._post(customer, service, terms)
+        catalogue.count_units(service, len(units))
+
+    def _check(self, sold: ServiceTerms, terms: UnitTerms) -> None:
+        """UnsoundTerms or StaleSealing unless the service sells such units now."""
+        ensure(sold.price_min <= terms.price_max <= sold.price_max, UnsoundTerms)
+        ensure(1 <= terms.racers <= RACERS_MAX and 1 <= terms.tokens_max <= sold.tokens_max, UnsoundTerms)
+        final = self.state.beacon.final_height()
+        ensure(final - self.sealed_age_max <= terms.sealed_at <= final, StaleSealing)
+
+    def _post(self, customer: bytes, service: int, terms: UnitTerms) -> None:
+        system, number = self.state.system, self.posted[customer]
+        height = system.number.get()
+        record = Unit(
+            service=service,
+            customer=customer,
+            terms=terms,
+            escrow=money.escrow(terms.price_max, terms.racers),
+            bond=money.customer_bond(terms.price_max),
+            deposit=self.unit_deposit,
+            posted_at=height,
+            recorded_at=height,
+        )
+        unit = OpenUnit(unit_id_of(system.block_hash[0], customer, number), record)
+        self._prepay(customer, self.duty_fee * money.duty_calls(terms.racers))
+        self.lock.lock(customer, LockReason.UNIT, record.escrow + record.bond)
+        self.lock.lock(customer, LockReason.DEPOSIT, record.deposit)
+        self.posted[customer] = number + 1
+        self.queueing.enqueue(unit)
+        self.state.emit(UnitPosted(unit.id, service, customer, terms.input_root, terms.price_max, terms.racers))
+
+    def _prepay(self, customer: bytes, amount: int) -> None:
+        """Burn what the unit's duty calls would have cost; those who do the duties pay nothing."""
+        self.balances.debit(customer, amount)
+        self.balances.retire(amount)
+        self.state.emit(Withdraw(customer, amount))

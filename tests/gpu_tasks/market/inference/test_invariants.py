@@ -1,0 +1,211 @@
+"""What the market asserts of itself: for each assertion, the inconsistency that it is there to notice, planted."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Device
+from gpu_tasks.market.inference import money, races
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import OpenUnit, Racer, Refund, Reveal, UnitState
+from market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms
+from runtime.encoding.types import Signed
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.slashing import Share
+from runtime.pallets.staking.trust_lock import Lock, LockReason, TrustLock
+from runtime.pallets.system import System
+
+
+def queued() -> tuple[Bound, OpenUnit]:
+    """A state to spoil, and the one open unit in it, which waits for its draw."""
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    bound = chain.now()
+    return bound, bound[InferenceMarket].open_unit(unit_id)
+
+
+def racing() -> tuple[Bound, OpenUnit, Keys]:
+    """A state to spoil, a unit that two devices race for, and the keys of one of them."""
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    chain.blocks(3)
+    bound = chain.now()
+    unit = bound[InferenceMarket].open_unit(unit_id)
+    assert unit.record.state is UnitState.RACING
+    return bound, unit, chain.keys_of(unit.record.racers[0].owner)
+
+
+def lose(bound: Bound, who: bytes, reason: LockReason) -> None:
+    """One grain less than there should be is locked."""
+    locks = bound[TrustLock].locks
+    locks[who] = tuple(Lock(lock.reason, lock.amount - (lock.reason == reason)) for lock in locks[who])
+
+
+def change(bound: Bound, device: bytes, changed: Callable[[Device], Device]) -> None:
+    """A device's record is not what its history says."""
+    before = bound[Devices].devices[device]
+    assert before is not None
+    bound[Devices].devices[device] = changed(before)
+
+
+# ----------------------------------------------------------------------------------------------------- a unit's end
+
+
+def test_as_it_is_a_unit_ends_with_nothing_left() -> None:
+    bound, unit = queued()
+    bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
+    assert not bound[TrustLock].locks[CUSTOMER.stash]
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"), [(LockReason.UNIT, "escrow and its bond"), (LockReason.DEPOSIT, "holds its deposit")]
+)
+def test_a_unit_without_its_money_does_not_end(reason: LockReason, message: str) -> None:
+    bound, unit = queued()
+    lose(bound, CUSTOMER.stash, reason)
+    with pytest.raises(AssertionError, match=message):
+        bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
+
+
+def test_a_unit_does_not_end_twice() -> None:
+    bound, unit = queued()
+    market = bound[InferenceMarket]
+    market.ending.refund(unit, Refund.EXPIRED)
+    ended = market.units[unit.id]
+    assert ended is not None
+    with pytest.raises(AssertionError, match="ends once"):
+        market.ending.refund(OpenUnit(unit.id, ended), Refund.EXPIRED)
+
+
+def test_shares_that_do_not_add_up_are_not_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound, unit = queued()
+    monkeypatch.setattr(money, "whole_refund", lambda unit: (Share(CUSTOMER.stash, unit.escrow),))
+    with pytest.raises(AssertionError, match="add up"):
+        bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
+
+
+def test_a_lock_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound, unit = queued()
+    monkeypatch.setattr(TrustLock, "unlock", lambda *_: None)
+    with pytest.raises(AssertionError, match="stays locked"):
+        bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
+
+
+def test_an_outcome_that_costs_more_than_was_locked_is_noticed() -> None:
+    _, unit = queued()
+    dear = replace(unit.record, price=2 * unit.record.escrow)
+    with pytest.raises(AssertionError, match="no more than what was locked"):
+        money.settlement(dear, winner=b"w" * 32, witnesses=(), treasury=b"t" * 32)
+
+
+def test_a_service_does_not_end_more_units_than_it_had() -> None:
+    bound, unit = queued()
+    market = bound[InferenceMarket]
+    market.catalogue.count_units(unit.record.service, -1)
+    with pytest.raises(AssertionError, match="than were posted"):
+        market.ending.refund(unit, Refund.EXPIRED)
+
+
+def test_a_winner_that_revealed_nothing_is_noticed() -> None:
+    bound, unit, _ = racing()
+    result = races.RaceResult(b"r" * 32, unit.record.racers[0], None)
+    with pytest.raises(AssertionError, match="has revealed"):
+        bound[InferenceMarket].ending.settle(unit, result)
+
+
+def test_a_race_that_agrees_on_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(races, "result", lambda *_: None)
+    revealed = races.with_reveal(Racer(b"o" * 32, b"d" * 32, 1), Reveal(b"r" * 32, b"b" * 32, 1, 1))
+    with pytest.raises(AssertionError, match="revealed this root"):
+        races.agreed_result((revealed,))
+
+
+def test_a_race_without_a_round_and_a_dispute_without_a_committee_are_noticed() -> None:
+    bound, unit, _ = racing()
+    market = bound[InferenceMarket]
+    with pytest.raises(AssertionError, match="has a round"):
+        market.racing.step(OpenUnit(unit.id, replace(unit.record, round=None)))
+    with pytest.raises(AssertionError, match="has a committee"):
+        market.judging.step(OpenUnit(unit.id, replace(unit.record, state=UnitState.JUDGING)))
+
+
+# -------------------------------------------------------------------------------------------------------- the agenda
+
+
+def test_a_cursor_never_falls_back() -> None:
+    bound, _ = queued()
+    bound[InferenceMarket].agenda_cursor.set(bound[System].number.get() + 1)
+    with pytest.raises(AssertionError, match="only rises"):
+        bound[InferenceMarket].state.agenda.due()
+
+
+def test_nothing_is_put_where_nobody_comes_by_again() -> None:
+    bound, unit = queued()
+    agenda, now = bound[InferenceMarket].state.agenda, bound[System].number.get()
+    for put in (agenda.at_height, agenda.once_final, agenda.forget_at):
+        put(now + 1, unit.id)
+    for cursor in ("agenda_cursor", "final_cursor", "expiring_cursor"):
+        getattr(bound[InferenceMarket], cursor).set(now + 1)
+    for put in (agenda.at_height, agenda.once_final, agenda.forget_at):
+        with pytest.raises(AssertionError, match="never taken"):
+            put(now + 1, unit.id)
+
+
+# ------------------------------------------------------------------------------------------------ devices and services
+
+
+def test_a_device_never_secures_less_than_nothing() -> None:
+    bound, unit, racer = racing()
+    change(bound, racer.device, lambda device: replace(device, secured=device.secured - 1))
+    with pytest.raises(AssertionError, match="secures each unit once"):
+        bound[InferenceMarket].ending.refund(unit, Refund.INCONCLUSIVE)
+
+
+def test_a_device_has_one_assignment() -> None:
+    bound, _, racer = racing()
+    with pytest.raises(AssertionError, match="one active assignment"):
+        bound[Devices].assign(racer.device, b"u" * 32, 1)
+
+
+def test_a_bond_is_locked_when_it_is_slashed() -> None:
+    bound, _, racer = racing()
+    change(bound, racer.device, lambda device: replace(device, bond=device.bond + 1))
+    with pytest.raises(AssertionError, match="bond is locked"):
+        bound[Devices].slash(racer.device, 100 * OGPU, victim=CUSTOMER.stash)
+
+
+def test_a_bond_is_locked_when_the_device_leaves() -> None:
+    chain = MarketChain(named_keys(2))
+    keys = chain.validators[0]
+    chain.block(signed(keys.stash, InferenceMarket.withdraw_offer(device=keys.device, service=0)))
+    bound = chain.now()
+    lose(bound, keys.stash, LockReason.DEVICE_BOND)
+    with pytest.raises(AssertionError, match="bond is locked"):
+        bound.dispatch(Devices.unregister_device(device=keys.device), Signed(keys.stash))
+
+
+def test_a_device_that_is_gone_secures_nothing() -> None:
+    bound, unit, racer = racing()
+    del bound[Devices].devices[racer.device]
+    with pytest.raises(AssertionError, match="cannot leave"):
+        bound[InferenceMarket].ending.refund(unit, Refund.INCONCLUSIVE)
+
+
+def test_no_more_offers_are_withdrawn_than_were_made() -> None:
+    bound, _, racer = racing()
+    change(bound, racer.device, lambda device: replace(device, offers=0))
+    with pytest.raises(AssertionError, match="than were made"):
+        bound[InferenceMarket].catalogue.withdraw_offer(racer.device, 0)
+
+
+def test_an_open_service_holds_its_deposit() -> None:
+    bound, _ = queued()
+    market = bound[InferenceMarket]
+    sold = market.catalogue.service(0)
+    market.services[0] = replace(sold, deposit=20 * OGPU)
+    with pytest.raises(AssertionError, match="holds its deposit"):
+        market.catalogue.close(0, sold.owner)
