@@ -1,4 +1,4 @@
-"""The harness over a real node: signed transfers go in, all become final, every receiver is paid, each process is seen."""
+"""The harness over a real node: transfers go in, all become final, receivers are paid, each process is seen."""
 
 from pathlib import Path
 
