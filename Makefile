@@ -5,6 +5,7 @@ PY ?= .venv/bin/python
 SEEDS ?= 200
 KILLS ?= 100
 UNITS ?= 200
+ROUNDS ?= 3
 HYPOTHESIS_PROFILE ?= dev
 PURE := runtime consensus genesis gpu_tasks/market gpu_tasks/workloads
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
@@ -14,7 +15,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench clients simulate replay soak crash cheats units equivocation house lock package clean
+.PHONY: help setup demo devnet test check static format quick bench peers clients simulate replay soak crash cheats units equivocation house lock package clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +54,9 @@ quick: ## tests that need no network of processes and no long search
 bench: ## CPU per transfer by stage, import rate, finality, polls, tokens per second, memory; out/bench.json
 	@$(PY) -m benchmarks
 
+peers: .peers/stamp .venv-peers/stamp ## beside anvil, LiteSVM, py-evm: transfers until final, ROUNDS=3 in turns; out/peers.json
+	@$(PY) -m benchmarks.peers --rounds $(ROUNDS)
+
 clients: .venv-clients/stamp ## unmodified public clients against a node of ours: connect, read, sign, submit, watch
 	@CLIENTS_PYTHON=.venv-clients/bin/python $(PY) -m devnet.proofs.clients
 
@@ -85,6 +89,7 @@ lock: ## solve the dependencies anew into locks/ (needs uv on the path)
 	@$(LOCK) --upgrade pyproject.toml -c locks/all.lock -o locks/wallet.lock
 	@$(LOCK) --upgrade --group build -o locks/build.lock
 	@$(LOCK) --upgrade --group clients -o locks/clients.lock
+	@$(LOCK) --upgrade --group peers -o locks/peers.lock
 
 package: ## wheel and source archive in dist/; the wheel proves itself in an empty environment
 	@PY=$(PY) sh scripts/check_package.sh
@@ -97,3 +102,16 @@ clean: ## remove what can be made again, environments apart
 	@$(PY) -m venv --clear .venv-clients
 	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/clients.lock
 	@touch $@
+
+# Required by `make peers`: the package holds the program, so nothing is fetched by a script of its own.
+.peers/stamp: benchmarks/peers/npm/package-lock.json
+	@command -v npm >/dev/null || { echo "peers: anvil comes by npm, and there is none: install Node.js 20 or newer"; exit 1; }
+	@mkdir -p .peers && cp benchmarks/peers/npm/*.json .peers/
+	@cd .peers && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
+# Not required: what does not install is left out, said so, and tried again the next time.
+.venv-peers/stamp: locks/peers.lock
+	@$(PY) -m venv --clear .venv-peers
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/peers.lock \
+	  && touch $@ || echo "peers: LiteSVM and py-evm do not install here and are left out"

@@ -6,16 +6,16 @@ Equal seeds give equal keys, accounts and transfers.
 import random
 from pathlib import Path
 
-from consensus.certificates import make_certificate
+from benchmarks.funded import funded
+from consensus.certificates import Certificate, make_certificate
 from consensus.events import BlockFacts
 from consensus.votes import Ballot, BallotKind, ballot_payload
 from genesis import dev_accounts
-from genesis.chain import genesis_state, runtime_of
-from genesis.presets import load_spec
+from genesis.chain import genesis_state
 from node.duty.keystore import KeyPair
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
-from node.ledger.chain import open_chain
+from node.ledger.chain import Chain, open_chain
 from node.ledger.storage import Storage
 from node.pool.verifier import Verifier
 from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
@@ -23,39 +23,42 @@ from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.balances import Balances
-from runtime.pallets.system import AccountData, AccountInfo, System
 
 ACCOUNTS = 100_000
 SENDERS = 10_000
 ENDOWMENT = 100 * GRAINS_PER_OGPU
 AMOUNT_MAX = GRAINS_PER_OGPU
 FIRST_SLOT = 1_700_000_000
-SPEC = load_spec("dev")
 
 
 class Ledger:
     """The chain; `verifier` judges the signatures of imported blocks and may be replaced."""
 
-    def __init__(self, folder: Path, rng: random.Random) -> None:
-        """In an empty folder."""
+    def __init__(self, folder: Path, rng: random.Random, accounts: int = ACCOUNTS, senders: int = SENDERS) -> None:
+        """In an empty folder; the accounts include the senders."""
         self._rng = rng
-        self._keys = [signatures.keypair_from_seed(Scheme.ED25519, rng.randbytes(32)) for _ in range(SENDERS)]
-        others = [rng.randbytes(32) for _ in range(ACCOUNTS - SENDERS)]
+        self._keys = [signatures.keypair_from_seed(Scheme.ED25519, rng.randbytes(32)) for _ in range(senders)]
+        others = [rng.randbytes(32) for _ in range(accounts - senders)]
         self._accounts = [public for public, _ in self._keys] + others
-        self._nonces = [0] * SENDERS
+        self._nonces = [0] * senders
         self.verifier = Verifier()
         self.slot = FIRST_SLOT
-        storage = Storage(folder / "db", free_bytes_floor=0)
-        self.chain = open_chain(
-            storage,
-            SPEC,
-            self._state(),
-            lambda *claim: self.verifier.verify(*claim),  # noqa: PLW0108 - the verifier is replaced
-        )
+        self.spec = funded(self._accounts, ENDOWMENT)
+        self._state = genesis_state(self.spec)
+        self.chain = self.open(folder)
         self._session = _key("Alice", dev_accounts.SESSION)
         file = SignStateFile.create(folder / "sign-state", self.chain.genesis, self._session.public)
         vrf = _key("Alice", dev_accounts.VRF)
         self.validator = ValidatorKeys(self.chain.genesis, dev_accounts.stash("Alice"), self._session, vrf, file)
+
+    def open(self, folder: Path) -> Chain:
+        """The chain over a database in this folder: its genesis, where the database is new."""
+        return open_chain(
+            Storage(folder / "db", free_bytes_floor=0),
+            self.spec,
+            self._state,
+            lambda *claim: self.verifier.verify(*claim),  # noqa: PLW0108 - the verifier is replaced
+        )
 
     @property
     def slot_ms(self) -> int:
@@ -69,9 +72,9 @@ class Ledger:
 
     def transfers(self, count: int) -> list[bytes]:
         """Signed transfers of that many senders to accounts drawn by chance."""
-        return [self._transfer(sender) for sender in self._rng.sample(range(SENDERS), count)]
+        return [self._transfer(sender) for sender in self._rng.sample(range(len(self._keys)), count)]
 
-    def finalise(self, facts: BlockFacts) -> None:
+    def finalise(self, facts: BlockFacts) -> Certificate:
         """Make a block final with the certificate that its validator's vote makes."""
         epoch = self.chain.epochs(0)
         if epoch is None:
@@ -83,16 +86,7 @@ class Ledger:
         )
         certificate = make_certificate(ballot, epoch.validators, {session.public: signature})
         self.chain.finalise((facts.id,), certificate)
-
-    def _state(self) -> dict[bytes, bytes]:
-        """The state of block 0: the preset's, and the accounts, whose grains are counted but not held to the cap."""
-        runtime = runtime_of(SPEC)
-        state = genesis_state(SPEC)
-        account, issuance = runtime.item(System.account), runtime.item(Balances.total_issuance)
-        encoded = account.value_codec.encode(AccountInfo(providers=1, data=AccountData(free=ENDOWMENT)))
-        state.update((account.key(owner), encoded) for owner in self._accounts)
-        issued = issuance.decode(state[issuance.key()]) + ENDOWMENT * ACCOUNTS
-        return {**state, issuance.key(): issuance.value_codec.encode(issued)}
+        return certificate
 
     def _transfer(self, sender: int) -> bytes:
         runtime, genesis, version = self.chain.runtime, self.chain.genesis, self.chain.runtime.version

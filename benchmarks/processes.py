@@ -29,15 +29,29 @@ def children(parent: int | None = None) -> list[int]:
 
 def usage(pid: int) -> Usage:
     """What a process has used; OSError if there is none."""
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    rss = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
-    return Usage(command, cpu_seconds_of(pid), round(rss / 1024, 1))
+    return Usage(command_of(pid), cpu_seconds_of(pid), _mib(pid, "VmRSS"))
+
+
+def command_of(pid: int) -> str:
+    """What a process runs; OSError if there is none."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that a process ever had resident, in MiB; OSError if there is none."""
+    return _mib(pid, "VmHWM")
 
 
 def cpu_seconds_of(pid: int) -> float:
     """User and system time, in steps of a hundredth of a second."""
     return (_stat(pid, _USER) + _stat(pid, _SYSTEM)) / _TICKS
+
+
+def _mib(pid: int, name: str) -> float:
+    """A size in /proc/PID/status, which Linux gives in KiB."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{name}:"))
+    return round(kib / 1024, 1)
 
 
 def _stat(pid: int, field: int) -> int:

@@ -1,0 +1,34 @@
+"""Transfers end to end through one node: JSON-RPC batches over HTTP, until a client knows that all are final.
+
+Run: python -m benchmarks.end_to_end          about half a minute
+
+A development node with RPC process and signature worker, 500 senders, 8 connections with one batch of 500 transfers
+under way each. Wall time, with the client on the same machine; medians of three runs, each on a fresh chain. `make
+peers` runs the same beside another node.
+"""
+
+import tempfile
+from pathlib import Path
+
+from benchmarks.figures import Figures, report
+from benchmarks.peers.judging import medians
+from benchmarks.peers.race import race
+from benchmarks.peers.this_node import ThisNode
+from benchmarks.peers.workload import Shape, bodies
+from devnet.launcher.lifecycle import ending_on_signals
+
+SHAPE = Shape(transfers=20_000, senders=500, batch=500, connections=8)
+ROUNDS = 3
+
+
+def measure() -> Figures:
+    """Sign once, run thrice."""
+    node = ThisNode(SHAPE.senders)
+    with tempfile.TemporaryDirectory() as folder:
+        hands = bodies(SHAPE, node.submit_method, node.sign(list(SHAPE.all_transfers()), Path(folder)))
+    with ending_on_signals():
+        return medians([race(node, SHAPE, hands) for _ in range(ROUNDS)])
+
+
+if __name__ == "__main__":
+    report(measure)

@@ -1,0 +1,65 @@
+"""A real `ogpu-node` as a process of a benchmark, and what its processes are."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.processes import children, command_of
+from devnet.launcher import processes
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.lifecycle import tail
+from devnet.launcher.processes import Process
+from genesis.spec import ChainSpec, to_json
+
+ROLES = {"node.rpc": "rpc", "verify_worker": "verify"}
+LOOK_SECONDS = 0.005
+READY_SECONDS = 120.0
+
+
+def write_spec(spec: ChainSpec, folder: Path) -> Path:
+    """The specification as a file that `--chain` takes."""
+    path = folder / "spec.json"
+    path.write_text(to_json(spec), encoding="utf-8")
+    return path
+
+
+@contextmanager
+def node(label: str, spec: Path, folder: Path, *words: str) -> Iterator[Process]:
+    """A node with its files and its log in a folder, without metrics, gone after the `with`."""
+    words = ("--chain", str(spec), "--base-path", str(folder), "--listen-host", "127.0.0.1", "--port", "0", *words)
+    process = Process(label, processes.NODE, (*words, "--no-prometheus"), folder)
+    processes.start(process)
+    try:
+        yield process
+    finally:
+        processes.stop(process)
+
+
+def pids_by_role(process: Process) -> dict[str, int]:
+    """The node's processes: `node`, `rpc`, and `verify`, or `verify2` and so on where there are several."""
+    pid = processes.running(process)
+    if pid is None:
+        raise DevnetError(f"{process.label} ended; its log ends:\n{tail(process.log)}")
+    found = {"node": pid}
+    for child in children(pid):
+        command = command_of(child)
+        role = next((role for word, role in ROLES.items() if word in command), "other")
+        alike = sum(name.startswith(role) for name in found)
+        found[f"{role}{alike + 1}" if alike else role] = child
+    return found
+
+
+def wait_for_line(process: Process, part: str, seconds: float = READY_SECONDS) -> str:
+    """The first line of its log that holds `part`, as soon as it is there."""
+    end = time.monotonic() + seconds
+    with process.log.open(encoding="utf-8") as log:
+        rest = ""
+        while True:
+            *lines, rest = (rest + log.read()).split("\n")
+            for line in lines:
+                if part in line:
+                    return line
+            if processes.running(process) is None or time.monotonic() > end:
+                raise DevnetError(f"{process.label} never said {part!r}; its log ends:\n{tail(process.log)}")
+            time.sleep(LOOK_SECONDS)

@@ -1,0 +1,120 @@
+"""`make peers`: this node and anvil in one harness, in turns; exit 1 below `judging.BAR` times anvil.
+
+Both are single nodes on this machine.  Transfers signed beforehand go in as JSON-RPC batches over HTTP; the clock runs
+from the first request until a client can know that the last transfer is final.  What is fair in it and what is not:
+docs/benchmarks.md.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.machine import machine
+from benchmarks.peers import judging
+from benchmarks.peers.anvil import Anvil
+from benchmarks.peers.apart import measure_libraries, measure_sync
+from benchmarks.peers.contestant import Contestant
+from benchmarks.peers.judging import Pair, Standing
+from benchmarks.peers.race import Result, race
+from benchmarks.peers.this_node import ThisNode
+from benchmarks.peers.workload import Shape, bodies
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.lifecycle import ending_on_signals
+
+SENDERS = 500
+SHAPES = ("500x8", "250x4")
+OUT = Path("out/peers.json")
+ANVIL = "node_modules/@foundry-rs/anvil-*/bin/anvil"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """All shapes, then the libraries, then the judgement."""
+    options = _parse(arguments)
+    started = time.monotonic()
+    taken_on = machine()
+    anvil = Anvil(_program(options.npm), SENDERS, options.anvil_block_time)
+    shapes = [_shape(text, options.transfers) for text in options.shapes]
+    with ending_on_signals():
+        standings = measure(ThisNode(SENDERS), anvil, shapes, options.rounds)
+        apart = {} if options.nodes_only else {"this node syncing": measure_sync(), **measure_libraries(options.python)}
+    failures = judging.failures(standings)
+    report = {
+        "machine": taken_on | {"anvil": anvil.version(), "anvil_block_time": options.anvil_block_time},
+        "failures": failures,
+        "shapes": {standing.label: standing.report() for standing in standings},
+        "without network": apart,
+    }
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    for failure in failures:
+        print(f"FAILED {failure}")
+    print(judging.line(standings, apart, round(time.monotonic() - started)))
+    return 1 if failures else 0
+
+
+def measure(ours: Contestant, theirs: Contestant, shapes: Sequence[Shape], rounds: int) -> list[Standing]:
+    """Pairs of runs, the shapes in turns, and who begins in turns."""
+    hands = {contestant.name: _signed(contestant, shapes) for contestant in (ours, theirs)}
+    pairs: dict[Shape, list[Pair]] = {shape: [] for shape in shapes}
+    for turn in range(rounds):
+        for shape in shapes:
+            found: dict[str, Result] = {}
+            for contestant in (ours, theirs) if turn % 2 == 0 else (theirs, ours):
+                found[contestant.name] = race(contestant, shape, hands[contestant.name][shape])
+                _tell(contestant, shape, found[contestant.name])
+            pairs[shape].append(Pair(found[ours.name], found[theirs.name]))
+    return [Standing(shape.label, pairs[shape]) for shape in shapes]
+
+
+def _signed(contestant: Contestant, shapes: Sequence[Shape]) -> dict[Shape, list[list[bytes]]]:
+    """Every shape hands in the same transfers."""
+    print(f"{contestant.name}: {shapes[0].transfers:,} transfers are signed", flush=True)
+    with tempfile.TemporaryDirectory(prefix=f"ogpu-signing-{contestant.name}-") as folder:
+        signed = contestant.sign(list(shapes[0].all_transfers()), Path(folder))
+    return {shape: bodies(shape, contestant.submit_method, signed) for shape in shapes}
+
+
+def _tell(contestant: Contestant, shape: Shape, result: Result) -> None:
+    cpu = ", ".join(f"{role} {used:.0f}" for role, used in result.cpu_us.items())
+    memory = ", ".join(f"{role} {used:.0f}" for role, used in result.peak_mib.items())
+    again = f"; {result.handed_in_again} handed in again: {result.refusal}" if result.handed_in_again else ""
+    print(
+        f"{contestant.name:<6}{shape.label:<8}{result.handed_in_per_second:>8,.0f} handed in, "
+        f"{result.final_per_second:>7,.0f} final a second; CPU us: {cpu}; MiB: {memory}{again}",
+        flush=True,
+    )
+
+
+def _shape(text: str, transfers: int) -> Shape:
+    batch, _, connections = text.partition("x")
+    return Shape(transfers, SENDERS, int(batch), int(connections))
+
+
+def _program(folder: Path) -> Path:
+    found = next(iter(sorted(folder.glob(ANVIL))), None)
+    if found is None:
+        raise DevnetError(f"no anvil in {folder}: `make peers` installs it with npm, on Linux with amd64")
+    return found
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="pairs of runs of each shape")
+    parser.add_argument("--transfers", type=int, default=30_000, help=f"a multiple of {SENDERS}")
+    parser.add_argument("--shapes", nargs="+", default=SHAPES, help="BATCHxCONNECTIONS")
+    parser.add_argument("--anvil-block-time", default="1", help="seconds")
+    parser.add_argument("--nodes-only", action="store_true", help="leave out what runs without a network")
+    parser.add_argument("--npm", type=Path, default=Path(".peers"), help="where npm installed anvil")
+    parser.add_argument("--python", type=Path, default=Path(".venv-peers/bin/python"), help="with LiteSVM and py-evm")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except DevnetError as failure:
+        sys.exit(f"peers: {failure}")

@@ -1,0 +1,99 @@
+"""The client of every measured node: JSON-RPC over HTTP, one connection for each hand of batches.
+
+What always holds: a connection has one batch under way; what a node refuses is handed in again before the next batch,
+so that no sender's nonces ever have a gap; a transfer that stays refused ends the run.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import aiohttp
+
+from benchmarks.peers.workload import request
+
+SECONDS_MAX = 300.0
+AGAIN_SECONDS = 0.05
+AGAIN_MAX = 400
+JSON = {"content-type": "application/json"}
+
+
+class RefusedError(Exception):
+    """A node keeps refusing what is right."""
+
+
+@dataclass(slots=True)
+class Posted:
+    """What handing everything in took."""
+
+    seconds: float
+    again: int  # transfers that were refused and handed in again
+    refusal: str  # what the node said to the last of them
+
+
+class Client:
+    """Calls of one node; `async with`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def __aenter__(self) -> Self:
+        """Open; connections are made when they are needed."""
+        timeout = aiohttp.ClientTimeout(total=SECONDS_MAX)
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout, headers=JSON)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        await self._session.close()
+
+    async def call(self, method: str, *parameters: object) -> Any:
+        """The result of one call."""
+        return (await self.calls([request(method, parameters, 0)]))[0]
+
+    async def calls(self, requests: Sequence[dict[str, object]]) -> list[Any]:
+        """The results of a batch of calls, in their order.  Raises `RefusedError` when one failed."""
+        answers = await self._post(json.dumps(requests).encode())
+        for answer in answers:
+            if "error" in answer:
+                raise RefusedError(f"{requests[0]['method']}: {answer['error']}")
+        return [answer["result"] for answer in sorted(answers, key=lambda answer: int(answer["id"]))]
+
+    async def hand_in(self, hands: Sequence[Sequence[bytes]]) -> Posted:
+        """Send every batch, all connections at once."""
+        posted = Posted(0.0, 0, "")
+        started = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for hand in hands:
+                group.create_task(self._hand_in(hand, posted))
+        posted.seconds = time.perf_counter() - started
+        return posted
+
+    async def _hand_in(self, hand: Sequence[bytes], posted: Posted) -> None:
+        for body in hand:
+            refused = _refused(await self._post(body))
+            tries = 0
+            while refused:
+                posted.again += len(refused)
+                posted.refusal = next(iter(refused.values()))
+                tries += 1
+                if tries > AGAIN_MAX:
+                    raise RefusedError(posted.refusal)
+                await asyncio.sleep(AGAIN_SECONDS)
+                left = [item for item in json.loads(body) if item["id"] in refused]
+                refused = _refused(await self._post(json.dumps(left).encode()))
+
+    async def _post(self, body: bytes) -> list[dict[str, Any]]:
+        async with self._session.post(self._url, data=body) as answer:
+            found = json.loads(await answer.read())
+        if not isinstance(found, list):
+            raise RefusedError(f"the whole batch: {found}")
+        return found
+
+
+def _refused(answers: list[dict[str, Any]]) -> dict[int, str]:
+    """The calls that failed, and why."""
+    return {answer["id"]: str(answer["error"]) for answer in answers if "error" in answer}

@@ -1,0 +1,93 @@
+"""This node, alone: the development chain with funded senders and receivers, the RPC process and the worker."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.funded import funded
+from benchmarks.node import node, pids_by_role, wait_for_line, write_spec
+from benchmarks.peers.client import Client
+from benchmarks.peers.contestant import Running
+from benchmarks.peers.waiting import every_look, until
+from benchmarks.peers.workload import Shape, Transfer
+from devnet.launcher.layout import one_free_port
+from devnet.launcher.status import answers
+from genesis.chain import genesis_block_header, genesis_state, runtime_of
+from genesis.spec import ChainSpec
+from runtime.blocks.block import block_id
+from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import Scheme
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import AccountInfo, System
+
+ENDOWMENT = 100 * GRAINS_PER_OGPU
+VALUE = 1_000_000
+READY_SECONDS = 60.0
+
+
+class ThisNode:
+    """See `contestant.Contestant`."""
+
+    name = "ogpu"
+    submit_method = "author_submitExtrinsic"
+
+    def __init__(self, senders: int) -> None:
+        """As many receivers as senders: the first sends to the first, and so on."""
+        rng = random.Random(1)
+        self._keys = [signatures.keypair_from_seed(Scheme.ED25519, rng.randbytes(32)) for _ in range(senders)]
+        self._receivers = [rng.randbytes(32) for _ in range(senders)]
+        self._spec: ChainSpec = funded([public for public, _ in self._keys] + self._receivers, ENDOWMENT)
+        self._runtime = runtime_of(self._spec)
+        self._account = self._runtime.item(System.account)
+
+    @contextmanager
+    def running(self, folder: Path) -> Iterator[Running]:
+        """`ogpu-node --chain SPEC --alice`, which is what `--dev` is, with other accounts."""
+        port = one_free_port()
+        with node("ogpu-node", write_spec(self._spec, folder), folder, "--alice", "--rpc-port", str(port)) as process:
+            wait_for_line(process, "final #1 ")
+            until(lambda: answers(port), READY_SECONDS)
+            yield Running(f"http://127.0.0.1:{port}", pids_by_role(process))
+
+    def sign(self, transfers: Sequence[Transfer], folder: Path) -> Mapping[Transfer, str]:
+        """By the code that wallets use."""
+        del folder
+        genesis = block_id(genesis_block_header(genesis_state(self._spec)))
+        version = self._runtime.version
+        additional = Additional(version.spec_version, version.transaction_version, genesis, genesis)
+        return {transfer: self._signed(transfer, additional) for transfer in transfers}
+
+    def _signed(self, transfer: Transfer, additional: Additional) -> str:
+        public, secret = self._keys[transfer.sender]
+        call = Balances.transfer_keep_alive(dest=self._receivers[transfer.sender], value=VALUE)
+        extra = Extra(nonce=transfer.nonce)
+        payload = signing_payload(payload_head(self._runtime, call, extra), additional)
+        signature = MultiSignature(Scheme.ED25519, signatures.sign(Scheme.ED25519, public, secret, payload))
+        return "0x" + encode_signed(self._runtime, call, extra, public, signature).hex()
+
+    async def wait_until_final(self, client: Client, shape: Shape) -> None:
+        """The nonces of all senders, at each new final block."""
+        senders = [public for public, _ in self._keys]
+        seen = None
+        async for _ in every_look():
+            head = await client.call("chain_getFinalizedHead")
+            if head == seen:
+                continue
+            seen = head
+            if all(info.nonce == shape.each for info in await self._accounts(client, senders, head)):
+                return
+
+    async def check(self, client: Client, shape: Shape) -> None:
+        """What the receivers have in the final state."""
+        head = await client.call("chain_getFinalizedHead")
+        held = [info.data.free for info in await self._accounts(client, self._receivers, head)]
+        if held != [ENDOWMENT + shape.each * VALUE] * len(held):
+            raise RuntimeError("not every receiver has what was sent to it")
+
+    async def _accounts(self, client: Client, who: list[bytes], at: str) -> list[AccountInfo]:
+        keys = ["0x" + self._account.key(account).hex() for account in who]
+        (found,) = await client.call("state_queryStorageAt", keys, at)
+        return [self._account.decode(bytes.fromhex(value[2:])) for _, value in found["changes"]]

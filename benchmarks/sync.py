@@ -1,0 +1,126 @@
+"""A new node syncs full blocks from another one: both real processes, the new one with an empty database.
+
+Run: python -m benchmarks.sync          about a minute
+
+The chain: blocks of 2,000 transfers among 100,000 accounts, signed by their validator, each naming the one before it as
+final.  One node serves it; a new one connects, fetches, decodes, verifies, executes, finalises and writes it, in the
+order in which it likes to.  Times are those of its own log, from the first block to the last final one: wall time,
+because it may use two cores.  The signature limit is what one core verifies of the same signatures, before and after
+each run.  Medians of several runs, each with a new node.  `cpu_of_limit` is the share that the busiest of its processes
+would allow if it never waited: where `of_limit` is far below it, the node waited, or the machine was busy with others.
+"""
+
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.figures import Figures, report
+from benchmarks.filled_chain import fill
+from benchmarks.ledger import Ledger
+from benchmarks.node import node, pids_by_role, wait_for_line, write_spec
+from benchmarks.processes import cpu_seconds_of, peak_mib
+from devnet.launcher.lifecycle import ending_on_signals
+from node.config import Paths
+from node.pool.verifier import Claim
+from runtime.cryptography import signatures
+
+BLOCKS, TRANSFERS = 20, 2_000
+ROUNDS = 3
+MICROSECONDS = 1e6
+SIGNATURES = 5_000
+LOG_TIME, LOG_TIME_LENGTH = "%Y-%m-%d %H:%M:%S,%f", 23
+ADDRESS = "peers reach this node at "
+
+
+class Verified(NamedTuple):
+    """What one signature takes a core that does nothing else, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+class Run(NamedTuple):
+    """One new node: transfers a second, the signatures beside it, CPU by role for each transfer, memory."""
+
+    per_second: float
+    signature: Verified
+    cpu_us: dict[str, float]
+    peak_mib: float
+
+
+def measure() -> Figures:
+    """Make the chain, serve it, let nodes sync it."""
+    with tempfile.TemporaryDirectory() as name, ending_on_signals():
+        folder = Path(name)
+        spec, claims = _serve_from(folder / "server", folder)
+        with node("server", spec, folder / "server", "--no-rpc") as server:
+            address = wait_for_line(server, ADDRESS).partition(ADDRESS)[2]
+            runs = [_run(spec, folder / f"new{number}", address, claims) for number in range(ROUNDS)]
+    return _figures(runs)
+
+
+def _serve_from(base: Path, folder: Path) -> tuple[Path, list[Claim]]:
+    """A node's database with the chain in it; the specification's file, and signatures of the last blocks."""
+    paths = Paths(base, "dev")
+    paths.chain.mkdir(parents=True)
+    ledger = Ledger(paths.chain, random.Random(1))
+    claims = fill(ledger, BLOCKS, TRANSFERS)
+    ledger.chain.storage.close()
+    return write_spec(ledger.spec, folder), claims[-SIGNATURES:]
+
+
+def _run(spec: Path, folder: Path, address: str, claims: list[Claim]) -> Run:
+    """One new node, from its start to the last block's finality."""
+    before = _verified(claims)
+    with node("new", spec, folder, "--no-rpc", "--bootnodes", address) as process:
+        first = wait_for_line(process, "imported #1 ")
+        pids = pids_by_role(process)
+        used = {role: cpu_seconds_of(pid) for role, pid in pids.items()}
+        last = wait_for_line(process, f"final #{BLOCKS} ")
+        used = {role: cpu_seconds_of(pid) - used[role] for role, pid in pids.items()}
+        peak = sum(peak_mib(pid) for pid in pids.values())
+    after = _verified(claims)
+    transfers = (BLOCKS - 1) * TRANSFERS
+    seconds = (_time_of(last) - _time_of(first)).total_seconds()
+    cpu_us = {role: spent / transfers * MICROSECONDS for role, spent in used.items()}
+    signature = Verified((before.wall + after.wall) / 2, (before.cpu + after.cpu) / 2)
+    return Run(transfers / seconds, signature, cpu_us, peak)
+
+
+def _verified(claims: list[Claim]) -> Verified:
+    """Verify them, one after the other."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    if not all(signatures.verify(*claim) for claim in claims):
+        raise RuntimeError("a signature of the chain is wrong")
+    return Verified((time.perf_counter() - wall) / len(claims), (time.process_time() - cpu) / len(claims))
+
+
+def _time_of(line: str) -> datetime:
+    """When a line of a node's log was written, to the millisecond."""
+    return datetime.strptime(line[:LOG_TIME_LENGTH], LOG_TIME)  # noqa: DTZ007 - two lines of one log
+
+
+def _figures(runs: list[Run]) -> Figures:
+    def median(values: Iterable[float], digits: int) -> float:
+        return round(statistics.median(values), digits)
+
+    cpu = {f"cpu_{role}_us": median((run.cpu_us[role] for run in runs), 1) for role in runs[0].cpu_us}
+    return {
+        "per_second": median((run.per_second for run in runs), 0),
+        "signature_limit_per_second": median((1 / run.signature.wall for run in runs), 0),
+        "of_limit": median((run.per_second * run.signature.wall for run in runs), 2),
+        "signature_us": median((run.signature.cpu * MICROSECONDS for run in runs), 1),
+        "cpu_us": median((sum(run.cpu_us.values()) for run in runs), 1),
+        **cpu,
+        "cpu_of_limit": median((run.signature.cpu * MICROSECONDS / max(run.cpu_us.values()) for run in runs), 2),
+        "peak_mib": median((run.peak_mib for run in runs), 1),
+    }
+
+
+if __name__ == "__main__":
+    report(measure)
