@@ -91,6 +91,8 @@ class Course:
             memory = await self._memory(stretch)
             grown, tracebacks = seen_processes.log_growth(logs, seen_processes.log_sizes(self.net))
             finding = self._finding(attack, account, stretch, baseline, self._extra_cpu(working), memory)
+        if recovered is None:
+            violations.append(f"finality: not as regular as before within {MEMORY_SECONDS:.0f} s")
         if attack.aftermath is not None:
             violations += await attack.aftermath(self.net)
         finding.recovered_seconds, finding.violations = recovered, violations

@@ -30,7 +30,7 @@ FAR_ROUND = 1_000_000
 NEAR_ROUNDS = 20
 """Ahead of the round that was heard of: within what a node takes, and not over before the attack is."""
 FORGERIES_PER_VISIT = 50
-BACK_SECONDS = 0.2
+BACK_SECONDS, VISIT_SECONDS = 0.2, 5.0
 FORGED_RULE = "signatures that do not verify"
 
 
@@ -99,8 +99,11 @@ async def forgers_with_new_names(scene: Scene) -> None:
             continue
         async with trio.open_nursery() as nursery:
             nursery.start_soon(intruder.listen)
-            await intruder.send((FrameKind.VOTE, ballot(0, 1 + number, voter)) for number in range(FORGERIES_PER_VISIT))
-            with trio.move_on_after(5.0):
+            with trio.move_on_after(VISIT_SECONDS):
+                await intruder.heard.wait()
+                await intruder.send(
+                    (FrameKind.VOTE, ballot(*near(intruder), voter)) for _ in range(FORGERIES_PER_VISIT)
+                )
                 await intruder.gone.wait()
             nursery.cancel_scope.cancel()
 

@@ -13,6 +13,8 @@ MANY = 1_200
 """More than the 1,024 files that a process may usually open."""
 WEBSOCKETS = 150
 """More than the 100 that the RPC process takes by default."""
+OPENED_PER_SECOND = 400
+"""A listener with a short queue forgets those that come at once."""
 DRIP_SECONDS = 1.0
 AGAIN_SECONDS = 0.5
 HALF_REQUEST = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
@@ -27,6 +29,7 @@ async def _hold_all(scene: Scene, port: int, opening: bytes, count: int = MANY) 
     async with trio.open_nursery() as nursery:
         for _ in range(count):
             nursery.start_soon(_hold, scene, port, opening)
+            await trio.sleep(1 / OPENED_PER_SECOND)
 
 
 async def _hold(scene: Scene, port: int, opening: bytes) -> None:
