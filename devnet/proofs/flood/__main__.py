@@ -65,7 +65,9 @@ def _write(findings: Sequence[Finding], seconds: float, took: float) -> None:
         "missed": [finding.attack for finding in findings if finding.misses],
         "findings": [{"tries": ATTACKS[finding.attack].tries, **as_json(finding)} for finding in findings],
     }
-    (Path("out") / "flood.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    out = Path("out")
+    out.mkdir(exist_ok=True)
+    (out / "flood.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

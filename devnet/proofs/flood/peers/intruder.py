@@ -101,7 +101,7 @@ class Intruder:
             await self._connection.send(encode_frame(messages))
         except (ChannelClosed, YamuxError) as error:
             self._scene.note(f"sending ended: {error}")
-            await trio.sleep_forever()  # a node that does not read us may still end the connection: `listen` will tell
+            await self.gone.wait()  # a node that does not read us may still end the connection: `listen` will tell
         else:
             self._scene.sent(len(messages), size)
 
