@@ -7,7 +7,7 @@ from typing import Final
 from devnet.proofs.flood.attack import Attack
 from devnet.proofs.flood.blobs import uploads
 from devnet.proofs.flood.peers import addresses, blocks, polls, pool, requests, transactions, validators, votes
-from devnet.proofs.flood.rpc import batches, origin, parsing, subscriptions
+from devnet.proofs.flood.rpc import aborting, batches, origin, parsing, subscriptions
 from devnet.proofs.flood.sockets import held
 
 _IN_ORDER: Final = (
@@ -43,7 +43,7 @@ _IN_ORDER: Final = (
     subscriptions.many_subscriptions,
     subscriptions.unread_subscriptions,
     subscriptions.slow_readers,
-    subscriptions.aborting_clients,
+    aborting.aborting_clients,
     parsing.json_bombs,
     parsing.parse_bomb,
     parsing.parse_bomb_by_websocket,

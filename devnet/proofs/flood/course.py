@@ -85,18 +85,22 @@ class Course:
             baseline = await self._baseline(attack)
             logs, starts = seen_processes.log_sizes(self.net), self._running()
             stretch, account = await self._attacked(attack)
+            logs_then = seen_processes.log_sizes(self.net)
             violations = [*account.violations, *await self._revived(starts), *await self._rpc_back()]
             recovered = await self._well_again(stretch)
             working = Stretch(stretch.start, time.monotonic())  # what waits in queues is worked off after the attack
             memory = await self._memory(stretch)
-            grown, tracebacks = seen_processes.log_growth(logs, seen_processes.log_sizes(self.net))
+            tracebacks = seen_processes.tracebacks(logs, seen_processes.log_sizes(self.net))
             finding = self._finding(attack, account, stretch, baseline, self._extra_cpu(working), memory)
         if recovered is None:
             violations.append(f"finality: not as regular as before within {MEMORY_SECONDS:.0f} s")
         if attack.aftermath is not None:
             violations += await attack.aftermath(self.net)
         finding.recovered_seconds, finding.violations = recovered, violations
-        finding.log_bytes_per_second, finding.tracebacks = grown / stretch.seconds, tracebacks
+        finding.log_bytes_per_second, finding.tracebacks = (
+            seen_processes.growth(logs, logs_then) / stretch.seconds,
+            tracebacks,
+        )
         return finding
 
     async def _baseline(self, attack: Attack) -> Baseline:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import struct
 from typing import Any
 
 import trio
@@ -56,10 +54,6 @@ class WebSocket:
         """Ask for a pong."""
         self._protocol.send_ping(b"")
         await self._flush()
-
-    def reset(self) -> None:
-        """Let the next `close` reset the connection, so that the node's writes fail."""
-        self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     async def close(self) -> None:
         """End it, without ceremony."""

@@ -9,12 +9,13 @@ import trio
 from devnet.proofs.flood.attack import Door, Needs, attack
 from devnet.proofs.flood.http_client import LOOPBACK, BadAnswerError, ask, request_head
 from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
+from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 
 SLOW_UPLOADS = 48
 """More than the 32 requests that the store serves at once."""
 DRIP_SECONDS = 1.0
 UPLOADERS = 8
-BLOB_BYTES = 100_000
+BLOB_BYTES = BLOB_BYTES_MAX
 BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, BadAnswerError)
 
 
@@ -50,9 +51,9 @@ async def _drip(scene: Scene) -> None:
         scene.note("closed by the store")
 
 
-@attack("M5", messages_max=12_000, doors=(Door.BLOBS,), needs=Needs.PROVIDER)
+@attack("M5", messages_max=3_000, doors=(Door.BLOBS,), needs=Needs.PROVIDER)
 async def full_quota(scene: Scene) -> None:
-    """Eight clients store blobs of 100 kB as fast as they are taken, until the quota for strangers is used up."""
+    """Eight clients store the largest blobs as fast as they are taken, until the quota for strangers is used up."""
     await scene.begin()
     async with trio.open_nursery() as nursery:
         for _ in range(UPLOADERS):

@@ -60,12 +60,14 @@ def log_sizes(net: Devnet) -> dict[Path, int]:
     return {process.log: process.log.stat().st_size for process in watched(net) if process.log.exists()}
 
 
-def log_growth(before: dict[Path, int], after: dict[Path, int]) -> tuple[int, int]:
-    """Bytes that were added to the logs between, and stack traces among them."""
-    grown = {path: (before.get(path, 0), size) for path, size in after.items()}
-    return sum(end - start for start, end in grown.values()), sum(
-        _part(path, start, end).count(TRACEBACK) for path, (start, end) in grown.items()
-    )
+def growth(before: dict[Path, int], after: dict[Path, int]) -> int:
+    """Bytes that were added to the logs between."""
+    return sum(size - before.get(path, 0) for path, size in after.items())
+
+
+def tracebacks(before: dict[Path, int], after: dict[Path, int]) -> int:
+    """Stack traces among what was added to the logs between."""
+    return sum(_part(path, before.get(path, 0), size).count(TRACEBACK) for path, size in after.items())
 
 
 def _part(path: Path, start: int, end: int) -> bytes:

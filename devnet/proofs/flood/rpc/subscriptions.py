@@ -82,27 +82,3 @@ async def slow_readers(scene: Scene) -> None:
         await trio.sleep_forever()
 
     await _each(scene, SLOW_CLIENTS, serve)
-
-
-@attack("A16", messages_max=50_000)
-async def aborting_clients(scene: Scene) -> None:
-    """Clients that ask for metadata, ping, and reset the connection while the answer is under way, 100 a second."""
-    await scene.begin()
-    async with trio.open_nursery() as nursery:
-        for _ in range(10):
-            nursery.start_soon(_abort_again_and_again, scene)
-
-
-async def _abort_again_and_again(scene: Scene) -> None:
-    body = batch_body([call("state_getMetadata", number=number) for number in range(4)])
-    async for _ in scene.paced(10, at_once=1):
-        try:
-            socket = await open_socket(scene.victim.ports.rpc, SOURCE_ADDRESS)
-            await socket.send(body)
-            scene.sent(1, len(body))
-            await socket.ping()
-            await trio.sleep(scene.rng.uniform(0, 0.02))
-            socket.reset()
-            await socket.close()
-        except BROKEN as error:
-            scene.note(f"refused: {error}")

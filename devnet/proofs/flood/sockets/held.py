@@ -13,8 +13,8 @@ MANY = 1_200
 """More than the 1,024 files that a process may usually open."""
 WEBSOCKETS = 150
 """More than the 100 that the RPC process takes by default."""
-OPENED_PER_SECOND = 400
-"""A listener with a short queue forgets those that come at once."""
+OPENING_AT_ONCE = 4
+"""A listener with a short queue forgets those that come together, and then they wait for seconds."""
 DRIP_SECONDS = 1.0
 AGAIN_SECONDS = 0.5
 HALF_REQUEST = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
@@ -25,17 +25,18 @@ BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 async def _hold_all(scene: Scene, port: int, opening: bytes, count: int = MANY) -> None:
     """Keep `count` half requests open, each back when it is closed."""
+    turn = trio.Semaphore(OPENING_AT_ONCE)
     await scene.begin()
     async with trio.open_nursery() as nursery:
         for _ in range(count):
-            nursery.start_soon(_hold, scene, port, opening)
-            await trio.sleep(1 / OPENED_PER_SECOND)
+            nursery.start_soon(_hold, scene, port, opening, turn)
 
 
-async def _hold(scene: Scene, port: int, opening: bytes) -> None:
+async def _hold(scene: Scene, port: int, opening: bytes, turn: trio.Semaphore) -> None:
     async for _ in scene.paced(1 / AGAIN_SECONDS, at_once=1):
         try:
-            stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=SOURCE_ADDRESS)
+            async with turn:
+                stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=SOURCE_ADDRESS)
         except BROKEN:
             scene.note("refused")
             continue
