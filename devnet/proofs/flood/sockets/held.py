@@ -13,7 +13,7 @@ MANY = 1_200
 """More than the 1,024 files that a process may usually open."""
 WEBSOCKETS = 150
 """More than the 100 that the RPC process takes by default."""
-OPENING_AT_ONCE = 4
+OPENING_AT_ONCE = 64
 """A listener with a short queue forgets those that come together, and then they wait for seconds."""
 DRIP_SECONDS = 1.0
 AGAIN_SECONDS = 0.5
