@@ -6,6 +6,7 @@ SEEDS ?= 200
 KILLS ?= 100
 UNITS ?= 200
 ROUNDS ?= 3
+SECONDS ?= 30
 HYPOTHESIS_PROFILE ?= dev
 PURE := runtime consensus genesis gpu_tasks/market gpu_tasks/workloads
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
@@ -15,7 +16,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench peers clients simulate replay soak crash cheats units equivocation house lock package clean
+.PHONY: help setup demo devnet test check static format quick bench peers clients simulate replay soak crash cheats units equivocation flood house lock package clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +72,9 @@ soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged m
 
 crash: ## KILLS=100 times kill -9 on a node of a live devnet: nothing final lost, no conflicting signature
 	@$(PY) -m devnet.proofs.crash --kills $(KILLS)
+
+flood: ## SECONDS=30 of each flood by one stranger on a live devnet, ATTACKS=name,name chooses: blocks, RPC, memory hold
+	@$(PY) -m devnet.proofs.flood --seconds $(SECONDS) $(if $(ATTACKS),--attacks $(ATTACKS))
 
 cheats: ## every known way to cheat the market, on a real devnet: each refused or slashed
 	@$(PY) -m devnet.proofs.cheats

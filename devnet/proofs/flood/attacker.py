@@ -1,0 +1,47 @@
+"""`python -m devnet.proofs.flood.attacker FOLDER ATTACK SECONDS`: one attack in a process of its own.
+
+It prints `ready` when all is prepared, begins when it is told to by a line, and prints its account as one line of JSON.
+What always holds: it gives way to the nodes (nice), because a real attacker's processor is not the nodes'.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import secrets
+import sys
+import time
+from pathlib import Path
+
+import trio
+
+from devnet.launcher import layout
+from devnet.proofs.flood.attack import Attack
+from devnet.proofs.flood.catalogue import ATTACKS
+from devnet.proofs.flood.scene import Scene
+
+NICE = 10
+
+
+def main(folder: Path, name: str, seconds: float) -> None:
+    """Prepare, attack, tell."""
+    os.nice(NICE)
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    print(trio.run(_attack, folder, ATTACKS[name], seconds), flush=True)
+
+
+async def _attack(folder: Path, attack: Attack, seconds: float) -> str:
+    net = layout.load(folder)
+    scene = Scene(net, seconds, attack.messages_max, random.Random(secrets.randbits(64)))
+    before = time.process_time()
+    with scene.time:
+        await attack.act(scene)
+    account = scene.close()
+    account.cpu_seconds = time.process_time() - before
+    return account.to_json()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))

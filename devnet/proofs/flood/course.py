@@ -1,0 +1,332 @@
+"""The course of a run: a quiet stretch, then one attack after the other, each with its recovery.
+
+What always holds: honest clients, finals and processes are watched from the first to the last moment, by the same
+tasks; an attack begins when the network is well again, or when waiting for that was given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import trio
+
+from devnet.launcher import layout, lifecycle, processes
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet, genesis_hash
+from devnet.proofs.flood import network
+from devnet.proofs.flood.attack import Attack, Door, Needs
+from devnet.proofs.flood.http_client import LOOPBACK, ask
+from devnet.proofs.flood.judging import BarResult, MemoryUse, misses
+from devnet.proofs.flood.measuring import honest
+from devnet.proofs.flood.measuring import processes as seen_processes
+from devnet.proofs.flood.measuring.records import AttackFigures, Records, Stretch
+from devnet.proofs.flood.scene import READY, AttackAccount, victim_of
+from devnet.proofs.flood.telling import Teller
+
+QUIET_SECONDS_MIN = 20.0
+BEFORE_SECONDS = 5.0
+PREPARE_SECONDS, END_SECONDS = 120.0, 20.0
+MEMORY_SECONDS = 60.0
+RPC_BACK_SECONDS = 15.0
+WELL_INTERVALS, WELL_RATIO = 3, 1.5
+STEP_SECONDS = 0.5
+BLOB = b"a blob of an honest customer"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What an attack is compared with."""
+
+    intervals: AttackFigures
+    doors: dict[str, AttackFigures]
+
+
+@dataclass(slots=True)
+class Course:
+    """A run under way."""
+
+    net: Devnet
+    seconds: float
+    tell: Teller
+    records: Records = field(default_factory=Records)
+    quiet: Stretch = field(default_factory=lambda: Stretch(0.0, 0.0))
+
+    async def run(self, attacks: Sequence[Attack]) -> list[BarResult]:
+        """Every attack's finding, judged."""
+        findings = []
+        async with trio.open_nursery() as nursery:
+            for door, attempt in honest.doors_of(self.net, genesis_hash(self.net)).items():
+                nursery.start_soon(honest.keep_trying, door, attempt, self.records)
+            nursery.start_soon(honest.watch_finals, self.net, self.records)
+            nursery.start_soon(seen_processes.watch, self.net, self.records)
+            await trio.sleep(BEFORE_SECONDS)
+            self.quiet = await self._stretch(max(self.seconds, QUIET_SECONDS_MIN))
+            self.tell.quiet(*self._quiet_figures([self.quiet]))
+            for number, attack in enumerate(attacks, 1):
+                finding = await self._try(attack)
+                finding.misses = misses(finding)
+                findings.append(finding)
+                self.tell.finding(finding, f"{number}/{len(attacks)}")
+            nursery.cancel_scope.cancel()
+        return findings
+
+    async def _try(self, attack: Attack) -> BarResult:
+        """Prepare what it needs, attack, wait until all is well, work out the figures."""
+        async with self._with_needs(attack):
+            baseline = await self._baseline(attack)
+            logs, starts = seen_processes.log_sizes(self.net), self._running()
+            stretch, account = await self._attacked(attack)
+            logs_then = seen_processes.log_sizes(self.net)
+            violations = [*account.violations, *await self._revived(starts), *await self._rpc_back()]
+            recovered = await self._well_again(stretch)
+            working = Stretch(stretch.start, time.monotonic())  # what waits in queues is worked off after the attack
+            memory = await self._memory(stretch)
+            tracebacks = seen_processes.tracebacks(logs, seen_processes.log_sizes(self.net))
+            finding = self._finding(attack, account, stretch, baseline, self._extra_cpu(working), memory)
+        if recovered is None:
+            violations.append(f"finality: not as regular as before within {MEMORY_SECONDS:.0f} s")
+        if attack.aftermath is not None:
+            violations += await attack.aftermath(self.net)
+        finding.recovered_seconds, finding.violations = recovered, violations
+        finding.log_bytes_per_second, finding.tracebacks = (
+            seen_processes.growth(logs, logs_then) / stretch.seconds,
+            tracebacks,
+        )
+        return finding
+
+    async def _baseline(self, attack: Attack) -> Baseline:
+        """The quiet stretch of the beginning, and the seconds now unless a block is late: that is an attack's work."""
+        first, now = self.quiet, await self._stretch(BEFORE_SECONDS)
+        usual = self._quiet_figures([first])[0].p99_ms
+        late = self._quiet_figures([now])[0].p99_ms
+        is_quiet = usual is not None and late is not None and late <= usual * WELL_RATIO
+        intervals, doors = self._quiet_figures([first, now] if is_quiet else [first])
+        _, doors_now = self._quiet_figures([now])
+        return Baseline(
+            intervals, {door: doors[door] if doors[door].count else doors_now[door] for door in attack.doors}
+        )
+
+    async def _stretch(self, seconds: float) -> Stretch:
+        start = time.monotonic()
+        await trio.sleep(seconds)
+        return Stretch(start, time.monotonic())
+
+    # --- the attack
+
+    async def _attacked(self, attack: Attack) -> tuple[Stretch, AttackAccount]:
+        """Run it in a process of its own; the stretch is as long as it was meant to be, however soon it ended."""
+        words = [sys.executable, "-m", "devnet.proofs.flood.attacker", str(self.net.folder), attack.name]
+        log = self.net.folder / "attacker.log"
+        with log.open("ab") as errors:
+            process = await trio.lowlevel.open_process(
+                [*words, str(self.seconds)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=processes.source_path(),
+            )
+        try:
+            return await self._led(process)
+        except (trio.TooSlowError, EOFError, trio.BrokenResourceError):
+            now = time.monotonic()
+            told = f"the attack itself failed; {log} ends:\n{lifecycle.tail(log)}"
+            return Stretch(now - STEP_SECONDS, now), AttackAccount(violations=[told])
+        finally:
+            process.kill()
+
+    async def _led(self, process: trio.Process) -> tuple[Stretch, AttackAccount]:
+        assert process.stdin is not None  # pipes, as asked for
+        assert process.stdout is not None
+        with trio.fail_after(PREPARE_SECONDS):
+            line, rest = await _line(process.stdout, b"")
+        if line != READY:
+            raise EOFError
+        start = time.monotonic()
+        await process.stdin.send_all(b"go\n")
+        await trio.sleep(self.seconds)
+        end = time.monotonic()
+        with trio.fail_after(END_SECONDS):
+            line, _ = await _line(process.stdout, rest)
+        return Stretch(start, end), AttackAccount.from_json(line)
+
+    # --- afterwards
+
+    def _running(self) -> dict[str, int | None]:
+        return {member.name: processes.running(lifecycle.node_process(self.net, member)) for member in self.net.members}
+
+    async def _revived(self, before: dict[str, int | None]) -> list[str]:
+        """Which nodes have ended; they are started again."""
+        dead = [name for name, pid in self._running().items() if pid is None and before[name] is not None]
+        found = []
+        for name in dead:
+            process = network.node_of(self.net, self.net.member(name))
+            found.append(f"the node {name} ended; its log ends: {lifecycle.tail(process.log, 2)}")
+            processes.start(process)  # in this thread: a child dies with the thread that started it
+        if dead:
+            await trio.to_thread.run_sync(lambda: asyncio.run(lifecycle.ready(self.net)))
+        return found
+
+    async def _rpc_back(self) -> list[str]:
+        """A process that answers nobody any more is killed, so that the next attack meets one that does."""
+        since = time.monotonic()
+        if await self._answers_within(RPC_BACK_SECONDS, since):
+            return []
+        pid = seen_processes.rpc_pid(self.net, victim_of(self.net).name)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+        if not await self._answers_within(MEMORY_SECONDS, since):
+            raise DevnetError(f"the RPC process of {victim_of(self.net).name} did not start again")
+        return [f"JSON-RPC answered nobody for another {RPC_BACK_SECONDS:.0f} s: its process was killed"]
+
+    async def _answers_within(self, seconds: float, since: float) -> bool:
+        """Whether an honest call that began after `since` is answered so soon."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await trio.sleep(STEP_SECONDS)
+            if any(call.is_answered and call.began > since for call in self.records.calls if call.door == Door.RPC):
+                return True
+        return False
+
+    async def _well_again(self, stretch: Stretch) -> float | None:
+        """Seconds until blocks were final as regularly as before; None if they were not in a minute."""
+        figures, _ = self._quiet_figures([self.quiet])
+        limit_ms = (figures.p50_ms or 1000) * WELL_RATIO
+        while (now := time.monotonic()) < stretch.end + MEMORY_SECONDS:
+            recent = Stretch(max(stretch.end, now - WELL_INTERVALS * limit_ms / 1000), now)
+            intervals = self.records.intervals(recent, now, is_whole=True)
+            watched = len(self.records.finals)
+            if len(intervals) >= watched * (WELL_INTERVALS - 1) and max(intervals) <= limit_ms:
+                return round(now - stretch.end, 1)
+            await trio.sleep(STEP_SECONDS)
+        return None
+
+    async def _memory(self, stretch: Stretch) -> dict[str, MemoryUse]:
+        """Each role's memory, when all have given it back or a minute is over."""
+        before, peak = self.records.resident_at(stretch.start), self.records.resident_peak(stretch)
+        while True:
+            now = time.monotonic()
+            after = self.records.resident_at(now)
+            found = {role: MemoryUse(size, peak.get(role, size), after.get(role, 0)) for role, size in before.items()}
+            if now > stretch.end + MEMORY_SECONDS or all(memory.after <= memory.limit for memory in found.values()):
+                return found
+            await trio.sleep(STEP_SECONDS)
+
+    # --- figures
+
+    def _quiet_figures(self, quiet: Sequence[Stretch]) -> tuple[AttackFigures, dict[str, AttackFigures]]:
+        now = time.monotonic()
+        doors = dict.fromkeys(call.door for call in self.records.calls)
+        return self.records.interval_figures(quiet, now, is_whole=True), {
+            door: self.records.door_figures(door, quiet, now) for door in doors
+        }
+
+    def _finding(
+        self,
+        attack: Attack,
+        account: AttackAccount,
+        stretch: Stretch,
+        baseline: Baseline,
+        cpu: dict[str, float],
+        memory: dict[str, MemoryUse],
+    ) -> BarResult:
+        now = time.monotonic()
+        return BarResult(
+            attack=attack.name,
+            finding=attack.finding,
+            rule=attack.rule,
+            seconds=self.seconds,
+            quiet_intervals=baseline.intervals,
+            intervals=self.records.interval_figures([stretch], now, is_whole=False),
+            quiet_doors=baseline.doors,
+            doors={door: self.records.door_figures(door, [stretch], now) for door in attack.doors},
+            cpu_per_second={role: round(seconds / stretch.seconds, 3) for role, seconds in cpu.items()},
+            cpu_us_per_message=round(sum(cpu.values()) * 1e6 / account.messages, 1) if account.messages else None,
+            memory=memory,
+            messages=account.messages,
+            sent_bytes=account.sent_bytes,
+            attacker_cpu_seconds=round(account.cpu_seconds, 2),
+            outcomes=dict(account.outcomes.most_common(10)),
+            cut_seconds=[None if cut is None else round(cut, 2) for cut in account.cut_seconds],
+            recovered_seconds=None,
+            log_bytes_per_second=0.0,
+            tracebacks=0,
+            violations=[],
+        )
+
+    def _extra_cpu(self, stretch: Stretch) -> dict[str, float]:
+        """CPU seconds beyond the quiet share, by kind of role, over all nodes."""
+        first = self.quiet
+        quiet = {role: used / first.seconds for role, used in self.records.cpu_seconds(first).items()}
+        extra: dict[str, float] = {}
+        for role, used in self.records.cpu_seconds(stretch).items():
+            kind = role.rpartition("/")[2]
+            extra[kind] = extra.get(kind, 0.0) + used - quiet.get(role, 0.0) * stretch.seconds
+        return extra
+
+    # --- what some attacks need
+
+    @asynccontextmanager
+    async def _with_needs(self, attack: Attack) -> AsyncIterator[None]:
+        """The processes that this attack needs, and an honest client at their doors."""
+        match attack.needs:
+            case Needs.NOTHING:
+                yield
+            case Needs.PROVIDER:
+                async with self._provider():
+                    yield
+            case Needs.STRICT_NODE:
+                async with self._strict_node():
+                    yield
+
+    @asynccontextmanager
+    async def _provider(self) -> AsyncIterator[None]:
+        member = victim_of(self.net)
+        process = lifecycle.provider_process(self.net, member)
+        processes.start(process)  # in this thread: a child dies with the thread that started it
+        try:
+            await trio.to_thread.run_sync(lifecycle.wait_for_provider, self.net, member)
+            stored = await ask(member.ports.blobs, "PUT", "/blobs", BLOB, LOOPBACK)
+            async with self._door(Door.BLOBS, honest.blobs_of(member, stored.body.decode())):
+                yield
+        finally:
+            processes.stop(process)
+
+    @asynccontextmanager
+    async def _strict_node(self) -> AsyncIterator[None]:
+        """A fifth node, which the attacker finds as the last member of the devnet's description."""
+        wider, member, process = network.with_strict_node(self.net)
+        processes.start(process)  # in this thread: a child dies with the thread that started it
+        try:
+            await trio.to_thread.run_sync(lambda: asyncio.run(lifecycle.ready(wider)))
+            async with self._door(Door.SLOTS, honest.slots_of(member, genesis_hash(self.net))):
+                yield
+        finally:
+            processes.stop(process)
+            layout.save(self.net)
+
+    @asynccontextmanager
+    async def _door(self, door: Door, attempt: honest.Try) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(honest.keep_trying, door, attempt, self.records))
+            yield
+            nursery.cancel_scope.cancel()
+
+
+async def _line(stream: trio.abc.ReceiveStream, rest: bytes) -> tuple[str, bytes]:
+    """The next line of a process, and what came after it.  Raises `EOFError`."""
+    while b"\n" not in rest:
+        data = await stream.receive_some()
+        if not data:
+            raise EOFError
+        rest += data
+    line, _, rest = rest.partition(b"\n")
+    return line.decode(), rest

@@ -1,0 +1,1 @@
+"""What honest clients see, and what the processes cost, while the attacks run."""

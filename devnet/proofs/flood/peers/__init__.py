@@ -1,0 +1,1 @@
+"""Attacks of an authenticated stranger on the peer-to-peer port."""

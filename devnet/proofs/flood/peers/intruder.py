@@ -1,0 +1,220 @@
+"""A stranger that has passed the handshake: the node's own client side, so that frames are valid where they should be.
+
+What always holds: it answers pings, so silence is never why it is cut off; it hears where the node stands, so that what
+it forges is near the truth; when the connection ended, and by whom, is known.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import trio
+
+from consensus.wire import MESSAGE, NeedCerts, Vote
+from devnet.launcher.layout import NodeLayout
+from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
+from node.p2p.addresses import parse_address
+from node.p2p.channel import ChannelClosed
+from node.p2p.connection import Connection
+from node.p2p.frames import Frame, FrameError, FrameKind, decode_frame, encode_frame
+from node.p2p.handshake import Handshaker
+from node.p2p.hardening import NoiseUpgrade
+from node.p2p.hello import Hello, Role
+from node.p2p.identity import NodeIdentity, identity_from_seed
+from node.p2p.yamux import YamuxError
+from node.peers.messages import STATUS, PeerStatus
+
+FloodMessage = tuple[FrameKind, bytes]
+MESSAGES_PER_FRAME = 512
+FRAME_BYTES = 1024 * 1024
+HEAR_SECONDS = 3.0
+DIAL_SECONDS = 10.0
+ServeConnection = Callable[["HostilePeer"], Awaitable[None]]
+JudgeHello = Callable[[str, Role, bytes], bool]
+
+
+class HostilePeer:
+    """One connection to one node."""
+
+    def __init__(self, scene: Scene, member: NodeLayout, connection: Connection) -> None:
+        """Use `dial`."""
+        self.member = member
+        self.standing: PeerStatus | None = None
+        self.position: tuple[int, int] | None = None  # epoch and round that the node votes in
+        self._scene, self._connection = scene, connection
+        self._began: float | None = None
+        self._ended: float | None = None
+        self.gone, self.heard = trio.Event(), trio.Event()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the node ended the connection."""
+        return self.gone.is_set()
+
+    @property
+    def open_seconds(self) -> float | None:
+        """Since the first message."""
+        return None if self._began is None else trio.current_time() - self._began
+
+    @property
+    def cut_seconds(self) -> float | None:
+        """From the first message to the end."""
+        if self._began is None or self._ended is None:
+            return None
+        return self._ended - self._began
+
+    async def listen(self) -> None:
+        """Read until the node ends the connection."""
+        try:
+            while True:
+                for body in await self._connection.receive():
+                    await self._hear(decode_frame(body))
+        except (ChannelClosed, FrameError, YamuxError):
+            self._ended = trio.current_time()
+            self.gone.set()
+
+    async def send(self, messages: Iterable[FloodMessage]) -> bool:
+        """Send in as few frames as fit; False when the connection is over."""
+        waiting: list[FloodMessage] = []
+        size = 0
+        for message in messages:
+            if waiting and (len(waiting) == MESSAGES_PER_FRAME or size + len(message[1]) > FRAME_BYTES):
+                await self._frame(waiting, size)
+                waiting, size = [], 0
+            waiting.append(message)
+            size += len(message[1])
+        if waiting:
+            await self._frame(waiting, size)
+        return not self.is_gone
+
+    async def leave(self) -> None:
+        """Close the connection from this side."""
+        await self._connection.close()
+
+    async def _frame(self, messages: Sequence[FloodMessage], size: int) -> None:
+        if self.is_gone:
+            return
+        if self._began is None:
+            self._began = trio.current_time()
+        try:
+            await self._connection.send(encode_frame(messages))
+        except (ChannelClosed, YamuxError) as error:
+            self._scene.note(f"sending ended: {error}")
+            await self.gone.wait()  # a node that does not read us may still end the connection: `listen` will tell
+        else:
+            self._scene.sent(len(messages), size)
+
+    async def _hear(self, frame: Frame) -> None:
+        for kind, payload in frame.messages:
+            if kind is FrameKind.PING:
+                await self._connection.send(encode_frame([(FrameKind.PONG, payload)]))
+            elif kind is FrameKind.STATUS:
+                self.standing = STATUS.decode(payload)
+            elif kind in {FrameKind.GET_CERTS, FrameKind.VOTE}:
+                self._note_position(payload)
+            elif kind is FrameKind.GOODBYE:
+                self._scene.note("goodbye")
+            else:
+                self._scene.note(f"got {kind.name}")
+        if self.standing is not None and self.position is not None:
+            self.heard.set()
+
+    def _note_position(self, payload: bytes) -> None:
+        match MESSAGE.decode(payload):
+            case NeedCerts(epoch, round_):
+                self.position = epoch, round_
+            case Vote(vote):
+                self.position = max(self.position or (0, 0), (vote.ballot.epoch, vote.ballot.round))
+            case _:
+                pass
+
+
+def fresh_identity() -> NodeIdentity:
+    """A name on the network that nobody knows."""
+    return identity_from_seed(secrets.token_bytes(32))
+
+
+async def dial(
+    scene: Scene,
+    member: NodeLayout,
+    identity: NodeIdentity,
+    role: Role = Role.FULL,
+    proof: bytes = b"",
+) -> HostilePeer:
+    """An intruder at a node.  Raises `HandshakeFailed`, `OSError`, `trio.TooSlowError`."""
+    with trio.fail_after(DIAL_SECONDS):
+        connection = await connect(member.address, scene.genesis, identity, role, proof, SOURCE_ADDRESS)
+    intruder = HostilePeer(scene, member, connection)
+    scene.connections.append(intruder)
+    return intruder
+
+
+async def connect(
+    address: str, genesis: bytes, identity: NodeIdentity, role: Role, proof: bytes, source: str
+) -> Connection:
+    """A connection that said hello and was accepted.  Raises `HandshakeFailed`, `OSError`."""
+    target = parse_address(address)
+    hello = Hello(genesis, role, 0, proof)
+    handshaker = Handshaker(NoiseUpgrade(identity), f"/ogpu/{genesis.hex()[:8]}/1", hello, lambda *_: True)
+    stream = await trio.open_tcp_stream(target.host, target.port, local_address=source)
+    try:
+        connection, _ = await handshaker.dial(stream, target.peer_id)
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
+    return connection
+
+
+async def assail(scene: Scene, members: Sequence[NodeLayout], serve: ServeConnection, identities: int = 1) -> None:
+    """Connect to each of these nodes, with one identity or several, wait until they told where they stand, and begin.
+
+    An intruder whose node cut it off stays away.
+    """
+    async with trio.open_nursery() as nursery:
+        intruders = []
+        for _ in range(identities):
+            identity = fresh_identity()
+            intruders += [await dial(scene, member, identity) for member in members]
+        for intruder in intruders:
+            nursery.start_soon(intruder.listen)
+        with trio.move_on_after(HEAR_SECONDS):
+            for intruder in intruders:
+                await intruder.heard.wait()
+        await scene.begin()
+        for intruder in intruders:
+            nursery.start_soon(_serve, intruder, serve)
+
+
+async def _serve(intruder: HostilePeer, serve: ServeConnection) -> None:
+    """Attack until the connection ends: no task waits to send on a connection that is gone."""
+    async with trio.open_nursery() as nursery:
+
+        async def watch() -> None:
+            await intruder.gone.wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(watch)
+        await serve(intruder)
+        nursery.cancel_scope.cancel()
+
+
+def flooding(
+    scene: Scene, per_second: float, make: Callable[[HostilePeer, int], FloodMessage], at_once: int = 1000
+) -> ServeConnection:
+    """Send `make(intruder, number)` so many times a second on each connection."""
+
+    async def serve(intruder: HostilePeer) -> None:
+        number = 0
+        async for due in scene.paced(per_second, at_once):
+            batch = [make(intruder, number + offset) for offset in range(due)]
+            number += due
+            if not await intruder.send(batch):
+                return
+
+    return serve
+
+
+def cycled(items: Sequence[bytes]) -> Callable[[int], bytes]:
+    """The items in turn: variety that costs nothing to send."""
+    return lambda number: items[number % len(items)]

@@ -1,0 +1,1 @@
+"""Attacks of a client on JSON-RPC."""

@@ -1,0 +1,1 @@
+"""Attacks by connections that are held and not used."""

@@ -1,0 +1,143 @@
+"""The attacks are what they say: bounded, named, and valid where validity is the point."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from consensus.wire import MESSAGE, Vote
+from devnet.launcher import layout
+from devnet.proofs.flood.attack import Attack
+from devnet.proofs.flood.catalogue import ATTACKS
+from devnet.proofs.flood.http_client import Answer, BadAnswerError, parse
+from devnet.proofs.flood.network import fresh, node_of
+from devnet.proofs.flood.peers.blocks import TINY_COUNT, header, tiny_body
+from devnet.proofs.flood.peers.intruder import dial, fresh_identity
+from devnet.proofs.flood.peers.transactions import MARK, REMARK_BYTES, FloodSigner
+from devnet.proofs.flood.peers.votes import ballot
+from devnet.proofs.flood.scene import AttackAccount, Scene
+from genesis import dev_accounts
+from genesis.chain import runtime_for
+from node.p2p.admission import AdmissionLimits
+from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, FrameKind
+from p2p_hosts import CONFIG, running, transport
+from runtime.blocks.block import BLOCK, HEADER, extrinsics_root
+from runtime.blocks.extrinsic import decode_extrinsic
+from runtime.pallets.system import System
+from wallet.suri import keypair_from_suri
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(layout.create(tmp_path, 2, any_ports=True), 1.0, 100, random.Random(1))
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_an_attack_says_what_it_tries_and_is_bounded(attack: Attack) -> None:
+    assert attack.tries.endswith(".")
+    assert attack.finding
+    assert 0 < attack.messages_max <= 2_500_000
+    assert attack.doors[0] == "rpc"
+
+
+def test_every_finding_that_floods_try_is_tried() -> None:
+    tried = {attack.finding for attack in ATTACKS.values()}
+    audited = "C1 C2 C3 M1 M2 M3 M4 M5 M6 M7 N1 N2 N3 N3b N4 N5 N6 N7 N8 N9 F5 A15 A16"
+    assert set(audited.split()) <= tried
+
+
+@pytest.mark.trio
+async def test_no_more_is_given_out_than_allowed(scene: Scene, autojump_clock: trio.testing.MockClock) -> None:
+    given = [0, 0]
+
+    async def take(place: int) -> None:
+        async for due in scene.paced(1e6, at_once=7):
+            assert 0 < due <= 7
+            given[place] += due
+            await trio.sleep(0.01)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take, 0)
+        nursery.start_soon(take, 1)
+    assert sum(given) == 100
+    assert all(given)
+
+
+@pytest.mark.trio
+async def test_what_is_paced_is_as_fast_as_it_says(scene: Scene, autojump_clock: trio.testing.MockClock) -> None:
+    began, given = trio.current_time(), 0
+    async for due in scene.paced(10, at_once=5):
+        given += due
+    assert given == 100
+    assert 9.8 < trio.current_time() - began < 10.2
+
+
+def test_the_account_goes_through_a_line() -> None:
+    account = AttackAccount(3, 400, cut_seconds=[None, 1.5], violations=["text"])
+    account.outcomes["goodbye"] += 2
+    assert AttackAccount.from_json(account.to_json()) == account
+
+
+def test_tiny_extrinsics_are_a_valid_body() -> None:
+    body, root = tiny_body()
+    data = HEADER.encode(header(b"\1" * 32, 7, root, "Alice")) + body
+    block = BLOCK.decode(data)
+    assert len(block.extrinsics) == TINY_COUNT
+    assert block.header.extrinsics_root == extrinsics_root(block.extrinsics) == root
+
+
+def test_extrinsics_fit_a_message_and_decode(scene: Scene) -> None:
+    signer, key = FloodSigner.of(scene), keypair_from_suri("//Ferdie")
+    raw = signer.signed(System.remark(remark=bytes(REMARK_BYTES)), key, nonce=3, tip=9)
+    assert len(raw) <= MAX_SMALL_PAYLOAD_BYTES
+    decoded = decode_extrinsic(runtime_for("devnet", is_development=True), raw)
+    assert decoded.authorization is not None
+    assert (decoded.authorization.extra.nonce, decoded.authorization.extra.tip) == (3, 9)
+    assert signer.unsigned(System.remark(remark=b""), dev_accounts.stash("Alice")).count(MARK) == 1
+
+
+def test_a_forged_ballot_decodes() -> None:
+    message = MESSAGE.decode(ballot(2, 9, b"\7" * 32))
+    assert isinstance(message, Vote)
+    assert (message.vote.ballot.epoch, message.vote.ballot.round, message.vote.voter) == (2, 9, b"\7" * 32)
+
+
+def test_all_but_the_first_node_begin_with_the_first(tmp_path: Path) -> None:
+    net = fresh(tmp_path / "net")
+    told = [node_of(net, member).arguments.count("--bootnodes") for member in net.members]
+    assert told == [0, 1, 1, 1]
+    assert net.members[0].address in node_of(net, net.members[3]).arguments
+
+
+def test_answers_of_http() -> None:
+    assert parse(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") == Answer(200, b"{}")
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n"
+    assert parse(chunked) == Answer(200, b"abcd")
+    with pytest.raises(BadAnswerError):
+        parse(b"")
+
+
+@pytest.mark.trio
+async def test_an_intruder_knows_that_it_was_cut_off(scene: Scene) -> None:
+    config = replace(CONFIG, genesis=scene.genesis, admission=AdmissionLimits.devnet())
+    async with running() as nursery:
+        node = transport(1, config=config)
+        await node.start(nursery)
+        member = replace(scene.victim, address=node.address)
+        intruder = await dial(scene, member, fresh_identity())
+        nursery.start_soon(intruder.listen)
+        assert await intruder.send([(FrameKind.VOTE, b"x")] * 600)
+        for _ in range(600):
+            assert (await node.inbound.receive()).payload == b"x"
+        assert intruder.cut_seconds is None
+        (info,) = node.peers()
+        node.ban(info.peer, 9.0)
+        await intruder.gone.wait()
+        assert not await intruder.send([(FrameKind.VOTE, b"x")])
+        assert scene.close().cut_seconds == [intruder.cut_seconds]
+        assert scene.account.messages == 600
+        assert scene.account.outcomes["goodbye"] == 1
+        await intruder.leave()

@@ -1,0 +1,92 @@
+"""Each bar by itself: what is just inside holds, and what is just outside is named with its figures."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from devnet.proofs.flood.judging import BarResult, MemoryUse, as_json, misses
+from devnet.proofs.flood.measuring.records import AttackFigures
+from devnet.proofs.flood.telling import last_line
+
+
+def milliseconds(p99: int | None, failed: int = 0) -> AttackFigures:
+    return AttackFigures(100, p99, p99, failed)
+
+
+HELD = BarResult(
+    attack="parse_bomb",
+    finding="C3",
+    rule="",
+    seconds=30.0,
+    quiet_intervals=milliseconds(1000),
+    intervals=milliseconds(1200),
+    quiet_doors={"rpc": milliseconds(30)},
+    doors={"rpc": milliseconds(150)},
+    cpu_per_second={"rpc": 0.5},
+    cpu_us_per_message=3.0,
+    memory={"Bob/rpc": MemoryUse(100_000_000, 900_000_000, 150_000_000)},
+    messages=10,
+    sent_bytes=10_000_000,
+    attacker_cpu_seconds=0.1,
+    outcomes={},
+    cut_seconds=[None],
+    recovered_seconds=2.0,
+    log_bytes_per_second=20_000,
+    tracebacks=0,
+    violations=[],
+)
+
+
+def test_what_is_on_the_bar_holds() -> None:
+    assert misses(HELD) == []
+
+
+def test_a_quick_honest_client_is_allowed_the_floor() -> None:
+    found = replace(HELD, quiet_doors={"rpc": milliseconds(3)}, doors={"rpc": milliseconds(100)})
+    assert misses(found) == []
+    (miss,) = misses(replace(found, doors={"rpc": milliseconds(101)}))
+    assert miss == "rpc: honest p99 101 ms, quiet 3 ms, bar 100 ms"
+
+
+@pytest.mark.parametrize(
+    ("change", "start"),
+    [
+        ({"intervals": milliseconds(1201)}, "finality: interval p99 1201 ms, quiet 1000 ms, bar 1200 ms"),
+        ({"intervals": milliseconds(None)}, "finality: no interval"),
+        ({"doors": {"rpc": milliseconds(10_000, failed=2)}}, "rpc: honest p99 10000 ms, 2 of 100 refused"),
+        ({"doors": {"rpc": milliseconds(None)}}, "rpc: no honest client"),
+        ({"memory": {"Bob/node": MemoryUse(100_000_000, 0, 150_000_001)}}, "memory: Bob/node had 100 MB before"),
+        ({"log_bytes_per_second": 20_001.0}, "log: 20 kB a second"),
+        ({"tracebacks": 3}, "log: 3 stack traces"),
+        ({"violations": ["the node Bob ended"]}, "the node Bob ended"),
+    ],
+)
+def test_each_bar(change: dict[str, Any], start: str) -> None:
+    (miss,) = misses(replace(HELD, **change))
+    assert miss.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "held"),
+    [([5.0, 0.1], True), ([5.1], False), ([1.0, None], False), ([], True)],
+)
+def test_who_breaks_a_rule_is_gone_in_time(cuts: list[float | None], held: bool) -> None:
+    found = replace(HELD, rule="forged votes", cut_seconds=cuts)
+    assert (misses(found) == []) is held
+    assert misses(replace(found, rule="")) == [], "who breaks no rule may stay"
+
+
+def test_the_last_cut_is_known_when_all_were_cut() -> None:
+    assert replace(HELD, cut_seconds=[1.0, 3.0]).last_cut == 3.0
+    assert replace(HELD, cut_seconds=[1.0, None]).last_cut is None
+    assert as_json(replace(HELD, cut_seconds=[2.0]))["last_cut_seconds"] == 2.0
+
+
+def test_the_line_of_figures_names_what_missed() -> None:
+    missed = replace(HELD, attack="far_votes", rule="far", intervals=milliseconds(6200), cut_seconds=[4.0])
+    missed.misses = misses(missed)
+    assert last_line([HELD, missed], 30, 100) == (
+        "flood: 2 attacks of 30 s in 100 s, 1 hold; worst interval p99 6200 ms, worst honest RPC p99 150 ms, "
+        "1 of 1 rule breakers cut off; missed: far_votes"
+    )

@@ -1,0 +1,69 @@
+"""What was seen, as figures: a standstill counts, and so does what was still waiting."""
+
+import pytest
+
+from devnet.proofs.flood.measuring.records import FAILED_MS, HonestCall, ProcessUsage, Records, Sample, Stretch
+
+
+@pytest.fixture
+def regular() -> Records:
+    """Two nodes that told of a final block each second, until 10."""
+    return Records(finals={name: [float(second) for second in range(11)] for name in ("Alice", "Dave")})
+
+
+def test_quiet_intervals_begin_and_end_inside(regular: Records) -> None:
+    assert regular.intervals(Stretch(2.5, 5.5), now=99.0, is_whole=True) == [1000, 1000] * 2
+
+
+def test_an_attack_answers_for_every_interval_that_it_touches(regular: Records) -> None:
+    assert regular.intervals(Stretch(2.5, 5.5), now=10.0, is_whole=False) == [1000] * 4 * 2
+
+
+def test_a_block_that_came_after_the_attack_counts_with_all_the_time_it_took() -> None:
+    records = Records(finals={"Alice": [1.0, 2.0, 22.0, 23.0]})
+    assert records.intervals(Stretch(1.5, 9.5), now=30.0, is_whole=False) == [1000, 20_000]
+    assert records.intervals(Stretch(1.5, 9.5), now=30.0, is_whole=True) == []
+
+
+def test_a_chain_that_stands_still_counts_until_now() -> None:
+    records = Records(finals={"Alice": [1.0, 2.0]})
+    assert records.intervals(Stretch(1.5, 9.5), now=12.0, is_whole=False) == [1000, 10_000]
+
+
+def test_figures_of_some_stretches_together(regular: Records) -> None:
+    figures = regular.interval_figures([Stretch(0, 2), Stretch(5, 6)], now=10.0, is_whole=True)
+    assert (figures.count, figures.p50_ms, figures.p99_ms) == (6, 1000, 1000)
+
+
+def test_of_nothing_there_are_no_figures() -> None:
+    assert Records().interval_figures([Stretch(0, 9)], now=9.0, is_whole=True).p99_ms is None
+
+
+def test_honest_calls_of_a_stretch_by_door() -> None:
+    calls = [
+        HonestCall("rpc", began=1.0, ended=1.01, is_answered=True),
+        HonestCall("rpc", began=2.0, ended=2.001, is_answered=False),  # refused at once
+        HonestCall("rpc", began=3.0),  # waits still
+        HonestCall("rpc", began=9.0, ended=9.5, is_answered=True),  # later
+        HonestCall("metrics", began=1.0, ended=1.5, is_answered=True),
+    ]
+    figures = Records(calls=calls).door_figures("rpc", [Stretch(0, 5)], now=7.0)
+    assert (figures.count, figures.failed, figures.p50_ms, figures.p99_ms) == (3, 1, 4000, FAILED_MS)
+
+
+def samples(*seconds: tuple[float, dict[int, float], int]) -> Records:
+    return Records(samples=[Sample(at, {"Bob/rpc": ProcessUsage(cpu, resident)}) for at, cpu, resident in seconds])
+
+
+def test_cpu_time_of_a_stretch_and_of_a_process_that_was_started_in_it() -> None:
+    records = samples(
+        (0, {7: 1.0}, 0), (1, {7: 1.5}, 0), (2, {8: 0.25}, 0), (3, {8: 0.5, 9: 0.25}, 0), (4, {8: 9.0}, 0)
+    )
+    assert records.cpu_seconds(Stretch(0, 3)) == {"Bob/rpc": 0.5 + 0.25 + 0.5}
+
+
+def test_memory_before_and_at_most() -> None:
+    records = samples((0, {}, 100), (1, {}, 300), (2, {}, 200), (3, {}, 900))
+    assert records.resident_at(1.9) == {"Bob/rpc": 300}
+    assert records.resident_at(-1) == {}
+    assert records.resident_peak(Stretch(0.5, 2.5)) == {"Bob/rpc": 300}
