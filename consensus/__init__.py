@@ -8,6 +8,7 @@ In reading order, from what is decided about to who decides:
 * `certificates`: more than two thirds signed one ballot
 * `evidence`: two statements that no honest validator makes
 * `signstate`: what this validator may still sign
+* `recall`: what it signed before a restart
 * `wire`: the messages between peers
 * `events`: what goes into the machine and what comes out
 * `blocktree`: blocks above the final one

@@ -23,6 +23,7 @@ from consensus.parameters import Condition, Parameters
 from consensus.polling import sampling
 from consensus.polling.poller import Poller
 from consensus.polling.topological import Topological
+from consensus.recall import Recall
 from consensus.validators import Epochs
 from consensus.votes import NO_BLOCK, VerifyEd25519
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
@@ -136,7 +137,11 @@ class Machine:
         self._catchup = CatchUp(self._parameters, self._gadget, boundaries, self._effects.append)
         if certificate is not None and self._parameters.is_boundary(final.height):
             self._catchup.end_epoch(certificate)
+        # The shell may have died between the commit of a final block and the note of it in the sign-state.
+        if certificate is not None:
+            sign_state = signstate.raise_floor(sign_state, certificate.ballot.epoch, certificate.ballot.round)
         self._gadget.sign_state = sign_state
+        self._recall = Recall(sign_state)
         self._built_slot = sign_state.header.slot
         start = self._parameters.boundary(epoch.validators.epoch - 1)
         # In the middle of an epoch its base is not needed: the newest final round is the parent.
@@ -151,8 +156,6 @@ class Machine:
             self._chain.prefer(preference)
         self._persisted = self._reported = self._chain.preference
         self._accepted = self._chain.accepted
-        self._effects.extend(ev.PersistThenSign(record) for record in sign_state.proposals)
-        self._effects.extend(ev.PersistThenSign(record) for record in sign_state.ballots)
         return self._settle(now_ms)
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
@@ -312,6 +315,8 @@ class Machine:
         while self._change_epoch():
             self._gadget.advance(now_ms)
         self._gadget_deadline_ms = self._gadget.deadline_ms(now_ms)
+        recalled = self._recall.take(self._gadget.members.epoch, self._tree, self._gadget.sign_state)
+        self._effects.extend(ev.PersistThenSign(record) for record in recalled)
         self._forget()
         self._report()
 

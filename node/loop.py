@@ -247,8 +247,9 @@ class Loop:
         if self._validator is None or not isinstance(record, Proposal | Ballot):
             return
         try:
-            if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE:
-                self.chain.keep(record.block)
+            if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE and not self.chain.keep(record.block):
+                _LOG.error("no vote (epoch %d, round %d): its block is not here", record.epoch, record.round)
+                return
             signature = self._validator.sign_vote(record)
         except SigningRefusedError as error:
             _LOG.error("not signed (epoch %d, round %d): %s", record.epoch, record.round, error)

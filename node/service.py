@@ -174,7 +174,12 @@ class Node:
     def _restore(self) -> None:
         """Give the machine what was kept, and carry out what it says."""
         final = self.chain.final
-        state = self.validator.file.state if self.validator is not None else EMPTY
+        state = EMPTY
+        if self.validator is not None:
+            if (certificate := self.chain.final_certificate) is not None:
+                # Killed between the commit and its note, or run without --validator since: the database knows more.
+                self.validator.note_final(certificate.ballot.epoch, certificate.ballot.round, final.facts.height)
+            state = self.validator.file.state
         effects = self.machine.restore(
             final.facts,
             self.chain.final_certificate,

@@ -4,6 +4,7 @@ from collections import deque
 from random import Random
 
 from consensus import events as ev
+from consensus.certificates import Certificate
 from consensus.events import BlockFacts
 from consensus.machine import Machine
 from consensus.parameters import DEVNET
@@ -34,13 +35,23 @@ class Shell:
     def start(
         self, final: BlockFacts = GENESIS_BLOCK, sign_state: SignState = EMPTY, blocks: tuple[BlockFacts, ...] = ()
     ) -> "Shell":
+        self.restore(final, None, blocks, sign_state)
+        self.connect()
+        self.effects.clear()
+        return self
+
+    def restore(
+        self, final: BlockFacts, certificate: Certificate | None, blocks: tuple[BlockFacts, ...], sign_state: SignState
+    ) -> None:
+        """What a disk holds, and nobody connected yet."""
         self.sign_state = sign_state
-        self.run(self.machine.restore(final, None, blocks, sign_state, None, self.now_ms))
+        self.run(self.machine.restore(final, certificate, blocks, sign_state, None, self.now_ms))
+
+    def connect(self) -> None:
+        """All the others are there."""
         for number in range(self.count):
             if self.signer is None or KEYS[number] != self.signer:
                 self.feed(ev.PeerConnected(bytes([number]), KEYS[number].public))
-        self.effects.clear()
-        return self
 
     def feed(self, event: ev.Event) -> list[ev.Effect]:
         first = len(self.effects)
