@@ -15,7 +15,10 @@ In reading order, from what is decided about to who decides:
 * `polling`: Snowflake, the soft and fast layer
 * `finality`: the Simplex gadget, the final layer
 * `proposer`: whose slot it is
+* `neighbours`: who is connected, and who of them votes
+* `allowance`: what one peer may cause in a second
 * `fetches`: blocks that are missing
+* `twins`: headers of one author in one slot
 * `headers`: which blocks may enter at all
 * `authoring`: when to build a block, and on what
 * `machine`: all of it together: events in, effects out

@@ -20,7 +20,7 @@ from typing import assert_never
 import trio
 
 from consensus import events as ev
-from consensus.certificates import Certificate, verify_certificate
+from consensus.certificates import CERTIFICATE, Certificate, verify_certificate
 from consensus.machine import Machine
 from consensus.signstate import SignedRecord, SigningRefusedError
 from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, ballot_payload
@@ -203,6 +203,8 @@ class Loop:
                 write_quickly(self._preference, tip)
             case ev.Fetch(block, peer, above):
                 self.sync.fetch(block, peer, above)
+            case ev.SendBoundary(peer, epoch):
+                self._send_boundary(peer, epoch)
             case ev.Accepted(block, height):
                 self.polls.on_accepted(height, self._clock.now_ms(), self.machine.confidence(block))
                 self._tell(lambda listener: listener.on_accepted(block, reverted=False))
@@ -265,6 +267,12 @@ class Loop:
             self._validator.note_final(ballot.epoch, ballot.round, final[-1].facts.height)
         self.sync.retry_early()
         self._tell(lambda listener: listener.on_final(final))
+
+    def _send_boundary(self, peer: bytes, epoch: int) -> None:
+        height = self.chain.parameters.boundary(epoch)
+        found = self.chain.storage.certificate_at(height)
+        if found is not None and found[0] == height:
+            self._network.send(peer, Certified((CERTIFICATE.decode(found[1]),)))
 
     def _report(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
         headers = [stored.header for block in (first, second) if (stored := self.chain.stored(block)) is not None]

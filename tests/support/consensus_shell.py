@@ -6,6 +6,7 @@ from random import Random
 from consensus import events as ev
 from consensus.certificates import Certificate
 from consensus.events import BlockFacts
+from consensus.finality.relay import LINKS_DELAY_MS
 from consensus.machine import Machine
 from consensus.parameters import DEVNET
 from consensus.signstate import EMPTY, SignedRecord, SignState, after, record_payload
@@ -37,6 +38,7 @@ class Shell:
     ) -> "Shell":
         self.restore(final, None, blocks, sign_state)
         self.connect()
+        self.tick(LINKS_DELAY_MS)  # then everybody has been told who is connected
         self.effects.clear()
         return self
 

@@ -127,7 +127,7 @@ def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
         node.disk.certificates = {}
         start(node)
 
-    scenario = Scenario("mutant", 5, equivocators=1, blackouts=True, storm_s=50, quiet_s=20)
+    scenario = Scenario("mutant", 5, equivocators=1, storm=scenarios.BLACKOUT_MIX, storm_s=50, quiet_s=20)
     monkeypatch.setattr(SimulatedNode, "start", forgetful)
     stalled = next(seed for seed in range(12, 60) if run(scenario, seed).failures)
     monkeypatch.setattr(SimulatedNode, "start", start)
