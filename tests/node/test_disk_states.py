@@ -10,8 +10,10 @@ import pytest
 
 from block_maker import FIRST_SLOT, SPEC
 from consensus import events as ev
+from consensus.recall import Recall
 from consensus.signstate import SignState, after
 from consensus.votes import Ballot, BallotKind
+from consensus.wire import Certified, NeedCerts, PullQuery
 from node.clock import Clock
 from node.config import Config
 from node.duty.signstate_file import SignStateFile
@@ -212,3 +214,74 @@ def test_a_clock_set_back_keeps_the_block_that_was_voted_for(machinery: Machiner
     machinery.pass_seconds(1)
     machinery.now_ms += 3_600_000
     assert goes_on(machinery)
+
+
+# What a restart must hand back to consensus.
+
+
+def test_boundary_certificates_are_there_after_a_restart(machinery: Machinery) -> None:
+    machinery.boot()
+    machinery.pass_seconds(64)
+    machinery.kill()
+    node = machinery.boot()
+    assert machinery.height > node.chain.parameters.boundary(0)
+    kept = node.machine._catchup.boundary_of(0)
+    assert kept is not None
+    assert kept.ballot.height == node.chain.parameters.boundary(0)
+
+
+def test_old_boundaries_are_served_from_the_database(machinery: Machinery, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = machinery.boot()
+    machinery.pass_seconds(64)
+    boundary = node.machine._catchup.boundary_of(0)
+    node.machine._catchup._boundaries.clear()
+    sent: list[tuple[object, ...]] = []
+    monkeypatch.setattr(type(node.loop._network), "send", lambda _, *what: sent.append(what))
+    node.loop.feed(ev.PeerConnected(b"late", None), ev.MessageReceived(b"late", NeedCerts(0, 1, 0, 0, b"\0")))
+    assert (b"late", Certified((boundary,))) in sent
+
+
+def test_certificates_of_open_rounds_are_there_after_a_restart(machinery: Machinery) -> None:
+    machinery.boot()
+    machinery.pass_seconds(3)
+
+    def deadly(_: object, record: object) -> bytes:
+        if isinstance(record, Ballot) and record.kind is BallotKind.FINALISE:
+            raise KilledError
+        return sound(_, record)  # type: ignore[arg-type]  # the pair of arguments that came
+
+    sound = ValidatorKeys.sign_vote
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ValidatorKeys, "sign_vote", deadly)
+        with pytest.raises(KilledError):
+            machinery.pass_seconds(5)
+    assert machinery.node is not None
+    before = machinery.node.machine.gadget_round
+    machinery.kill()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recall, "take", lambda *_: [])  # its own vote would make the certificate again
+        patch.setattr(ValidatorKeys, "sign_vote", deadly)
+        with pytest.raises(KilledError):
+            machinery.boot()
+        assert machinery.node is not None
+        assert machinery.node.machine.gadget_round == before
+
+
+def test_the_sign_state_is_given_to_consensus(machinery: Machinery) -> None:
+    machinery.boot()
+    machinery.pass_seconds(3)
+    machinery.edit(lambda file: open_vote(file, LOST, machinery.height + 1))
+    machinery.kill()
+    node = machinery.boot()
+    file = SignStateFile.load(node.paths.sign_state, node.chain.genesis, node.machine._session or b"")
+    assert file is not None
+    assert LOST in {record.block for record in file.state.ballots}
+    assert node.machine._gadget.sign_state.ballots == file.state.ballots
+
+
+def test_the_preferred_tip_is_on_the_disk_before_it_is_told(machinery: Machinery) -> None:
+    node = machinery.boot()
+    machinery.pass_seconds(3)
+    query = PullQuery(0, bytes(32), 1)
+    node.loop.feed(ev.PeerConnected(b"peer", None), ev.MessageReceived(b"peer", query))
+    assert node.paths.preference.read_bytes() == node.machine.tip.id

@@ -181,7 +181,7 @@ def test_any_number_of_strangers_leaves_room_for_members_and_for_the_gadget() ->
 
 
 @pytest.mark.parametrize("is_voter", [True, False])
-def test_where_a_part_is_full_whoever_has_most_yields(is_voter: bool) -> None:  # noqa: FBT001
+def test_where_a_part_is_full_whoever_has_most_yields(is_voter: bool) -> None:
     fetches = Fetches(DEVNET)
     for number in range(10_000):
         fetches.want(b"lie %d" % number, b"liar %d" % (number % 20), 0, is_voter=is_voter)
