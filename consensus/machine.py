@@ -308,7 +308,7 @@ class Machine:
             self._advance_gadget(now_ms)
         self._build(now_ms)
         self._effects.extend(self._poller.start(self._gadget.members, self._neighbours.voters, now_ms))
-        self._effects.extend(self._relay.tell(self._gadget.need(), now_ms))
+        self._effects.extend(self._relay.tell(self._gadget.need, now_ms))
         peers = self._neighbours.in_order()
         if peers:
             for block in self._gadget.missing():

@@ -54,8 +54,10 @@ class Neighbours:
 
     def linked(self) -> frozenset[bytes]:
         """Members whose ballots reach this node without anybody's help, itself among them."""
-        own = {self._session} & self._members.index.keys()
-        return frozenset(own | self.voters.keys())
+        linked = frozenset(self.voters)
+        if self._session is None or self._session not in self._members.index:
+            return linked
+        return linked | {self._session}
 
     def _count_voters(self) -> None:
         self.voters = {key: peer for key, peer in self._peers_by_key.items() if key in self._members.index}

@@ -63,7 +63,7 @@ class NeedCerts:
     """The sender is in (epoch, round), lacks nothing up to `parent_round`, knows `final_round` final.
 
     `linked` names the members of the epoch that it is directly connected to (bit i of byte i // 8: the i-th member),
-    itself among them: the ballots of all others it needs from its peers.
+    itself among them: the ballots of all others it needs from its peers. Empty: it says nothing of that.
     """
 
     epoch: U32

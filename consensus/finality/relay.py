@@ -8,7 +8,7 @@ Always: where everybody is connected to everybody this sends nothing; nothing is
 that are no members get ballots only a few at a time, in turn, because anybody can be one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from consensus.certificates import Certificate, make_bitmap, read_bitmap
@@ -65,10 +65,13 @@ class Relay:
             self._due_ms = now_ms + LINKS_DELAY_MS
 
     def bitmap(self) -> bytes:
-        """Which members this node is directly connected to."""
+        """Which members this node is directly connected to; empty, which says nothing, while that is changing."""
+        # Told half of the links at a start, peers passed on all ballots of the first round.
+        if self._due_ms is not None:
+            return b""
         return make_bitmap(self._neighbours.linked(), self._members)
 
-    def tell(self, need: NeedCerts, now_ms: int) -> list[Effect]:
+    def tell(self, need: Callable[[], NeedCerts], now_ms: int) -> list[Effect]:
         """Tell those who know of other links."""
         if self._due_ms is None or now_ms < self._due_ms:
             return []
@@ -77,7 +80,7 @@ class Relay:
         behind = [peer for peer, standing in self._standings.items() if standing.told != linked]
         for peer in behind:
             self._standings[peer].told = linked
-        return [SendTo(peer, need) for peer in behind]
+        return [SendTo(peer, need()) for peer in behind]
 
     def deadline_ms(self) -> int | None:
         """When peers are to be told."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from consensus.parameters import DEVNET
-from devnet.simulation.report import summarise, summary_line
+from devnet.simulation.report import kind_of, summarise, summary_line
 from devnet.simulation.scenario import (
     BLACKOUT_MIX,
     CUT_MIX,
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     jobs: list[tuple[Scenario, int]] = []
     for size in options.validators.split(","):
         jobs += deal(list(plan(options, int(size))), options)
-    repeats = list({scenario.name.partition("-")[2]: (scenario, seed) for scenario, seed in reversed(jobs)}.values())
+    repeats = list({kind_of(scenario.name): (scenario, seed) for scenario, seed in reversed(jobs)}.values())
     started = time.monotonic()
     outcomes = list(simulate(jobs + repeats, options.jobs))
     failures = check_repeats(outcomes[: len(jobs)], outcomes[len(jobs) :])

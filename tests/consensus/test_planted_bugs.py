@@ -1,6 +1,6 @@
 """Bugs that were planted once and found by no test: each of these fails when its bug is planted again."""
 
-from dataclasses import replace
+from copy import copy
 
 import pytest
 
@@ -26,12 +26,10 @@ def test_a_flip_of_a_bit_starts_its_counters_anew() -> None:
     snowflake.add(B)
     for _ in range(3):
         snowflake.record({A: 3})
-    for _ in range(3):
-        snowflake.record({B: 3})
-        assert snowflake.preference == B
-        assert not snowflake.decided
     snowflake.record({B: 3})
-    assert snowflake.decided
+    assert snowflake.preference == B
+    snowflake.record({A: 3})  # one poll decided nothing: the bit flips back
+    assert snowflake.preference == A
 
 
 def test_a_late_sibling_inherits_no_confidence() -> None:
@@ -163,4 +161,6 @@ def double_proposal() -> DoubleProposal:
 def test_both_signatures_of_evidence_count(evidence: DoubleBallot | DoubleProposal, field: str) -> None:
     leader = KEYS[0].public
     assert verify_votes(evidence, GENESIS, verify_fake, leader)
-    assert not verify_votes(replace(evidence, **{field: bytes(64)}), GENESIS, verify_fake, leader)
+    forged = copy(evidence)
+    object.__setattr__(forged, field, bytes(64))
+    assert not verify_votes(forged, GENESIS, verify_fake, leader)

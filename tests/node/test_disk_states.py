@@ -234,6 +234,7 @@ def test_old_boundaries_are_served_from_the_database(machinery: Machinery, monke
     node = machinery.boot()
     machinery.pass_seconds(64)
     boundary = node.machine._catchup.boundary_of(0)
+    assert boundary is not None
     node.machine._catchup._boundaries.clear()
     sent: list[tuple[object, ...]] = []
     monkeypatch.setattr(type(node.loop._network), "send", lambda _, *what: sent.append(what))
@@ -285,3 +286,14 @@ def test_the_preferred_tip_is_on_the_disk_before_it_is_told(machinery: Machinery
     query = PullQuery(0, bytes(32), 1)
     node.loop.feed(ev.PeerConnected(b"peer", None), ev.MessageReceived(b"peer", query))
     assert node.paths.preference.read_bytes() == node.machine.tip.id
+
+
+def test_a_block_that_is_not_here_cannot_be_kept_and_a_final_one_is(machinery: Machinery) -> None:
+    node = machinery.boot()
+    machinery.pass_seconds(3)
+    assert not node.chain.keep(LOST)
+    for height in (machinery.height, machinery.height - 1):
+        final = node.chain.storage.id_at(height)
+        assert final is not None
+        assert node.chain.keep(final)
+    assert machinery.height not in {block.height for block in node.chain.storage.pending()}

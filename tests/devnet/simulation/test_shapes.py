@@ -70,9 +70,14 @@ def test_a_full_mesh_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     world.run_until(START_MS + 2_000)
     needed = world.findings.messages["NeedCerts"]
     passed: list[object] = []
+
+    def noted(effect: object) -> object:
+        passed.append(effect)
+        return effect
+
     for name in ("pass_vote", "pass_certificate"):
         sound = getattr(Relay, name)
-        monkeypatch.setattr(Relay, name, lambda *known, sound=sound: passed.extend(found := sound(*known)) or found)
+        monkeypatch.setattr(Relay, name, lambda *known, sound=sound: [noted(effect) for effect in sound(*known)])
     world.run_until(START_MS + 20_000)
     assert min(node.disk.final.height for node in world.nodes) >= 15
     assert passed == []
