@@ -8,13 +8,17 @@ In reading order, from what is decided about to who decides:
 * `certificates`: more than two thirds signed one ballot
 * `evidence`: two statements that no honest validator makes
 * `signstate`: what this validator may still sign
+* `recall`: what it signed before a restart
 * `wire`: the messages between peers
 * `events`: what goes into the machine and what comes out
 * `blocktree`: blocks above the final one
 * `polling`: Snowflake, the soft and fast layer
 * `finality`: the Simplex gadget, the final layer
 * `proposer`: whose slot it is
+* `neighbours`: who is connected, and who of them votes
+* `allowance`: what one peer may cause in a second
 * `fetches`: blocks that are missing
+* `twins`: headers of one author in one slot
 * `headers`: which blocks may enter at all
 * `authoring`: when to build a block, and on what
 * `machine`: all of it together: events in, effects out

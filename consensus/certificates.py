@@ -4,7 +4,7 @@ Always: a certificate that verifies carries distinct valid signatures of members
 set with weight > 2/3. `version` 1 is a bitmap with ed25519 signatures, in the set's order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from consensus.parameters import ACTIVE_VALIDATORS_MAX
 from consensus.validators import ValidatorSet
@@ -32,19 +32,29 @@ CERTIFICATE: Codec[Certificate] = codec(Certificate)
 def make_certificate(ballot: Ballot, members: ValidatorSet, signatures: Mapping[bytes, bytes]) -> Certificate:
     """Assemble the certificate of a ballot from signatures by session key."""
     indices = sorted(members.index[key] for key in signatures)
-    bitmap = bytearray(-(-len(members.members) // 8))
-    for index in indices:
-        bitmap[index // 8] |= 1 << (index % 8)
     ordered = tuple(signatures[members.members[index].session] for index in indices)
-    return Certificate(VERSION_ED25519, ballot, bytes(bitmap), ordered)
+    return Certificate(VERSION_ED25519, ballot, make_bitmap(signatures, members), ordered)
+
+
+def make_bitmap(keys: Iterable[bytes], members: ValidatorSet) -> bytes:
+    """These members of the set: bit i of byte i // 8 is the i-th one."""
+    bitmap = bytearray(-(-len(members.members) // 8))
+    for index in (members.index[key] for key in keys):
+        bitmap[index // 8] |= 1 << (index % 8)
+    return bytes(bitmap)
 
 
 def signers_of(certificate: Certificate, members: ValidatorSet) -> tuple[bytes, ...] | None:
-    """Session keys named by the bitmap, in order; None if the bitmap is not of this set."""
+    """Session keys of those who signed, in order; None if the bitmap is not of this set."""
+    return read_bitmap(certificate.signers, members)
+
+
+def read_bitmap(bitmap: bytes, members: ValidatorSet) -> tuple[bytes, ...] | None:
+    """Session keys named by a bitmap, in order; None if the bitmap is not of this set."""
     count = len(members.members)
-    if len(certificate.signers) != -(-count // 8):
+    if len(bitmap) != -(-count // 8):
         return None
-    bits = int.from_bytes(certificate.signers, "little")
+    bits = int.from_bytes(bitmap, "little")
     if bits >> count:
         return None
     return tuple(member.session for place, member in enumerate(members.members) if bits >> place & 1)

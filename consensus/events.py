@@ -231,6 +231,17 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
+class SendBoundary:
+    """Send a peer the certificate of the last block of an epoch long past, kept with that block for ever.
+
+    Nothing is sent if this node has none.
+    """
+
+    peer: bytes
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """Snowflake accepted a block: soft, local; only `AcceptedReverted` takes it back."""
 
@@ -292,5 +303,6 @@ class Penalise:
 
 Effect = (
     SendTo | Broadcast | Announce | Build | PersistThenSign | PersistCertificate | PersistPreference | Fetch
-    | Accepted | AcceptedReverted | PreferenceChanged | Finalise | ReportEvidence | ReportDoubleHeader | Penalise
+    | SendBoundary | Accepted | AcceptedReverted | PreferenceChanged | Finalise | ReportEvidence
+    | ReportDoubleHeader | Penalise
 )  # fmt: skip

@@ -1,10 +1,12 @@
 """Blocks that this node lacks: asked from one peer after another until they come.
 
-Always: at most `fetches_max` blocks are wanted, of which one peer's word accounts for at most
-`fetches_per_peer_max`; each is asked for at most `fetch_attempts_max` times, and an invalid block
+Always: what the gadget waits for is asked for at once, whatever else is wanted; the words of members and of strangers
+have a part of the list each, of which one peer fills at most `fetches_per_peer_max`, and less where others have less;
+each block is asked for at most `fetch_attempts_max` times, and an invalid block
 is not asked for again while it is remembered.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 from consensus.events import Fetch
@@ -17,6 +19,7 @@ REJECTED_MAX = 1024
 class _Wanted:
     origin: bytes  # whose word it is that the block exists
     peer: bytes  # who was asked last
+    rank: bool | None  # the word of a voter, of a stranger, or (None) what the gadget waits for
     attempts: int
     due_ms: int
 
@@ -30,27 +33,41 @@ class Fetches:
         self._wanted: dict[bytes, _Wanted] = {}
         self._rejected: dict[bytes, None] = {}
 
-    def want(self, block: bytes, peer: bytes, now_ms: int) -> None:
+    def want(self, block: bytes, peer: bytes, now_ms: int, *, is_voter: bool) -> None:
         """Ask `peer`, which spoke of a block, for it; after a moment in which it may come by itself."""
+        if block in self._wanted or block in self._rejected:
+            return
+        counts = Counter(wanted.origin for wanted in self._wanted.values() if wanted.rank == is_voter)
         # A peer may name ids that no block has: its word fills no more than its part of the list.
-        by_peer = sum(wanted.origin == peer for wanted in self._wanted.values())
-        if by_peer < self._parameters.fetches_per_peer_max:
-            self._add(block, peer, now_ms)
+        if counts[peer] >= self._parameters.fetches_per_peer_max:
+            return
+        most = self._parameters.fetches_by_voters_max if is_voter else self._parameters.fetches_by_strangers_max
+        if counts.total() >= most and not self._make_room(counts, peer):
+            return
+        self._add(block, peer, now_ms, is_voter)
 
     def need(self, block: bytes, now_ms: int) -> None:
-        """Ask anybody for a block that more than two thirds of the stake vouch for, or a leader."""
-        self._add(block, b"", now_ms)
+        """Ask anybody for a block that more than two thirds of the stake vouch for, or a leader; a few at a time."""
+        if block not in self._wanted and block not in self._rejected:
+            self._add(block, b"", now_ms, None)
 
     def is_wanted(self, block: bytes) -> bool:
         """Whether a block is being asked for."""
         return block in self._wanted
 
-    def _add(self, block: bytes, origin: bytes, now_ms: int) -> None:
-        if block in self._wanted or block in self._rejected or len(self._wanted) >= self._parameters.fetches_max:
-            return
+    def _make_room(self, counts: Counter[bytes], peer: bytes) -> bool:
+        """Drop the newest word of whoever has most of a full part, if that leaves it no less than the newcomer."""
+        ((largest, count),) = counts.most_common(1)
+        if count <= counts[peer] + 1:
+            return False
+        newest = next(block for block in reversed(self._wanted) if self._wanted[block].origin == largest)
+        del self._wanted[newest]
+        return True
+
+    def _add(self, block: bytes, origin: bytes, now_ms: int, rank: bool | None) -> None:
         # Mostly the block is on its way already: its author sends it to everybody.
         due_ms = now_ms + self._parameters.fetch_grace_ms
-        self._wanted[block] = _Wanted(origin, origin, attempts=0, due_ms=due_ms)
+        self._wanted[block] = _Wanted(origin, origin, rank, attempts=0, due_ms=due_ms)
 
     def settle(self, block: bytes) -> None:
         """The block came."""

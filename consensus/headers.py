@@ -93,9 +93,8 @@ class HeaderRules:
             raise NotYetError("the slot is in the future")
         self._check_final_ref(facts, parent, ancestor_at)
         number = parameters.epoch_of(facts.height)
-        lag = facts.height - facts.referenced_height
-        _require(lag <= parameters.final_lag_max, "too far ahead of finality")
-        _require(facts.referenced_height >= parameters.settled_height(number), "the epoch's seed is not final")
+        least = parameters.referenced_min(facts.height)
+        _require(facts.referenced_height >= least, f"too far ahead of finality: {least} must be final")
         _require(proposer(self._epoch(number), facts.slot) == facts.author, "not the slot's proposer")
 
     def _check_final_ref(self, facts: BlockFacts, parent: BlockFacts, ancestor_at: AncestorAt) -> None:
@@ -107,6 +106,8 @@ class HeaderRules:
         ballot = reference.certificate.ballot
         _require(facts.referenced_height == reference.height, "wrong referenced height")
         _require(parent.referenced_height < reference.height < facts.height, "the final reference does not advance")
+        limit = self.parameters.reference_max(parent.referenced_height)
+        _require(reference.height <= limit, "the final reference passes over the boundary of an epoch")
         _require(ancestor_at(reference.height) == reference.block, "the final reference is no ancestor")
         named = (ballot.kind, ballot.height, ballot.block)
         _require(named == (BallotKind.FINALISE, reference.height, reference.block), "a certificate for something else")

@@ -9,18 +9,23 @@ Always: every effect follows from the events alone (and from the injected `randb
 seed replays one run; nothing is signed that `signstate` does not allow.
 """
 
-from consensus import authoring, proposer
+from consensus import authoring, proposer, signstate
 from consensus import events as ev
+from consensus.allowance import Allowance
 from consensus.blocktree import BlockTree
 from consensus.certificates import Certificate
-from consensus.events import BlockFacts, CertifiedRef, Effect, Event, Recovery
+from consensus.events import BlockFacts, Effect, Event, Recovery
 from consensus.fetches import Fetches
 from consensus.finality.catchup import CatchUp
 from consensus.finality.gadget import Gadget, InvalidVoteError
+from consensus.finality.relay import Relay
+from consensus.neighbours import Neighbours
 from consensus.parameters import Condition, Parameters
 from consensus.polling import sampling
 from consensus.polling.poller import Poller
 from consensus.polling.topological import Topological
+from consensus.recall import Recall
+from consensus.twins import Twins
 from consensus.validators import Epochs
 from consensus.votes import NO_BLOCK, VerifyEd25519
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
@@ -47,13 +52,12 @@ class Machine:
         self._randbelow = randbelow
         self._effects: list[Effect] = []
         self._fetches = Fetches(parameters)
-        self._peers: dict[bytes, bytes | None] = {}
-        self._voters: dict[bytes, bytes] = {}
-        self._headers: dict[tuple[bytes, int], list[bytes]] = {}
-        self._headers_final = b""
+        self._neighbours = Neighbours(session)
+        self._relay = Relay(self._neighbours)
+        self._queries = Allowance()
+        self._useless = Allowance()
+        self._twins = Twins()
         self._final_certificate: Certificate | None = None
-        self._queries: dict[bytes, int] = {}
-        self._queries_second = 0
         self._built_slot = 0
         self._is_gadget_due = True
         self._gadget_deadline_ms: int | None = None
@@ -95,8 +99,7 @@ class Machine:
         A proposer may seal any number of headers in its slot; beyond a few only those count that
         somebody votes for.
         """
-        known = self._headers.get((facts.author, facts.slot), ())
-        return len(known) < self._parameters.headers_per_slot_max or self._fetches.is_wanted(facts.id)
+        return self._twins.count(facts) < self._parameters.headers_per_slot_max or self._fetches.is_wanted(facts.id)
 
     @property
     def gadget_round(self) -> tuple[int, int]:
@@ -115,15 +118,22 @@ class Machine:
         self._chain = Topological(self._tree, sampling.compute_thresholds(self._parameters, epoch.validators))
         self._poller = Poller(self._parameters, self._chain, self._session, self._randbelow)
         self._gadget = Gadget(
-            self._parameters, self._genesis, self._chain, self._verify, self._session, self._effects.append
-        )
+            self._parameters, self._genesis, self._chain, self._verify, self._session, self._effects.append,
+            self._relay,
+        )  # fmt: skip
         self._catchup = CatchUp(self._parameters, self._gadget, recovery.boundaries, self._effects.append)
         if certificate is not None and self._parameters.is_boundary(final.height):
             self._catchup.end_epoch(certificate)
+        # The shell may have died between the commit of a final block and the note of it in the sign-state.
+        if certificate is not None:
+            sign_state = signstate.raise_floor(sign_state, certificate.ballot.epoch, certificate.ballot.round)
         self._gadget.sign_state = sign_state
+        self._recall = Recall(sign_state)
         self._built_slot = sign_state.header.slot
         start = self._parameters.boundary(epoch.validators.epoch - 1)
         # In the middle of an epoch its base is not needed: the newest final round is the parent.
+        self._neighbours.begin(epoch.validators)
+        self._relay.begin(epoch.validators, now_ms)
         self._gadget.begin(epoch, (start, final.id if final.height == start else NO_BLOCK))
         if certificate is not None:
             self._gadget.receive_certificate(certificate)
@@ -135,8 +145,6 @@ class Machine:
             self._chain.prefer(recovery.preference)
         self._persisted = self._reported = self._chain.preference
         self._accepted = self._chain.accepted
-        self._effects.extend(ev.PersistThenSign(record) for record in sign_state.proposals)
-        self._effects.extend(ev.PersistThenSign(record) for record in sign_state.ballots)
         return self._settle(now_ms)
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
@@ -145,22 +153,21 @@ class Machine:
         match event:
             case ev.Tick():
                 pass
-            case ev.MessageReceived(peer) if peer not in self._peers:
+            case ev.MessageReceived(peer) if peer not in self._neighbours:
                 pass  # sent before the connection was lost
             case ev.MessageReceived(peer, PullQuery() as query):
                 self._answer_query(peer, query)
             case ev.MessageReceived(peer, Chits() as chits):
                 self._take_chits(peer, chits)
+            case ev.MessageReceived(peer, message):
+                self._receive(peer, message)
             case _:
-                # All else may mean something to the gadget; queries and chits are most of the traffic.
                 self._is_gadget_due = True
                 self._take(event)
         return self._settle(now_ms)
 
     def _take(self, event: Event) -> None:
         match event:
-            case ev.MessageReceived(peer, message):
-                self._receive(peer, message)
             case ev.BlockImported(facts):
                 self._insert(facts)
             case ev.BlockBuilt(facts):
@@ -176,53 +183,61 @@ class Machine:
                 self._connect(peer, validator)
             case ev.PeerLost(peer):
                 self._disconnect(peer)
-            case ev.Tick():
-                pass
+            case ev.MessageReceived() | ev.Tick():
+                pass  # see `step`
 
     # --- peers and messages
 
     def _connect(self, peer: bytes, validator: bytes | None) -> None:
-        self._peers[peer] = validator
-        if validator is not None and validator != self._session:
-            self._voters[validator] = peer
+        self._neighbours.connect(peer, validator)
+        self._relay.connect(peer, self._now_ms)
+        if validator is not None:
             self._poller.polls.forgive(validator)
         self._effects.append(ev.SendTo(peer, self._gadget.need()))
 
     def _disconnect(self, peer: bytes) -> None:
-        validator = self._peers.pop(peer, None)
+        self._neighbours.disconnect(peer)
+        self._relay.disconnect(peer, self._now_ms)
         self._catchup.forget(peer)
-        if validator is not None and self._voters.get(validator) == peer:
-            del self._voters[validator]
 
     def _receive(self, peer: bytes, message: Message) -> None:
+        """Something for the gadget: it looks at what is news, and the sender answers for too much that is none."""
         try:
-            match message:
-                case Propose(proposal):
-                    self._catchup.note_position(peer, proposal.proposal.epoch, proposal.proposal.round, self._now_ms)
-                    self._gadget.receive_proposal(proposal)
-                case Vote(vote, proposal):
-                    self._catchup.note_position(peer, vote.ballot.epoch, vote.ballot.round, self._now_ms)
-                    if proposal is not None:
-                        self._gadget.receive_proposal(proposal)
-                    self._gadget.receive_vote(vote)
-                case Certified(certificates):
-                    for certificate in certificates:
-                        self._gadget.receive_certificate(certificate)
-                case NeedCerts():
-                    self._catchup.answer(peer, message, self._now_ms)
-                case PullQuery() | Chits():
-                    pass
+            is_news = self._hear(peer, message)
         except InvalidVoteError as error:
             self._effects.append(ev.Penalise(peer, str(error)))
+            return
+        self._is_gadget_due = self._is_gadget_due or is_news
+        most = self._parameters.useless_most(len(self._gadget.members.members))
+        # Far rounds, old rounds, repeats: cheap to drop, but not by the ten thousand.
+        if not is_news and self._useless.is_used_up(peer, most, self._now_ms):
+            self._effects.append(ev.Penalise(peer, "a flood of votes that change nothing"))
+
+    def _hear(self, peer: bytes, message: Message) -> bool:
+        match message:
+            case Propose(proposal):
+                self._catchup.note_position(peer, proposal.proposal.epoch, proposal.proposal.round, self._now_ms)
+                return self._gadget.receive_proposal(proposal)
+            case Vote(vote, proposal):
+                self._catchup.note_position(peer, vote.ballot.epoch, vote.ballot.round, self._now_ms)
+                self._relay.note_vote(peer, vote)
+                is_proposed = proposal is not None and self._gadget.receive_proposal(proposal)
+                return self._gadget.receive_vote(vote, peer) or is_proposed
+            case Certified(certificates):
+                is_news = False
+                for certificate in certificates:
+                    self._relay.note_certificate(peer, certificate.ballot)
+                    is_news |= self._gadget.receive_certificate(certificate)
+                return is_news
+            case NeedCerts():
+                self._catchup.answer(peer, message, self._now_ms)
+                return self._relay.note_need(peer, message)
+            case PullQuery() | Chits():
+                return False  # see `step`
 
     def _answer_query(self, peer: bytes, query: PullQuery) -> None:
-        second = self._now_ms // 1_000
-        if second != self._queries_second:
-            self._queries_second = second
-            self._queries.clear()
-        self._queries[peer] = self._queries.get(peer, 0) + 1
         # An honest peer polls a few times a second; a flood must not make this node talk.
-        if self._queries[peer] > self._parameters.queries_per_second_max:
+        if self._queries.is_used_up(peer, self._parameters.queries_per_second_max, self._now_ms):
             return
         self._want(query.tip, peer)
         tip = self._chain.preference
@@ -241,7 +256,7 @@ class Machine:
         self._effects.append(ev.SendTo(peer, answer))
 
     def _take_chits(self, peer: bytes, chits: Chits) -> None:
-        validator = self._peers[peer]
+        validator = self._neighbours.key_of(peer)
         if validator is None:
             return  # whoever proved no key would vote as often as it connects
         vote = (chits.tip, chits.at_height)
@@ -258,17 +273,14 @@ class Machine:
         self._fetches.settle(facts.id)
         if not self._chain.insert(facts):
             return
-        headers = self._headers.setdefault((facts.author, facts.slot), [])
-        headers.append(facts.id)
-        if len(headers) > 1:
-            self._effects.append(ev.ReportDoubleHeader(facts.author, facts.slot, headers[0], facts.id))
+        self._effects.extend(self._twins.add(facts))
         reference = facts.final_ref
         if reference is not None and reference.height > self.final.height:
             self._gadget.receive_certificate(reference.certificate)
 
     def _want(self, block: bytes, peer: bytes) -> None:
         if block not in self._tree and not self._tree.is_past(block):
-            self._fetches.want(block, peer, self._now_ms)
+            self._fetches.want(block, peer, self._now_ms, is_voter=self._neighbours.is_voter(peer))
 
     # --- everything that may be due, after each event
 
@@ -279,8 +291,9 @@ class Machine:
         if self._is_gadget_due or is_epoch_over or (self._gadget_deadline_ms or now_ms + 1) <= now_ms:
             self._advance_gadget(now_ms)
         self._build(now_ms)
-        self._effects.extend(self._poller.start(self._gadget.members, self._voters, now_ms))
-        peers = list(self._voters.values()) or list(self._peers)  # a node behind full nodes asks those
+        self._effects.extend(self._poller.start(self._gadget.members, self._neighbours.voters, now_ms))
+        self._effects.extend(self._relay.tell(self._gadget.need, now_ms))
+        peers = self._neighbours.in_order()
         if peers:
             for block in self._gadget.missing():
                 self._fetches.need(block, now_ms)
@@ -296,7 +309,9 @@ class Machine:
         while self._change_epoch():
             self._gadget.advance(now_ms)
         self._gadget_deadline_ms = self._gadget.deadline_ms(now_ms)
-        self._forget()
+        recalled = self._recall.take(self._gadget.members.epoch, self._tree, self._gadget.sign_state)
+        self._effects.extend(ev.PersistThenSign(record) for record in recalled)
+        self._twins.forget_to(self.final.slot)
         self._report()
 
     def _change_epoch(self) -> bool:
@@ -311,16 +326,12 @@ class Machine:
             return False
         self._final_certificate = ended
         self._catchup.end_epoch(ended)
+        self._neighbours.begin(following.validators)
+        self._relay.begin(following.validators, self._now_ms)
         self._gadget.begin(following, (final.height, final.id))
         self._poller.polls.abandon()  # the old set's answers say nothing under the new set's thresholds
         self._chain.restart_confidence(sampling.compute_thresholds(self._parameters, following.validators))
         return True
-
-    def _forget(self) -> None:
-        """Drop what only blocks above the final one need."""
-        if self._headers_final != self.final.id:
-            self._headers_final = self.final.id
-            self._headers = {key: ids for key, ids in self._headers.items() if key[1] > self.final.slot}
 
     def _report(self) -> None:
         """Say what became accepted and which tip is preferred."""
@@ -349,23 +360,23 @@ class Machine:
             self._built_slot,
             self.tip,
             self._chain.count_processing(),
-            self._final_reference(),
+            self._newest_certificate(),
+            self._catchup.boundary_of,
         )
         if request is not None:
             self._built_slot = request.slot
             self._effects.append(request)
 
-    def _final_reference(self) -> CertifiedRef | None:
+    def _newest_certificate(self) -> Certificate | None:
         certificate = self._gadget.rounds.final
         if certificate is not None and certificate.ballot.block == self.final.id:
             self._final_certificate = certificate
-        if self._final_certificate is None:
-            return None
-        return CertifiedRef(self.final.height, self.final.id, self._final_certificate)
+        return self._final_certificate
 
     def _next_deadline(self, now_ms: int) -> int:
         slot_ms = self._parameters.slot_ms
         next_slot_ms = (now_ms // slot_ms + 1) * slot_ms
-        fetches_ms = self._fetches.deadline_ms() if self._peers else None
-        due = (next_slot_ms, self._poller.deadline_ms(), self._gadget_deadline_ms, fetches_ms)
+        fetches_ms = self._fetches.deadline_ms() if self._neighbours.in_order() else None
+        relay_ms = self._relay.deadline_ms()
+        due = (next_slot_ms, self._poller.deadline_ms(), self._gadget_deadline_ms, fetches_ms, relay_ms)
         return max(min(moment for moment in due if moment is not None), now_ms + 1)

@@ -88,11 +88,15 @@ class Parameters:
     override_skips: int = 4
     resend_ms: int = 500
     rounds_ahead_max: int = 64
+    # Messages that change nothing, a second and peer: repeats after a storm, and votes that several neighbours bring.
+    useless_per_second_max: int = 256
+    useless_per_member_max: int = 16
     need_certs_ms: int = 100
     # Missing blocks
     fetch_grace_ms: int = 40
     fetch_retry_ms: int = 500
-    fetches_max: int = 64
+    fetches_by_voters_max: int = 64
+    fetches_by_strangers_max: int = 32
     fetches_per_peer_max: int = 8
     fetch_attempts_max: int = 6
     # Epochs whose boundary certificate a machine keeps to help peers that are behind.
@@ -130,7 +134,7 @@ class Parameters:
             ),
             (self.override_skips >= 1, "own acceptance is respected at the first skip at least"),
             (
-                self.fetches_per_peer_max < self.fetches_max,
+                self.fetches_per_peer_max < min(self.fetches_by_voters_max, self.fetches_by_strangers_max),
                 "one peer cannot fill the list of wanted blocks",
             ),
             (1 <= self.sample_units <= 256, "a sample has 1 to 256 units"),
@@ -158,6 +162,24 @@ class Parameters:
         if epoch == 0:
             return 0
         return self.boundary(epoch - 2) + 2 * self.epoch_blocks // 3
+
+    def referenced_min(self, height: int) -> int:
+        """The least final height that a block of a height must know of, by its own reference or an ancestor's."""
+        epoch = self.epoch_of(height)
+        # The next epoch's first block must name more of this one: it could not, if it had to name two boundaries.
+        named = self.boundary(epoch - 1) if self.is_boundary(height) else 0
+        return max(height - self.final_lag_max, self.settled_height(epoch), named)
+
+    def reference_max(self, referenced: int) -> int:
+        """The greatest final height that a header may name when its ancestry named `referenced`.
+
+        No reference passes over a boundary, so that the headers alone carry every handoff from set to set.
+        """
+        return self.boundary(self.epoch_of(referenced + 1))
+
+    def useless_most(self, members: int) -> int:
+        """How many messages that change nothing an honest peer may send in a second."""
+        return self.useless_per_second_max + self.useless_per_member_max * members
 
     def round_timeout(self, skips: int) -> int:
         """Timeout of a round after `skips` skipped ones: doubles, up to a low cap."""

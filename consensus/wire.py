@@ -7,7 +7,7 @@ and counts whoever brings it.
 
 from typing import Annotated
 
-from consensus.certificates import Certificate
+from consensus.certificates import BITMAP_BYTES_MAX, Certificate
 from consensus.votes import SignedBallot, SignedProposal
 from runtime.encoding.codec import U32, Bounded, Codec, Tagged, codec, variant
 from runtime.encoding.types import Hash
@@ -61,12 +61,17 @@ class Certified:
 
 @variant(5)
 class NeedCerts:
-    """The sender is in (epoch, round), lacks nothing up to `parent_round`, knows `final_round` final."""
+    """The sender is in (epoch, round), lacks nothing up to `parent_round`, knows `final_round` final.
+
+    `linked` names the members of the epoch that it is directly connected to (bit i of byte i // 8: the i-th member),
+    itself among them: the ballots of all others it needs from its peers. Empty: it says nothing of that.
+    """
 
     epoch: U32
     round: U32
     parent_round: U32
     final_round: U32
+    linked: Annotated[bytes, Bounded(BITMAP_BYTES_MAX)]
 
 
 Message = PullQuery | Chits | Propose | Vote | Certified | NeedCerts

@@ -19,7 +19,7 @@ from typing import assert_never
 import trio
 
 from consensus import events as ev
-from consensus.certificates import Certificate, verify_certificate
+from consensus.certificates import CERTIFICATE, Certificate, verify_certificate
 from consensus.machine import Machine
 from consensus.signstate import SignedRecord, SigningRefusedError
 from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, ballot_payload
@@ -206,6 +206,8 @@ class Loop:
                 self.ledger.remember_preference(tip)
             case ev.Fetch(block, peer, above):
                 self.sync.fetch(block, peer, above)
+            case ev.SendBoundary(peer, epoch):
+                self._send_boundary(peer, epoch)
             case ev.Accepted(block, height):
                 self._polls.on_accepted(height, self._clock.now_ms(), self.machine.confidence(block))
                 self._tell(lambda listener: listener.on_accepted(block, reverted=False))
@@ -251,8 +253,9 @@ class Loop:
             return
         try:
             # This vote may make the block final: its bytes must survive a power cut first.
-            if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE:
-                self.chain.keep(record.block)
+            if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE and not self.chain.keep(record.block):
+                _LOG.error("no vote (epoch %d, round %d): its block is not here", record.epoch, record.round)
+                return
             signature = self.duty.keys.sign_vote(record)
         except SigningRefusedError as error:
             _LOG.error("not signed (epoch %d, round %d): %s", record.epoch, record.round, error)
@@ -269,6 +272,12 @@ class Loop:
             self.duty.keys.note_final(ballot.epoch, ballot.round, final[-1].facts.height)
         self.sync.retry_early()
         self._tell(lambda listener: listener.on_final(final))
+
+    def _send_boundary(self, peer: bytes, epoch: int) -> None:
+        height = self.chain.parameters.boundary(epoch)
+        found = self.chain.storage.certificate_at(height)
+        if found is not None and found[0] == height:
+            self._peers.send(peer, Certified((CERTIFICATE.decode(found[1]),)))
 
     def _report(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
         stored = [self.chain.stored(block) for block in (first, second)]

@@ -172,9 +172,14 @@ class Node:
 
     def _restore(self) -> None:
         """Give the machine what was kept, and carry out what it says."""
-        sign_state = self.duty.keys.file.state if self.duty is not None else EMPTY
-        effects = self.machine.restore(self.ledger.recovery(sign_state), self.clock.now_ms())
         final = self.chain.final.facts
+        sign_state = EMPTY
+        if self.duty is not None:
+            if (certificate := self.chain.final_certificate) is not None:
+                # Killed between the commit and its note, or run without --validator since: the database knows more.
+                self.duty.keys.note_final(certificate.ballot.epoch, certificate.ballot.round, final.height)
+            sign_state = self.duty.keys.file.state
+        effects = self.machine.restore(self.ledger.recovery(sign_state), self.clock.now_ms())
         _LOG.info("starting at final #%d 0x%s", final.height, final.id.hex()[:12])
         self.loop.restore(effects)
         process.settle_memory()

@@ -6,6 +6,7 @@ In reading order:
 * `ballotbox`: votes of the gadget, counted and watched
 * `voting`: which checkpoint is proposed, and which deserves a vote
 * `roundclock`: since when a round has had work
+* `relay`: ballots and certificates for those whom their makers do not reach
 * `gadget`: one epoch of the finality gadget
 * `catchup`: certificates for whoever is behind
 """

@@ -55,10 +55,9 @@ class BallotBox:
         signatures = {key: vote.signature for key, vote in votes.items() if vote.ballot == ballot}
         return make_certificate(ballot, self._members, signatures)
 
-    def own(self, round_: int, voter: bytes) -> list[SignedBallot]:
-        """What a voter cast in a round."""
-        cast = [self._first.get((round_, kind), {}).get(voter) for kind in BallotKind]
-        return [vote for vote in cast if vote is not None]
+    def votes(self, round_: int) -> list[SignedBallot]:
+        """What everybody cast in a round."""
+        return [vote for kind in BallotKind for vote in self._first.get((round_, kind), {}).values()]
 
     def prune(self, below: int) -> None:
         """Drop the votes of earlier rounds, for good."""

@@ -8,7 +8,7 @@ the one of its final boundary block; it needs nothing else to go on.
 from collections.abc import Iterable
 
 from consensus.certificates import Certificate
-from consensus.events import SendTo
+from consensus.events import SendBoundary, SendTo
 from consensus.finality.gadget import Emit, Gadget
 from consensus.parameters import Parameters
 from consensus.wire import Certified, NeedCerts
@@ -31,6 +31,10 @@ class CatchUp:
         epoch = boundary.ballot.epoch
         self._boundaries[epoch] = boundary
         self._boundaries.pop(epoch - self._parameters.boundaries_kept, None)
+
+    def boundary_of(self, epoch: int) -> Certificate | None:
+        """The certificate of an epoch's last block, if it is one of the newest."""
+        return self._boundaries.get(epoch)
 
     def forget(self, peer: bytes) -> None:
         """A peer left."""
@@ -65,9 +69,16 @@ class CatchUp:
         certificate = self._boundaries.get(epoch)
         if certificate is not None:
             self._send(peer, (certificate,), now_ms)
+        elif self._may_send(peer, now_ms):
+            self._emit(SendBoundary(peer, epoch))
 
     def _send(self, peer: bytes, certificates: tuple[Certificate, ...], now_ms: int) -> None:
         # Up to 32 certificates answer a question of a few bytes: without a limit, an amplifier.
-        if certificates and now_ms >= self._answer_at_ms.get(peer, 0):
-            self._answer_at_ms[peer] = now_ms + self._parameters.need_certs_ms
+        if certificates and self._may_send(peer, now_ms):
             self._emit(SendTo(peer, Certified(certificates)))
+
+    def _may_send(self, peer: bytes, now_ms: int) -> bool:
+        if now_ms < self._answer_at_ms.get(peer, 0):
+            return False
+        self._answer_at_ms[peer] = now_ms + self._parameters.need_certs_ms
+        return True

@@ -26,6 +26,7 @@ from consensus.events import (
 from consensus.evidence import DoubleProposal
 from consensus.finality import voting
 from consensus.finality.ballotbox import BallotBox
+from consensus.finality.relay import Relay
 from consensus.finality.roundclock import RoundClock
 from consensus.finality.rounds import Rounds
 from consensus.parameters import Parameters
@@ -64,6 +65,7 @@ class Gadget:
         verify: VerifyEd25519,
         session: bytes | None,
         emit: Emit,
+        relay: Relay,
     ) -> None:
         """Call `begin` before anything else."""
         self._parameters = parameters
@@ -72,6 +74,7 @@ class Gadget:
         self._verify = verify
         self._session = session
         self._emit = emit
+        self._relay = relay
         self.sign_state = signstate.EMPTY
 
     def begin(self, epoch: Epoch, base: tuple[int, bytes]) -> None:
@@ -87,16 +90,16 @@ class Gadget:
 
     # --- what comes in
 
-    def receive_proposal(self, signed: SignedProposal) -> None:
-        """A leader's proposal; InvalidVoteError if it is not one."""
+    def receive_proposal(self, signed: SignedProposal) -> bool:
+        """A leader's proposal, whether it is news; InvalidVoteError if it is not one."""
         proposal = signed.proposal
         round_ = proposal.round
         if proposal.epoch != self.members.epoch or not self._is_near(round_, self.rounds.current):
-            return
+            return False
         known = self._proposals.get(round_)
         # Each notarise vote brings its proposal along: most arrive again, and need no second check.
         if known is not None and known.proposal == proposal:
-            return
+            return False
         leader = self._leaders.leader(round_)
         if not self._is_votable(proposal.height) or proposal.parent_round >= round_:
             raise InvalidVoteError("a proposal of impossible form")
@@ -111,28 +114,31 @@ class Gadget:
             self._emit(ReportEvidence(DoubleProposal(
                 leader, first.proposal, first.signature, second.proposal, second.signature
             )))  # fmt: skip
+        return True
 
-    def receive_vote(self, vote: SignedBallot) -> None:
-        """A ballot; InvalidVoteError if it is malformed or not its voter's."""
+    def receive_vote(self, vote: SignedBallot, source: bytes) -> bool:
+        """A ballot, whether it is news; InvalidVoteError if it is malformed or not its voter's."""
         ballot = vote.ballot
         if ballot.epoch != self.members.epoch or not self._is_near(ballot.round, self.rounds.floor + 1):
-            return
+            return False
         if self._box.has_no_use_for(ballot, vote.voter):
-            return
+            return False
         if vote.voter not in self.members.index or not self._is_well_formed(ballot):
             raise InvalidVoteError("a ballot of impossible form")
         if not self._verify(vote.voter, ballot_payload(self._genesis, ballot), vote.signature):
             raise InvalidVoteError("a ballot that its voter did not sign")
+        self._pass_on(vote, source)
         self._count(vote)
+        return True
 
-    def receive_certificate(self, certificate: Certificate) -> None:
-        """A certificate of this epoch; InvalidVoteError if it does not verify."""
+    def receive_certificate(self, certificate: Certificate) -> bool:
+        """A certificate of this epoch, whether it is news; InvalidVoteError if it does not verify."""
         ballot = certificate.ballot
         if ballot.epoch != self.members.epoch or ballot.round < self.rounds.floor:
-            return
+            return False
         held = self.rounds.find(ballot.kind, ballot.round)
         if held is not None and (ballot.height, ballot.block) == (held.ballot.height, held.ballot.block):
-            return
+            return False
         if not self._is_well_formed(ballot):
             raise InvalidVoteError("a certificate of impossible form")
         if not verify_certificate(certificate, self.members, self._genesis, self._verify):
@@ -143,6 +149,7 @@ class Gadget:
         keys = signers_of(certificate, self.members) or ()
         for key, signature in zip(keys, certificate.signatures, strict=True):
             self._count(SignedBallot(ballot, key, signature))
+        return True
 
     def signed(self, record: signstate.SignedRecord, signature: bytes) -> None:
         """The shell persisted and signed what we asked for: count it and send it."""
@@ -212,6 +219,8 @@ class Gadget:
     def _hold(self, certificate: Certificate) -> None:
         if not self.rounds.add(certificate):
             return
+        for effect in self._relay.pass_certificate(certificate):
+            self._emit(effect)
         ballot = certificate.ballot
         # Forgotten by its only honest holder it could never be made again (docs/adr/0012, scenario `blackouts`).
         if ballot.kind != BallotKind.FINALISE:
@@ -341,21 +350,27 @@ class Gadget:
             return
         current = self.rounds.current
         parent = self.rounds.parent_round()
-        if self._session in self.members.index and self._session is not None:
-            if self._leaders.leader(current) == self._session and current in self._proposals:
-                self._emit(Broadcast(Propose(self._proposals[current])))
-            # Votes of rounds whose certificate nobody kept may make it once more.
-            gaps = self.rounds.gaps()[:GAPS_REPEATED_MAX] if parent is None else [parent]
-            for round_ in (*gaps, current):
-                for vote in self._box.own(round_, self._session):
+        if self._leaders.leader(current) == self._session and current in self._proposals:
+            self._emit(Broadcast(Propose(self._proposals[current])))
+        # Votes of rounds whose certificate nobody kept may make it once more.
+        gaps = self.rounds.gaps()[:GAPS_REPEATED_MAX] if parent is None else [parent]
+        for round_ in (*gaps, current):
+            for vote in self._box.votes(round_):
+                if vote.voter == self._session:
                     self._emit(Broadcast(self._vote_message(vote)))
+                else:
+                    self._pass_on(vote, None)
         self._emit(Broadcast(self.need()))
 
     def need(self) -> NeedCerts:
         """The question for certificates that this node may lack."""
         parent = self.rounds.parent_round()
         held = self.rounds.complete_to() if parent is None else parent
-        return NeedCerts(self.members.epoch, self.rounds.current, held, self.rounds.floor)
+        return NeedCerts(self.members.epoch, self.rounds.current, held, self.rounds.floor, self._relay.bitmap())
+
+    def _pass_on(self, vote: SignedBallot, source: bytes | None) -> None:
+        for effect in self._relay.pass_vote(self._vote_message(vote), source):
+            self._emit(effect)
 
     def _vote_message(self, vote: SignedBallot) -> Vote:
         # The proposal travels with the votes for it: whoever missed it could not join them, and rounds stalled.

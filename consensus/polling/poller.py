@@ -48,10 +48,18 @@ class Poller:
         """Close the polls that have heard enough and apply them; whether there were any."""
         chain = self._chain
         finished = False
-        for poll in self.polls.due(now_ms):
+        for poll in self.polls.open():
+            is_due = self.polls.is_due(poll, now_ms)
+            if not is_due and not self._may_be_settled(poll):
+                continue
             votes = self._resolve(poll)
-            if self.polls.is_over(poll, chain.support(votes), chain.thresholds, now_ms):
-                self.polls.close(poll)
+            if is_due:
+                is_over = self.polls.is_over(poll, chain.support(votes), chain.thresholds, now_ms)
+            else:
+                unknown = sum(poll.weights[voter] for voter in poll.votes) - sum(weight for _, weight in votes)
+                is_over = chain.is_settled(votes, poll.missing() + unknown)
+            if is_over:
+                self.polls.close(poll, now_ms)
                 self.polls.learn(successful=chain.record(votes))
                 finished = True
         return finished
@@ -59,6 +67,13 @@ class Poller:
     def deadline_ms(self) -> int | None:
         """When something is due next."""
         return self.polls.deadline_ms(wanted=self._chain.is_processing)
+
+    def _may_be_settled(self, poll: Poll) -> bool:
+        """Cheaply: whether what is missing is less than what the least threshold asks for, and an answer came."""
+        if not poll.is_new:
+            return False
+        poll.is_new = False
+        return poll.missing() < self._chain.thresholds.preference
 
     def _resolve(self, poll: Poll) -> list[tuple[bytes, int]]:
         votes = []

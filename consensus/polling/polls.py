@@ -22,7 +22,13 @@ class Poll:
     weights: Mapping[bytes, int]
     awaited: set[bytes]
     votes: dict[bytes, tuple[bytes, bytes]] = field(default_factory=dict)
+    is_new: bool = False  # answers came that nobody has looked at
+    is_timed: bool = False
     has_ended: bool = False
+
+    def missing(self) -> int:
+        """Weight that is still waited for."""
+        return sum(self.weights[voter] for voter in self.awaited)
 
 
 class Polls:
@@ -45,7 +51,7 @@ class Polls:
     def start(self, weights: Mapping[bytes, int], reachable: Mapping[bytes, bytes], now_ms: int) -> Poll:
         """Open a poll over these voters; those unreachable or long silent are not waited for."""
         # Slower links get longer, or their votes would never be in time.
-        soft = max(self._parameters.poll_soft_ms, 2 * self._rtt_ms)
+        soft = min(max(self._parameters.poll_soft_ms, 2 * self._rtt_ms), self._parameters.poll_timeout_ms)
         limit = self._parameters.poll_failures_max
         # A silent validator would cost every poll its timeout.
         awaited = {voter for voter in weights if voter in reachable and self._failures.get(voter, 0) < limit}
@@ -63,14 +69,29 @@ class Polls:
             return False
         assert not poll.has_ended, "a poll that ended took an answer"
         poll.votes[voter] = vote
+        poll.is_new = True
         poll.awaited.discard(voter)
         self._failures[voter] = 0
-        self._rtt_ms += (now_ms - poll.started_ms - self._rtt_ms) // RTT_WEIGHT
+        self._learn_rtt(poll, now_ms)
         return True
 
-    def due(self, now_ms: int) -> list[Poll]:
-        """Polls that all awaited voters answered, or whose next deadline has come."""
-        return [poll for poll in self._open.values() if not poll.awaited or now_ms >= poll.deadline_ms]
+    def _learn_rtt(self, poll: Poll, now_ms: int) -> None:
+        """One sample a poll: when two thirds of the weight had answered.
+
+        Of every answer a sample, a third that answers just before the deadline moved the deadline away for ever.
+        """
+        answered = sum(poll.weights[voter] for voter in poll.votes)
+        if not poll.is_timed and 3 * answered >= 2 * sum(poll.weights.values()):
+            poll.is_timed = True
+            self._rtt_ms += (now_ms - poll.started_ms - self._rtt_ms) // RTT_WEIGHT
+
+    def open(self) -> list[Poll]:
+        """Polls that have not ended."""
+        return list(self._open.values())
+
+    def is_due(self, poll: Poll, now_ms: int) -> bool:
+        """Whether all awaited voters answered a poll, or its next deadline has come."""
+        return not poll.awaited or now_ms >= poll.deadline_ms
 
     def is_over(self, poll: Poll, support: int, thresholds: Thresholds, now_ms: int) -> bool:
         """Whether a due poll ends with `support` for its best block, or waits for the timeout."""
@@ -81,13 +102,13 @@ class Polls:
         poll.deadline_ms = timeout_ms
         return False
 
-    def close(self, poll: Poll) -> None:
-        """Forget a poll; those who did not answer it have failed once more."""
+    def close(self, poll: Poll, now_ms: int) -> None:
+        """Forget a poll; those who did not answer in their time have failed once more."""
         assert not poll.has_ended, "a poll ended twice"
         poll.has_ended = True
         del self._open[poll.request]
         for voter in poll.weights:
-            if voter not in poll.votes:
+            if voter not in poll.votes and (voter not in poll.awaited or now_ms >= poll.deadline_ms):
                 self._failures[voter] = self._failures.get(voter, 0) + 1
 
     def learn(self, *, successful: bool) -> None:

@@ -6,7 +6,8 @@ branch; polls are about the blocks above it. The newest notarised checkpoint (`l
 votes: the preference always goes through it. After avalanchego `snowman/topological.go`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 
 from consensus.blocktree import BlockTree
 from consensus.events import BlockFacts
@@ -89,6 +90,24 @@ class Topological:
         """The most weight that a child of the root has in these votes."""
         weights = self._transitive(votes)
         return max((weights.get(child, 0) for child in self.tree.children[self.root]), default=0)
+
+    def is_settled(self, votes: Iterable[tuple[bytes, int]], missing: int) -> bool:
+        """Whether a poll's outcome is the same whatever votes of `missing` weight would still say.
+
+        No sum of votes that any bit of any undecided decision can see may stand within `missing` below a threshold.
+        """
+        weights = self._transitive(votes)
+        limits = (self.thresholds.preference, *(condition.alpha for condition in self.thresholds.conditions))
+        pending = [self.root]
+        for parent in pending:
+            children = sorted(self.tree.children[parent])
+            if any(
+                _can_cross(total, missing, limits) for total in _run_sums([weights.get(child, 0) for child in children])
+            ):
+                return False
+            # What fewer than the preference vote for ends here, and nothing above it is looked at.
+            pending.extend(child for child in children if weights.get(child, 0) >= self.thresholds.preference)
+        return True
 
     def lock_on(self, block: bytes) -> None:
         """Force the preference through a newly notarised checkpoint, known or not yet."""
@@ -185,3 +204,15 @@ class Topological:
         while (instance := self._instances.get(block)) is not None:
             block = instance.preference
         self.preference = block
+
+
+def _run_sums(weights: Sequence[int]) -> set[int]:
+    """Sums over neighbours in the order of ids: whatever siblings share a prefix stand side by side. 0 among them."""
+    sums = {0}
+    for start in range(len(weights)):
+        sums.update(accumulate(weights[start:]))
+    return sums
+
+
+def _can_cross(total: int, missing: int, limits: Iterable[int]) -> bool:
+    return any(total < limit <= total + missing for limit in limits)

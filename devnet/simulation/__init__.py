@@ -7,6 +7,7 @@ In reading order:
 * `weather`: delay, loss, partitions
 * `world`: virtual time, the links, the observer that checks everybody
 * `node`: an honest node around the machine, with a disk that survives crashes
+* `roles`: full nodes, and the shapes of networks
 * `byzantine`: nodes that break the rules
 * `scenario`: who misbehaves and which storm they meet; one run, judged
 * `report`: figures of many runs

@@ -15,8 +15,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from consensus.parameters import DEVNET
-from devnet.simulation.report import summarise, summary_line
-from devnet.simulation.scenario import LAN, WAN, Scenario, ScenarioOutcome, run
+from devnet.simulation.report import kind_of, summarise, summary_line
+from devnet.simulation.scenario import (
+    BLACKOUT_MIX,
+    CUT_MIX,
+    HARD_MIX,
+    LAN,
+    LATE_MIX,
+    WAN,
+    Scenario,
+    ScenarioOutcome,
+    run,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     jobs: list[tuple[Scenario, int]] = []
     for size in options.validators.split(","):
         jobs += deal(list(plan(options, int(size))), options)
-    repeats = list({scenario.name: (scenario, seed) for scenario, seed in reversed(jobs)}.values())
+    repeats = list({kind_of(scenario.name): (scenario, seed) for scenario, seed in reversed(jobs)}.values())
     started = time.monotonic()
     outcomes = list(simulate(jobs + repeats, options.jobs))
     failures = check_repeats(outcomes[: len(jobs)], outcomes[len(jobs) :])
@@ -93,7 +103,16 @@ def catalogue(size: int) -> Iterator[Scenario]:
     yield Scenario(f"{name}-silent", size, silent=bad)
     yield Scenario(f"{name}-equivocators", size, equivocators=bad)
     yield Scenario(f"{name}-twins", size, twins=bad)
-    yield Scenario(f"{name}-blackouts", size, equivocators=bad, blackouts=True, storm_s=50)
+    yield Scenario(f"{name}-blackouts", size, equivocators=bad, storm=BLACKOUT_MIX, storm_s=50)
+    yield Scenario(f"{name}-cuts", size, equivocators=bad, storm=CUT_MIX, storm_s=50)
+    yield Scenario(f"{name}-hard", size, storm=HARD_MIX, clock_offset_max_ms=400)
+    yield Scenario(f"{name}-slow", size, slow=bad, storm_s=40, quiet_s=30)
+    yield Scenario(f"{name}-withholding", size, withholders=bad, storm_s=40)
+    yield Scenario(f"{name}-weights", size, equivocators=bad, unequal=True)
+    yield Scenario(f"{name}-sparse", size, shape="sparse", followers=2, storm_s=40, quiet_s=60)
+    yield Scenario(f"{name}-sparse-equivocators", size, equivocators=bad, shape="ring 4", followers=1, quiet_s=60)
+    tiny = replace(DEVNET, epoch_blocks=3)
+    yield Scenario(f"{name}-late", size, late=1, followers=1, storm=LATE_MIX, storm_s=210, quiet_s=20, parameters=tiny)
     short = replace(DEVNET, epoch_blocks=12)
     yield Scenario(f"{name}-rotate", size, rotate=1, parameters=short)
     yield Scenario(f"{name}-rotate-equivocator", size, rotate=1, equivocators=bad, parameters=short)

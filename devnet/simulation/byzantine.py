@@ -1,9 +1,9 @@
-"""Nodes that break the rules: the silent, the equivocator that does everything it must not, and twins."""
+"""Nodes that break the rules: silent, equivocating, doubled, slow, withholding."""
 
 from consensus import events as ev
 from consensus import signstate
 from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, SignedProposal, skip_ballot
-from consensus.wire import Chits, Propose, Vote
+from consensus.wire import Certified, Chits, Propose, Vote
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.packets import BlocksSent
 
@@ -30,9 +30,9 @@ class Equivocator(SimulatedNode):
         made = [self.make_block(request, nonce) for nonce in range(chance.randint(1, 3))]
         for facts in made:
             self._store(facts)
-        for other in self.world.nodes:
+        for other in self.neighbours():
             for facts in made:
-                if other.number != self.number and chance.random() < 0.6:
+                if chance.random() < 0.6:
                     self.world.send(self, other, BlocksSent((facts,)))
         self._inbox.append(ev.BlockImported(chance.choice(made)))
 
@@ -40,7 +40,7 @@ class Equivocator(SimulatedNode):
         """Lie in every chit."""
         match effect:
             case ev.SendTo(peer, Chits() as chits) if self.machine is not None:
-                recent = list(self.disk.blocks)[-6:]
+                recent = list(self.blocks)[-6:]
                 lie = self.world.random.choice(recent)
                 said = Chits(chits.request, lie, lie, lie, chits.accepted_height, chits.final_height)
                 super().execute(ev.SendTo(peer, said))
@@ -51,9 +51,7 @@ class Equivocator(SimulatedNode):
         """Sign whatever is asked for and something that contradicts it, each to some peers."""
         assert not isinstance(record, signstate.HeaderRecord)  # headers are sealed by build
         chance = self.world.random
-        for other in self.world.nodes:
-            if other.number == self.number:
-                continue
+        for other in self.neighbours():
             for statement in (record, self._contradiction(record)):
                 if chance.random() < 0.7:
                     self.world.send(self, other, self._message(statement))
@@ -63,7 +61,7 @@ class Equivocator(SimulatedNode):
 
     def _contradiction(self, record: Proposal | Ballot) -> Proposal | Ballot:
         chance = self.world.random
-        other = self.disk.blocks[chance.choice(list(self.disk.blocks)[-6:])]
+        other = self.blocks[chance.choice(list(self.blocks)[-6:])]
         match record:
             case Proposal(epoch, round_, parent_round):
                 return Proposal(epoch, round_, parent_round, max(1, other.height), other.id)
@@ -85,3 +83,38 @@ class Twin(SimulatedNode):
     """One of two honest machines that share a key and nothing else."""
 
     is_honest = False
+
+
+class SlowNode(SimulatedNode):
+    """Right in everything, and as late as a poll allows, so that each poll waits for it."""
+
+    is_honest = False
+
+    def execute(self, effect: ev.Effect) -> None:
+        """Answer a moment before the soft deadline."""
+        match effect:
+            case ev.SendTo(peer, Chits() as chits):
+                late_ms = self.world.parameters.poll_soft_ms - 2 * self.world.weather.delay_max_ms
+                asker = self.world.nodes[int.from_bytes(peer, "big")]
+                self.world.at(self.world.now_ms + max(0, late_ms), self.world.send, self, asker, chits)
+            case _:
+                super().execute(effect)
+
+
+class Withholder(SimulatedNode):
+    """Gives its votes and certificates to one victim at a time, and to nobody else."""
+
+    is_honest = False
+
+    def execute(self, effect: ev.Effect) -> None:
+        """Keep what others wait for."""
+        match effect:
+            case ev.Broadcast(Vote() | Propose() as message):
+                neighbours = self.neighbours()
+                victim = neighbours[self.world.now_ms // 5_000 % len(neighbours)]
+                if victim.machine is not None:
+                    self.world.send(self, victim, message)
+            case ev.SendTo(_, Certified() | Vote()):
+                pass
+            case _:
+                super().execute(effect)

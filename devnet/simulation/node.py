@@ -1,7 +1,8 @@
 """A simulated honest node: the shell around the consensus machine, with a disk that survives crashes.
 
-Always: it does what `consensus.events` asks of every shell, in the order asked; a crash loses all
-but `Disk`. Subclasses in `byzantine` override single deeds.
+Always: it does what `consensus.events` asks of every shell, in the order asked; a crash, which may come between any
+two effects and between the commit of a final block and its note in the sign-state, loses all but `Disk`; blocks are in
+memory alone until a vote or finality puts them there. Subclasses in `byzantine` and `roles` override single deeds.
 """
 
 from collections import deque
@@ -17,6 +18,8 @@ from consensus.events import BlockFacts
 from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError
 from consensus.machine import Machine
 from consensus.validators import Epoch
+from consensus.votes import Ballot, BallotKind
+from consensus.wire import Certified
 from devnet.simulation.keys import Signer
 from devnet.simulation.packets import BlocksAsked, BlocksSent, Packet
 from devnet.simulation.world import World
@@ -55,13 +58,21 @@ class SimulatedNode:
         self.disk = Disk(genesis, blocks={genesis.id: genesis}, ancestors={0: genesis.id})
         self.machine: Machine | None = None
         self.starts = 0
+        self.blocks = dict(self.disk.blocks)
+        self.effects_to_live: int | None = None
+        self._clock_ms = 0
         self.rules = HeaderRules(world.parameters, self.epochs, world.genesis_hash, world.verify)
         self._orphans: dict[bytes, tuple[BlockFacts, int]] = {}
         self._inbox: deque[ev.Event] = deque()
 
     def now_ms(self) -> int:
         """This node's clock."""
-        return self.world.now_ms + self.clock_offset_ms
+        self._clock_ms = max(self._clock_ms, self.world.now_ms + self.clock_offset_ms)  # set back, it stands
+        return self._clock_ms
+
+    def neighbours(self) -> list["SimulatedNode"]:
+        """Nodes that this one has a connection to when both are up."""
+        return [other for other in self.world.nodes if self.world.is_linked(self.number, other.number)]
 
     # --- life
 
@@ -70,6 +81,9 @@ class SimulatedNode:
         world = self.world
         disk = self.disk
         self.starts += 1
+        self.effects_to_live = None
+        self._clock_ms = 0
+        self.blocks = dict(disk.blocks)
         self._orphans.clear()
         self._inbox.clear()
         below = Random(f"{world.seed}/{self.number}/{self.starts}").randrange
@@ -82,14 +96,14 @@ class SimulatedNode:
             blocks=above,
             sign_state=disk.sign_state,
             preference=disk.preference,
-            boundaries=disk.boundaries.values(),
+            boundaries=list(disk.boundaries.values())[-world.parameters.boundaries_kept :],
             open_rounds=disk.certificates.values(),
         )
         self._run(self.machine.restore(recovery, self.now_ms()))
-        for other in world.nodes:
-            if other.number != self.number and other.machine is not None:
-                self.feed(ev.PeerConnected(other.address, other.signer.public))
-                other.feed(ev.PeerConnected(self.address, self.signer.public))
+        for other in self.neighbours():
+            if other.machine is not None:
+                self.feed(ev.PeerConnected(other.address, other.session()))
+                other.feed(ev.PeerConnected(self.address, self.session()))
 
     def epochs(self, number: int) -> Epoch | None:
         """What this node's final state tells of an epoch: nothing before the epoch is settled."""
@@ -104,9 +118,18 @@ class SimulatedNode:
     def crash(self) -> None:
         """Stop at once; the others notice that the connection ended."""
         self.machine = None
-        for other in self.world.nodes:
+        for other in self.neighbours():
             if other.machine is not None:
                 other.feed(ev.PeerLost(self.address))
+
+    def is_cut_off(self) -> bool:
+        """Whether the node dies here, in the middle of what it does."""
+        if self.effects_to_live is None or self.machine is None:
+            return self.machine is None
+        self.effects_to_live -= 1
+        if self.effects_to_live < 0:
+            self.crash()
+        return self.machine is None
 
     # --- events in
 
@@ -117,11 +140,14 @@ class SimulatedNode:
         self._run(self.machine.step(event, self.now_ms()))
 
     def _run(self, effects: list[ev.Effect]) -> None:
-        for effect in effects:
-            self.execute(effect)
-        while self._inbox and self.machine is not None:
-            for effect in self.machine.step(self._inbox.popleft(), self.now_ms()):
+        while True:
+            for effect in effects:
+                if self.is_cut_off():
+                    return
                 self.execute(effect)
+            if not self._inbox or self.machine is None:
+                break
+            effects = self.machine.step(self._inbox.popleft(), self.now_ms())
         if self.machine is not None:
             self.world.schedule_tick(self, self.machine.deadline_ms - self.clock_offset_ms)
 
@@ -143,20 +169,20 @@ class SimulatedNode:
 
     def _chain_to(self, block: bytes, above: int) -> tuple[BlockFacts, ...]:
         found = []
-        facts = self.disk.blocks.get(block)
+        facts = self.blocks.get(block)
         while facts is not None and facts.height > above:
             found.append(facts)
-            facts = self.disk.blocks.get(facts.parent)
+            facts = self.blocks.get(facts.parent)
         return tuple(reversed(found[-BLOCKS_PER_ANSWER_MAX:]))
 
     def _import(self, facts: BlockFacts, sender: "SimulatedNode") -> None:
         """Check, store, and tell the machine; children that waited follow."""
         waiting = [facts]
         for block in waiting:
-            if block.id in self.disk.blocks:
+            if block.id in self.blocks:
                 self._inbox.append(ev.BlockImported(block))
                 continue
-            if block.parent not in self.disk.blocks:
+            if block.parent not in self.blocks:
                 if len(self._orphans) < ORPHANS_MAX:
                     self._orphans[block.id] = (block, sender.number)
                 self._inbox.append(ev.BlockWanted(block.parent, sender.address))
@@ -178,18 +204,18 @@ class SimulatedNode:
             waiting.extend(children)
 
     def _check(self, facts: BlockFacts) -> None:
-        parent = self.disk.blocks[facts.parent]
+        parent = self.blocks[facts.parent]
         self.rules.check_facts(facts, parent, lambda height: self._ancestor(parent, height), self.now_ms())
 
     def _ancestor(self, parent: BlockFacts, height: int) -> bytes | None:
         while parent.height > height:
             if self.disk.ancestors.get(parent.height) == parent.id:
                 return self.disk.ancestors.get(height)
-            parent = self.disk.blocks[parent.parent]
+            parent = self.blocks[parent.parent]
         return parent.id if parent.height == height else None
 
     def _store(self, facts: BlockFacts) -> None:
-        self.disk.blocks[facts.id] = facts
+        self.blocks[facts.id] = facts
         self.world.note_block(facts)
 
     # --- effects out
@@ -203,9 +229,13 @@ class SimulatedNode:
             case ev.Broadcast(message):
                 self.broadcast(message)
             case ev.Announce(block):
-                self.broadcast(BlocksSent((self.disk.blocks[block],)))
+                self.broadcast(BlocksSent((self.blocks[block],)))
             case ev.Fetch(block, peer, above):
                 world.send(self, world.nodes[int.from_bytes(peer, "big")], BlocksAsked(block, above))
+            case ev.SendBoundary(peer, epoch):
+                if epoch in self.disk.boundaries:
+                    kept = Certified((self.disk.boundaries[epoch],))
+                    world.send(self, world.nodes[int.from_bytes(peer, "big")], kept)
             case ev.Build():
                 self.build(effect)
             case ev.PersistThenSign(record):
@@ -232,8 +262,8 @@ class SimulatedNode:
 
     def broadcast(self, packet: Packet) -> None:
         """Send to every node that is up."""
-        for other in self.world.nodes:
-            if other.number != self.number and other.machine is not None:
+        for other in self.neighbours():
+            if other.machine is not None:
                 self.world.send(self, other, packet)
 
     def build(self, request: ev.Build) -> None:
@@ -249,7 +279,7 @@ class SimulatedNode:
         reference = b"" if request.final_ref is None else request.final_ref.block
         parts = (request.parent, request.slot.to_bytes(8, "big"), self.signer.public, reference, bytes([nonce]))
         identity = blake2b(b"".join(parts), digest_size=32).digest()
-        referenced = self.disk.blocks[request.parent].referenced_height
+        referenced = self.blocks[request.parent].referenced_height
         if request.final_ref is not None:
             referenced = request.final_ref.height
         return BlockFacts(
@@ -258,22 +288,35 @@ class SimulatedNode:
 
     def sign(self, record: signstate.SignedRecord) -> None:
         """Persist, then sign."""
+        if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE:
+            self._keep(record.block)
+            if self.is_cut_off():
+                return
         self.disk.sign_state = signstate.after(self.disk.sign_state, record)
         assert not isinstance(record, signstate.HeaderRecord)  # headers are sealed by build
         signature = self.signer.sign(signstate.record_payload(self.world.genesis_hash, record))
         self.world.note_signed(self, record)
         self._inbox.append(ev.RecordSigned(record, signature))
 
+    def _keep(self, block: bytes) -> None:
+        """What is voted for outlives a crash."""
+        while block not in self.disk.blocks:
+            self.disk.blocks[block] = self.blocks[block]
+            block = self.blocks[block].parent
+
     def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
         disk = self.disk
         ballot = certificate.ballot
+        self._keep(blocks[-1])
         for block in blocks:
-            disk.ancestors[disk.blocks[block].height] = block
-        disk.final = disk.blocks[blocks[-1]]
+            disk.ancestors[self.blocks[block].height] = block
+        disk.final = self.blocks[blocks[-1]]
         disk.certificate = certificate
         if self.world.parameters.is_boundary(ballot.height):
             disk.boundaries[ballot.epoch] = certificate
+        self.world.note_final(self, [self.blocks[block] for block in blocks])
+        if self.is_cut_off():
+            return
         disk.sign_state = signstate.raise_floor(disk.sign_state, ballot.epoch, ballot.round)
         held = disk.certificates.items()
         disk.certificates = {key: kept for key, kept in held if key[:2] > (ballot.epoch, ballot.round)}
-        self.world.note_final(self, [disk.blocks[block] for block in blocks])

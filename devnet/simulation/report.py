@@ -18,6 +18,7 @@ def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall
         "soft_conflicts": sum(outcome.soft_conflicts for outcome in outcomes),
         "soft_reverts": sum(outcome.soft_reverts for outcome in outcomes),
         "accused_keys": sum(outcome.accused for outcome in outcomes),
+        "runs_of_kind": dict(sorted(Counter(kind_of(outcome.scenario) for outcome in outcomes).items())),
         "scenarios": {
             name: _of_scenario([outcome for outcome in outcomes if outcome.scenario == name]) for name in names
         },
@@ -25,8 +26,9 @@ def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall
     }
 
 
-def _named(name: str, outcomes: Sequence[ScenarioOutcome]) -> list[ScenarioOutcome]:
-    return [outcome for outcome in outcomes if outcome.scenario == name]
+def kind_of(scenario: str) -> str:
+    """A scenario's name without the size of its network."""
+    return scenario.partition("-")[2] or scenario
 
 
 def _of_scenario(outcomes: Sequence[ScenarioOutcome]) -> dict[str, object]:
@@ -60,9 +62,13 @@ def _percentiles(ordered: Sequence[int]) -> tuple[int, int] | None:
 def summary_line(report: dict[str, object]) -> str:
     """The figures that decide, on one line."""
     failures = report["failures"]
+    kinds = report["runs_of_kind"]
     assert isinstance(failures, list)  # made above
+    assert isinstance(kinds, dict)
     return (
-        f"simulate: {report['runs']} runs, {report['simulated_hours']} simulated hours, "
+        f"simulate: {report['runs']} runs ({len(kinds)} kinds, "
+        f"{min(kinds.values())} to {max(kinds.values())} times each), "
+        f"{report['simulated_hours']} simulated hours, "
         f"{len(failures)} failures, {report['soft_reverts']} soft reverts, "
         f"{report['accused_keys']} keys accused (none honest unless failed), "
         f"at least {report['finals_after_healing_min']} finals after healing, {report['wall_s']} s"

@@ -6,9 +6,10 @@ from random import Random
 
 from consensus.parameters import DEVNET, Parameters
 from consensus.validators import Epoch, Validator, ValidatorSet
-from devnet.simulation.byzantine import Equivocator, SilentNode, Twin
+from devnet.simulation.byzantine import Equivocator, SilentNode, SlowNode, Twin, Withholder
 from devnet.simulation.keys import Signer, fake_signer, real_signer, verify_fake, verify_real
 from devnet.simulation.node import SimulatedNode
+from devnet.simulation.roles import Follower, Links, line, ring, sparse, star
 from devnet.simulation.weather import Weather
 from devnet.simulation.world import World
 
@@ -17,6 +18,12 @@ LAN = (2, 20)
 WAN = (50, 150)
 FINALS_AFTER_HEALING_MIN = 6
 STORM_MIX = ("crash", "crash", "blackout", "partition", "partition", "loss", "loss", "delay", "delay")
+HARD_MIX = ("cut", "cut", "cut", "one-way", "tail", "clocks", "clocks")
+CUT_MIX = ("cut", "cut", "cut", "blackout", "partition", "loss")
+LATE_MIX = ("delay", "crash")
+EFFECTS_TO_LIVE_MAX = 12
+CLOCK_JUMP_MAX_MS = 3_000
+LATE_BEHIND_MAX = 12
 BLACKOUT_MIX = ("blackout", "blackout", "blackout", "partition", "loss", "delay")
 
 
@@ -30,13 +37,20 @@ class Scenario:
     silent: int = 0
     equivocators: int = 0
     twins: int = 0
-    blackouts: bool = False
+    slow: int = 0
+    withholders: int = 0
+    followers: int = 0
+    late: int = 0
+    shape: str = "mesh"
+    storm: tuple[str, ...] = STORM_MIX
+    unequal: bool = False
     storm_s: int = 80
     quiet_s: int = 40
     delay_ms: tuple[int, int] = LAN
     clock_offset_max_ms: int = 100
     rotate: int = 0
     real_signatures: bool = False
+    encodes: bool = False
     parameters: Parameters = field(default=DEVNET)
 
 
@@ -57,6 +71,7 @@ class ScenarioOutcome:
     messages: dict[str, int]
     accept_ms: tuple[int, ...]
     final_ms: tuple[int, ...]
+    bytes_sent: int
 
     def as_json(self) -> dict[str, object]:
         """For the report, without the single latencies."""
@@ -68,7 +83,7 @@ class ScenarioOutcome:
 def run(scenario: Scenario, seed: int) -> ScenarioOutcome:
     """Simulate one scenario with one seed: storm, healing, quiet; then judge."""
     world = make_world(scenario, seed)
-    for node in world.nodes:
+    for node in world.nodes[: len(world.nodes) - scenario.late]:
         node.start()
     heal_ms = START_MS + 1_000 * scenario.storm_s
     if scenario.storm_s:
@@ -87,24 +102,41 @@ def make_world(scenario: Scenario, seed: int) -> World[SimulatedNode]:
         f"{scenario.name}/{seed}", scenario.parameters, make_epochs(scenario, signers), verify,
         Weather(*scenario.delay_ms), START_MS,
     )  # fmt: skip
-    world.encodes = scenario.real_signatures
-    bad = scenario.silent + scenario.equivocators + scenario.twins
-    nodes: list[SimulatedNode] = []
-    for number, signer in enumerate(signers):
-        role = SimulatedNode
-        if number < scenario.silent:
-            role = SilentNode
-        elif number < scenario.silent + scenario.equivocators:
-            role = Equivocator
-        elif number < bad:
-            role = Twin
-        offset = world.random.randint(0, scenario.clock_offset_max_ms)
-        nodes.append(role(world, number, signer, offset))
-    first_twin = scenario.silent + scenario.equivocators
-    for number in range(scenario.twins):
-        nodes.append(Twin(world, len(nodes), signers[first_twin + number], 0))
-    world.nodes = nodes
+    world.encodes = scenario.real_signatures or scenario.encodes
+    roles = [
+        *[SilentNode] * scenario.silent, *[Equivocator] * scenario.equivocators, *[SlowNode] * scenario.slow,
+        *[Withholder] * scenario.withholders, *[Twin] * scenario.twins,
+    ]  # fmt: skip
+    first_twin = len(roles) - scenario.twins
+    roles += [SimulatedNode] * (scenario.validators + scenario.rotate - len(roles))
+    keys = [*signers, *signers[first_twin : first_twin + scenario.twins]]
+    roles += [Twin] * scenario.twins
+    keys += [fake_signer(len(keys) + number) for number in range(scenario.followers)]
+    roles += [Follower] * scenario.followers
+    most = scenario.clock_offset_max_ms
+    world.nodes = [
+        role(world, number, key, world.random.randint(0, most))
+        for number, (role, key) in enumerate(zip(roles, keys, strict=True))
+    ]
+    world.links = links_of(scenario, len(world.nodes), world.random)
     return world
+
+
+def links_of(scenario: Scenario, count: int, random: Random) -> Links | None:
+    """Who is connected to whom; None: everybody to everybody."""
+    match scenario.shape.split():
+        case ["mesh"]:
+            return None
+        case ["ring", peers]:
+            return ring(count, int(peers))
+        case ["star"]:
+            return star(count)
+        case ["line"]:
+            return line(count)
+        case ["sparse"]:
+            return sparse(count, random)
+        case _:
+            raise ValueError(f"no shape {scenario.shape!r}")
 
 
 def make_signers(scenario: Scenario) -> list[Signer]:
@@ -134,7 +166,9 @@ def make_epochs(scenario: Scenario, signers: list[Signer]) -> Callable[[int], Ep
 
 
 def stake_of(scenario: Scenario, number: int) -> int:
-    """Weight of a validator."""
+    """Weight of a validator; unequal ones differ by up to a half, so that a third of the nodes is near a third."""
+    if scenario.unequal:
+        return 1_000 + 97 * number * number % 500
     return scenario.stakes[number] if scenario.stakes else 1_000
 
 
@@ -143,28 +177,59 @@ def plan_storm(world: World[SimulatedNode], scenario: Scenario, heal_ms: int) ->
     chance = Random(f"storm/{world.seed}")
     now = START_MS + 2_000
     while now < heal_ms - 1_000:
-        length_ms = chance.randint(1_000, 12_000)
-        end = min(now + length_ms, heal_ms - 1)
-        match chance.choice(BLACKOUT_MIX if scenario.blackouts else STORM_MIX):
-            case "crash":
-                victim = chance.choice(world.nodes)
-                world.at(now, _crash, victim)
-                world.at(end, _restart, victim)
-            case "blackout":
-                for node in world.nodes:
-                    world.at(now + chance.randrange(50), _crash, node)
-                    world.at(now + chance.randint(100, 2_000), _restart, node)
-            case "partition":
-                side = tuple(chance.randrange(2) for _ in world.nodes)
-                world.at(now, _set_weather, world, Weather(*scenario.delay_ms, side=side))
-            case "loss":
-                world.at(now, _set_weather, world, Weather(*scenario.delay_ms, chance.randint(1, 40)))
-            case _:
-                slow = chance.randint(100, 1_500)
-                world.at(now, _set_weather, world, Weather(slow // 4, slow))
+        end = min(now + chance.randint(1_000, 12_000), heal_ms - 1)
+        kind = chance.choice(scenario.storm)
+        if kind in ("crash", "cut", "blackout", "clocks"):
+            plan_trouble(world, kind, chance, now, end)
+        else:
+            world.at(now, _set_weather, world, bad_weather(scenario, kind, chance, len(world.nodes)))
         world.at(end, _set_weather, world, Weather(*scenario.delay_ms))
         now += chance.randint(500, 6_000)
     world.at(heal_ms, _heal, world, scenario)
+
+
+def plan_trouble(world: World[SimulatedNode], kind: str, chance: Random, now: int, end: int) -> None:
+    """What happens to nodes."""
+    victim = chance.choice(world.nodes)
+    match kind:
+        case "crash":
+            world.at(now, _crash, victim)
+            world.at(end, _restart, victim)
+        case "cut":
+            world.at(now, _cut, victim, chance.randrange(EFFECTS_TO_LIVE_MAX))
+            world.at(end, _restart, victim)
+        case "clocks":
+            world.at(now, _set_clock, victim, chance.randint(-CLOCK_JUMP_MAX_MS, CLOCK_JUMP_MAX_MS))
+            world.at(end, _set_clock, victim, victim.clock_offset_ms)
+        case _:
+            for node in world.nodes:
+                world.at(now + chance.randrange(50), _crash, node)
+                world.at(now + chance.randint(100, 2_000), _restart, node)
+
+
+def bad_weather(scenario: Scenario, kind: str, chance: Random, count: int) -> Weather:
+    """What happens to links."""
+    match kind:
+        case "partition" | "one-way":
+            side = tuple(chance.randrange(chance.choice((2, 2, 3))) for _ in range(count))
+            return Weather(*scenario.delay_ms, side=side, one_way=kind == "one-way")
+        case "loss":
+            return Weather(*scenario.delay_ms, chance.randint(1, 40))
+        case "tail":
+            shares = chance.randint(1, 10), chance.randint(1, 30)
+            return Weather(*scenario.delay_ms, tail_percent=shares[0], duplicate_percent=shares[1])
+        case _:
+            slow = chance.randint(100, 1_500)
+            return Weather(slow // 4, slow)
+
+
+def _cut(node: SimulatedNode, effects: int) -> None:
+    if node.machine is not None:
+        node.effects_to_live = effects
+
+
+def _set_clock(node: SimulatedNode, offset_ms: int) -> None:
+    node.clock_offset_ms = offset_ms
 
 
 def _crash(node: SimulatedNode) -> None:
@@ -173,7 +238,7 @@ def _crash(node: SimulatedNode) -> None:
 
 
 def _restart(node: SimulatedNode) -> None:
-    if node.machine is None:
+    if node.machine is None and node.starts > 0:
         node.start()
 
 
@@ -184,7 +249,9 @@ def _set_weather(world: World[SimulatedNode], weather: Weather) -> None:
 def _heal(world: World[SimulatedNode], scenario: Scenario) -> None:
     world.weather = Weather(*scenario.delay_ms)
     for node in world.nodes:
-        _restart(node)
+        node.effects_to_live = None
+        if node.machine is None:
+            node.start()
 
 
 def judge(world: World[SimulatedNode], scenario: Scenario, seed: int, at_healing: dict[int, int]) -> ScenarioOutcome:
@@ -198,8 +265,12 @@ def judge(world: World[SimulatedNode], scenario: Scenario, seed: int, at_healing
     new = min(node.disk.final.height - at_healing[node.number] for node in honest)
     if new < FINALS_AFTER_HEALING_MIN:
         failures.append(f"only {new} new final blocks after healing")
+    behind = max(world.final_at) - min(node.disk.final.height for node in honest)
+    if scenario.late and behind > LATE_BEHIND_MAX:
+        failures.append(f"who joined late is {behind} blocks behind")
     return ScenarioOutcome(
         scenario.name, seed, world.trace(), tuple(failures), scenario.storm_s + scenario.quiet_s,
         max(world.final_at), new, len(findings.accused), findings.soft_conflicts, findings.soft_reverts,
         dict(sorted(findings.messages.items())), tuple(findings.accept_ms), tuple(findings.final_ms),
+        findings.bytes_sent,
     )  # fmt: skip

@@ -36,6 +36,7 @@ class Findings:
     soft_conflicts: int = 0
     soft_reverts: int = 0
     messages: Counter[str] = field(default_factory=Counter)
+    bytes_sent: int = 0  # of consensus messages, in runs that encode them
     accept_ms: list[int] = field(default_factory=list)
     final_ms: list[int] = field(default_factory=list)
 
@@ -84,6 +85,7 @@ class World(Generic[R]):
         self.genesis_hash = blake2b(seed.encode(), digest_size=32).digest()
         self.genesis_block = BlockFacts(self.genesis_hash, bytes(32), 0, 0, bytes(32), 0)
         self.nodes: Sequence[R] = ()
+        self.links: frozenset[tuple[int, int]] | None = None
         self.findings = Findings()
         self.final_at: dict[int, bytes] = {0: self.genesis_hash}
         self._accepted_at: dict[int, bytes] = {}
@@ -122,13 +124,18 @@ class World(Generic[R]):
 
     # --- links
 
+    def is_linked(self, first: int, second: int) -> bool:
+        """Whether two nodes ever have a connection."""
+        return first != second and (self.links is None or (first, second) in self.links)
+
     def send(self, sender: R, receiver: R, packet: Packet) -> None:
         """Send a packet through the weather, and through its encoding if the run is that exact."""
         if self.encodes and not isinstance(packet, BlocksAsked | BlocksSent):
-            packet = MESSAGE.decode(MESSAGE.encode(packet))
+            encoded = MESSAGE.encode(packet)
+            self.findings.bytes_sent += len(encoded)
+            packet = MESSAGE.decode(encoded)
         self.findings.messages[type(packet).__name__] += 1
-        travel_ms = self.weather.travel_ms(sender.number, receiver.number, self.random)
-        if travel_ms is not None:
+        for travel_ms in self.weather.travels_ms(sender.number, receiver.number, self.random):
             self.at(self.now_ms + travel_ms, receiver.receive, sender, packet)
 
     # --- the observer

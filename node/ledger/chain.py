@@ -37,6 +37,7 @@ from runtime.pallets.beacon import Beacon
 from runtime.state.overlay import Changes, StateReader
 from runtime.state.trie import Trie
 
+NO_KEY = bytes(32)
 PROOF_TRIES_KEPT = 64  # final blocks whose state proofs can be made
 _LOG = logging.getLogger(__name__)
 
@@ -197,10 +198,16 @@ class Chain:
         self._add(Block(header, built.extrinsics), facts, parent, built.executed.changes, built.executed.trie)
         return facts
 
-    def keep(self, block: bytes) -> None:
-        """Sync the bytes of a block, and of those below it that are not final: done before voting for it."""
-        oldest_first = reversed(self._down_to_final(self._tree[block]))
-        self.storage.put_pending([executed.stored for executed in oldest_first])
+    def keep(self, block: bytes) -> bool:
+        """Sync the bytes of a block, and of those below it that are not final: done before voting for it.
+
+        False if the block is not here: then nobody may vote for it.
+        """
+        tip = self._tree.get(block)
+        if tip is None:
+            return self.storage.header(block) is not None
+        self.storage.put_pending([executed.stored for executed in reversed(self._down_to_final(tip))])
+        return True
 
     def finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> list[ExecutedBlock]:
         """Make blocks final on the disk, drop dead branches -> the blocks that became final, oldest first."""
@@ -224,7 +231,8 @@ class Chain:
         abandoned = []
         for stored in self.storage.pending():
             try:
-                self.import_block(BLOCK.decode(stored.header + stored.body), now_ms)
+                block = BLOCK.decode(stored.header + stored.body)
+                self.import_block(block, max(now_ms, self._moment_of(block.header)))
             except NotYetError as error:
                 _LOG.warning("block %d 0x%s waits: %s", stored.height, stored.block_id.hex(), error)
             except UnknownParentError:
@@ -257,6 +265,10 @@ class Chain:
             if executed.facts.parent == final.facts.id:
                 assert executed.state.parent is final.state, "a layer lies over its parent's state"
                 executed.state.parent = self.storage
+
+    def _moment_of(self, header: Header) -> int:
+        """When a block's slot begins: a kept one was judged by the clock once, and clocks may be set back."""
+        return read_header(header).pre_digest.slot * self.parameters.slot_ms
 
     def _add(self, block: Block, facts: BlockFacts, parent: ExecutedBlock, changes: Changes, trie: Trie) -> None:
         header = HEADER.encode(block.header)
@@ -291,7 +303,8 @@ class Chain:
         parts = read_header(header)
         epoch = self.epochs(parts.pre_digest.epoch)
         members = epoch.validators.members if epoch is not None else ()
-        session = next(member.session for member in members if member.stash == parts.author)
+        # Who left its seat since has no key here; nobody asks for the author of a final block.
+        session = next((member.session for member in members if member.stash == parts.author), NO_KEY)
         referenced = self.runtime.at(self.storage)[Beacon].final_height()
         slot = parts.pre_digest.slot
         return BlockFacts(found_id, header.parent_hash, header.number, slot, session, referenced, parts.final_ref)

@@ -169,7 +169,7 @@ def test_first_block_of_an_epoch_needs_its_seed_settled() -> None:
         if works:
             assert check(opening, parent=parent).height == 61
         else:
-            with pytest.raises(InvalidHeaderError, match="seed is not final"):
+            with pytest.raises(InvalidHeaderError, match="40 must be final"):
                 check(opening, parent=parent)
 
 

@@ -65,8 +65,8 @@ def test_votes_are_dropped_with_their_round_for_good() -> None:
     box.add(early)
     box.add(late)
     box.prune(2)
-    assert box.own(1, early.voter) == []
-    assert box.own(2, late.voter) == [late]
+    assert box.votes(1) == []
+    assert box.votes(2) == [late]
     with pytest.raises(AssertionError, match="whose votes were dropped"):
         box.add(early)
     with pytest.raises(AssertionError, match="are open again"):
@@ -86,7 +86,7 @@ def test_the_gadget_lets_no_vote_of_a_dropped_round_in(monkeypatch: pytest.Monke
 
 
 def ended_by_close(polls: Polls) -> None:
-    polls.close(polls.due(10_000)[0])
+    polls.close(polls.open()[0], 10_000)
 
 
 @pytest.mark.parametrize("end", [ended_by_close, Polls.abandon])
@@ -101,7 +101,7 @@ def test_a_poll_that_ended_takes_no_more_answers(end: Callable[[Polls], None]) -
     with pytest.raises(AssertionError, match="a poll that ended took an answer"):
         polls.answer(poll.request, second, VOTE, 6)
     with pytest.raises(AssertionError, match="a poll ended twice"):
-        polls.close(poll)
+        polls.close(poll, 10_000)
 
 
 def test_open_polls_have_different_numbers() -> None:

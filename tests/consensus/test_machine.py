@@ -14,11 +14,12 @@ from consensus_shell import KEYS, ONE, SLOT, START_MS, TWO, Shell, accept, propo
 
 
 def test_a_single_validator_makes_a_final_chain() -> None:
-    shell = Shell(1, builds=True).start()
+    shell = Shell(1, builds=True)
+    shell.restore(GENESIS_BLOCK, None, (), EMPTY)
     shell.tick(5_000)
     assert shell.machine.final.height >= 5
     kinds = [type(effect).__name__ for effect in shell.effects]
-    assert kinds.index("Accepted") < kinds.index("Finalise") < kinds.index("Build")  # the first is built at once
+    assert kinds.index("Build") < kinds.index("Accepted") < kinds.index("Finalise")
     references = [effect.final_ref for effect in shell.effects if isinstance(effect, ev.Build)]
     assert references[-1] is not None
 
@@ -202,17 +203,17 @@ def test_lost_votes_are_repeated() -> None:
     shell.tick(1_900)
     again = [effect.message for effect in shell.effects if isinstance(effect, ev.Broadcast)]
     assert Vote(own, proposal(ONE)) in again
-    assert NeedCerts(0, 1, 0, 0) in again
+    assert NeedCerts(0, 1, 0, 0, b"\x0f") in again
 
 
 def test_needs_are_answered_with_certificates() -> None:
     shell = Shell(me=1).start()
     proof = certificate(ballot(BallotKind.NOTARISE, 1, ONE), 4, range(3))
     shell.say(2, Certified((proof,)))
-    assert ev.SendTo(b"\3", Certified((proof,))) in shell.say(3, NeedCerts(0, 1, 0, 0))
-    assert shell.say(3, NeedCerts(0, 1, 0, 0)) == []  # at a bounded rate
+    assert ev.SendTo(b"\3", Certified((proof,))) in shell.say(3, NeedCerts(0, 1, 0, 0, b"\x0f"))
+    assert shell.say(3, NeedCerts(0, 1, 0, 0, b"\x0f")) == []  # at a bounded rate
     shell.tick(DEVNET.need_certs_ms)
-    assert shell.say(2, NeedCerts(0, 2, 1, 0)) == []  # it lacks nothing
+    assert shell.say(2, NeedCerts(0, 2, 1, 0, b"\x0f")) == []  # it lacks nothing
 
 
 def test_restart_repeats_votes_and_makes_no_others() -> None:
@@ -241,11 +242,11 @@ def test_certificates_of_open_rounds_survive_a_restart() -> None:
 def test_certificates_that_were_jumped_over_are_asked_for_at_once() -> None:
     shell = Shell(me=1).start()
     effects = shell.say(0, Certified((certificate(skip_ballot(0, 5), 4, range(3)),)))
-    assert ev.Broadcast(NeedCerts(0, 6, 0, 0)) in effects
+    assert ev.Broadcast(NeedCerts(0, 6, 0, 0, b"\x0f")) in effects
     shell.say(0, Certified((certificate(skip_ballot(0, 1), 4, range(3)),)))
     shell.effects.clear()
     shell.tick(2_000)
-    assert ev.Broadcast(NeedCerts(0, 6, 1, 0)) in shell.effects
+    assert ev.Broadcast(NeedCerts(0, 6, 1, 0, b"\x0f")) in shell.effects
 
 
 def test_no_second_block_in_a_slot_after_a_restart() -> None:

@@ -49,7 +49,7 @@ FAR_OFF = {
     "round 0": vote(2, skip_ballot(0, 0)),
     "far epoch": vote(2, skip_ballot(7, 1)),
     "chits nobody asked for": Chits(99, ONE.id, ONE.id, ONE.id, 1, 1),
-    "need of the future": NeedCerts(9, 1, 0, 0),
+    "need of the future": NeedCerts(9, 1, 0, 0, b"\x0f"),
     "nothing": Certified(()),
 }
 

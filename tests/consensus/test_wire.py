@@ -36,7 +36,7 @@ PINNED: list[tuple[Message, int, str]] = [
     (Vote(VOTE, None), 143, "e3c294f9"),
     (Vote(VOTE, SIGNED), 255, "a3b7a3f3"),
     (Certified((FINAL,)), 243, "faac8bab"),
-    (NeedCerts(0, 5, 4, 3), 17, "b7fd1c4b"),
+    (NeedCerts(0, 5, 4, 3, b"\x0f"), 19, "983c4526"),
 ]
 
 

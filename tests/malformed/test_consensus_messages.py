@@ -39,7 +39,7 @@ def extremes(chance: random.Random) -> Message:
         (
             PullQuery(number, block, other),
             Chits(number, block, block, block, other, other),
-            NeedCerts(number, other, number, other),
+            NeedCerts(number, other, number, other, bytes(number % 17)),
         )
     )
 

@@ -186,7 +186,7 @@ def test_a_peer_that_sends_damage_of_every_kind(node: Attacked) -> None:
     recording.block()
     whole = {
         FrameKind.POLL_QUERY: MESSAGE.encode(PullQuery(1, bytes(32), 2**32 - 1)),
-        FrameKind.GET_CERTS: MESSAGE.encode(NeedCerts(0, 0, 2**32 - 1, 0)),
+        FrameKind.GET_CERTS: MESSAGE.encode(NeedCerts(0, 0, 2**32 - 1, 0, b"\x0f")),
         FrameKind.VOTE: bytes(300),
         FrameKind.CHITS: bytes(109),
         FrameKind.CERT: b"\4\4" + bytes(200),

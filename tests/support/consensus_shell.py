@@ -4,7 +4,9 @@ from collections import deque
 from random import Random
 
 from consensus import events as ev
+from consensus.certificates import Certificate
 from consensus.events import BlockFacts
+from consensus.finality.relay import LINKS_DELAY_MS
 from consensus.machine import Machine
 from consensus.parameters import DEVNET
 from consensus.signstate import EMPTY, SignedRecord, SignState, after, record_payload
@@ -34,14 +36,25 @@ class Shell:
     def start(
         self, final: BlockFacts = GENESIS_BLOCK, sign_state: SignState = EMPTY, blocks: tuple[BlockFacts, ...] = ()
     ) -> "Shell":
+        self.restore(final, None, blocks, sign_state)
+        self.connect()
+        self.tick(LINKS_DELAY_MS)  # then everybody has been told who is connected
+        self.effects.clear()
+        return self
+
+    def restore(
+        self, final: BlockFacts, certificate: Certificate | None, blocks: tuple[BlockFacts, ...], sign_state: SignState
+    ) -> None:
+        """What a disk holds, and nobody connected yet."""
         self.sign_state = sign_state
-        recovery = ev.Recovery(final=final, blocks=blocks, sign_state=sign_state)
+        recovery = ev.Recovery(final=final, certificate=certificate, blocks=blocks, sign_state=sign_state)
         self.run(self.machine.restore(recovery, self.now_ms))
+
+    def connect(self) -> None:
+        """All the others are there."""
         for number in range(self.count):
             if self.signer is None or KEYS[number] != self.signer:
                 self.feed(ev.PeerConnected(bytes([number]), KEYS[number].public))
-        self.effects.clear()
-        return self
 
     def feed(self, event: ev.Event) -> list[ev.Effect]:
         first = len(self.effects)

@@ -154,3 +154,32 @@ def test_invariants(steps: list[tuple[str, int | list[int], int]]) -> None:
         assert tree.descends(chain.preference, chain.root)
         if chain.lock is not None:
             assert chain.lock not in tree or tree.descends(chain.preference, chain.lock)
+
+
+TREE = (A1, B1, A2, A3, B2)
+VOTES = st.lists(st.tuples(st.sampled_from([facts.id for facts in (G, *TREE)]), st.integers(1, 3)), max_size=6)
+
+
+@given(st.lists(VOTES, max_size=4), VOTES, VOTES)
+def test_what_is_settled_stays_the_same_whatever_else_is_said(
+    before: list[list[tuple[bytes, int]]], said: list[tuple[bytes, int]], late: list[tuple[bytes, int]]
+) -> None:
+    chains = [chain_of(*TREE) for _ in range(2)]
+    for chain in chains:
+        for votes in before:
+            chain.record(votes)
+    missing = sum(weight for _, weight in late)
+    if chains[0].is_settled(said, missing):
+        assert chains[0].record(said) == chains[1].record(said + late)
+        for ask in ("accepted", "preference", "root"):
+            assert getattr(chains[0], ask) == getattr(chains[1], ask)
+        for facts in TREE:
+            assert chains[0].confidence(facts.id) == chains[1].confidence(facts.id)
+
+
+def test_a_poll_is_settled_only_when_nobody_missing_could_matter() -> None:
+    chain = chain_of(A1, A2)
+    assert not chain.is_settled([(A2.id, 2)], 2)  # nobody yet
+    assert not chain.is_settled([(A2.id, 3)], 1)  # the fourth could make it unanimous
+    assert chain.is_settled([(A2.id, 4)], 0)
+    assert chain_of(A1, B1).is_settled([(A1.id, 1), (B1.id, 2)], 0)

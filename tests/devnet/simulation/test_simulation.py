@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -17,7 +18,7 @@ from consensus.parameters import DEVNET
 from consensus.validators import ValidatorSet
 from consensus.votes import BallotKind
 from devnet.simulation import scenario as scenarios
-from devnet.simulation.__main__ import catalogue, main
+from devnet.simulation.__main__ import catalogue, deal, main, parse
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.scenario import Scenario, run
 
@@ -127,7 +128,7 @@ def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
         node.disk.certificates = {}
         start(node)
 
-    scenario = Scenario("mutant", 5, equivocators=1, blackouts=True, storm_s=50, quiet_s=20)
+    scenario = Scenario("mutant", 5, equivocators=1, storm=scenarios.BLACKOUT_MIX, storm_s=50, quiet_s=20)
     monkeypatch.setattr(SimulatedNode, "start", forgetful)
     stalled = next(seed for seed in range(12, 60) if run(scenario, seed).failures)
     monkeypatch.setattr(SimulatedNode, "start", start)
@@ -141,7 +142,17 @@ def test_command_line_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "1 runs" in capsys.readouterr().out
     figures = json.loads(report.read_text())
     assert figures["failures"] == []
+    assert figures["runs_of_kind"] == {"calm": 1}
     assert figures["scenarios"]["n4-calm"]["failed"] == 0
+
+
+@pytest.mark.parametrize("seeds", [17, 20, 200])
+def test_every_kind_of_scenario_has_its_turn(seeds: int) -> None:
+    options = parse(["--seeds", str(seeds)])
+    for size in (4, 5, 7):
+        turns = Counter(scenario.name for scenario, _ in deal(list(catalogue(size)), options))
+        assert turns.keys() == {scenario.name for scenario in catalogue(size)}
+        assert max(turns.values()) - min(turns.values()) <= 1
 
 
 def test_command_line_fails_when_a_bar_fails(

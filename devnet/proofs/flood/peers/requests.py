@@ -40,7 +40,7 @@ async def certificate_requests(scene: Scene) -> None:
 
     def make(intruder: HostilePeer, number: int) -> FloodMessage:
         epoch, round_ = intruder.position or (0, 1)
-        need = NeedCerts(epoch + 1_000 * (number % 2), max(1, round_ - number % 20), 0, 0)
+        need = NeedCerts(epoch + 1_000 * (number % 2), max(1, round_ - number % 20), 0, 0, b"")
         return FrameKind.GET_CERTS, MESSAGE.encode(need)
 
     await assail(scene, scene.validators, flooding(scene, 3_000, make))

@@ -1,0 +1,106 @@
+"""What an author names as final: the newest block, but never past the end of an epoch."""
+
+from dataclasses import replace
+
+import pytest
+
+from consensus.authoring import choose_reference, plan_block
+from consensus.certificates import Certificate
+from consensus.events import BlockFacts
+from consensus.headers import HeaderRules, InvalidHeaderError
+from consensus.parameters import DEVNET, MAINNET, Parameters
+from consensus.proposer import proposer
+from consensus.votes import Ballot, BallotKind
+from consensus_parts import GENESIS, certificate, epochs_of
+from devnet.simulation.keys import verify_fake
+
+TINY = replace(DEVNET, epoch_blocks=3)
+
+
+def final_at(height: int, parameters: Parameters = DEVNET) -> Certificate:
+    epoch = parameters.epoch_of(height)
+    return certificate(Ballot(BallotKind.FINALISE, epoch, 9, height, height.to_bytes(32, "big")), 4, range(3))
+
+
+def tip_at(height: int, referenced: int) -> BlockFacts:
+    return BlockFacts(b"t" * 32, b"p" * 32, height, height, b"a" * 32, referenced)
+
+
+def boundary_of(epoch: int) -> Certificate:
+    return final_at(DEVNET.boundary(epoch))
+
+
+@pytest.mark.parametrize(
+    ("referenced", "final", "named"),
+    [
+        (10, 59, 59),
+        (10, 60, 60),
+        (10, 61, 60),
+        (59, 110, 60),
+        (60, 110, 110),
+        (60, 60, None),
+        (70, 60, None),
+        (70, 119, 119),
+        (70, 121, 120),
+    ],
+)
+def test_the_boundary_is_named_first(referenced: int, final: int, named: int | None) -> None:
+    reference = choose_reference(DEVNET, tip_at(final + 5, referenced), final_at(final), boundary_of)
+    assert (None if reference is None else reference.height) == named
+
+
+def test_a_boundary_that_is_not_known_is_left_to_others() -> None:
+    assert choose_reference(DEVNET, tip_at(80, 10), final_at(70), lambda _: None) is None
+
+
+def test_no_block_ends_an_epoch_before_the_one_before_is_named() -> None:
+    """Else the next epoch's first block would have to name two boundaries, or none could be built for ever."""
+    epoch = epochs_of(4)(1)
+    for referenced, builds in ((59, False), (60, True)):
+        tip = tip_at(119, referenced)
+        slot = next(
+            slot for slot in range(1_000, 1_100) if proposer(epoch, slot) == epoch.validators.members[0].session
+        )
+        plan = plan_block(
+            DEVNET, epochs_of(4), epoch.validators.members[0].session, slot, 0, tip, 0, None, lambda _: None
+        )
+        assert (plan is not None) == builds
+
+
+@pytest.mark.parametrize("parameters", [TINY, DEVNET, MAINNET], ids=["tiny", "devnet", "mainnet"])
+def test_wherever_finality_stood_still_a_block_can_be_built_once_it_goes_on(parameters: Parameters) -> None:
+    """Every (tip, named height) that the rules let come about: with the tip final, another block is possible."""
+    length = parameters.epoch_blocks
+    reachable = {(0, 0)}
+    frontier = [(0, 0)]
+    steps = range(4 * length) if length < 100 else ()
+    while frontier and steps:
+        height, referenced = frontier.pop()
+        if height >= steps[-1]:
+            continue
+        limit = parameters.reference_max(referenced)
+        possible = {referenced, min(height, limit), min(max(referenced, height - 1), limit)}
+        following = {(height + 1, named) for named in possible if named >= parameters.referenced_min(height + 1)}
+        assert min(height, limit) >= parameters.referenced_min(height + 1), (height, referenced)
+        frontier.extend(following - reachable)
+        reachable |= following
+    for referenced in range(0, 4 * length, 97):
+        for height in range(referenced, referenced + parameters.final_lag_max):
+            if referenced >= parameters.referenced_min(height):
+                assert min(height, parameters.reference_max(referenced)) >= parameters.referenced_min(height + 1)
+
+
+def test_headers_refuse_what_passes_over_a_boundary() -> None:
+    rules = HeaderRules(DEVNET, epochs_of(4), GENESIS, verify_fake)
+    parent = tip_at(70, 50)
+    epoch = epochs_of(4)(1)
+    for height, is_valid in ((59, True), (60, True), (61, False), (70, False)):
+        reference = choose_reference(
+            DEVNET, replace(parent, referenced_height=height - 1), final_at(height), boundary_of
+        )
+        facts = BlockFacts(b"n" * 32, parent.id, 71, 90, proposer(epoch, 90), height, reference)
+        if is_valid:
+            rules.check_facts(facts, parent, lambda at: at.to_bytes(32, "big"), 100_000)
+        else:
+            with pytest.raises(InvalidHeaderError, match="passes over the boundary"):
+                rules.check_facts(facts, parent, lambda at: at.to_bytes(32, "big"), 100_000)

@@ -1,0 +1,70 @@
+"""Votes of an earlier life: sent again when what they are about is here, and never before."""
+
+import pytest
+
+from consensus import events as ev
+from consensus import signstate
+from consensus.blocktree import BlockTree
+from consensus.recall import Recall
+from consensus.signstate import EMPTY, SignState, after
+from consensus.votes import Ballot, BallotKind, Proposal, skip_ballot
+from consensus_parts import GENESIS_BLOCK, ballot, block, certificate
+from consensus_shell import ONE, SLOT, Shell
+
+NOTARISE = ballot(BallotKind.NOTARISE, 1, ONE)
+PROPOSAL = Proposal(0, 1, 0, 1, ONE.id)
+HIGHER = block(ONE, SLOT + 1)
+
+
+def signed(*records: Proposal | Ballot) -> SignState:
+    state = EMPTY
+    for record in records:
+        state = after(state, record)
+    return state
+
+
+@pytest.mark.parametrize("record", [NOTARISE, PROPOSAL, ballot(BallotKind.FINALISE, 1, ONE)])
+def test_a_vote_waits_for_its_block_and_is_sent_once(record: Proposal | Ballot) -> None:
+    tree, state = BlockTree(GENESIS_BLOCK), signed(record)
+    recall = Recall(state)
+    assert recall.take(0, tree, state) == []
+    tree.add(ONE)
+    assert recall.take(0, tree, state) == [record]
+    assert recall.take(0, tree, state) == []
+
+
+def test_a_vote_of_another_epoch_waits_for_it() -> None:
+    state = signed(skip_ballot(3, 1))
+    recall = Recall(state)
+    assert recall.take(0, BlockTree(GENESIS_BLOCK), state) == []
+    assert recall.take(3, BlockTree(GENESIS_BLOCK), state) == [skip_ballot(3, 1)]
+
+
+def test_a_vote_whose_round_is_final_is_forgotten() -> None:
+    state = signed(NOTARISE)
+    recall = Recall(state)
+    tree = BlockTree(GENESIS_BLOCK)
+    assert recall.take(0, tree, signstate.raise_floor(state, 0, 1)) == []
+    tree.add(ONE)
+    assert recall.take(0, tree, state) == []
+
+
+def test_a_machine_asks_for_no_vote_on_a_block_that_it_lacks() -> None:
+    shell = Shell(me=1)
+    shell.restore(GENESIS_BLOCK, None, (), signed(NOTARISE))
+    shell.connect()
+    assert shell.signed() == []
+    shell.feed(ev.BlockImported(ONE))
+    assert shell.signed() == [NOTARISE]
+
+
+def test_a_machine_starts_above_the_floor_that_its_final_block_proves() -> None:
+    """The shell died between the commit of ONE and the note of it; an older vote for a rival was open."""
+    shell = Shell(me=1)
+    shell.now_ms = SLOT * 1_000
+    proof = certificate(ballot(BallotKind.FINALISE, 2, ONE), 4, range(3))
+    shell.restore(ONE, proof, (), signed(NOTARISE, skip_ballot(0, 2)))
+    assert shell.signed() == []
+    assert shell.machine.gadget_round == (0, 3)
+    shell.feed(ev.BlockImported(HIGHER))
+    assert NOTARISE not in shell.signed()
