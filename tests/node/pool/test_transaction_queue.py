@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import node.pool.transaction_queue
+from node.pool.pooled import PooledExtrinsic
 from node.pool.refusal import PoolRefusalError
-from node.pool.transaction_queue import PooledExtrinsic, TransactionQueue
+from node.pool.transaction_queue import TransactionQueue
 
 
 def xt(sender: int, nonce: int, priority: int = 100, *, size: int = 10, expires_at: int = 10**9) -> PooledExtrinsic:
@@ -90,7 +91,7 @@ def test_removing_an_invalid_one_holds_back_those_behind_it() -> None:
         pool.add(xt(1, nonce), 0)
     settled = pool.remove(xt(1, 1).extrinsic_hash)
     assert (settled.dropped, settled.demoted) == ((xt(1, 1).extrinsic_hash,), (xt(1, 2).extrinsic_hash,))
-    assert pool.remove(b"unknown") == node.pool.transaction_queue.Settled()
+    assert pool.remove(b"unknown") == node.pool.pooled.Settled()
 
 
 def ready_twice_ten() -> TransactionQueue:
