@@ -161,7 +161,19 @@ class TransactionPool(Listener):
                 raise PoolRefusalError(INVALID, "Invalid Transaction", "signed for another fork")
             vouched = again.vouched
         self.queue.refuse_known(extrinsic_hash, self._now())
-        validity = self._judge_call(checked._replace(vouched=vouched))
+        self.queue.refuse_known(claim.signer, self._now())  # what came with this one may have said enough
+        try:
+            self._take_in(checked._replace(vouched=vouched))
+        except PoolRefusalError:
+            # It is proved who made us decode it, and he pays no fee for it: once is enough.
+            if len(arrival.raw) >= LONG_BYTES:
+                self.queue.ban(claim.signer, self._now())
+            raise
+
+    def _take_in(self, checked: Checked) -> None:
+        arrival, vouched, claim, _ = checked
+        extrinsic_hash = arrival.extrinsic_hash
+        validity = self._judge_call(checked)
         candidate = PooledExtrinsic(
             extrinsic_hash,
             arrival.raw,
@@ -190,9 +202,6 @@ class TransactionPool(Listener):
             return self._validator.check_call(checked.vouched)
         except (DecodeError, InvalidTransaction) as error:
             self.queue.ban(checked.arrival.extrinsic_hash, self._now())
-            # It is proved who made us decode it, and he pays no fee for it: once is enough.
-            if len(checked.arrival.raw) >= LONG_BYTES:
-                self.queue.ban(checked.claim.signer, self._now())
             if isinstance(error, DecodeError):
                 raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
             raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
