@@ -7,7 +7,7 @@
 * `relay`: extrinsics that were admitted, to peers that have not seen them
 * `arrivals`: extrinsics that wait to be judged, those of each source in turn
 * `manners`: what each peer's refused extrinsics cost, and who is not listened to for it; pure
-* `admission`: the two stages of the way in: before a signature is checked and after it
+* `entrance`: the two stages of the way in: before a signature is checked and after it
 * `transaction_pool`: the rules of the way into the queue, and what becomes of it when the chain moves
 * `attestation_pool`: the same for execution attestations
 * `pools`: all of it, put together

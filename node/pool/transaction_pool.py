@@ -19,8 +19,8 @@ from node.errors import NodeError
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
-from node.pool.admission import BAD_PROOF, Admission, Blame, Checked
 from node.pool.arrivals import Arrival
+from node.pool.entrance import BAD_PROOF, Blame, Entrance, Vetted
 from node.pool.pooled import READY, PooledExtrinsic, Settled
 from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError, Refusal
 from node.pool.relay import Relay
@@ -76,7 +76,7 @@ class TransactionPool(Listener):
     ) -> None:
         """`blame` hears of peers that send what no honest one does."""
         self.queue = TransactionQueue()
-        self.admission = Admission(self, verifier, blame)
+        self.entrance = Entrance(self, verifier, blame)
         self._chain = chain
         self._clock = clock
         self._relay = relay
@@ -109,7 +109,7 @@ class TransactionPool(Listener):
 
         Nobody watches them: their statuses are not told.
         """
-        return await self.admission.submit(raws)
+        return await self.entrance.submit(raws)
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take an extrinsic that a peer sent, unless it was judged already."""
@@ -120,13 +120,13 @@ class TransactionPool(Listener):
 
     def offer(self, raw: bytes, peer: str, extrinsic_hash: bytes) -> None:
         """Take an extrinsic that a peer sent; dropped when it brings too much, or too much that is refused."""
-        self.admission.offer(raw, peer, extrinsic_hash)
+        self.entrance.offer(raw, peer, extrinsic_hash)
 
     async def run(self) -> None:
         """Admit what arrives, until cancelled."""
-        await self.admission.run()
+        await self.entrance.run()
 
-    def check_outside(self, arrival: Arrival) -> Checked:
+    def check_outside(self, arrival: Arrival) -> Vetted:
         """What can be said before the signature is checked; raises `PoolRefusalError`."""
         extrinsic_hash = arrival.extrinsic_hash
         self.queue.refuse_known(extrinsic_hash, self._now())
@@ -146,9 +146,9 @@ class TransactionPool(Listener):
             raise self._fault(extrinsic_hash) from error
         self.queue.refuse_hopeless(who.signer, who.extra.nonce, highest_priority(who.extra.tip, len(arrival.raw)))
         claim = Claim(who.signature.scheme, who.signer, vouched.payload, who.signature.signature)
-        return Checked(arrival, vouched, claim, self._tip.facts.id)
+        return Vetted(arrival, vouched, claim, self._tip.facts.id)
 
-    def enter(self, checked: Checked, *, is_signed: bool) -> None:
+    def enter(self, checked: Vetted, *, is_signed: bool) -> None:
         """Decode the call of one that is signed, and take it in; raises `PoolRefusalError`."""
         arrival, vouched, claim, tip = checked
         extrinsic_hash = arrival.extrinsic_hash
@@ -170,7 +170,7 @@ class TransactionPool(Listener):
                 self.queue.ban(claim.signer, self._now())
             raise
 
-    def _take_in(self, checked: Checked) -> None:
+    def _take_in(self, checked: Vetted) -> None:
         arrival, vouched, claim, _ = checked
         extrinsic_hash = arrival.extrinsic_hash
         validity = self._judge_call(checked)
@@ -197,7 +197,7 @@ class TransactionPool(Listener):
             self._relay.pass_on(extrinsic_hash, arrival.raw, arrival.source)
         self._promote(admitted.promoted)
 
-    def _judge_call(self, checked: Checked) -> Validity:
+    def _judge_call(self, checked: Vetted) -> Validity:
         try:
             return self._validator.check_call(checked.vouched)
         except (DecodeError, InvalidTransaction) as error:
@@ -307,7 +307,7 @@ class TransactionPool(Listener):
                 _LOG.debug("an extrinsic of a reverted block is not taken back: %s", refusal)
 
     def _revalidate(self) -> None:
-        """Judge some of the queue again, those whose turn it is: what became unpayable must not wait for an author."""
+        """Examiner some of the queue again, those whose turn it is: what became unpayable must not wait for an author."""
         hashes = self.queue.hashes()
         if self._turn >= len(hashes):
             self._turn = 0

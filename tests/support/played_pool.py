@@ -51,7 +51,7 @@ class Played:
 
     async def settled(self) -> None:
         """Wait until nothing waits to be judged."""
-        while self.pool.admission.arrivals._under_way:
+        while self.pool.entrance.arrivals._under_way:
             await trio.sleep(0.001)
 
 

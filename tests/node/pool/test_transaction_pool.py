@@ -89,12 +89,12 @@ async def test_what_peers_bring_is_judged_once_and_passed_on_when_it_is_good(mak
             played.pool.on_gossip(FrameKind.TX, raw, "peer")
             played.pool.on_gossip(FrameKind.TX, raw, "other")
         played.pool.on_gossip(FrameKind.ATTESTATION, b"not the pool's", "peer")
-        assert len(played.pool.admission.arrivals) == 2
+        assert len(played.pool.entrance.arrivals) == 2
         await played.pool.submit(maker.transfer(PAY, 1))
         assert played.told("other") == [good, maker.transfer(PAY, 1)]
         assert played.told("peer") == [maker.transfer(PAY, 1)]
         played.pool.on_gossip(FrameKind.TX, good, "other")
-        assert len(played.pool.admission.arrivals) == 0
+        assert len(played.pool.entrance.arrivals) == 0
 
 
 @pytest.mark.trio

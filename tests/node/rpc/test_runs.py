@@ -39,11 +39,19 @@ def call(name: str, number: int, *params: Any) -> RpcRequest:
 
 def test_only_neighbours_of_one_method_go_together() -> None:
     error = JsonRpcError(-32600, "Invalid request")
-    batch = [call("double", 1), call("double", 2), error, call("double", 3), call("single", 4), call("nothing", 5)]
+    batch: list[RpcRequest | JsonRpcError] = [
+        call("double", 1),
+        call("double", 2),
+        error,
+        call("double", 3),
+        call("single", 4),
+        call("nothing", 5),
+    ]
     shape = [len(run) for run in runs(batch, Registry([Doubling()]))]
     assert shape == [2, 1, 1, 1, 1]
     assert [item for run in runs(batch, Registry([Doubling()])) for item in run] == batch
-    assert list(runs([call("single", 1)] * 3, Registry([Doubling()]))) == [[call("single", 1)]] * 3
+    alone: list[RpcRequest | JsonRpcError] = [call("single", 1)]
+    assert list(runs(alone * 3, Registry([Doubling()]))) == [alone] * 3
 
 
 def test_a_call_that_is_refused_keeps_none_of_the_others() -> None:

@@ -28,7 +28,7 @@ Blame = Callable[[str, str], None]
 """(peer, reason): it sent what no honest peer sends."""
 
 
-class Checked(NamedTuple):
+class Vetted(NamedTuple):
     """What the door let through, and the signature that is still to be checked."""
 
     arrival: Arrival
@@ -37,32 +37,32 @@ class Checked(NamedTuple):
     tip: bytes
 
 
-class Judge(Protocol):
+class Examiner(Protocol):
     """Who knows the rules; both raise `PoolRefusalError`."""
 
-    def check_outside(self, arrival: Arrival) -> Checked:
+    def check_outside(self, arrival: Arrival) -> Vetted:
         """Everything that needs neither signature nor call."""
 
-    def enter(self, checked: Checked, *, is_signed: bool) -> None:
+    def enter(self, checked: Vetted, *, is_signed: bool) -> None:
         """The rest, and into the pool."""
 
 
-class Admission:
-    """Leads what arrives to the judge, and what the judge says to whoever waits for it."""
+class Entrance:
+    """Leads what arrives to the examiner, and what that says to whoever waits for it."""
 
     def __init__(
-        self, judge: Judge, verifier: Verifier, blame: Blame, seconds: Callable[[], float] = perf_counter
+        self, examiner: Examiner, verifier: Verifier, blame: Blame, seconds: Callable[[], float] = perf_counter
     ) -> None:
         self.arrivals = Arrivals()
-        self._judge = judge
+        self._examiner = examiner
         self._verifier = verifier
         self._blame = blame
         self._seconds = seconds
         self._manners = Manners(seconds())
-        self._send, self._receive = trio.open_memory_channel[tuple[list[Checked], Verdicts]](CHECKING_MAX)
+        self._send, self._receive = trio.open_memory_channel[tuple[list[Vetted], Verdicts]](CHECKING_MAX)
 
     async def submit(self, raws: list[bytes]) -> list[bytes | Refusal]:
-        """Judge what this node's users hand in together, in order -> for each its hash, or why not."""
+        """Examiner what this node's users hand in together, in order -> for each its hash, or why not."""
         if not raws:
             return []
         submission = Submission(len(raws))
@@ -90,15 +90,15 @@ class Admission:
                 await self._send.send((batch, verdicts))
             await trio.lowlevel.checkpoint()
 
-    def _one_turn(self) -> list[Checked]:
-        batch: list[Checked] = []
+    def _one_turn(self) -> list[Vetted]:
+        batch: list[Vetted] = []
         now = started = self._seconds()
         while len(batch) < BATCH_MAX and now - started < TURN_SECONDS:
             arrival = self.arrivals.take()
             if arrival is None:
                 break
             try:
-                batch.append(self._judge.check_outside(arrival))
+                batch.append(self._examiner.check_outside(arrival))
             except PoolRefusalError as error:
                 self._refuse(arrival, error.refusal, self._seconds() - now)
             now = self._seconds()
@@ -115,10 +115,10 @@ class Admission:
                     await trio.lowlevel.checkpoint()
                     started = now = self._seconds()
 
-    def _enter(self, checked: Checked, started: float, *, is_signed: bool) -> None:
+    def _enter(self, checked: Vetted, started: float, *, is_signed: bool) -> None:
         arrival = checked.arrival
         try:
-            self._judge.enter(checked, is_signed=is_signed)
+            self._examiner.enter(checked, is_signed=is_signed)
         except PoolRefusalError as error:
             spent = self._seconds() - started if is_signed else BAD_SIGNATURE_SECONDS
             self._refuse(arrival, error.refusal, spent)

@@ -12,7 +12,8 @@ import pytest
 from block_maker import Maker
 from genesis import dev_accounts
 from node.p2p.frames import FrameKind
-from node.pool import admission
+from node.pool import entrance
+from node.pool.arrivals import Arrival
 from node.pool.refusal import PoolRefusalError, Refusal
 from played_pool import running
 from runtime.blocks.extrinsic import (
@@ -37,7 +38,7 @@ from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
 
 PAY = Balances.transfer_keep_alive(dest=dev_accounts.stash("Bob"), value=1)
-LONG = Utility.batch(calls=[System.remark(remark=b"xx") for _ in range(1_000)])
+LONG = Utility.batch(calls=(System.remark(remark=b"xx"),) * 1_000)
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ async def test_a_long_replacement_that_pays_too_little_is_decoded_once(maker: Ma
         assert len(decoded) == 1
 
 
-class CountingJudge:
+class CountingExaminer:
     """Takes `cost` seconds for each, of a clock that moves only then."""
 
     def __init__(self, cost: float) -> None:
@@ -153,29 +154,29 @@ class CountingJudge:
     def seconds(self) -> float:
         return self.now
 
-    def check_outside(self, arrival: admission.Arrival) -> admission.Checked:
+    def check_outside(self, arrival: Arrival) -> entrance.Vetted:
         self.now += self.cost
         self.looked_at.append(arrival.raw)
         raise PoolRefusalError(1001, "Extrinsic has invalid format", "")
 
-    def enter(self, checked: admission.Checked, *, is_signed: bool) -> None:
+    def enter(self, checked: entrance.Vetted, *, is_signed: bool) -> None:
         raise NotImplementedError
 
 
 def test_a_turn_is_bounded_in_time_not_in_number() -> None:
     for cost, most in ((0.001, 4), (0.003, 2), (0.020, 1), (0.00002, 200)):
-        judge = CountingJudge(cost)
-        door = admission.Admission(judge, None, lambda *_: None, judge.seconds)  # type: ignore[arg-type]  # never asked
+        judge = CountingExaminer(cost)
+        door = entrance.Entrance(judge, None, lambda *_: None, judge.seconds)  # type: ignore[arg-type]  # never asked
         for number in range(600):
-            door.arrivals.offer(admission.Arrival(b"%d" % number, str(number % 7), b"%d" % number))
+            door.arrivals.offer(Arrival(b"%d" % number, str(number % 7), b"%d" % number))
         door._one_turn()
         assert most <= len(judge.looked_at) <= most + 1
 
 
 def test_a_peer_that_sends_rubbish_is_blamed_and_then_not_looked_at() -> None:
-    judge = CountingJudge(0.001)
+    judge = CountingExaminer(0.001)
     blamed: list[str] = []
-    door = admission.Admission(judge, None, lambda peer, _: blamed.append(peer), judge.seconds)  # type: ignore[arg-type]  # never asked
+    door = entrance.Entrance(judge, None, lambda peer, _: blamed.append(peer), judge.seconds)  # type: ignore[arg-type]  # never asked
     taken = 0
     for number in range(1_000):
         taken += door.offer(b"%d" % number, "bad", b"%d" % number)
