@@ -62,7 +62,7 @@ class Entrance:
         self._send, self._receive = trio.open_memory_channel[tuple[list[Vetted], Verdicts]](CHECKING_MAX)
 
     async def submit(self, raws: list[bytes]) -> list[bytes | Refusal]:
-        """Examiner what this node's users hand in together, in order -> for each its hash, or why not."""
+        """Judge what this node's users hand in together, in order -> for each its hash, or why not."""
         if not raws:
             return []
         submission = Submission(len(raws))

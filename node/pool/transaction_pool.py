@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -38,6 +39,7 @@ from runtime.pallets.system import System
 WATCHED_MAX = 50_000
 REVALIDATED_PER_BLOCK = 128
 ACCOUNT_BYTES = 32
+FORESEEN_FRAMES_MAX = 64  # beyond this the workers are too far behind for a guess: some 16,000 signatures, a second
 LONG_BYTES = 4_096  # a call of this length takes some 2 ms to decode
 _LOG = logging.getLogger(__name__)
 
@@ -78,6 +80,7 @@ class TransactionPool(Listener):
         self.queue = TransactionQueue()
         self.entrance = Entrance(self, verifier, blame)
         self._chain = chain
+        self._verifier = verifier
         self._clock = clock
         self._relay = relay
         self._on_status = on_status
@@ -121,6 +124,19 @@ class TransactionPool(Listener):
     def offer(self, raw: bytes, peer: str, extrinsic_hash: bytes) -> None:
         """Take an extrinsic that a peer sent; dropped when it brings too much, or too much that is refused."""
         self.entrance.offer(raw, peer, extrinsic_hash)
+
+    def foresee(self, raws: Iterable[bytes]) -> None:
+        """Have the signatures of a block checked that will be executed soon; a guess, so nothing waits for it."""
+        if self._verifier.frames_waiting > FORESEEN_FRAMES_MAX:
+            return
+        claims: list[Claim] = []
+        for raw in raws:
+            # Inherents, junk, and what was born in a block that is not known here yet: execution judges these itself.
+            with suppress(DecodeError, InvalidTransaction):
+                who = open_envelope(raw).authorization
+                payload = self._validator.payload(who)
+                claims.append(Claim(who.signature.scheme, who.signer, payload, who.signature.signature))
+        self._verifier.begin(claims)
 
     async def run(self) -> None:
         """Admit what arrives, until cancelled."""
@@ -307,7 +323,7 @@ class TransactionPool(Listener):
                 _LOG.debug("an extrinsic of a reverted block is not taken back: %s", refusal)
 
     def _revalidate(self) -> None:
-        """Examiner some of the queue again, those whose turn it is: what became unpayable must not wait for an author."""
+        """Judge some of the queue again, those whose turn it is: what became unpayable must not wait for an author."""
         hashes = self.queue.hashes()
         if self._turn >= len(hashes):
             self._turn = 0

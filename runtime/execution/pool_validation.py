@@ -64,6 +64,10 @@ class TransactionValidator:
         fee = self._checks.check(extrinsic, who, verify, ahead=True)
         return self._validity(extrinsic, who, self._bound[System].account[who.signer].nonce, fee)
 
+    def payload(self, who: Authorization) -> bytes:
+        """The message that the signer must have signed; InvalidTransaction if the block of birth is not known."""
+        return self._checks.payload(who)
+
     def check_outside(self, envelope: Envelope) -> Vouched:
         """Everything that needs neither the signature nor the call; InvalidTransaction if no block may hold it now."""
         who = envelope.authorization

@@ -47,10 +47,14 @@ class TransactionChecks:
         """The account of the signer and the message that it must have signed; its call need not be known for that."""
         if who.signer == ZERO_SENDER:  # a key of small order: anybody could sign for it (ADR 6)
             raise InvalidTransaction(InvalidReason.BAD_SIGNER)
-        tail = self._tail(who.extra.era.birth(self._height))
+        payload = self.payload(who)
         info = self._account[who.signer]
         check_nonce(who.extra.nonce, info, ahead=ahead)
-        return info, who.payload_with(tail)
+        return info, payload
+
+    def payload(self, who: Authorization) -> bytes:
+        """The message that is signed; InvalidTransaction if the block of birth is not known."""
+        return who.payload_with(self._tail(who.extra.era.birth(self._height)))
 
     def check_call(self, extrinsic: Extrinsic, who: Authorization, spendable: int) -> int:
         """The fee of an extrinsic whose signer was checked and can spend so much."""
