@@ -23,6 +23,7 @@ from runtime.execution.pool_validation import Vouched
 TURN_SECONDS = 0.004  # a slot is a second at least, and votes wait no longer than this
 CHECKING_MAX = 16
 BAD_SIGNATURE_SECONDS = 150e-6  # what a worker takes for one: both libraries look at it
+BYTE_SECONDS = 6e-9  # what it takes to hash one of an extrinsic, and to pass it to a worker
 BAD_PROOF = Refusal(INVALID, "Invalid Transaction", "bad_proof")
 Blame = Callable[[str, str], None]
 """(peer, reason): it sent what no honest peer sends."""
@@ -121,7 +122,7 @@ class Entrance:
             self._examiner.enter(checked, is_signed=is_signed)
         except PoolRefusalError as error:
             spent = self._seconds() - started if is_signed else BAD_SIGNATURE_SECONDS
-            self._refuse(arrival, error.refusal, spent)
+            self._refuse(arrival, error.refusal, spent + len(arrival.raw) * BYTE_SECONDS)
             return
         if arrival.source is not None:
             self._manners.on_admitted(arrival.source, self._seconds())
