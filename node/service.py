@@ -73,7 +73,13 @@ class Node:
         self.machine = self._make_machine(keys)
         prove_peer = keys.prove_peer if keys is not None else None
         self.network = open_network(config, self.paths, spec, self.chain.genesis, prove_peer)
-        self.sync = Sync(self.chain, self.network.peers, self.clock.now_ms, self.machine.is_welcome)
+        self.sync = Sync(
+            self.chain,
+            self.network.peers,
+            self.clock.now_ms,
+            self.machine.is_welcome,
+            lambda extrinsics: self.pools.transactions.foresee(extrinsics),  # noqa: PLW0108  # the pools come later
+        )
         readers = Readers()
         self.pools = make_pools(
             chain=self.chain,

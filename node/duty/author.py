@@ -114,7 +114,8 @@ class Author:
                 refusals += 1
                 continue
             try:
-                authoring.offer(self._pool.decoded(candidate.extrinsic_hash), self._verify)
+                held = self._pool.held(candidate.extrinsic_hash)
+                authoring.offer(held.extrinsic, held.verified_or(self._verify))
             except InvalidTransaction as error:
                 # A used nonce (the chain moved under the pool) does not keep out those that follow it.
                 if error.reason not in (InvalidReason.STALE, InvalidReason.FUTURE):

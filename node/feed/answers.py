@@ -1,7 +1,7 @@
 """The node's answers to the RPC process: submissions, proofs, blocks too old for its copy, a look inside.
 
-What always holds: a request changes nothing but what `Submit` and `SubmitAttestation` hand to the pools; what cannot be
-answered is a `PoolRefusalError` with the code that the client is shown.
+What always holds: a request changes nothing but what `Submit`, `SubmitMany` and `SubmitAttestation` hand to the pools;
+what cannot be answered is a `PoolRefusalError` with the code that the client is shown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from node.feed import messages as feed
 from node.feed.view import NodeView
 from node.ledger.listener import Listener
 from node.p2p.transport import PeerInfo
-from node.pool.refusal import PoolRefusalError
+from node.pool.refusal import PoolRefusalError, Refusal
 from runtime.blocks.block import BLOCK
 
 OFFENCES_KEPT = 64
@@ -35,12 +35,15 @@ class Answers(Listener):
         """Keep the evidence."""
         self._offences.append({"author": author, "slot": slot, "first": first, "second": second})
 
-    async def answer(self, request: feed.Request) -> feed.Value:
+    async def answer(self, request: feed.Request) -> feed.Value:  # noqa: C901  # one case for each request
         """Answer a request of the RPC process.  Raises `PoolRefusalError`."""
         view = self._view
         match request:
             case feed.Submit(_, extrinsic):
                 return await view.pools.transactions.submit(extrinsic)
+            case feed.SubmitMany(_, extrinsics):
+                outcomes = await view.pools.transactions.submit_many(extrinsics)
+                return [list(outcome) if isinstance(outcome, Refusal) else outcome for outcome in outcomes]
             case feed.SubmitAttestation(_, attestation):
                 return view.pools.attestations.submit(attestation)
             case feed.Pending():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -35,7 +35,7 @@ class FeedClient:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._waiting: dict[int, asyncio.Future[feed.Value]] = {}
+        self._waiting: dict[int, asyncio.Future[feed.RequestResult | feed.Refused]] = {}
         self._numbers = itertools.count(1)
         self._frames: asyncio.Queue[feed.ToRpc | None] = asyncio.Queue(QUEUED_FRAMES)
         self._task = asyncio.create_task(self._read())
@@ -52,8 +52,17 @@ class FeedClient:
         raise ConnectionError("the node closed the feed")
 
     async def submit(self, extrinsic: bytes) -> bytes:
-        """Hand an extrinsic to the node's pool -> its hash."""
+        """Hand an extrinsic to the node's pool -> its hash; its statuses will come among the frames."""
         return cast("bytes", await self._ask(feed.Submit(next(self._numbers), extrinsic)))
+
+    async def submit_many(self, extrinsics: Sequence[bytes]) -> list[bytes | RequestRefusedError]:
+        """Hand extrinsics to the node's pool, in order -> for each its hash, or why it was refused."""
+        outcomes: list[bytes | RequestRefusedError] = []
+        for start in range(0, len(extrinsics), feed.SUBMIT_MANY_MAX):
+            part = list(extrinsics[start : start + feed.SUBMIT_MANY_MAX])
+            answer = await self._ask(feed.SubmitMany(next(self._numbers), part))
+            outcomes += map(_outcome, cast("list[bytes | Sequence[object]]", answer))
+        return outcomes
 
     async def prove(self, block_id: bytes, keys: list[bytes]) -> list[bytes]:
         """Trie nodes that prove `keys` in the state after that block."""
@@ -100,14 +109,19 @@ class FeedClient:
             raise ConnectionError("the node closed the feed")
         if len(self._waiting) >= feed.REQUESTS_IN_FLIGHT:
             raise RequestRefusedError(-32000, "Too many requests to the node are under way", "")
-        future: asyncio.Future[feed.Value] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[feed.RequestResult | feed.Refused] = asyncio.get_running_loop().create_future()
         self._waiting[request.request_id] = future
         try:
             self._writer.write(feed.pack(request))
             await self._writer.drain()
-            return await future
+            answer = await future
         finally:
             self._waiting.pop(request.request_id, None)
+        # Raised here and kept nowhere: an exception within the future would hold this frame, and the frame the future,
+        # so that what was refused would lie in memory until the garbage is searched.
+        if isinstance(answer, feed.Refused):
+            raise RequestRefusedError(answer.code, answer.text, answer.data)
+        return answer.value
 
     async def _read(self) -> None:
         decoder = feed.Decoder()
@@ -129,9 +143,13 @@ class FeedClient:
             future = self._waiting.get(frame.request_id)
             if future is None or future.done():
                 return
-            if isinstance(frame, feed.RequestResult):
-                future.set_result(frame.value)
-            else:
-                future.set_exception(RequestRefusedError(frame.code, frame.text, frame.data))
+            future.set_result(frame)
         else:
             await self._frames.put(cast("feed.ToRpc", frame))
+
+
+def _outcome(value: bytes | Sequence[object]) -> bytes | RequestRefusedError:
+    if isinstance(value, bytes):
+        return value
+    code, text, data = value
+    return RequestRefusedError(cast("int", code), str(text), str(data))

@@ -28,6 +28,8 @@ SNAPSHOT_PAGE_BYTES = 1024 * 1024  # keys and values in one page
 SUBMIT_PER_SECOND = 20_000  # extrinsics the RPC process may hand in
 REQUESTS_PER_SECOND = 500  # everything else it may ask
 REQUESTS_IN_FLIGHT = 1_024
+SUBMIT_MANY_MAX = 512  # extrinsics in one frame
+SUBMIT_BYTES_IN_FLIGHT = 8 * 1024 * 1024  # of extrinsics whose fate the RPC process waits for
 LENGTH = struct.Struct(">I")
 
 Value: TypeAlias = "bool | int | str | bytes | list[Value] | dict[str, Value] | None"
@@ -147,7 +149,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Take this extrinsic into the pool -> its 32-byte hash."""
+    """Take this extrinsic into the pool, and tell its statuses -> its 32-byte hash."""
 
     kind: ClassVar[int] = 16
     request_id: int
@@ -225,15 +227,29 @@ class SubmitAttestation:
     attestation: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class SubmitMany:
+    """Take these extrinsics into the pool, in order -> for each its 32-byte hash, or [code, text, data].
+
+    Their statuses are told to nobody.
+    """
+
+    kind: ClassVar[int] = 25
+    request_id: int
+    extrinsics: list[bytes]
+
+
 ToRpc: TypeAlias = (
     FeedHello | Snapshot | Reverse | ImportedBlock | NodeStatus | ExtrinsicStatus | RequestResult | Refused
 )
-Request: TypeAlias = Submit | Prove | Pending | ListPeers | BlockAt | IdAt | CertificateAt | Inspect | SubmitAttestation
+Request: TypeAlias = (
+    Submit | SubmitMany | Prove | Pending | ListPeers | BlockAt | IdAt | CertificateAt | Inspect | SubmitAttestation
+)
 Frame: TypeAlias = ToRpc | Request
 
 FRAMES: tuple[type[Frame], ...] = (
     FeedHello, Snapshot, Reverse, ImportedBlock, NodeStatus, ExtrinsicStatus, RequestResult, Refused,
-    Submit, Prove, Pending, ListPeers, BlockAt, IdAt, CertificateAt, Inspect, SubmitAttestation,
+    Submit, Prove, Pending, ListPeers, BlockAt, IdAt, CertificateAt, Inspect, SubmitAttestation, SubmitMany,
 )  # fmt: skip
 _NONE = type(None)
 _SHAPES: dict[str, tuple[type, ...]] = {
@@ -248,6 +264,13 @@ _BY_KIND: dict[int, type[Frame]] = {cls.kind: cls for cls in FRAMES}
 _FIELDS: dict[int, tuple[tuple[str, tuple[type, ...]], ...]] = {
     cls.kind: tuple((field.name, _SHAPES.get(str(field.type), (list,))) for field in fields(cls)) for cls in FRAMES
 }
+
+
+def submitted(request: Request) -> list[bytes]:
+    """The extrinsics that a request hands in."""
+    if isinstance(request, SubmitMany):
+        return request.extrinsics
+    return [request.extrinsic] if isinstance(request, Submit) else []
 
 
 def pack(frame: Frame) -> bytes:

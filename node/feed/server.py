@@ -85,20 +85,21 @@ class FeedServer:
     async def _read(self, reader: Reader, nursery: trio.Nursery) -> None:
         decoder = feed.Decoder()
         quota = _Quota()
-        in_flight = trio.Semaphore(feed.REQUESTS_IN_FLIGHT)
+        in_flight = _UnderWay()
         while data := await reader.stream.receive_some(READ_BYTES):
             for frame in decoder.feed(data):
                 if not isinstance(frame, feed.Request):
                     raise feed.FeedError("the RPC process sent what only the node sends")
+                _check_items(frame)
                 if quota.allows(frame):
-                    await in_flight.acquire()
+                    await in_flight.acquire(frame)
                     nursery.start_soon(self._respond, reader, frame, in_flight)
                 else:
                     why = "try again in a second"
                     reader.queue(feed.pack(feed.Refused(frame.request_id, OVER_QUOTA, "Too many requests", why)))
         nursery.cancel_scope.cancel()
 
-    async def _respond(self, reader: Reader, request: feed.Request, in_flight: trio.Semaphore) -> None:
+    async def _respond(self, reader: Reader, request: feed.Request, in_flight: _UnderWay) -> None:
         try:
             reply = feed.pack(feed.RequestResult(request.request_id, await self._answer(request)))
         except PoolRefusalError as refusal:
@@ -110,7 +111,7 @@ class FeedServer:
             text = "the node's log says more"
             reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Internal error", text))
         finally:
-            in_flight.release()
+            in_flight.release(request)
         reader.queue(reply)
 
 
@@ -122,7 +123,7 @@ def _private_folder(folder: Path) -> None:
 
 
 class _Quota:
-    """Two buckets of tokens, one for submissions, that hold a second's worth each."""
+    """Two buckets of tokens, one for extrinsics, that hold a second's worth each."""
 
     def __init__(self) -> None:
         self._last = monotonic()
@@ -135,8 +136,47 @@ class _Quota:
         self._last = now
         self._submits = min(feed.SUBMIT_PER_SECOND, self._submits + passed * feed.SUBMIT_PER_SECOND)
         self._others = min(feed.REQUESTS_PER_SECOND, self._others + passed * feed.REQUESTS_PER_SECOND)
-        if isinstance(request, feed.Submit):
-            self._submits -= 1
-            return self._submits >= 0
+        extrinsics = len(feed.submitted(request))
+        if extrinsics:
+            # All of them or none: the next second's are used up in advance, as long as there are any now.
+            if self._submits < 0:
+                return False
+            self._submits -= extrinsics
+            return True
         self._others -= 1
         return self._others >= 0
+
+
+class _UnderWay:
+    """The requests that are being answered: bounded in number, and their extrinsics in bytes."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._bytes = 0
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    async def acquire(self, request: feed.Request) -> None:
+        """Wait for room; meanwhile nothing more is read, and the RPC process waits too."""
+        while self._count >= feed.REQUESTS_IN_FLIGHT or self._bytes >= feed.SUBMIT_BYTES_IN_FLIGHT:
+            await self._waiting.park()
+        self._count += 1
+        self._bytes += _size(request)
+
+    def release(self, request: feed.Request) -> None:
+        """It is answered."""
+        self._count -= 1
+        self._bytes -= _size(request)
+        self._waiting.unpark_all()
+
+
+def _size(request: feed.Request) -> int:
+    return sum(map(len, feed.submitted(request)))
+
+
+def _check_items(request: feed.Request) -> None:
+    if not isinstance(request, feed.SubmitMany):
+        return
+    if len(request.extrinsics) > feed.SUBMIT_MANY_MAX:
+        raise feed.FeedError(f"{len(request.extrinsics):,} extrinsics in a frame, at most {feed.SUBMIT_MANY_MAX}")
+    if not all(type(extrinsic) is bytes for extrinsic in request.extrinsics):
+        raise feed.FeedError("an extrinsic is bytes")

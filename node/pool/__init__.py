@@ -1,10 +1,14 @@
 """What waits for a block: extrinsics and attestations, their signature checks, their gossip.
 
 * `refusal`: why the pool does not take something
+* `pooled`: an extrinsic in the pool, and what a step of the queue did
 * `transaction_queue`: the extrinsics that wait: who is ready, who leaves when it is full; pure
 * `verify_worker`, `verifier`: signatures, checked in a process of its own and remembered
 * `relay`: extrinsics that were admitted, to peers that have not seen them
-* `transaction_pool`: the way into the queue from users and peers, and what becomes of it when the chain moves
+* `arrivals`: extrinsics that wait to be judged, those of each source in turn
+* `manners`: what each peer's refused extrinsics cost, and who is not listened to for it; pure
+* `entrance`: the two stages of the way in: before a signature is checked and after it
+* `transaction_pool`: the rules of the way into the queue, and what becomes of it when the chain moves
 * `attestation_pool`: the same for execution attestations
 * `pools`: all of it, put together
 """

@@ -49,6 +49,13 @@ def make_pools(
 ) -> Pools:
     """Empty pools; `preferred` is the tip of the moment, `on_status` hears what becomes of watched extrinsics."""
     relay = Relay(peers, new_gossip())
-    transactions = TransactionPool(chain=chain, verifier=verifier, clock=clock, relay=relay, on_status=on_status)
+    transactions = TransactionPool(
+        chain=chain,
+        verifier=verifier,
+        clock=clock,
+        relay=relay,
+        on_status=on_status,
+        blame=lambda peer, reason: peers.penalise(peer.encode(), reason, clock.now_ms()),
+    )
     attestations = AttestationPool(chain, peers, new_gossip(), preferred)
     return Pools(verifier=verifier, transactions=transactions, attestations=attestations)

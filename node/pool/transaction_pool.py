@@ -1,8 +1,8 @@
 """From bytes that somebody sent to a place in the queue, and what becomes of the queue when the chain moves.
 
-What always holds: nothing enters the queue before it was decoded, found valid on the preferred tip's state, and its
-signature checked, in this order, so that the cheap refusals come first; what failed is banned for a while.  Signatures
-are checked by the workers, many at once.
+What always holds: nothing enters the queue before signer, nonce and the least fee were found good on the preferred
+tip's state, then the signature, then the call, in this order, so that the cheap refusals come first and nobody has a
+call decoded whose signature does not hold; what failed is banned for a while.  Only what is ready is passed on.
 """
 
 from __future__ import annotations
@@ -10,55 +10,75 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
-
-import trio
 
 from node.clock import Clock
 from node.errors import NodeError
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
-from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError
+from node.pool.arrivals import Arrival
+from node.pool.entrance import BAD_PROOF, Blame, Entrance, Vetted
+from node.pool.pooled import READY, PooledExtrinsic, Settled
+from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError, Refusal
 from node.pool.relay import Relay
-from node.pool.transaction_queue import PooledExtrinsic, Settled, TransactionQueue
+from node.pool.transaction_queue import TransactionQueue
 from node.pool.verifier import Claim, Verifier
-from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic
+from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic, open_envelope
 from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.signatures import Scheme
+from runtime.cryptography.signatures import Scheme, VerifySignature
 from runtime.encoding.codec import DecodeError
-from runtime.execution.pool_validation import TransactionValidator
+from runtime.execution.pool_validation import TransactionValidator, Validity
 from runtime.frame.errors import InvalidTransaction
+from runtime.frame.fees import highest_priority
 from runtime.pallets.system import System
 
-WAITING_MAX = 4_096
-BATCH_MAX = 256
 WATCHED_MAX = 50_000
 REVALIDATED_PER_BLOCK = 128
 ACCOUNT_BYTES = 32
+FORESEEN_FRAMES_MAX = 64  # beyond this the workers are too far behind for a guess: some 16,000 signatures, a second
+LONG_BYTES = 4_096  # a call of this length takes some 2 ms to decode
 _LOG = logging.getLogger(__name__)
 
 OnStatus: TypeAlias = Callable[[bytes, str, "bytes | None"], None]
 """(extrinsic hash, status, block id or None): what happened to an extrinsic that somebody watches."""
 
 
-@dataclass(slots=True, eq=False)
-class _Arrival:
-    """An extrinsic on its way into the pool."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An extrinsic in the pool, decoded, and the claim that was checked on its way in."""
 
-    raw: bytes
-    peer: str | None
-    extrinsic_hash: bytes
-    refusal: PoolRefusalError | None = None
-    done: trio.Event = field(default_factory=trio.Event)
+    extrinsic: Extrinsic
+    claim: Claim
+
+    def verified_or(self, verify: VerifySignature) -> VerifySignature:
+        """`verify`, which is not asked when the message is the one whose signature was checked already."""
+        return partial(self._verify, verify)
+
+    def _verify(self, verify: VerifySignature, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
+        # On another fork the block of birth differs, and the message with it.
+        return (scheme, signer, payload, signature) == self.claim or verify(scheme, signer, payload, signature)
 
 
 class TransactionPool(Listener):
     """The pool of one node, over the state of the preferred tip; `queue` holds what is in it."""
 
-    def __init__(self, *, chain: Chain, verifier: Verifier, clock: Clock, relay: Relay, on_status: OnStatus) -> None:
+    def __init__(
+        self,
+        *,
+        chain: Chain,
+        verifier: Verifier,
+        clock: Clock,
+        relay: Relay,
+        on_status: OnStatus,
+        blame: Blame = lambda *_: None,
+    ) -> None:
+        """`blame` hears of peers that send what no honest one does."""
         self.queue = TransactionQueue()
+        self.entrance = Entrance(self, verifier, blame)
         self._chain = chain
         self._verifier = verifier
         self._clock = clock
@@ -68,11 +88,9 @@ class TransactionPool(Listener):
         self._best = chain.final
         self._turn = 0  # of the revalidation: a position in the queue
         self._told: dict[bytes, None] = {}  # blocks above the final one of which `in_block` was told
-        self._decoded: dict[bytes, Extrinsic] = {}
-        self._waiting: set[bytes] = set()
+        self._held: dict[bytes, Held] = {}
         self._watched: OrderedDict[bytes, None] = OrderedDict()
         self._account = chain.runtime.item(System.account)
-        self._send, self._receive = trio.open_memory_channel[_Arrival](WAITING_MAX)
 
     # --- in
 
@@ -81,118 +99,138 @@ class TransactionPool(Listener):
 
         Its status is told from now on.
         """
-        arrival = _Arrival(raw, None, blake2_256(raw))
-        self._watched[arrival.extrinsic_hash] = None
+        self._watched[blake2_256(raw)] = None
         if len(self._watched) > WATCHED_MAX:
             self._watched.popitem(last=False)
-        await self._send.send(arrival)
-        await arrival.done.wait()
-        if arrival.refusal is not None:
-            raise arrival.refusal
-        return arrival.extrinsic_hash
+        (outcome,) = await self.submit_many([raw])
+        if isinstance(outcome, Refusal):
+            raise PoolRefusalError(*outcome)
+        return outcome
+
+    async def submit_many(self, raws: list[bytes]) -> list[bytes | Refusal]:
+        """Take extrinsics of this node's users, in order -> for each its hash, or why not.
+
+        Nobody watches them: their statuses are not told.
+        """
+        return await self.entrance.submit(raws)
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take an extrinsic that a peer sent, unless it was judged already."""
         if kind is FrameKind.TX:
             extrinsic_hash = blake2_256(payload)
-            if not self._relay.has_passed_on(extrinsic_hash):
+            if not (self._relay.has_passed_on(extrinsic_hash) or extrinsic_hash in self.queue):
                 self.offer(payload, peer, extrinsic_hash)
 
     def offer(self, raw: bytes, peer: str, extrinsic_hash: bytes) -> None:
-        """Take an extrinsic that a peer sent; dropped when too many wait."""
-        # Every peer brings the same one within moments: it is judged once.
-        if extrinsic_hash in self._waiting:
+        """Take an extrinsic that a peer sent; dropped when it brings too much, or too much that is refused."""
+        self.entrance.offer(raw, peer, extrinsic_hash)
+
+    def foresee(self, raws: Iterable[bytes]) -> None:
+        """Have the signatures of a block checked that will be executed soon; a guess, so nothing waits for it."""
+        if self._verifier.frames_waiting > FORESEEN_FRAMES_MAX:
             return
-        try:
-            self._send.send_nowait(_Arrival(raw, peer, extrinsic_hash))
-        except trio.WouldBlock:
-            _LOG.debug("an extrinsic is dropped: %d wait already", WAITING_MAX)
-        else:
-            self._waiting.add(extrinsic_hash)
+        claims: list[Claim] = []
+        for raw in raws:
+            # Inherents, junk, and what was born in a block that is not known here yet: execution judges these itself.
+            with suppress(DecodeError, InvalidTransaction):
+                who = open_envelope(raw).authorization
+                payload = self._validator.payload(who)
+                claims.append(Claim(who.signature.scheme, who.signer, payload, who.signature.signature))
+        self._verifier.begin(claims)
 
     async def run(self) -> None:
-        """Admit what arrives, batch after batch."""
-        while True:
-            batch = [await self._receive.receive()]
-            while len(batch) < BATCH_MAX:
-                try:
-                    batch.append(self._receive.receive_nowait())
-                except trio.WouldBlock:
-                    break
-            await self._admit(batch)
-            await trio.lowlevel.checkpoint()
+        """Admit what arrives, until cancelled."""
+        await self.entrance.run()
 
-    async def _admit(self, batch: list[_Arrival]) -> None:
-        valid: list[tuple[_Arrival, PooledExtrinsic, Extrinsic, Claim]] = []
-        for arrival in batch:
-            try:
-                valid.append((arrival, *self._validate(arrival.raw, arrival.extrinsic_hash)))
-            except PoolRefusalError as refusal:
-                arrival.refusal = refusal
-        verdicts = await self._verifier.prepare([claim for *_, claim in valid])
-        for (arrival, candidate, extrinsic, _), is_signed in zip(valid, verdicts, strict=True):
-            try:
-                self._enter(arrival, candidate, extrinsic, is_signed=is_signed)
-            except PoolRefusalError as refusal:
-                arrival.refusal = refusal
-        for arrival in batch:
-            self._waiting.discard(arrival.extrinsic_hash)
-            arrival.done.set()
-
-    def _validate(self, raw: bytes, extrinsic_hash: bytes) -> tuple[PooledExtrinsic, Extrinsic, Claim]:
-        """Everything but the signature, which is given back as a claim."""
-        self.queue.refuse_known(extrinsic_hash, self._clock.now_ms() / 1000)
-        claims: list[Claim] = []
-
-        def note(scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
-            claims.append(Claim(scheme, signer, payload, signature))
-            return True
-
+    def check_outside(self, arrival: Arrival) -> Vetted:
+        """What can be said before the signature is checked; raises `PoolRefusalError`."""
+        extrinsic_hash = arrival.extrinsic_hash
+        self.queue.refuse_known(extrinsic_hash, self._now())
         try:
-            extrinsic = decode_extrinsic(self._chain.runtime, raw)
-            validity = self._validator.validate(extrinsic, note)
+            envelope = open_envelope(arrival.raw)
+            who = envelope.authorization
+            self.queue.refuse_known(who.signer, self._now())
+            vouched = self._validator.check_outside(envelope)
         except DecodeError as error:
             raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
         except InvalidTransaction as error:
-            self.queue.ban(extrinsic_hash, self._clock.now_ms() / 1000)
+            self.queue.ban(extrinsic_hash, self._now())
+            raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
+        except (NodeError, PoolRefusalError):  # the database, or the ban; not the extrinsic
+            raise
+        except Exception as error:
+            raise self._fault(extrinsic_hash) from error
+        self.queue.refuse_hopeless(who.signer, who.extra.nonce, highest_priority(who.extra.tip, len(arrival.raw)))
+        claim = Claim(who.signature.scheme, who.signer, vouched.payload, who.signature.signature)
+        return Vetted(arrival, vouched, claim, self._tip.facts.id)
+
+    def enter(self, checked: Vetted, *, is_signed: bool) -> None:
+        """Decode the call of one that is signed, and take it in; raises `PoolRefusalError`."""
+        arrival, vouched, claim, tip = checked
+        extrinsic_hash = arrival.extrinsic_hash
+        if not is_signed:
+            self.queue.ban(extrinsic_hash, self._now())
+            raise PoolRefusalError(*BAD_PROOF)
+        if tip != self._tip.facts.id:  # it moved while the signature was checked
+            again = self.check_outside(arrival)
+            if again.claim != claim:
+                raise PoolRefusalError(INVALID, "Invalid Transaction", "signed for another fork")
+            vouched = again.vouched
+        self.queue.refuse_known(extrinsic_hash, self._now())
+        self.queue.refuse_known(claim.signer, self._now())  # what came with this one may have said enough
+        try:
+            self._take_in(checked._replace(vouched=vouched))
+        except PoolRefusalError:
+            # It is proved who made us decode it, and he pays no fee for it: once is enough.
+            if len(arrival.raw) >= LONG_BYTES:
+                self.queue.ban(claim.signer, self._now())
+            raise
+
+    def _take_in(self, checked: Vetted) -> None:
+        arrival, vouched, claim, _ = checked
+        extrinsic_hash = arrival.extrinsic_hash
+        validity = self._judge_call(checked)
+        candidate = PooledExtrinsic(
+            extrinsic_hash,
+            arrival.raw,
+            claim.signer,
+            vouched.envelope.authorization.extra.nonce,
+            validity.priority,
+            self._tip.facts.height + validity.longevity,
+            validity.fee,
+        )
+        admitted = self.queue.add(candidate, vouched.account_nonce, vouched.spendable)
+        self._held[extrinsic_hash] = Held(validity.extrinsic, claim)
+        self._forget(admitted.dropped, "dropped")
+        if admitted.usurped is not None:
+            self._held.pop(admitted.usurped, None)
+            self._tell(admitted.usurped, "usurped", extrinsic_hash)
+        if extrinsic_hash in admitted.dropped:
+            raise PoolRefusalError(NO_ROOM, "Immediately dropped", "the pool is full of extrinsics that pay more")
+        self._tell(extrinsic_hash, admitted.status)
+        # One that waits for a nonce may never be paid for: what it costs is this node's affair, not everybody's.
+        if admitted.status == READY:
+            self._relay.pass_on(extrinsic_hash, arrival.raw, arrival.source)
+        self._promote(admitted.promoted)
+
+    def _judge_call(self, checked: Vetted) -> Validity:
+        try:
+            return self._validator.check_call(checked.vouched)
+        except (DecodeError, InvalidTransaction) as error:
+            self.queue.ban(checked.arrival.extrinsic_hash, self._now())
+            if isinstance(error, DecodeError):
+                raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
             raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
         except NodeError:  # the database, not the extrinsic
             raise
         except Exception as error:
-            # A fault of our own, whatever it is, ends here: the task that admits serves everybody.
-            _LOG.exception("extrinsic 0x%s breaks this node: banned", extrinsic_hash.hex())
-            self.queue.ban(extrinsic_hash, self._clock.now_ms() / 1000)
-            raise PoolRefusalError(INVALID, "Invalid Transaction", "it cannot be judged here") from error
-        (claim,) = claims
-        authorization = extrinsic.authorization
-        assert authorization is not None
-        candidate = PooledExtrinsic(
-            extrinsic_hash,
-            raw,
-            authorization.signer,
-            authorization.extra.nonce,
-            validity.priority,
-            self._tip.facts.height + validity.longevity,
-        )
-        return candidate, extrinsic, claim
+            raise self._fault(checked.arrival.extrinsic_hash) from error
 
-    def _enter(self, arrival: _Arrival, candidate: PooledExtrinsic, extrinsic: Extrinsic, *, is_signed: bool) -> None:
-        if not is_signed:
-            self.queue.ban(candidate.extrinsic_hash, self._clock.now_ms() / 1000)
-            raise PoolRefusalError(INVALID, "Invalid Transaction", "bad_proof")
-        self.queue.refuse_known(candidate.extrinsic_hash, self._clock.now_ms() / 1000)
-        admitted = self.queue.add(candidate, self._nonce(candidate.sender))
-        self._decoded[candidate.extrinsic_hash] = extrinsic
-        self._forget(admitted.dropped, "dropped")
-        if admitted.usurped is not None:
-            self._decoded.pop(admitted.usurped, None)
-            self._tell(admitted.usurped, "usurped", candidate.extrinsic_hash)
-        if candidate.extrinsic_hash in admitted.dropped:
-            raise PoolRefusalError(NO_ROOM, "Immediately dropped", "the pool is full of extrinsics that pay more")
-        self._tell(candidate.extrinsic_hash, admitted.status)
-        for extrinsic_hash in admitted.promoted:
-            self._tell(extrinsic_hash, "ready")
-        self._relay.pass_on(candidate.extrinsic_hash, candidate.raw, arrival.peer)
+    def _fault(self, extrinsic_hash: bytes) -> PoolRefusalError:
+        """A fault of our own, whatever it is, ends here: the task that admits serves everybody."""
+        _LOG.exception("extrinsic 0x%s breaks this node: banned", extrinsic_hash.hex())
+        self.queue.ban(extrinsic_hash, self._now())
+        return PoolRefusalError(INVALID, "Invalid Transaction", "it cannot be judged here")
 
     # --- out
 
@@ -200,9 +238,9 @@ class TransactionPool(Listener):
         """What an author may take, in order."""
         return self.queue.ready()
 
-    def decoded(self, extrinsic_hash: bytes) -> Extrinsic:
+    def held(self, extrinsic_hash: bytes) -> Held:
         """An extrinsic in the pool, decoded."""
-        return self._decoded[extrinsic_hash]
+        return self._held[extrinsic_hash]
 
     def pending(self) -> list[bytes]:
         """What is not in the accepted block's chain yet.
@@ -218,8 +256,8 @@ class TransactionPool(Listener):
     def drop_invalid(self, extrinsic_hash: bytes, reason: str) -> None:
         """An author found it invalid, or it broke this node: out, and banned."""
         _LOG.info("extrinsic 0x%s leaves the pool: %s", extrinsic_hash.hex(), reason)
-        self.queue.ban(extrinsic_hash, self._clock.now_ms() / 1000)
-        self._decoded.pop(extrinsic_hash, None)
+        self.queue.ban(extrinsic_hash, self._now())
+        self._held.pop(extrinsic_hash, None)
         self._follow(self.queue.remove(extrinsic_hash), "invalid")
 
     # --- the chain moves
@@ -229,12 +267,15 @@ class TransactionPool(Listener):
         tip = self._chain[block]
         back, forth = self._chain.path(self._tip.facts.id, block)
         self._set_tip(tip)
-        included = {blake2_256(raw) for executed in forth for raw in executed.extrinsics}
-        reverted = [raw for executed in reversed(back) for raw in executed.extrinsics]
         nonces = {account: self._nonce(account) for account in self._moved_accounts(back + forth)}
-        self._follow(self.queue.settle(nonces, tip.facts.height + 1), "dropped")
-        self._decoded = {known: extrinsic for known, extrinsic in self._decoded.items() if known in self.queue}
-        self._take_back([raw for raw in reverted if blake2_256(raw) not in included])
+        settled = self.queue.settle(nonces, tip.facts.height + 1)
+        for extrinsic_hash in settled.used:
+            self._held.pop(extrinsic_hash, None)
+        self._follow(settled, "dropped")
+        if back:
+            included = {raw for executed in forth for raw in executed.extrinsics}
+            reverted = [raw for executed in reversed(back) for raw in executed.extrinsics]
+            self._take_back([raw for raw in reverted if raw not in included])
         self._revalidate()
 
     def on_accepted(self, block: bytes, *, reverted: bool) -> None:
@@ -266,6 +307,9 @@ class TransactionPool(Listener):
 
     # --- inside
 
+    def _now(self) -> float:
+        return self._clock.now_ms() / 1000
+
     def _set_tip(self, tip: ExecutedBlock) -> None:
         self._tip = tip
         self._validator = TransactionValidator(self._chain.runtime, tip.state, tip.facts.id)
@@ -273,10 +317,8 @@ class TransactionPool(Listener):
     def _take_back(self, raws: list[bytes]) -> None:
         """Extrinsics of reverted blocks; their signatures are known to hold."""
         for raw in raws:
-            extrinsic_hash = blake2_256(raw)
             try:
-                candidate, extrinsic, _ = self._validate(raw, extrinsic_hash)
-                self._enter(_Arrival(raw, None, extrinsic_hash), candidate, extrinsic, is_signed=True)
+                self.enter(self.check_outside(Arrival(raw, None, blake2_256(raw))), is_signed=True)
             except PoolRefusalError as refusal:
                 _LOG.debug("an extrinsic of a reverted block is not taken back: %s", refusal)
 
@@ -287,7 +329,7 @@ class TransactionPool(Listener):
             self._turn = 0
         for extrinsic_hash in hashes[self._turn : self._turn + REVALIDATED_PER_BLOCK]:
             try:
-                self._validator.validate(self._decoded[extrinsic_hash], lambda *_: True)
+                self._validator.validate(self._held[extrinsic_hash].extrinsic, lambda *_: True)
             except InvalidTransaction as error:
                 self.drop_invalid(extrinsic_hash, str(error))
         self._turn += REVALIDATED_PER_BLOCK
@@ -295,7 +337,7 @@ class TransactionPool(Listener):
     def _moved_accounts(self, blocks: list[ExecutedBlock]) -> dict[bytes, None]:
         prefix = self._account.prefix
         keys = (key for executed in blocks for key in executed.changes if key.startswith(prefix))
-        return dict.fromkeys(key[-ACCOUNT_BYTES:] for key in keys)
+        return {key[-ACCOUNT_BYTES:]: None for key in keys if self.queue.is_sender(key[-ACCOUNT_BYTES:])}
 
     def _nonce(self, account: bytes) -> int:
         raw = self._tip.state.get(self._account.key(account))
@@ -303,14 +345,21 @@ class TransactionPool(Listener):
 
     def _follow(self, settled: Settled, why_dropped: str) -> None:
         self._forget(settled.dropped, why_dropped)
-        for extrinsic_hash in settled.promoted:
-            self._tell(extrinsic_hash, "ready")
+        self._promote(settled.promoted)
         for extrinsic_hash in settled.demoted:
             self._tell(extrinsic_hash, "future")
 
+    def _promote(self, hashes: Iterable[bytes]) -> None:
+        """Nothing stands before them any more: now the others hear of them too."""
+        for extrinsic_hash in hashes:
+            self._tell(extrinsic_hash, "ready")
+            candidate = self.queue.get(extrinsic_hash)
+            if candidate is not None and not self._relay.has_passed_on(extrinsic_hash):
+                self._relay.pass_on(extrinsic_hash, candidate.raw, None)
+
     def _forget(self, hashes: Iterable[bytes], why: str) -> None:
         for extrinsic_hash in hashes:
-            self._decoded.pop(extrinsic_hash, None)
+            self._held.pop(extrinsic_hash, None)
             self._tell(extrinsic_hash, why, last=True)
 
     def _is_signed(self, raw: bytes) -> bool:
@@ -322,6 +371,8 @@ class TransactionPool(Listener):
             self._tell_all(block, "in_block")
 
     def _tell_all(self, block: ExecutedBlock, status: str, *, last: bool = False) -> None:
+        if not self._watched:  # as a rule: who submits in bulk asks for states, not for statuses
+            return
         for raw in block.extrinsics:
             self._tell(blake2_256(raw), status, block.facts.id, last=last)
 

@@ -7,6 +7,11 @@ What always holds:
   first, and of its sender the highest nonce, so that no gap opens;
 * who lets one of its extrinsics fail or expire keeps no more of those behind it than may wait for a nonce at all: else
   extrinsics that can never be paid would fill the pool, at the price of the one before them;
+* the fees of a sender's extrinsics together, tips included, are no more than it can spend: room is never held by what
+  its holder could not pay for;
+* when too many wait for a nonce, one leaves of the sender that has the most of them, for one that pays more or whose
+  sender has fewer: no number of extrinsics of a few accounts keeps an honest one out;
+* a nonce is replaced a few times: each replacement costs every node its work and its sender only the last fee;
 * what was refused as invalid is banned for a while and costs one look-up when it comes again.
 
 Pure: the caller checks signature and validity first, and says what the accounts' nonces are, which height and what
@@ -18,8 +23,8 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+from node.pool.pooled import FUTURE, READY, Admitted, PooledExtrinsic, Sender, Settled
 from node.pool.refusal import ALREADY_KNOWN, BANNED, INVALID, NO_ROOM, PRIORITY_TOO_LOW, PoolRefusalError
 
 READY_LIMIT = 20_000
@@ -29,60 +34,16 @@ PER_SENDER_LIMIT = 1_024
 FUTURE_PER_SENDER_LIMIT = 64
 BAN_SECONDS = 120.0
 BANNED_LIMIT = 10_000
+REPLACEMENTS_MAX = 8  # of one nonce of one sender
+UNBOUNDED = 1 << 128  # more than any account can spend
 REPLACEMENT_PERCENT = 10  # how much more than the old priority a replacement must offer
-
-READY = "ready"
-FUTURE = "future"
-
-
-@dataclass(frozen=True, slots=True)
-class PooledExtrinsic:
-    """A valid signed extrinsic: `priority` orders (what it pays), `expires_at` is the last height it may be in."""
-
-    extrinsic_hash: bytes
-    raw: bytes
-    sender: bytes
-    nonce: int
-    priority: int
-    expires_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """What adding an extrinsic did to the pool."""
-
-    status: str
-    usurped: bytes | None = None
-    promoted: tuple[bytes, ...] = ()
-    dropped: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What a new best block did to the pool."""
-
-    promoted: tuple[bytes, ...] = ()
-    demoted: tuple[bytes, ...] = ()
-    dropped: tuple[bytes, ...] = ()
-
-
-@dataclass(slots=True)
-class _Sender:
-    """One account's extrinsics; those with a nonce from `account_nonce` up to `ready_end`, exclusive, are ready."""
-
-    account_nonce: int
-    ready_end: int
-    by_nonce: dict[int, PooledExtrinsic] = field(default_factory=dict)
-
-    def future_count(self) -> int:
-        return len(self.by_nonce) - (self.ready_end - self.account_nonce)
 
 
 class TransactionQueue:
     """What is in the pool of one node."""
 
     def __init__(self) -> None:
-        self._senders: dict[bytes, _Sender] = {}
+        self._senders: dict[bytes, Sender] = {}
         self._by_hash: dict[bytes, PooledExtrinsic] = {}
         # A heap of (priority, -arrival, hash); it may hold some that left.
         self._cheapest: list[tuple[int, int, bytes]] = []
@@ -90,6 +51,7 @@ class TransactionQueue:
         self._banned: OrderedDict[bytes, float] = OrderedDict()
         self._bytes = 0
         self._future = 0
+        self._waiters: dict[bytes, None] = {}  # accounts of which something waited for a nonce; some may be done
 
     def __len__(self) -> int:
         return len(self._by_hash)
@@ -135,26 +97,52 @@ class TransactionQueue:
         while len(self._banned) > BANNED_LIMIT:
             self._banned.popitem(last=False)
 
-    def add(self, candidate: PooledExtrinsic, account_nonce: int) -> Admitted:
-        """Take a valid extrinsic whose account is at `account_nonce`, or raise `PoolRefusalError`."""
+    def is_sender(self, account: bytes) -> bool:
+        """Whether something of this account is here."""
+        return account in self._senders
+
+    def get(self, extrinsic_hash: bytes) -> PooledExtrinsic | None:
+        """The one with that hash."""
+        return self._by_hash.get(extrinsic_hash)
+
+    def refuse_hopeless(self, account: bytes, nonce: int, priority_max: int) -> None:
+        """Raise when one with that nonce and at most that priority has no chance: asked before its signature is."""
+        sender = self._senders.get(account)
+        if sender is None:
+            return
+        usurped = sender.by_nonce.get(nonce)
+        if usurped is not None:
+            _refuse_replacement(priority_max, usurped, sender)
+        elif len(sender.by_nonce) >= PER_SENDER_LIMIT:
+            raise _full(f"the sender has {PER_SENDER_LIMIT} extrinsics in the pool already")
+
+    def add(self, candidate: PooledExtrinsic, account_nonce: int, spendable: int = UNBOUNDED) -> Admitted:
+        """Take a valid extrinsic whose account is at `account_nonce` and can spend so much.
+
+        Raises `PoolRefusalError`.
+        """
         if candidate.nonce < account_nonce:
             raise PoolRefusalError(
                 INVALID, "Invalid Transaction", f"nonce {candidate.nonce} is used, the account is at {account_nonce}"
             )
-        sender = self._senders.get(candidate.sender) or _Sender(account_nonce, ready_end=account_nonce)
+        sender = self._senders.get(candidate.sender) or Sender(account_nonce, ready_end=account_nonce)
         usurped = sender.by_nonce.get(candidate.nonce)
+        if sender.fees + candidate.fee - (usurped.fee if usurped else 0) > spendable:
+            raise _full("the sender cannot pay for this one and for those it has in the pool")
+        crowded_out = None
         if usurped is None:
-            self._refuse_over_limit(candidate, sender)
+            crowded_out = self._refuse_over_limit(candidate, sender)
         else:
-            _refuse_cheap_replacement(candidate, usurped)
+            _refuse_replacement(candidate.priority, usurped, sender)
             self._take_out(usurped)
+            sender.replaced[candidate.nonce] = sender.replaced.get(candidate.nonce, 0) + 1
         self._senders[candidate.sender] = sender
         self._insert(candidate, sender)
         if sender.account_nonce == account_nonce:
             promoted = self._extend(sender)
         else:
             promoted, _ = self._settle(candidate.sender, account_nonce)
-        dropped = self._evict()
+        dropped = [*self._drop(crowded_out), *self._evict()]
         return Admitted(
             READY if candidate.nonce < sender.ready_end else FUTURE,
             usurped.extrinsic_hash if usurped else None,
@@ -174,10 +162,7 @@ class TransactionQueue:
         return Settled(tuple(promoted), tuple(self._still_here(demoted)), (extrinsic_hash, *trimmed))
 
     def settle(self, nonces: Mapping[bytes, int], height: int) -> Settled:
-        """A new best block at `height`, after which accounts have these `nonces`: used and expired extrinsics leave.
-
-        The used ones are not in `dropped`: they are in a block.
-        """
+        """A new best block at `height`, after which accounts have these `nonces`: used and expired extrinsics leave."""
         promoted: list[bytes] = []
         demoted: list[bytes] = []
         trimmed: list[bytes] = []
@@ -185,8 +170,7 @@ class TransactionQueue:
         for candidate in expired:
             self._take_out(candidate)
         moved = [account for account in nonces if account in self._senders]
-        for account in moved:
-            self._take_out_used(self._senders[account], nonces[account])
+        used = [gone for account in moved for gone in self._take_out_used(self._senders[account], nonces[account])]
         losers = dict.fromkeys(candidate.sender for candidate in expired)
         for account in dict.fromkeys([*moved, *losers]):
             up, down = self._settle(account, nonces.get(account))
@@ -197,7 +181,7 @@ class TransactionQueue:
             trimmed += self._trim_future(account)
         self._assert_sums([*moved, *losers])
         dropped = [candidate.extrinsic_hash for candidate in expired]
-        return Settled(tuple(promoted), tuple(self._still_here(demoted)), (*dropped, *trimmed))
+        return Settled(tuple(promoted), tuple(self._still_here(demoted)), (*dropped, *trimmed), tuple(used))
 
     def ready(self) -> Iterator[PooledExtrinsic]:
         """Ready extrinsics in the order of a block.
@@ -230,34 +214,67 @@ class TransactionQueue:
 
     # --- inside
 
-    def _refuse_over_limit(self, candidate: PooledExtrinsic, sender: _Sender) -> None:
+    def _refuse_over_limit(self, candidate: PooledExtrinsic, sender: Sender) -> PooledExtrinsic | None:
+        """Raise when there is no room; what leaves for it because too many wait for a nonce."""
         # Without the limits per sender a single funded account could fill the pool, or all that waits for a nonce.
         if len(sender.by_nonce) >= PER_SENDER_LIMIT:
             raise _full(f"the sender has {PER_SENDER_LIMIT} extrinsics in the pool already")
-        waits = candidate.nonce != sender.ready_end
-        if waits and (sender.future_count() >= FUTURE_PER_SENDER_LIMIT or self._future >= FUTURE_LIMIT):
-            raise _full("too many extrinsics wait for a lower nonce")
+        crowded_out = None
+        if candidate.nonce != sender.ready_end:
+            if sender.future_count() >= FUTURE_PER_SENDER_LIMIT:
+                raise _full("too many extrinsics wait for a lower nonce")
+            if self._future >= FUTURE_LIMIT:
+                crowded_out = self._crowded_out(candidate, sender)
         if len(self._by_hash) >= READY_LIMIT or self._bytes + len(candidate.raw) > BYTES_LIMIT:
             # Who pays least leaves, its last nonce first: among a sender's own that may be the newcomer itself.
             cheapest = self._least()
             if cheapest is None or candidate.priority <= cheapest.priority or cheapest.sender == candidate.sender:
                 raise _full("the pool is full of extrinsics that pay more")
+        return crowded_out
 
-    def _insert(self, candidate: PooledExtrinsic, sender: _Sender) -> None:
+    def _crowded_out(self, candidate: PooledExtrinsic, sender: Sender) -> PooledExtrinsic:
+        """The last extrinsic of the sender that has the most waiting; raises when the candidate has no better claim."""
+        counts = {
+            account: self._senders[account].future_count() for account in self._waiters if account in self._senders
+        }
+        self._waiters = {account: None for account, count in counts.items() if count}
+        crowd = max(self._waiters, key=counts.__getitem__)
+        by_nonce = self._senders[crowd].by_nonce
+        last = by_nonce[max(by_nonce)]
+        if sender.future_count() + 1 >= counts[crowd] and (
+            candidate.priority <= last.priority or crowd == candidate.sender
+        ):
+            raise _full("too many extrinsics wait for a lower nonce")
+        return last
+
+    def _drop(self, candidate: PooledExtrinsic | None) -> list[bytes]:
+        if candidate is None:
+            return []
+        self._take_out(candidate)
+        self._settle(candidate.sender)
+        return [candidate.extrinsic_hash]
+
+    def _insert(self, candidate: PooledExtrinsic, sender: Sender) -> None:
         sender.by_nonce[candidate.nonce] = candidate
         self._by_hash[candidate.extrinsic_hash] = candidate
         self._bytes += len(candidate.raw)
+        sender.fees += candidate.fee
         self._arrivals += 1
-        self._future += candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce
+        if candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce:
+            self._future += 1
+            self._waiters[candidate.sender] = None
         heapq.heappush(self._cheapest, (candidate.priority, -self._arrivals, candidate.extrinsic_hash))
         # Those that left are swept out once in a while: looking for each of them would cost a search.
         if len(self._cheapest) > 2 * READY_LIMIT + len(self._by_hash):
             self._cheapest = [entry for entry in self._cheapest if entry[2] in self._by_hash]
             heapq.heapify(self._cheapest)
 
-    def _take_out_used(self, sender: _Sender, account_nonce: int) -> None:
-        for nonce in [nonce for nonce in sender.by_nonce if nonce < account_nonce]:
-            self._take_out(sender.by_nonce[nonce])
+    def _take_out_used(self, sender: Sender, account_nonce: int) -> list[bytes]:
+        used = [candidate for nonce, candidate in sender.by_nonce.items() if nonce < account_nonce]
+        for candidate in used:
+            self._take_out(candidate)
+            sender.replaced.pop(candidate.nonce, None)
+        return [candidate.extrinsic_hash for candidate in used]
 
     def _still_here(self, hashes: list[bytes]) -> list[bytes]:
         return [extrinsic_hash for extrinsic_hash in hashes if extrinsic_hash in self._by_hash]
@@ -279,9 +296,10 @@ class TransactionQueue:
         del sender.by_nonce[candidate.nonce]
         del self._by_hash[candidate.extrinsic_hash]
         self._bytes -= len(candidate.raw)
+        sender.fees -= candidate.fee
         self._future -= candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce
 
-    def _extend(self, sender: _Sender) -> list[bytes]:
+    def _extend(self, sender: Sender) -> list[bytes]:
         """An extrinsic was added: those that became ready.  The short way of `_settle`, for the common case."""
         start = sender.ready_end
         while sender.ready_end in sender.by_nonce:
@@ -303,8 +321,12 @@ class TransactionQueue:
             sender.ready_end += 1
         is_ready = set(range(sender.account_nonce, sender.ready_end))
         self._future += len(was_ready) - len(is_ready)
+        if sender.future_count():
+            self._waiters[account] = None
         if not sender.by_nonce:
-            del self._senders[account]
+            self._forget_sender(account)
+        elif len(sender.replaced) > PER_SENDER_LIMIT:
+            sender.replaced = {nonce: count for nonce, count in sender.replaced.items() if nonce in sender.by_nonce}
         promoted = [sender.by_nonce[nonce].extrinsic_hash for nonce in sorted(is_ready - was_ready)]
         demoted = [sender.by_nonce[nonce].extrinsic_hash for nonce in sorted(was_ready - is_ready)]
         return promoted, demoted
@@ -324,8 +346,12 @@ class TransactionQueue:
             trimmed.append(sender.by_nonce[nonce].extrinsic_hash)
             self._take_out(sender.by_nonce[nonce])
         if not sender.by_nonce:
-            del self._senders[account]
+            self._forget_sender(account)
         return trimmed
+
+    def _forget_sender(self, account: bytes) -> None:
+        del self._senders[account]
+        self._waiters.pop(account, None)
 
     def _least(self) -> PooledExtrinsic | None:
         """What leaves next: the last extrinsic of the sender of the cheapest one."""
@@ -349,10 +375,13 @@ class TransactionQueue:
         return dropped
 
 
-def _refuse_cheap_replacement(candidate: PooledExtrinsic, old: PooledExtrinsic) -> None:
+def _refuse_replacement(priority: int, old: PooledExtrinsic, sender: Sender) -> None:
     needed = (old.priority * (100 + REPLACEMENT_PERCENT) + 99) // 100
-    if candidate.priority < max(needed, old.priority + 1):
-        why = f"({candidate.priority} vs {needed} needed to replace nonce {old.nonce})"
+    if priority < max(needed, old.priority + 1):
+        why = f"({priority} vs {needed} needed to replace nonce {old.nonce})"
+        raise PoolRefusalError(PRIORITY_TOO_LOW, "Priority is too low", why)
+    if sender.replaced.get(old.nonce, 0) >= REPLACEMENTS_MAX:
+        why = f"(nonce {old.nonce} was replaced {REPLACEMENTS_MAX} times already)"
         raise PoolRefusalError(PRIORITY_TOO_LOW, "Priority is too low", why)
 
 

@@ -3,28 +3,38 @@
 What always holds: `verify` gives the verdict of `runtime.cryptography.signatures` and nothing else; a remembered
 verdict is one that was positive, and its key covers payload, signer and signature, so it can be used for no other
 extrinsic.  Nonce, era and balance are never remembered: execution checks them again.
+
+A worker is fed ahead: it finds the next claims in its pipe while the node does something else, a third of each slot
+long when it builds.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import subprocess
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
 
 import msgpack
 import trio
 
 from node.pool import verify_worker
+from node.pool.verify_worker import LENGTH
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 
 REMEMBERED_MAX = 200_000
-BATCH_MAX = 256
-WAITING_MAX = 20_000
+BATCH_MAX = 256  # claims in one frame
+AHEAD_MAX = 32  # frames that a worker has before it: some 8,192 claims, half a second
+PIPE_BYTES = 1024 * 1024  # what Linux lets anybody have; its default of 64 KiB holds a single frame
+AT_ONCE_HERE = 16  # claims of a dead worker that this process checks before it looks after something else
+READ_BYTES = 64 * 1024
 RESTART_SECONDS = 0.1
 _LOG = logging.getLogger(__name__)
 
@@ -44,12 +54,39 @@ class Claim(NamedTuple):
         return hashlib.blake2b(b"".join(parts), digest_size=32).digest()
 
 
+@dataclass(slots=True, eq=False)
+class Verdicts:
+    """Verdicts that are on their way; `valid` has them once `wait` is over."""
+
+    valid: list[bool]
+    missing: int = 0
+    _done: trio.Event = field(default_factory=trio.Event)
+
+    async def wait(self) -> list[bool]:
+        """Wait until every claim has its verdict."""
+        if self.missing:
+            await self._done.wait()
+        return self.valid
+
+    def note(self, position: int, *, valid: bool) -> None:
+        """One of the missing verdicts."""
+        self.valid[position] = valid
+        self.missing -= 1
+        if not self.missing:
+            self._done.set()
+
+
 class Verifier:
     """The remembered verdicts of one node, and its workers."""
 
     def __init__(self) -> None:
         self._valid: OrderedDict[bytes, None] = OrderedDict()
-        self._send, self._receive = trio.open_memory_channel[_Job](WAITING_MAX)
+        self._send, self._receive = trio.open_memory_channel[_Frame](sys.maxsize)
+
+    @property
+    def frames_waiting(self) -> int:
+        """How many frames no worker has yet: whoever asks for what is not urgent looks here first."""
+        return self._send.statistics().current_buffer_used
 
     def verify(self, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
         """`runtime.cryptography.signatures.VerifySignature`: checked here and now when it is not remembered."""
@@ -62,24 +99,26 @@ class Verifier:
             self._remember(key)
         return valid
 
+    def begin(self, claims: Sequence[Claim]) -> Verdicts:
+        """Have the workers check them; never waits, so the caller bounds how much is under way."""
+        verdicts = Verdicts([True] * len(claims))
+        items = [_Item(claim, claim.key, position) for position, claim in enumerate(claims)]
+        unknown = [item for item in items if item.key not in self._valid]
+        verdicts.missing = len(unknown)
+        for start in range(0, len(unknown), BATCH_MAX):
+            self._send.send_nowait(_Frame(verdicts, unknown[start : start + BATCH_MAX]))
+        return verdicts
+
     async def prepare(self, claims: Sequence[Claim]) -> list[bool]:
-        """The same for many, in the workers: this task waits, the loop does not."""
-        jobs = [_Job(claim, claim.key) for claim in claims]
-        for job in jobs:
-            if job.key in self._valid:
-                job.finish(valid=True)
-            else:
-                await self._send.send(job)
-        for job in jobs:
-            await job.done.wait()
-        return [job.valid for job in jobs]
+        """The same, and wait for it: this task waits, the loop does not."""
+        return await self.begin(claims).wait()
 
     async def run_worker(self) -> None:
         """Keep one worker process busy; a new one takes over when it dies."""
         while True:
             try:
                 await self._drive_worker()
-            except (trio.BrokenResourceError, EOFError):
+            except* (trio.BrokenResourceError, trio.ClosedResourceError, EOFError):
                 _LOG.warning("a signature worker died; another one takes over")
             await trio.sleep(RESTART_SECONDS)
 
@@ -91,67 +130,111 @@ class Verifier:
     async def _drive_worker(self) -> None:
         command = [sys.executable, "-m", verify_worker.__name__]
         process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        link = _Link(process)
         try:
-            while True:
-                jobs = [await self._receive.receive()]
-                while len(jobs) < BATCH_MAX:
-                    try:
-                        jobs.append(self._receive.receive_nowait())
-                    except trio.WouldBlock:
-                        break
-                await self._settle(process, jobs)
-        finally:
-            process.kill()
-            with trio.CancelScope(shield=True):
-                await process.wait()
-                for stream in (process.stdin, process.stdout):
-                    if stream is not None:
-                        await stream.aclose()
-
-    async def _settle(self, process: trio.Process, jobs: list[_Job]) -> None:
-        """Give every job its verdict, also when the worker dies over it."""
-        try:
-            answer = await _ask(process, jobs)
-        except (trio.BrokenResourceError, EOFError):
-            # Whatever killed the worker, those who wait get their verdict from this process.
-            for job in jobs:
-                job.finish(valid=self.verify(*job.claim))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._feed, link)
+                while True:
+                    for answer in await link.answers():
+                        self._settle(link, answer)
+        except* (trio.BrokenResourceError, trio.ClosedResourceError, EOFError):
+            await self._settle_here(link)
             raise
-        for job, verdict in zip(jobs, answer, strict=True):
+        finally:
+            with trio.CancelScope(shield=True):
+                await link.end()
+
+    async def _feed(self, link: _Link) -> None:
+        while True:
+            await link.slots.acquire()
+            frames = [await self._receive.receive()]
+            link.under_way.append(frames[0])
+            # All at once: while the node imports block after block, this task has one turn between two of them.
+            with suppress(trio.WouldBlock):
+                while True:
+                    link.slots.acquire_nowait()
+                    try:
+                        frames.append(self._receive.receive_nowait())
+                    except trio.WouldBlock:
+                        link.slots.release()
+                        raise
+                    link.under_way.append(frames[-1])
+            await link.ask(frames)
+
+    def _settle(self, link: _Link, answer: bytes) -> None:
+        frame = link.under_way.popleft()
+        link.slots.release()
+        for item, verdict in zip(frame.items, answer, strict=True):
             if verdict:
-                self._remember(job.key)
-            job.finish(valid=bool(verdict))
+                self._remember(item.key)
+            frame.verdicts.note(item.position, valid=bool(verdict))
+
+    async def _settle_here(self, link: _Link) -> None:
+        """Whatever killed the worker, those who wait get their verdict from this process."""
+        for frame in link.under_way:
+            for count, item in enumerate(frame.items):
+                if count % AT_ONCE_HERE == 0:
+                    await trio.lowlevel.checkpoint()
+                frame.verdicts.note(item.position, valid=self.verify(*item.claim))
 
 
-class _Job:
-    """One claim on its way through a worker."""
+class _Item(NamedTuple):
+    """A claim, what it is remembered by, and whose verdict it is."""
 
-    def __init__(self, claim: Claim, key: bytes) -> None:
-        self.claim = claim
-        self.key = key
-        self.valid = False
-        self.done = trio.Event()
-
-    def finish(self, *, valid: bool) -> None:
-        self.valid = valid
-        self.done.set()
+    claim: Claim
+    key: bytes
+    position: int
 
 
-async def _ask(process: trio.Process, jobs: list[_Job]) -> bytes:
-    claims = [job.claim for job in jobs]
-    batch = msgpack.packb([[int(claim.scheme), claim.signer, claim.payload, claim.signature] for claim in claims])
-    assert process.stdin is not None
-    assert process.stdout is not None
-    await process.stdin.send_all(verify_worker.LENGTH.pack(len(batch)) + batch)
-    header = await _exactly(process.stdout, verify_worker.LENGTH.size)
-    return await _exactly(process.stdout, verify_worker.LENGTH.unpack(header)[0])
+class _Frame(NamedTuple):
+    """Claims on their way through a worker together."""
+
+    verdicts: Verdicts
+    items: list[_Item]
 
 
-async def _exactly(stream: trio.abc.ReceiveStream, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = await stream.receive_some(size - len(data))
-        if not piece:
+class _Link:
+    """A worker process, and what it was asked and has not answered; it answers in order."""
+
+    def __init__(self, process: trio.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._to, self._from = process.stdin, process.stdout
+        self.under_way: deque[_Frame] = deque()
+        self.slots = trio.Semaphore(AHEAD_MAX)
+        self._unread = bytearray()
+        with suppress(OSError):  # many pipes of one user: the kernel then keeps the default
+            fcntl.fcntl(cast("trio.lowlevel.FdStream", self._to).fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+    async def ask(self, frames: list[_Frame]) -> None:
+        await self._to.send_all(b"".join(map(_packed, frames)))
+
+    async def answers(self) -> list[bytes]:
+        """Those that came; raises `EOFError` at the end of the worker."""
+        data = await self._from.receive_some(READ_BYTES)
+        if not data:
             raise EOFError
-        data += piece
-    return data
+        self._unread += data
+        answers: list[bytes] = []
+        start = 0
+        while len(self._unread) - start >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(self._unread, start)
+            end = start + LENGTH.size + length
+            if len(self._unread) < end:
+                break
+            answers.append(bytes(self._unread[start + LENGTH.size : end]))
+            start = end
+        del self._unread[:start]
+        return answers
+
+    async def end(self) -> None:
+        self._process.kill()
+        await self._process.wait()
+        await self._to.aclose()
+        await self._from.aclose()
+
+
+def _packed(frame: _Frame) -> bytes:
+    batch: bytes = msgpack.packb([[int(c.scheme), c.signer, c.payload, c.signature] for c, _, _ in frame.items])
+    return LENGTH.pack(len(batch)) + batch

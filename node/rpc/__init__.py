@@ -6,6 +6,7 @@
 * `block_reads`: how parameters find blocks, and blocks as JSON
 * `runtime_calls`: the chain's runtime over the replica's states
 * `registry`: which methods exist, and their parameters
+* `runs`: calls of a batch that are answered together
 * `methods/`: the methods
 * `server`: HTTP and WebSocket
 * `__main__`: the process

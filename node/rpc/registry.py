@@ -41,17 +41,22 @@ class Declaration:
     safety: Safety
     notification: str | None = None
     unsubscribe: tuple[str, ...] = ()
+    batch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RpcMethod:
-    """A method ready to be called; `notification` names the items when it is a subscription."""
+    """A method ready to be called; `notification` names the items when it is a subscription.
+
+    `batch` takes the arguments of several calls, and gives for each its result or a `JsonRpcError`.
+    """
 
     name: str
     handler: Callable[..., Any]
     parameters: tuple[tuple[str, Converter, bool], ...]
     safety: Safety
     notification: str | None
+    batch: Callable[[list[list[Any]]], Awaitable[list[Json | JsonRpcError]]] | None = None
 
     def arguments(self, params: list[Json] | dict[str, Json]) -> list[Any]:
         """Convert JSON params, positional or by name, to the handler's arguments."""
@@ -89,7 +94,8 @@ class Registry:
         for _, handler in inspect.getmembers(owner, callable):
             declaration = getattr(handler, "rpc", None)
             if isinstance(declaration, Declaration):
-                self._add(handler, declaration)
+                batch = getattr(owner, declaration.batch) if declaration.batch else None
+                self._add(handler, declaration, batch)
 
     def find(self, name: str, *, unsafe_allowed: bool) -> RpcMethod:
         """The method of this name; an unsafe one is hidden from whom it is not for."""
@@ -102,20 +108,24 @@ class Registry:
         """Every name that a client may call, in order."""
         return sorted([*self.methods, *self.unsubscribers])
 
-    def _add(self, handler: Callable[..., Any], declaration: Declaration) -> None:
+    def _add(
+        self, handler: Callable[..., Any], declaration: Declaration, batch: Callable[..., Any] | None = None
+    ) -> None:
         parameters = _parameters(handler)
         for name in declaration.names:
             if name in self.methods:
                 raise ValueError(f"RPC method {name} is declared twice")
-            self.methods[name] = RpcMethod(name, handler, parameters, declaration.safety, declaration.notification)
+            self.methods[name] = RpcMethod(
+                name, handler, parameters, declaration.safety, declaration.notification, batch
+            )
         self.unsubscribers.update(declaration.unsubscribe)
 
 
-def method(*names: str, safety: Safety = Safety.SAFE) -> Callable[[F], F]:
-    """Declare a request under one name and its aliases."""
+def method(*names: str, safety: Safety = Safety.SAFE, batch: str | None = None) -> Callable[[F], F]:
+    """Declare a request under one name and its aliases; `batch` names what answers several of them at once."""
 
     def mark(handler: F) -> F:
-        handler.rpc = Declaration(names, safety)  # type: ignore[attr-defined]  # a mark, read by Registry
+        handler.rpc = Declaration(names, safety, batch=batch)  # type: ignore[attr-defined]  # a mark, read by Registry
         return handler
 
     return mark

@@ -21,6 +21,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from node.rpc import jsonrpc
 from node.rpc.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, TOO_BUSY, Json, JsonRpcError, RpcRequest
 from node.rpc.registry import Registry, RpcMethod
+from node.rpc.runs import answers, runs
 
 log = logging.getLogger(__name__)
 
@@ -136,17 +137,41 @@ class Server:
         """Answers in order, together no longer than one response; those behind the first that is too much fail."""
         texts: list[str] = []
         room = jsonrpc.MAX_RESPONSE_BYTES  # of all together: 500 answers of the greatest length would be 5 GB
-        for item in batch:
-            if room < 0 and isinstance(item, RpcRequest):
-                answer = None if item.is_notification else jsonrpc.failure(item.id, _TOO_LARGE)
-            else:
-                answer = await self._answer_one(item, connection, allowance)
-            if answer is None:
-                continue
-            text = jsonrpc.dumps(answer)
-            room -= len(text)
-            texts.append(text if room >= 0 else jsonrpc.dumps(jsonrpc.failure(answer["id"], _TOO_LARGE)))
+        for run in runs(batch, self.registry):
+            for answer in await self._answer_run(run, connection, allowance, has_room=room >= 0):
+                text = jsonrpc.dumps(answer)
+                room -= len(text)
+                texts.append(text if room >= 0 else jsonrpc.dumps(jsonrpc.failure(answer["id"], _TOO_LARGE)))
         return f"[{','.join(texts)}]" if texts else None
+
+    async def _answer_run(
+        self,
+        run: list[RpcRequest | JsonRpcError],
+        connection: ClientConnection | None,
+        allowance: Allowance,
+        *,
+        has_room: bool,
+    ) -> list[Json]:
+        """The answers to one item of a batch, or to several that are asked together."""
+        calls = [item for item in run if isinstance(item, RpcRequest)]
+        if calls and not has_room:
+            return [jsonrpc.failure(call.id, _TOO_LARGE) for call in calls if not call.is_notification]
+        if len(run) == 1:
+            answer = await self._answer_one(run[0], connection, allowance)
+            return [] if answer is None else [answer]
+        try:
+            method = self.registry.find(calls[0].method, unsafe_allowed=self.options.unsafe_allowed)
+            outcomes = await answers(method, calls, allowance.take)
+        except JsonRpcError as error:
+            outcomes = [error] * len(calls)
+        except Exception:
+            log.exception("%s failed", calls[0].method)
+            outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(calls)
+        return [
+            jsonrpc.failure(call.id, outcome) if isinstance(outcome, JsonRpcError) else jsonrpc.result(call.id, outcome)
+            for call, outcome in zip(calls, outcomes, strict=True)
+            if not call.is_notification
+        ]
 
     async def _answer_one(
         self, item: RpcRequest | JsonRpcError, connection: ClientConnection | None, allowance: Allowance

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias, TypeVar
 
 from consensus import events as ev
@@ -28,6 +29,7 @@ QUEUE_MAX = 512
 QUEUE_BYTES_MAX = 64 * 1024 * 1024
 BAD_MAX = 1_024  # blocks that broke a rule, remembered
 EARLY_MAX = 64
+LOOK_AHEAD = 4  # blocks; between two imports a worker's pipe is written and read once, so a verdict takes three of them
 REQUESTS_MAX = 64
 ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a megabyte
 STANDINGS_MAX = 1_024
@@ -50,11 +52,21 @@ class _Waiting:
 class Sync:
     """Takes blocks and requests of peers, gives events for the machine."""
 
-    def __init__(self, chain: Chain, peers: Peers, now_ms: Callable[[], int], is_welcome: Welcome) -> None:
+    def __init__(
+        self,
+        chain: Chain,
+        peers: Peers,
+        now_ms: Callable[[], int],
+        is_welcome: Welcome,
+        foresee: Callable[[Iterable[bytes]], None] = lambda _: None,
+    ) -> None:
+        """`foresee` hears of the extrinsics of blocks that will be imported soon."""
         self._chain = chain
         self._peers = peers
         self._now_ms = now_ms
         self._is_welcome = is_welcome
+        self._foresee = foresee
+        self._foreseen: OrderedDict[bytes, None] = OrderedDict()
         self._queue: deque[_Waiting] = deque()
         self._queued_bytes = 0
         self._orphans = Orphans()
@@ -147,6 +159,7 @@ class Sync:
 
     def import_next(self) -> list[ev.Event]:
         """Import the next waiting block; what the machine has to know of it."""
+        self._look_ahead()
         waiting = self._queue.popleft()
         self._queued_bytes -= waiting.size
         if (known := self._chain.get(waiting.block_id)) is not None:
@@ -191,6 +204,13 @@ class Sync:
         self._early.clear()
 
     # --- inside
+
+    def _look_ahead(self) -> None:
+        """While one block is executed here, the workers have the signatures of the next ones before them."""
+        for waiting in islice(self._queue, 1, 1 + LOOK_AHEAD):
+            if waiting.block_id not in self._foreseen:
+                _remember(self._foreseen, waiting.block_id, None, QUEUE_MAX)
+                self._foresee(waiting.block.extrinsics)
 
     def _has_room(self, waiting: _Waiting) -> bool:
         return len(self._queue) < QUEUE_MAX and self._queued_bytes + waiting.size <= QUEUE_BYTES_MAX

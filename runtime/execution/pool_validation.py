@@ -3,14 +3,14 @@
 Tags are as in Substrate: a transaction provides (signer, nonce), and requires the nonce before if that is not used yet.
 """
 
-from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic
+from runtime.blocks.extrinsic import Authorization, Envelope, Extrinsic, decode_extrinsic
 from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.record import record
 from runtime.encoding.types import U64_MAX
 from runtime.execution.block_fullness import BlockFullness
 from runtime.execution.transaction_checks import TransactionChecks
 from runtime.frame.errors import InvalidReason, InvalidTransaction
-from runtime.frame.fees import priority
+from runtime.frame.fees import least_fee, priority
 from runtime.frame.runtime import Runtime
 from runtime.pallets.system import System
 from runtime.state.overlay import StateReader
@@ -26,10 +26,25 @@ class Validity:
     provides: tuple[bytes, ...]
     longevity: int
     propagate: bool = True
+    fee: int = 0
+
+
+@record
+class Vouched:
+    """A transaction whose signer exists and can pay the least that it costs, if `payload` is what he signed."""
+
+    envelope: Envelope
+    payload: bytes
+    account_nonce: int
+    spendable: int
 
 
 class TransactionValidator:
-    """Judges any number of transactions for the block after one head."""
+    """Judges any number of transactions for the block after one head.
+
+    In one step (`validate`), or, for what strangers send, in two: `check_outside` before the signature is checked, in a
+    time that does not depend on the call, and `check_call` after it.  Both ways come to the same verdict.
+    """
 
     def __init__(self, runtime: Runtime, reader: StateReader, block_hash: bytes) -> None:
         """For the block after `block_hash`, whose state is `reader`."""
@@ -46,11 +61,32 @@ class TransactionValidator:
         who = extrinsic.authorization
         if who is None:
             raise InvalidTransaction(InvalidReason.CALL, "only authors place inherents")
-        self._checks.check(extrinsic, who, verify, ahead=True)
+        fee = self._checks.check(extrinsic, who, verify, ahead=True)
+        return self._validity(extrinsic, who, self._bound[System].account[who.signer].nonce, fee)
+
+    def payload(self, who: Authorization) -> bytes:
+        """The message that the signer must have signed; InvalidTransaction if the block of birth is not known."""
+        return self._checks.payload(who)
+
+    def check_outside(self, envelope: Envelope) -> Vouched:
+        """Everything that needs neither the signature nor the call; InvalidTransaction if no block may hold it now."""
+        who = envelope.authorization
+        info, payload = self._checks.check_signer(who, ahead=True)
+        spendable = self._checks.spendable(info)
+        if least_fee(len(envelope.raw)) + who.extra.tip > spendable:
+            raise InvalidTransaction(InvalidReason.PAYMENT)
+        return Vouched(envelope, payload, info.nonce, spendable)
+
+    def check_call(self, vouched: Vouched) -> Validity:
+        """The rest, of one whose signature holds; DecodeError or InvalidTransaction if no block may hold it now."""
+        extrinsic = vouched.envelope.decode(self._runtime)
+        who = vouched.envelope.authorization
+        fee = self._checks.check_call(extrinsic, who, vouched.spendable)
+        return self._validity(extrinsic, who, vouched.account_nonce, fee)
+
+    def _validity(self, extrinsic: Extrinsic, who: Authorization, account_nonce: int, fee: int) -> Validity:
         nonce = who.extra.nonce
-        requires: tuple[bytes, ...] = ()
-        if nonce > self._bound[System].account[who.signer].nonce:
-            requires = (nonce_tag(who.signer, nonce - 1),)
+        requires = (nonce_tag(who.signer, nonce - 1),) if nonce > account_nonce else ()
         death = who.extra.era.death(self._height)
         return Validity(
             extrinsic,
@@ -58,6 +94,7 @@ class TransactionValidator:
             requires=requires,
             provides=(nonce_tag(who.signer, nonce),),
             longevity=U64_MAX if death is None else death - self._height,
+            fee=fee,
         )
 
 

@@ -5,7 +5,7 @@ ChargeTransactionPayment, CheckMetadataHash. Versions, genesis and birth block a
 is how they are checked. The pool asks for a nonce that may lie ahead; a block asks for the next one exactly.
 """
 
-from runtime.blocks.extrinsic import Additional, Authorization, Extrinsic
+from runtime.blocks.extrinsic import Additional, Authorization, Extrinsic, additional_tail
 from runtime.cryptography.signatures import VerifySignature
 from runtime.execution.block_fullness import BlockFullness
 from runtime.frame.errors import InvalidReason, InvalidTransaction
@@ -31,39 +31,65 @@ class TransactionChecks:
         self._balances = bound[Balances]
         self._payment = bound[TransactionPayment]
         self._version = bound.runtime.version
-        self._additional: dict[int, Additional] = {}
+        self._tails: dict[int, bytes] = {}  # what is signed besides what travels, by birth block
 
     def check(self, extrinsic: Extrinsic, who: Authorization, verify: VerifySignature, *, ahead: bool = False) -> int:
         """The fee to withdraw for a valid extrinsic, tip included; InvalidTransaction if it is not valid."""
-        method = extrinsic.call.method
-        if method.is_inherent:
-            raise InvalidTransaction(InvalidReason.CALL, "an inherent is not signed")
-        if who.signer == ZERO_SENDER:  # a key of small order: anybody could sign for it (ADR 6)
-            raise InvalidTransaction(InvalidReason.BAD_SIGNER)
-        additional = self.additional(who.extra.era.birth(self._height))
-        info = self._account[who.signer]
-        check_nonce(who.extra.nonce, info, ahead=ahead)
-        weight = extrinsic.weight
-        self._fullness.check(method.dispatch_class, weight, len(extrinsic.raw))
-        fee = self._payment.total_fee(len(extrinsic.raw), weight) + who.extra.tip
-        if fee > self._balances.spendable_of(info.data):  # a duty that will be free must be payable too
-            raise InvalidTransaction(InvalidReason.PAYMENT)
+        _refuse_inherent(extrinsic)
+        info, payload = self.check_signer(who, ahead=ahead)
+        fee = self._fee(extrinsic, who, self._balances.spendable_of(info.data))
         signature = who.signature
-        if not verify(signature.scheme, who.signer, who.payload(additional), signature.signature):
+        if not verify(signature.scheme, who.signer, payload, signature.signature):
             raise InvalidTransaction(InvalidReason.BAD_PROOF)
         return fee
 
+    def check_signer(self, who: Authorization, *, ahead: bool) -> tuple[AccountInfo, bytes]:
+        """The account of the signer and the message that it must have signed; its call need not be known for that."""
+        if who.signer == ZERO_SENDER:  # a key of small order: anybody could sign for it (ADR 6)
+            raise InvalidTransaction(InvalidReason.BAD_SIGNER)
+        payload = self.payload(who)
+        info = self._account[who.signer]
+        check_nonce(who.extra.nonce, info, ahead=ahead)
+        return info, payload
+
+    def payload(self, who: Authorization) -> bytes:
+        """The message that is signed; InvalidTransaction if the block of birth is not known."""
+        return who.payload_with(self._tail(who.extra.era.birth(self._height)))
+
+    def check_call(self, extrinsic: Extrinsic, who: Authorization, spendable: int) -> int:
+        """The fee of an extrinsic whose signer was checked and can spend so much."""
+        _refuse_inherent(extrinsic)
+        return self._fee(extrinsic, who, spendable)
+
+    def spendable(self, info: AccountInfo) -> int:
+        """What an account can pay fees with."""
+        return self._balances.spendable_of(info.data)
+
     def additional(self, birth: int) -> Additional:
         """What must have been signed besides what travels; InvalidTransaction if the birth block is not known."""
-        known = self._additional.get(birth)
+        if birth not in self._block_hash:
+            raise InvalidTransaction(InvalidReason.ANCIENT_BIRTH_BLOCK)
+        genesis, born = self._block_hash[0], self._block_hash[birth]
+        return Additional(self._version.spec_version, self._version.transaction_version, genesis, born)
+
+    def _tail(self, birth: int) -> bytes:
+        known = self._tails.get(birth)
         if known is None:
-            if birth not in self._block_hash:
-                raise InvalidTransaction(InvalidReason.ANCIENT_BIRTH_BLOCK)
-            genesis, born = self._block_hash[0], self._block_hash[birth]
-            version = self._version
-            known = Additional(version.spec_version, version.transaction_version, genesis, born)
-            self._additional[birth] = known
+            known = self._tails[birth] = additional_tail(self.additional(birth))
         return known
+
+    def _fee(self, extrinsic: Extrinsic, who: Authorization, spendable: int) -> int:
+        weight = extrinsic.weight
+        self._fullness.check(extrinsic.call.method.dispatch_class, weight, len(extrinsic.raw))
+        fee = self._payment.total_fee(len(extrinsic.raw), weight) + who.extra.tip
+        if fee > spendable:  # a duty that will be free must be payable too
+            raise InvalidTransaction(InvalidReason.PAYMENT)
+        return fee
+
+
+def _refuse_inherent(extrinsic: Extrinsic) -> None:
+    if extrinsic.call.method.is_inherent:
+        raise InvalidTransaction(InvalidReason.CALL, "an inherent is not signed")
 
 
 def check_nonce(nonce: int, info: AccountInfo, *, ahead: bool) -> None:

@@ -13,13 +13,21 @@ import pytest
 from damage import damaged
 from runtime.blocks.block import Block
 from runtime.blocks.era import IMMORTAL
-from runtime.blocks.extrinsic import Extra, MultiSignature, decode_extrinsic, encode_bare, encode_signed
+from runtime.blocks.extrinsic import (
+    Extra,
+    MultiSignature,
+    decode_extrinsic,
+    encode_bare,
+    encode_signed,
+    open_envelope,
+)
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.scale import DecodeError
 from runtime.execution.authoring import Authoring
 from runtime.execution.executive import execute_block
 from runtime.execution.pool_validation import TransactionValidator
 from runtime.frame.errors import InvalidTransaction
+from runtime.frame.fees import highest_priority
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
 from scripts.replay.calls import draw
@@ -69,9 +77,19 @@ class Attacked:
         return outcomes[0], outcomes[1], outcomes[2]
 
     def _pool_judges(self, raw: bytes) -> None:
+        """In one step as well as in two, which must come to the same."""
         chain = self.recording
+        validator = TransactionValidator(chain.runtime, chain.state, chain.ids[-1])
+        at_once = in_steps = None
         with suppress(*EXPECTED):
-            TransactionValidator(chain.runtime, chain.state, chain.ids[-1]).validate(raw, anything_signed)
+            at_once = validator.validate(raw, anything_signed)
+        with suppress(*EXPECTED):
+            vouched = validator.check_outside(open_envelope(raw))
+            in_steps = validator.check_call(vouched)
+            who = in_steps.extrinsic.authorization
+            assert who is not None
+            assert in_steps.priority <= highest_priority(who.extra.tip, len(raw))
+        assert in_steps == at_once
 
     def _damaged_bytes(self, made: Authoring) -> bytes:
         who = self.chance.choice(PAYERS)

@@ -18,12 +18,13 @@ from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain, ExecutedBlock, open_chain
 from node.ledger.storage import Storage
-from node.pool.transaction_queue import PooledExtrinsic
+from node.pool.pooled import PooledExtrinsic
+from node.pool.transaction_pool import Held
+from node.pool.verifier import Claim
 from runtime.blocks.block import BLOCK, Block
 from runtime.blocks.extrinsic import (
     Additional,
     Extra,
-    Extrinsic,
     MultiSignature,
     decode_extrinsic,
     encode_signed,
@@ -50,8 +51,10 @@ class ListedPool:
         for number, raw in enumerate(self.raws):
             yield PooledExtrinsic(b"%d" % number, raw, b"", 0, 0, 0)
 
-    def decoded(self, extrinsic_hash: bytes) -> Extrinsic:
-        return decode_extrinsic(runtime_of(SPEC), self.raws[int(extrinsic_hash)])
+    def held(self, extrinsic_hash: bytes) -> Held:
+        """Decoded, with no signature checked."""
+        extrinsic = decode_extrinsic(runtime_of(SPEC), self.raws[int(extrinsic_hash)])
+        return Held(extrinsic, Claim(Scheme.ED25519, b"", b"", b""))
 
     def drop_invalid(self, extrinsic_hash: bytes, reason: str) -> None:
         del extrinsic_hash

@@ -46,6 +46,7 @@ class PlayedNode:
         self.blocks: dict[bytes, Block] = {}
         self.ids: list[bytes] = [self.chain.genesis_hash]
         self.final = 0
+        self.asked: list[feed.SubmitMany] = []
         self._writer: asyncio.StreamWriter
 
     async def on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -96,6 +97,9 @@ class PlayedNode:
                 self.pool.append(request.extrinsic)
                 self._send(feed.ExtrinsicStatus(blake2_256(request.extrinsic), "ready", None))
                 self._send(feed.RequestResult(request.request_id, blake2_256(request.extrinsic)))
+            case feed.SubmitMany():
+                self.asked.append(request)
+                self._send(feed.RequestResult(request.request_id, [self._outcome(raw) for raw in request.extrinsics]))
             case feed.Pending():
                 self._send(feed.RequestResult(request.request_id, list(self.pool)))
             case feed.ListPeers():
@@ -113,6 +117,12 @@ class PlayedNode:
                 self._send(feed.RequestResult(request.request_id, {"topic": request.topic, "id": b"\1\2"}))
             case _:
                 raise AssertionError(request)
+
+    def _outcome(self, extrinsic: bytes) -> Any:
+        if extrinsic in self.pool:
+            return [1013, "Transaction is already imported", ""]
+        self.pool.append(extrinsic)
+        return blake2_256(extrinsic)
 
     def _send_status(self) -> None:
         head = len(self.ids) - 1

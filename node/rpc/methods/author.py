@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from node.feed import messages as feed
 from node.feed.client import RequestRefusedError
@@ -23,10 +23,25 @@ class AuthorMethods:
         """Submits to the node behind `blocks`."""
         self.blocks = blocks
 
-    @method("author_submitExtrinsic")
+    @method("author_submitExtrinsic", batch="submit_batch")
     async def submit(self, extrinsic: Hex) -> Json:
         """Hand an extrinsic in; gives its hash."""
-        return to_hex(await self._submit(extrinsic))
+        (outcome,) = await self.submit_batch([(extrinsic,)])
+        if isinstance(outcome, JsonRpcError):
+            raise outcome
+        return outcome
+
+    async def submit_batch(self, calls: Sequence[Sequence[bytes]]) -> list[Json | JsonRpcError]:
+        """The same for several, as one question to the node; they enter the pool in their order."""
+        fitting = [extrinsic for (extrinsic,) in calls if len(extrinsic) <= MAX_EXTRINSIC_BYTES]
+        try:
+            outcomes = iter(await self.blocks.node.submit_many(fitting))
+        except RequestRefusedError as error:
+            return [_refused(error)] * len(calls)
+        return [
+            _outcome_json(next(outcomes)) if len(extrinsic) <= MAX_EXTRINSIC_BYTES else _too_long()
+            for (extrinsic,) in calls
+        ]
 
     @method("author_pendingExtrinsics")
     async def pending(self) -> Json:
@@ -45,13 +60,23 @@ class AuthorMethods:
 
     async def _submit(self, extrinsic: bytes) -> bytes:
         if len(extrinsic) > MAX_EXTRINSIC_BYTES:
-            raise JsonRpcError(
-                INVALID_PARAMS, "Invalid params", f"an extrinsic has at most {MAX_EXTRINSIC_BYTES} bytes"
-            )
+            raise _too_long()
         try:
             return await self.blocks.node.submit(extrinsic)
         except RequestRefusedError as error:
-            raise JsonRpcError(error.code, error.text, error.data or None) from None
+            raise _refused(error) from None
+
+
+def _outcome_json(outcome: bytes | RequestRefusedError) -> Json | JsonRpcError:
+    return _refused(outcome) if isinstance(outcome, RequestRefusedError) else to_hex(outcome)
+
+
+def _refused(error: RequestRefusedError) -> JsonRpcError:
+    return JsonRpcError(error.code, error.text, error.data or None)
+
+
+def _too_long() -> JsonRpcError:
+    return JsonRpcError(INVALID_PARAMS, "Invalid params", f"an extrinsic has at most {MAX_EXTRINSIC_BYTES} bytes")
 
 
 async def _statuses_of(extrinsic_hash: bytes, news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[Json]:

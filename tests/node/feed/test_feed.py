@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -25,6 +26,10 @@ HELLO = feed.FeedHello("Development", "dev", "Development", "devnet", b"g" * 32,
 STATUS = feed.NodeStatus(b"a" * 32, 2, b"f" * 32, 1, 2, False, 3, 4, 5)
 
 
+TOO_MANY = feed.pack(feed.SubmitMany(1, [b""] * (feed.SUBMIT_MANY_MAX + 1)))
+NO_BYTES = feed.pack(feed.SubmitMany(1, ["text"]))  # type: ignore[list-item]  # what the test is about
+
+
 def opening() -> Iterator[feed.ToRpc]:
     yield HELLO
     yield feed.Snapshot(b"header", [[b"k", b"v"]], True)
@@ -36,6 +41,11 @@ async def answer(request: feed.Request) -> feed.Value:
             return b"h" * 32
         case feed.Submit():
             raise PoolRefusalError(1010, "Invalid Transaction", "empty")
+        case feed.SubmitMany(_, extrinsics):
+            return [
+                extrinsic * 32 if extrinsic != b"" else [1010, "Invalid Transaction", "empty"]
+                for extrinsic in extrinsics
+            ]
         case feed.IdAt(_, height):
             return None if height else b"0" * 32
         case feed.Pending():
@@ -97,6 +107,77 @@ def test_opening_then_live_frames_then_answers(tmp_path: Path) -> None:
     assert not served.path.exists()
 
 
+def test_many_are_one_frame_and_each_is_answered_in_order(tmp_path: Path) -> None:
+    async def talk(served: Served) -> None:
+        client = await FeedClient.connect(served.path)
+        outcomes = await client.submit_many([b"a", b"", b"b"])
+        assert [str(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes] == [
+            b"a" * 32, "Invalid Transaction: empty", b"b" * 32
+        ]  # fmt: skip
+        assert await client.submit_many([]) == []
+        more_than_a_frame = await client.submit_many([b"x"] * (2 * feed.SUBMIT_MANY_MAX + 1))
+        assert more_than_a_frame == [b"x" * 32] * (2 * feed.SUBMIT_MANY_MAX + 1)
+        await client.close()
+
+    with Served(tmp_path / "rpc.sock") as served:
+        asyncio.run(talk(served))
+
+
+def test_every_extrinsic_of_a_frame_counts_for_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "SUBMIT_PER_SECOND", 1)
+
+    async def talk(served: Served) -> None:
+        client = await FeedClient.connect(served.path)
+        assert len(await client.submit_many([b"x"] * 500)) == 500
+        with pytest.raises(RequestRefusedError, match="Too many requests"):
+            await client.submit_many([b"x"])
+        await client.close()
+
+    with Served(tmp_path / "rpc.sock") as served:
+        asyncio.run(talk(served))
+
+
+def test_what_waits_for_the_pool_is_bounded_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "SUBMIT_BYTES_IN_FLIGHT", 1_000)
+    answering: list[int] = []
+    most: list[int] = []
+
+    async def slowly(request: feed.Request) -> feed.Value:
+        answering.append(request.request_id)
+        most.append(len(answering))
+        await trio.sleep(0.001)
+        answering.remove(request.request_id)
+        return [b"h" * 32] * len(feed.submitted(request))
+
+    async def talk(served: Served) -> None:
+        client = await FeedClient.connect(served.path)
+        await asyncio.gather(*(client.submit_many([bytes(600)]) for _ in range(50)))
+        await client.close()
+
+    monkeypatch.setitem(globals(), "answer", slowly)
+    with Served(tmp_path / "rpc.sock") as served:
+        asyncio.run(talk(served))
+    assert max(most) == 2
+
+
+def test_a_refusal_is_held_by_nobody(tmp_path: Path) -> None:
+    async def talk(served: Served) -> None:
+        client = await FeedClient.connect(served.path)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(10):
+                with suppress(RequestRefusedError):
+                    await client.submit(b"")
+            assert not [each for each in gc.get_objects() if isinstance(each, RequestRefusedError)]
+        finally:
+            gc.enable()
+        await client.close()
+
+    with Served(tmp_path / "rpc.sock") as served:
+        asyncio.run(talk(served))
+
+
 def test_an_answer_that_is_longer_than_a_frame_is_refused_and_ends_nothing(tmp_path: Path) -> None:
     async def talk(served: Served) -> None:
         client = await FeedClient.connect(served.path)
@@ -120,7 +201,9 @@ def test_beyond_the_quota_requests_are_refused(tmp_path: Path) -> None:
         assert asyncio.run(talk(served)) > 300
 
 
-@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\0\0\0\1x", feed.pack(STATUS), b"\0\0\0\2\x91\x07"])
+@pytest.mark.parametrize(
+    "data", [b"\xff\xff\xff\xff", b"\0\0\0\1x", feed.pack(STATUS), b"\0\0\0\2\x91\x07", TOO_MANY, NO_BYTES]
+)
 def test_what_is_no_request_cuts_only_that_link(tmp_path: Path, data: bytes) -> None:
     async def talk(served: Served) -> None:
         reader, writer = await asyncio.open_unix_connection(str(served.path))

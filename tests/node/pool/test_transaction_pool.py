@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import trio
 
 from block_maker import Maker
 from genesis import dev_accounts
-from node.clock import Clock
 from node.p2p.frames import FrameKind
-from node.p2p.gossip import Gossip
-from node.peers.peers import Peers
 from node.pool.refusal import PoolRefusalError
-from node.pool.relay import Relay
 from node.pool.transaction_pool import TransactionPool
-from node.pool.verifier import Verifier
-from played_transport import PlayedTransport
+from played_pool import running
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
@@ -28,44 +19,9 @@ from runtime.pallets.system import System
 PAY = Balances.transfer_keep_alive(dest=dev_accounts.stash("Bob"), value=1)
 
 
-class Played:
-    """A pool with its tasks running, and what it said."""
-
-    def __init__(self, maker: Maker) -> None:
-        self.statuses: list[tuple[bytes, str, bytes | None]] = []
-        self.transport = PlayedTransport("peer", "other")
-        peers = Peers(self.transport)
-        peers.peer_ids = lambda: self.transport.connected  # type: ignore[method-assign]  # a played one has no links
-        self.pool = TransactionPool(
-            chain=maker.chain,
-            verifier=Verifier(),
-            clock=Clock(),
-            relay=Relay(peers, Gossip(random.Random(1))),
-            on_status=self._status,
-        )
-
-    def _status(self, extrinsic_hash: bytes, status: str, block: bytes | None) -> None:
-        self.statuses.append((extrinsic_hash, status, block))
-
-    def told(self, name: str) -> list[bytes]:
-        """The extrinsics that a peer was sent."""
-        return [payload for peer, kind, payload in self.transport.sent if (peer, kind) == (name, FrameKind.TX)]
-
-
 @pytest.fixture
 def maker(tmp_path: Path) -> Maker:
     return Maker(tmp_path)
-
-
-@asynccontextmanager
-async def running(maker: Maker) -> AsyncIterator[Played]:
-    played = Played(maker)
-    with trio.fail_after(30):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(played.pool._verifier.run_worker)
-            nursery.start_soon(played.pool.run)
-            yield played
-            nursery.cancel_scope.cancel()
 
 
 async def refusal(pool: TransactionPool, raw: bytes) -> PoolRefusalError:
@@ -82,7 +38,7 @@ async def test_good_ones_enter_and_bad_ones_are_named(maker: Maker) -> None:
         assert await pool.submit(first) == blake2_256(first)
         assert await pool.submit(gap) == blake2_256(gap)
         await pool.submit(second)
-        assert played.told("peer") == played.told("other") == [first, gap, second]
+        assert played.told("peer") == played.told("other") == [first, second]
         assert pool.pending() == [first, second, gap]
         assert (await refusal(pool, first)).code == 1013
         forged = bytearray(maker.transfer(PAY, 2))
@@ -133,12 +89,12 @@ async def test_what_peers_bring_is_judged_once_and_passed_on_when_it_is_good(mak
             played.pool.on_gossip(FrameKind.TX, raw, "peer")
             played.pool.on_gossip(FrameKind.TX, raw, "other")
         played.pool.on_gossip(FrameKind.ATTESTATION, b"not the pool's", "peer")
-        assert played.pool._send.statistics().current_buffer_used == 2
+        assert len(played.pool.entrance.arrivals) == 2
         await played.pool.submit(maker.transfer(PAY, 1))
         assert played.told("other") == [good, maker.transfer(PAY, 1)]
         assert played.told("peer") == [maker.transfer(PAY, 1)]
         played.pool.on_gossip(FrameKind.TX, good, "other")
-        assert played.pool._send.statistics().current_buffer_used == 0
+        assert len(played.pool.entrance.arrivals) == 0
 
 
 @pytest.mark.trio

@@ -7,13 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import node.pool.transaction_queue
+from node.pool.pooled import PooledExtrinsic
 from node.pool.refusal import PoolRefusalError
-from node.pool.transaction_queue import PooledExtrinsic, TransactionQueue
+from node.pool.transaction_queue import TransactionQueue
 
 
-def xt(sender: int, nonce: int, priority: int = 100, *, size: int = 10, expires_at: int = 10**9) -> PooledExtrinsic:
+def xt(
+    sender: int, nonce: int, priority: int = 100, *, size: int = 10, expires_at: int = 10**9, fee: int = 1
+) -> PooledExtrinsic:
     name = b"%d/%d/%d/%d" % (sender, nonce, priority, size)
-    return PooledExtrinsic(name, name.ljust(size, b"."), bytes([sender]) * 32, nonce, priority, expires_at)
+    return PooledExtrinsic(name, name.ljust(size, b"."), bytes([sender]) * 32, nonce, priority, expires_at, fee)
 
 
 def order(pool: TransactionQueue) -> list[tuple[int, int]]:
@@ -90,7 +93,7 @@ def test_removing_an_invalid_one_holds_back_those_behind_it() -> None:
         pool.add(xt(1, nonce), 0)
     settled = pool.remove(xt(1, 1).extrinsic_hash)
     assert (settled.dropped, settled.demoted) == ((xt(1, 1).extrinsic_hash,), (xt(1, 2).extrinsic_hash,))
-    assert pool.remove(b"unknown") == node.pool.transaction_queue.Settled()
+    assert pool.remove(b"unknown") == node.pool.pooled.Settled()
 
 
 def ready_twice_ten() -> TransactionQueue:
@@ -141,6 +144,71 @@ def test_a_full_pool_drops_what_pays_least(monkeypatch: pytest.MonkeyPatch) -> N
     assert order(pool) == [(2, 0), (3, 0), (1, 0)]
 
 
+def test_a_sender_holds_no_more_than_it_can_pay_for() -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0, fee=40), 0, 100)
+    pool.add(xt(1, 1, fee=40), 0, 100)
+    with pytest.raises(PoolRefusalError, match="cannot pay for this one"):
+        pool.add(xt(1, 2, fee=21), 0, 100)
+    with pytest.raises(PoolRefusalError, match="cannot pay for this one"):
+        pool.add(xt(1, 9, fee=21), 0, 100)
+    pool.add(xt(1, 1, 200, fee=60), 0, 100)
+    pool.settle({bytes([1]) * 32: 1}, 1)
+    pool.add(xt(1, 2, fee=40), 1, 100)
+
+
+def test_a_nonce_is_replaced_a_few_times_only() -> None:
+    pool = TransactionQueue()
+    most = node.pool.transaction_queue.REPLACEMENTS_MAX
+    for step in range(most + 1):
+        pool.add(xt(1, 3, 2**step), 0)
+    with pytest.raises(PoolRefusalError, match="replaced 8 times"):
+        pool.add(xt(1, 3, 2 ** (most + 1)), 0)
+    with pytest.raises(PoolRefusalError, match="replaced 8 times"):
+        pool.refuse_hopeless(bytes([1]) * 32, 3, 2 ** (most + 1))
+    pool.settle({bytes([1]) * 32: 4}, 1)
+    assert len(pool) == 0
+
+
+def test_few_accounts_keep_nobody_from_waiting_for_a_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.pool.transaction_queue, "FUTURE_LIMIT", 32)
+    pool = TransactionQueue()
+    for sender in range(4):
+        for nonce in range(1, 9):
+            pool.add(xt(sender, nonce, 1_000), 0)
+    assert pool.future_count == 32
+    honest = pool.add(xt(9, 1, 1), 0)
+    assert (honest.status, honest.dropped) == ("future", (xt(0, 8, 1_000).extrinsic_hash,))
+    with pytest.raises(PoolRefusalError, match="lower nonce"):
+        pool.add(xt(1, 20, 1_000), 0)
+    assert pool.add(xt(9, 0, 1), 0).promoted == (xt(9, 1, 1).extrinsic_hash,)
+    for sender in range(10, 30):
+        pool.add(xt(sender, 1, 1_000), 0)
+    assert pool.future_count == 32
+    counts = [sum(candidate.sender == bytes([sender]) * 32 for candidate in pool.future()) for sender in range(4)]
+    assert max(counts) - min(counts) <= 1, "those that have most gave way"
+
+
+def test_of_equals_the_one_that_pays_more_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.pool.transaction_queue, "FUTURE_LIMIT", 2)
+    pool = TransactionQueue()
+    pool.add(xt(1, 1, 10), 0)
+    pool.add(xt(2, 1, 20), 0)
+    with pytest.raises(PoolRefusalError, match="lower nonce"):
+        pool.add(xt(3, 1, 10), 0)
+    assert pool.add(xt(3, 1, 11), 0).dropped == (xt(1, 1, 10).extrinsic_hash,)
+
+
+def test_what_is_hopeless_is_known_before_its_signature() -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0, 100), 0)
+    pool.refuse_hopeless(bytes([1]) * 32, 1, 1)
+    pool.refuse_hopeless(bytes([1]) * 32, 0, 110)
+    pool.refuse_hopeless(bytes([2]) * 32, 0, 1)
+    with pytest.raises(PoolRefusalError, match="110 needed"):
+        pool.refuse_hopeless(bytes([1]) * 32, 0, 109)
+
+
 STEP = st.one_of(
     st.tuples(st.just("add"), st.integers(0, 3), st.integers(0, 6), st.integers(1, 40)),
     st.tuples(st.just("settle"), st.integers(0, 3), st.integers(0, 6), st.integers(0, 30)),
@@ -155,12 +223,14 @@ def test_sequences_keep_every_promise(steps: list[tuple[str, int, int, int]]) ->
         patch.setattr(node.pool.transaction_queue, "READY_LIMIT", 8)
         patch.setattr(node.pool.transaction_queue, "BYTES_LIMIT", 200)
         patch.setattr(node.pool.transaction_queue, "FUTURE_PER_SENDER_LIMIT", 3)
+        patch.setattr(node.pool.transaction_queue, "FUTURE_LIMIT", 5)
         pool, nonces = TransactionQueue(), dict.fromkeys(range(4), 0)
         for kind, sender, nonce, number in steps:
             if kind == "add":
                 before = pool.hashes()
                 try:
-                    pool.add(xt(sender, nonce, number, size=10 + number, expires_at=number), nonces[sender])
+                    candidate = xt(sender, nonce, number, size=10 + number, expires_at=number, fee=number)
+                    pool.add(candidate, nonces[sender], SPENDABLE)
                 except PoolRefusalError:
                     assert pool.hashes() == before
             elif kind == "settle":
@@ -171,6 +241,9 @@ def test_sequences_keep_every_promise(steps: list[tuple[str, int, int, int]]) ->
                     if extrinsic_hash.startswith(b"%d/%d/" % (sender, nonce)):
                         pool.remove(extrinsic_hash)
             check(pool, nonces)
+
+
+SPENDABLE = 90
 
 
 def check(pool: TransactionQueue, nonces: dict[int, int]) -> None:
@@ -192,6 +265,13 @@ def check(pool: TransactionQueue, nonces: dict[int, int]) -> None:
     assert set(ready) == expected
     assert len(ready) == len(expected) == pool.ready_count
     assert pool.future_count == len(pool) - len(expected)
+    fees: dict[bytes, int] = {}
+    for candidate in (*pool.ready(), *pool.future()):
+        fees[candidate.sender] = fees.get(candidate.sender, 0) + candidate.fee
+    assert fees == {account: sender.fees for account, sender in pool._senders.items()}
+    assert max(fees.values(), default=0) <= SPENDABLE
+    assert set(pool._waiters) >= {candidate.sender for candidate in pool.future()}
+    assert set(pool._waiters) <= set(fees)
     for sender in range(4):
         assert [n for s, n in ready if s == sender] == sorted(n for s, n in ready if s == sender)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
-from node.pool.verifier import Claim, Verifier
+from node.pool.verifier import AHEAD_MAX, Claim, Verifier
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 
@@ -68,6 +69,48 @@ async def test_a_dying_worker_loses_no_claim() -> None:
             os.kill(child, signal.SIGKILL)
             assert await verifier.prepare(claims) == [n % 3 != 0 for n in range(300)]
             nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_a_worker_has_the_next_claims_before_it_answered_the_first() -> None:
+    verifier = Verifier()
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(verifier.run_worker)
+            await verifier.prepare([claim(0)])
+            (child,) = children()
+            os.kill(child, signal.SIGSTOP)
+            under_way = [verifier.begin([claim(10 * n + k, valid=k > 0) for k in range(3)]) for n in range(1, 6)]
+            await trio.testing.wait_all_tasks_blocked()
+            assert verifier.frames_waiting == 0, "all of it is in the pipe of the worker, which answers nothing"
+            os.kill(child, signal.SIGCONT)
+            assert [await verdicts.wait() for verdicts in under_way] == [[False, True, True]] * 5
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_more_than_a_worker_may_have_before_it_waits_here() -> None:
+    verifier = Verifier()
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(verifier.run_worker)
+            await verifier.prepare([claim(0)])
+            (child,) = children()
+            os.kill(child, signal.SIGSTOP)
+            under_way = [verifier.begin([claim(n)]) for n in range(1, AHEAD_MAX + 5)]
+            await trio.testing.wait_all_tasks_blocked()
+            assert verifier.frames_waiting == 4
+            os.kill(child, signal.SIGKILL)  # with 16 frames in its hands
+            assert [await verdicts.wait() for verdicts in under_way] == [[True]] * (AHEAD_MAX + 4)
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_what_is_known_is_no_workers_affair() -> None:
+    verifier = Verifier()
+    assert verifier.verify(*claim(1))
+    assert await verifier.prepare([claim(1), claim(1)]) == [True, True]
+    assert await verifier.prepare([]) == []
 
 
 def children() -> list[int]:

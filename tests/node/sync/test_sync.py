@@ -16,7 +16,7 @@ from node.ledger.chain import Chain, ExecutedBlock
 from node.p2p.frames import FrameKind
 from node.peers.messages import BLOCKS, GET_BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
-from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, Sync
+from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, LOOK_AHEAD, Sync
 from played_transport import PlayedTransport
 from runtime.blocks.block import BLOCK, Block
 
@@ -33,7 +33,14 @@ class Stage:
         self.network = Peers(self.transport)
         self.now_ms = now_of(FIRST_SLOT + 10_000)
         self.unwelcome: list[bytes] = []
-        self.sync = Sync(self.chain, self.network, lambda: self.now_ms, lambda facts: facts.id not in self.unwelcome)
+        self.foreseen: list[tuple[bytes, ...]] = []
+        self.sync = Sync(
+            self.chain,
+            self.network,
+            lambda: self.now_ms,
+            lambda facts: facts.id not in self.unwelcome,
+            lambda extrinsics: self.foreseen.append(tuple(extrinsics)),
+        )
 
     def branch(self, count: int) -> list[ExecutedBlock]:
         """So many blocks on each other."""
@@ -70,6 +77,16 @@ def test_blocks_in_any_order_end_up_in_the_tree(stage: Stage) -> None:
     events = stage.import_all()
     assert [event.facts.id for event in events if isinstance(event, ev.BlockImported)] == [b.facts.id for b in blocks]
     assert stage.chain[blocks[-1].facts.id].trie.root == blocks[-1].trie.root
+
+
+def test_the_next_blocks_are_told_ahead_and_each_once(stage: Stage) -> None:
+    blocks = stage.branch(7)
+    for block in reversed(blocks):
+        stage.sync.on_block(as_bytes(block), PEER)
+    stage.sync.import_next()
+    assert stage.foreseen == [block.extrinsics for block in blocks[1 : 1 + LOOK_AHEAD]]
+    stage.import_all()
+    assert stage.foreseen == [block.extrinsics for block in blocks[1:]]
 
 
 def test_a_long_answer_is_asked_for_in_parts(stage: Stage) -> None:

@@ -1,0 +1,137 @@
+"""The two stages of the way into the pool: at the door what needs no signature, behind the workers what needs one.
+
+What always holds: extrinsics of one source enter in the order in which they came; a stage works for `TURN_SECONDS`, or
+for one extrinsic, and then everything else in this process has its turn; while workers check a batch the door looks at
+the next ones, at most `CHECKING_MAX` batches ahead; every arrival is told how it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import NamedTuple, Protocol
+
+import trio
+
+from node.pool.arrivals import Arrival, Arrivals, Submission
+from node.pool.manners import Manners
+from node.pool.refusal import INVALID, UNDECODABLE, PoolRefusalError, Refusal
+from node.pool.verifier import BATCH_MAX, Claim, Verdicts, Verifier
+from runtime.cryptography.hashing import blake2_256
+from runtime.execution.pool_validation import Vouched
+
+TURN_SECONDS = 0.004  # a slot is a second at least, and votes wait no longer than this
+CHECKING_MAX = 16
+BAD_SIGNATURE_SECONDS = 150e-6  # what a worker takes for one: both libraries look at it
+BYTE_SECONDS = 6e-9  # what it takes to hash one of an extrinsic, and to pass it to a worker
+BAD_PROOF = Refusal(INVALID, "Invalid Transaction", "bad_proof")
+Blame = Callable[[str, str], None]
+"""(peer, reason): it sent what no honest peer sends."""
+
+
+class Vetted(NamedTuple):
+    """What the door let through, and the signature that is still to be checked."""
+
+    arrival: Arrival
+    vouched: Vouched
+    claim: Claim
+    tip: bytes
+
+
+class Examiner(Protocol):
+    """Who knows the rules; both raise `PoolRefusalError`."""
+
+    def check_outside(self, arrival: Arrival) -> Vetted:
+        """Everything that needs neither signature nor call."""
+
+    def enter(self, checked: Vetted, *, is_signed: bool) -> None:
+        """The rest, and into the pool."""
+
+
+class Entrance:
+    """Leads what arrives to the examiner, and what that says to whoever waits for it."""
+
+    def __init__(
+        self, examiner: Examiner, verifier: Verifier, blame: Blame, seconds: Callable[[], float] = perf_counter
+    ) -> None:
+        self.arrivals = Arrivals()
+        self._examiner = examiner
+        self._verifier = verifier
+        self._blame = blame
+        self._seconds = seconds
+        self._manners = Manners(seconds())
+        self._send, self._receive = trio.open_memory_channel[tuple[list[Vetted], Verdicts]](CHECKING_MAX)
+
+    async def submit(self, raws: list[bytes]) -> list[bytes | Refusal]:
+        """Judge what this node's users hand in together, in order -> for each its hash, or why not."""
+        if not raws:
+            return []
+        submission = Submission(len(raws))
+        arrivals = [Arrival(raw, None, blake2_256(raw), submission) for raw in raws]
+        await self.arrivals.put(arrivals)
+        await submission.done.wait()
+        return [arrival.refusal or arrival.extrinsic_hash for arrival in arrivals]
+
+    def offer(self, raw: bytes, peer: str, extrinsic_hash: bytes) -> bool:
+        """Take what a peer sent; False when it is dropped."""
+        return self._manners.is_heard(peer, self._seconds()) and self.arrivals.offer(Arrival(raw, peer, extrinsic_hash))
+
+    async def run(self) -> None:
+        """Both stages, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._serve_door)
+            nursery.start_soon(self._serve_entry)
+
+    async def _serve_door(self) -> None:
+        while True:
+            await self.arrivals.wait()
+            batch = self._one_turn()
+            if batch:
+                verdicts = self._verifier.begin([checked.claim for checked in batch])
+                await self._send.send((batch, verdicts))
+            await trio.lowlevel.checkpoint()
+
+    def _one_turn(self) -> list[Vetted]:
+        batch: list[Vetted] = []
+        now = started = self._seconds()
+        while len(batch) < BATCH_MAX and now - started < TURN_SECONDS:
+            arrival = self.arrivals.take()
+            if arrival is None:
+                break
+            try:
+                batch.append(self._examiner.check_outside(arrival))
+            except PoolRefusalError as error:
+                self._refuse(arrival, error.refusal, self._seconds() - now)
+            now = self._seconds()
+        return batch
+
+    async def _serve_entry(self) -> None:
+        async for batch, verdicts in self._receive:
+            signed = await verdicts.wait()
+            started = now = self._seconds()
+            for checked, is_signed in zip(batch, signed, strict=True):
+                self._enter(checked, now, is_signed=is_signed)
+                now = self._seconds()
+                if now - started >= TURN_SECONDS:
+                    await trio.lowlevel.checkpoint()
+                    started = now = self._seconds()
+
+    def _enter(self, checked: Vetted, started: float, *, is_signed: bool) -> None:
+        arrival = checked.arrival
+        try:
+            self._examiner.enter(checked, is_signed=is_signed)
+        except PoolRefusalError as error:
+            spent = self._seconds() - started if is_signed else BAD_SIGNATURE_SECONDS
+            self._refuse(arrival, error.refusal, spent + len(arrival.raw) * BYTE_SECONDS)
+            return
+        if arrival.source is not None:
+            self._manners.on_admitted(arrival.source, self._seconds())
+        self.arrivals.judged(arrival)
+
+    def _refuse(self, arrival: Arrival, refusal: Refusal, seconds: float) -> None:
+        arrival.refusal = refusal
+        if arrival.source is not None:
+            is_forged = refusal.code == UNDECODABLE or refusal == BAD_PROOF
+            if self._manners.on_refused(arrival.source, seconds, self._seconds(), is_forged=is_forged):
+                self._blame(arrival.source, f"extrinsics that no honest node passes on: {refusal.text}")
+        self.arrivals.judged(arrival)

@@ -1,0 +1,75 @@
+"""What the extrinsics of each peer cost this node for nothing, and who is not listened to for it.
+
+What always holds: a peer can take `REFUSED_SHARE` of this node's time, and all peers together `REFUSED_SHARE_OF_ALL`,
+with extrinsics that are refused; beyond it nothing of them is looked at.  What no honest peer sends, since it checks
+what it passes on, is blamed on it when it sends more of that than of anything else.
+
+Pure: the time is an argument, in seconds of any monotonic clock, and so is what a refusal took.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from node.p2p.meter import TokenBucket
+
+REFUSED_SHARE = 0.02
+REFUSED_BURST_SECONDS = 0.05
+REFUSED_SHARE_OF_ALL = 0.1
+REFUSED_BURST_OF_ALL_SECONDS = 0.25
+FORGED_PER_BLAME = 8
+JUDGED_MAX = 1_024  # verdicts after which the older ones count half
+PEERS_REMEMBERED = 1_024
+
+
+class _Record:
+    """One peer's."""
+
+    def __init__(self, now: float) -> None:
+        self.bucket = TokenBucket(REFUSED_SHARE, REFUSED_BURST_SECONDS, now)
+        self.forged = self.others = 0
+
+    def count(self, *, is_forged: bool) -> None:
+        self.forged += is_forged
+        self.others += not is_forged
+        if self.forged + self.others > JUDGED_MAX:
+            self.forged //= 2
+            self.others //= 2
+
+
+class Manners:
+    """Of all peers."""
+
+    def __init__(self, now: float) -> None:
+        self._records: OrderedDict[str, _Record] = OrderedDict()
+        self._all = TokenBucket(REFUSED_SHARE_OF_ALL, REFUSED_BURST_OF_ALL_SECONDS, now)
+
+    def is_heard(self, peer: str, now: float) -> bool:
+        """Whether what it sends is looked at."""
+        record = self._records.get(peer)
+        if record is None:
+            return True
+        left = record.bucket.available(now)
+        # Many peers with a little each would together take everything: then those wait who took any.
+        return left > 0 and (self._all.available(now) > 0 or left >= REFUSED_BURST_SECONDS)
+
+    def on_admitted(self, peer: str, now: float) -> None:
+        """It brought a good one."""
+        self._record(peer, now).count(is_forged=False)
+
+    def on_refused(self, peer: str, seconds: float, now: float, *, is_forged: bool) -> bool:
+        """It brought one that was refused after so long; whether the peer is to be blamed for it."""
+        record = self._record(peer, now)
+        record.count(is_forged=is_forged)
+        record.bucket.spend(seconds, now)
+        self._all.spend(seconds, now)
+        return is_forged and record.forged > record.others and record.forged % FORGED_PER_BLAME == 0
+
+    def _record(self, peer: str, now: float) -> _Record:
+        record = self._records.get(peer)
+        if record is None:
+            record = self._records[peer] = _Record(now)
+            if len(self._records) > PEERS_REMEMBERED:  # peer ids cost nothing: new ones fill no memory
+                self._records.popitem(last=False)
+        self._records.move_to_end(peer)
+        return record

@@ -1,0 +1,96 @@
+"""A batch of submissions is one question to the node; whatever else is in it is answered in its place."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from node.rpc.jsonrpc import JsonRpcError, RpcRequest
+from node.rpc.registry import Hex, Registry, method
+from node.rpc.runs import answers, runs
+from played_node import served
+
+
+class Doubling:
+    """One method that takes several calls at once, and one that does not."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    @method("double", batch="double_all")
+    def double(self, text: Hex) -> str:
+        return (text * 2).hex()
+
+    async def double_all(self, calls: list[list[Any]]) -> list[Any]:
+        self.asked.append(len(calls))
+        return [(text * 2).hex() for (text,) in calls]
+
+    @method("single")
+    def single(self) -> int:
+        return 1
+
+
+def call(name: str, number: int, *params: Any) -> RpcRequest:
+    return RpcRequest(name, list(params), number)
+
+
+def test_only_neighbours_of_one_method_go_together() -> None:
+    error = JsonRpcError(-32600, "Invalid request")
+    batch: list[RpcRequest | JsonRpcError] = [
+        call("double", 1),
+        call("double", 2),
+        error,
+        call("double", 3),
+        call("single", 4),
+        call("nothing", 5),
+    ]
+    shape = [len(run) for run in runs(batch, Registry([Doubling()]))]
+    assert shape == [2, 1, 1, 1, 1]
+    assert [item for run in runs(batch, Registry([Doubling()])) for item in run] == batch
+    alone: list[RpcRequest | JsonRpcError] = [call("single", 1)]
+    assert list(runs(alone * 3, Registry([Doubling()]))) == [alone] * 3
+
+
+def test_a_call_that_is_refused_keeps_none_of_the_others() -> None:
+    owner = Doubling()
+    left = 3
+
+    def take() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise JsonRpcError(-32005, "Too many requests")
+
+    calls = [call("double", 1, "0x01"), call("double", 2, "01"), call("double", 3, "0x03"), call("double", 4, "0x04")]
+    outcomes = asyncio.run(answers(Registry([owner]).methods["double"], calls, take))
+    shown = [outcome.message if isinstance(outcome, JsonRpcError) else outcome for outcome in outcomes]
+    assert shown == ["0101", "Invalid params", "0303", "Too many requests"]
+    assert owner.asked == [2]
+
+
+def test_submissions_of_a_batch_are_one_frame_and_every_item_is_answered_in_order(tmp_path: Path) -> None:
+    def request(number: int, name: str, *params: Any) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": number, "method": name, "params": list(params)}
+
+    submit = "author_submitExtrinsic"
+    batch = [
+        request(1, submit, "0x0a"), request(2, submit, "0x0b"), request(3, submit, "0x0a"), request(4, submit, "no"),
+        request(5, "system_chain"), request(6, submit, "0x0c"), request(7, submit, "0x0d"),
+        {"jsonrpc": "2.0", "method": submit, "params": ["0x0e"]}, request(8, submit, "0x" + "00" * (512 * 1024 // 4)),
+    ]  # fmt: skip
+
+    async def ask() -> tuple[list[Any], list[list[bytes]], list[bytes]]:
+        async with served(tmp_path) as (node, port), aiohttp.ClientSession() as session:
+            async with session.post(f"http://127.0.0.1:{port}/", json=batch) as response:
+                answered = await response.json(content_type=None)
+            return answered, [asked.extrinsics[:2] for asked in node.asked], node.pool
+
+    answered, asked, pool = asyncio.run(ask())
+    assert [answer["id"] for answer in answered] == list(range(1, 9))
+    kinds = ["result" if "result" in answer else answer["error"]["code"] for answer in answered]
+    assert kinds == ["result", "result", 1013, -32602, "result", "result", "result", "result"]
+    assert asked == [[b"\x0a", b"\x0b"], [b"\x0c", b"\x0d"]]
+    assert [raw[:1] for raw in pool] == [b"\x0a", b"\x0b", b"\x0c", b"\x0d", b"\x0e", b"\x00"]
