@@ -128,6 +128,9 @@ class Heard:
     def names(self) -> list[str]:
         return [name for name, _ in self.events]
 
+    def problems(self, event: str) -> list[Detail]:
+        return [fields["problem"] for name, fields in self.events if name == event and "problem" in fields]
+
 
 @dataclass
 class FakeNode:
