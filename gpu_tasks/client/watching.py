@@ -54,6 +54,8 @@ async def follow(
             with Live(_table(rows, None), console=output.console, refresh_per_second=4) as live:
                 async for height, _ in changes:
                     live.update(_table(rows, height))
+            if not output.console.is_terminal:
+                output.console.line()  # `Live` ends its line on terminals only
     return rows
 
 

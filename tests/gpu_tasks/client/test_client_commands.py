@@ -128,7 +128,7 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
         assert "the unit was refunded in block" in again.output
         watched = ogpu("watch", unit, "--key", "//Bob")
         assert watched.exit_code == 1
-        assert "1 of 1 unit ended without a result" in watched.output
+        assert "\nerror: 1 of 1 unit ended without a result" in watched.output
         ended = f"refunded in block {done['block']}: cancelled by the key that posted it"
         assert as_json(ogpu("--json", "result", unit, "--key", "//Bob"))["why"] == ended
         assert f"the unit has no result: {ended}" in ogpu("result", unit, "--key", "//Bob").output
