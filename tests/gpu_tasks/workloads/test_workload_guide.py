@@ -9,11 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "workloads" / "README.md"
-CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 PACKAGE = "gpu_tasks/workloads/square_sum"
 REGISTRY, SAMPLES = "gpu_tasks/workloads/registry.py", "tests/support/workload_samples.py"
 FILE = re.compile(r"`([\w/]+\.py)`:\n\n```python\n(.*?)```", re.DOTALL)
-COMMAND = re.compile(r"^(?:ogpu|ogpu-provider|ogpu-devnet|\./run) .*$", re.MULTILINE)
 
 
 @pytest.mark.slow
