@@ -78,7 +78,8 @@ def _reason(unit: Unit, view: MarketView) -> str:
     slots = _slots(unit, view)
     if _owners(slots) < needed:
         declined = f", {len(unit.declined_by)} could not open the input" if unit.declined_by else ""
-        return f"needs {needed} owners, {_owners(slots)} offer the service{declined}"
+        offering = _counted(_owners(slots), "offers", "offer")
+        return f"needs {_needed(needed)}, {offering} the service{declined}"
 
     price = _price(unit, view, view.height)
     priced = [slot for slot in slots if slot.ask <= price]
@@ -89,16 +90,18 @@ def _reason(unit: Unit, view: MarketView) -> str:
     secured = [slot for slot in priced if slot.free_bond >= collateral]
     if _owners(secured) < needed:
         amount = format_amount(collateral)
-        return f"needs {needed} owners with {amount} oGPU of their device's bond free, {_owners(secured)} have it"
+        having = _counted(_owners(secured), "has", "have")
+        return f"needs {_needed(needed)} with {amount} oGPU of a device's bond free, {having} it"
 
     # keys that are newer than the input cannot open it, and never will
     reading = [slot for slot in secured if slot.key_since is not None and slot.key_since <= unit.terms.sealed_at]
     if _owners(reading) < needed:
-        return f"needs {needed} owners who can open its input, {_owners(reading)} can: cancel it and post it again"
+        return f"needs {_needed(needed)} who can open its input, {_owners(reading)} can: cancel it and post it again"
 
     free = _owners(slot for slot in reading if slot.is_free)
     if free < needed:
-        return f"busy: needs {needed} free owners, {free} of the {_owners(reading)} that suit are free"
+        are = "is" if free == 1 else "are"
+        return f"busy: needs {_needed(needed, 'free owner')}, {free} of the {_owners(reading)} that suit {are} free"
     return "waits for its draw"
 
 
@@ -126,6 +129,14 @@ def _slots(unit: Unit, view: MarketView) -> list[_Slot]:
 
 def _owners(slots: Iterable[_Slot]) -> int:
     return len({slot.owner for slot in slots})
+
+
+def _needed(owners: int, noun: str = "owner") -> str:
+    return _counted(owners, noun, noun + "s")
+
+
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"
 
 
 def _price(unit: Unit, view: MarketView, height: int) -> int:

@@ -1,7 +1,7 @@
 """Following units: a table that changes with the chain, or one JSON line for each change.
 
-Always: a unit counts as ended when it has ended in the final chain; one that waits says why, and one whose completion
-cannot be shown too.
+Always: a unit counts as ended when it has ended in the final chain; one that waits says why, and so does one that was
+refunded or whose completion cannot be shown.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import Completion, ResultError, attested_at, completion_of, cost_of, progress, winner_of
 from gpu_tasks.client.waiting import MarketView, look, why_queued
 from gpu_tasks.data import market_reads
@@ -53,6 +54,8 @@ async def follow(
             with Live(_table(rows, None), console=output.console, refresh_per_second=4) as live:
                 async for height, _ in changes:
                     live.update(_table(rows, height))
+            if not output.console.is_terminal:
+                output.console.line()  # `Live` ends its line on terminals only
     return rows
 
 
@@ -103,6 +106,8 @@ async def row_of(
     }
     if unit.state is UnitState.SETTLED:
         row |= await _completion(client, blobs, key, unit_id, unit)
+    elif unit.state is UnitState.REFUNDED:
+        row["why"] = await why_refunded(client, unit_id, unit)
     elif unit.state is UnitState.QUEUED and view is not None:
         row["why"] = why_queued(unit, view)
     return row

@@ -73,7 +73,7 @@ async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]
     if wanted.session_key is None or wanted.vrf_key is None:
         raise WalletError(
             "the stash is no candidate yet: give --session-key and --vrf-key of its node "
-            "(`ogpu-node key generate` makes them), and --bond if nothing is bonded"
+            "(`ogpu-node key generate --scheme ed25519` makes them), and --bond if nothing is bonded"
         )
     planned: list[Planned] = []
     bonded = await client.read(TrustStake.stakes, wanted.stash, wanted.stash)

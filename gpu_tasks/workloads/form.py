@@ -48,6 +48,11 @@ class WorkloadForm(Protocol):
         ...
 
     @property
+    def backends(self) -> tuple[str, ...]:
+        """The kinds of backend that it has: `numpy`, which every machine can be asked for, and such as `torch`."""
+        ...
+
+    @property
     def options(self) -> tuple[Option, ...]:
         """What a customer may set beside the text."""
         ...
@@ -72,7 +77,7 @@ class WorkloadForm(Protocol):
         ...
 
     def open(self, backend: str) -> Workload:
-        """The workload with its published model on a backend: `numpy`, `reference`, `torch-<device>`.
+        """The workload with its published model on a backend, which is a kind and, where it needs one, `-<device>`.
 
         Conformance has passed. LookupError for a backend that it does not have, ImportError where a library is missing,
         NonConformingBackendError if this machine gives other results than the published ones.

@@ -50,6 +50,7 @@ class FakeForm:
     """A fake workload: it has the ids of the test chain's service, and a token is a byte."""
 
     name, workload_id, model_id, cost_unit = "reversed", WORKLOAD, MODEL, "token"
+    backends: tuple[str, ...] = ("numpy",)
     options: tuple[Option, ...] = ()
 
     def __init__(self, bytes_a_token: int = 1) -> None:
@@ -127,6 +128,9 @@ class Heard:
 
     def names(self) -> list[str]:
         return [name for name, _ in self.events]
+
+    def problems(self, event: str) -> list[Detail]:
+        return [fields["problem"] for name, fields in self.events if name == event and "problem" in fields]
 
 
 @dataclass

@@ -1,44 +1,14 @@
-"""`ogpu-provider` in the test's process, against a real RPC server with a played node behind it."""
+"""`ogpu-provider` in the test's process, on the chain of `wallet_runner`."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
 
 from gpu_tasks.provider.cli import main
-from played_node import served
-
-
-@contextmanager
-def played_chain(folder: Path) -> Iterator[str]:
-    """The development chain of a node that authors a block whenever something waits; gives its URL."""
-    ready, done, url = threading.Event(), threading.Event(), ""
-
-    async def serve() -> None:
-        nonlocal url
-        async with served(folder) as (node, port):
-            url = f"ws://127.0.0.1:{port}"
-            ready.set()
-            while not done.is_set():
-                await asyncio.sleep(0.02)
-                if node.pool:
-                    node.author()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert ready.wait(30)
-    try:
-        yield url
-    finally:
-        done.set()
-        thread.join()
 
 
 class Operator:

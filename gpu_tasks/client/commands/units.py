@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gpu_tasks.client.commands.sending import dry_run_option, key_option, send, yes_option
+from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import ResultError, completion_of, progress
 from gpu_tasks.client.waiting import look
 from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, harmless, row_of
@@ -77,6 +78,8 @@ def result(session: WalletSession, unit: str, key_text: str) -> None:
                 view = await look(client, [found], final)
                 session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view))
                 return
+            if found.state is UnitState.REFUNDED:
+                raise ResultError(f"the unit has no result: {await why_refunded(client, unit_id, found)}")
             if found.state is not UnitState.SETTLED:
                 raise ResultError(f"the unit is {progress(found)}: follow it with `ogpu watch {unit}`")
             completion = await completion_of(client, blobs, key, unit_id, found)

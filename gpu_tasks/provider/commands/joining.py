@@ -20,6 +20,7 @@ from gpu_tasks.provider.commands.options import (
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
 from gpu_tasks.provider.registering import Registration, registration_calls
 from runtime.cryptography import ss58
+from runtime.cryptography.signatures import is_safe_public_key
 from runtime.encoding.types import GRAINS_PER_OGPU
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option
@@ -40,8 +41,8 @@ PPM_PER_PERCENT = 10_000
     "--ask", type=AMOUNT, default=GRAINS_PER_OGPU // 100, help="Lowest price of a unit in oGPU.  [default: 0.01]"
 )
 @click.option("--bond", type=AMOUNT, help="oGPU that the stash bonds, if it is no candidate yet.")
-@click.option("--session-key", help="The node's session key, 0x.., if the stash is no candidate yet.")
-@click.option("--vrf-key", help="The node's VRF key, 0x.., if the stash is no candidate yet.")
+@click.option("--session-key", help="The node's session key, ed25519, 0x.., if the stash is no candidate yet.")
+@click.option("--vrf-key", help="The node's VRF key, ed25519, 0x.., if the stash is no candidate yet.")
 @click.option(
     "--commission",
     type=click.IntRange(0, 100),
@@ -69,8 +70,8 @@ def register(
             service=service,
             ask=ask,
             bond=bond,
-            session_key=_public_key(session_key),
-            vrf_key=_public_key(vrf_key),
+            session_key=_node_key("--session-key", session_key),
+            vrf_key=_node_key("--vrf-key", vrf_key),
             commission_ppm=commission * PPM_PER_PERCENT,
         )
 
@@ -98,8 +99,16 @@ async def check_service(client: ChainClient, number: int) -> None:
         raise ProviderError(f"service {number} cannot be offered: {error}") from None
 
 
-def _public_key(text: str | None) -> bytes | None:
+def _node_key(option: str, text: str | None) -> bytes | None:
+    """The ed25519 public key that an option gives; ProviderError for what the chain would refuse without naming it."""
+    if text is None:
+        return None
     try:
-        return None if text is None else ss58.account_from_text(text)
+        key = ss58.account_from_text(text)
     except ValueError as error:
-        raise ProviderError(f"{text!r} is no public key: {error}") from None
+        raise ProviderError(f"{option} {text!r} is no public key: {error}") from None
+    if not is_safe_public_key(key):
+        raise ProviderError(
+            f"{option} {text!r} is no ed25519 key: `ogpu-node key generate --scheme ed25519` makes keys for a node"
+        )
+    return key

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gpu_tasks.provider.commands.making import make, only
 from gpu_tasks.provider.commands.naming import device_named, devices_of
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option, told
 from gpu_tasks.provider.registering import unregistration_calls, withdrawal_calls
+from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.commands.options import dry_run_option
+from wallet.output import Grains
 
 
 @click.command()
@@ -57,8 +61,21 @@ def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool) 
             raise ProviderError(f"there are devices left: `ogpu-provider unregister` {listed}")
         calls = await withdrawal_calls(client, key.account)
         if not calls:
-            session.output.facts({"left": True, "calls": "none was missing, or nothing is free yet"})
+            session.output.facts(await _waiting(client, key.account))
             return
         await make(session, client, only(*calls), key, dry_run=dry_run)
 
     session.run(lambda client: told(lambda: leave(client)))
+
+
+async def _waiting(client: ChainClient, stash: bytes) -> dict[str, Any]:
+    """What is left to wait for when there is no call to make: the bond that is on its way out, and until when."""
+    unlocking = await client.read(TrustStake.unlocking, stash)
+    if not unlocking:
+        return {"left": True, "calls": "none was missing"}
+    return {
+        "left": False,
+        "unlocking": Grains(sum(chunk.value for chunk in unlocking)),
+        "epoch": await client.query("OgpuApi_epoch"),
+        "free_from_epoch": min(chunk.until_epoch for chunk in unlocking),
+    }

@@ -24,10 +24,11 @@ from gpu_tasks.provider.commands.options import (
 )
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.gpu import all_hardware, why_no_gpu
-from gpu_tasks.provider.execution.starting import is_possible
+from gpu_tasks.provider.execution.starting import is_known, is_possible
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry, Telling
+from gpu_tasks.workloads.registry import FORMS
 from runtime.cryptography import ss58
 from wallet.rpc import NodeUnreachableError
 from wallet.session import explained
@@ -78,6 +79,9 @@ def _workshop(options: ProviderOptions, backend: str, numbers: tuple[int, ...], 
     """The hardware and workloads that the operator did not leave out; ProviderError for what there is not."""
     offered = hardware_of(options)
     hardware = [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)
+    if not is_known(backend, FORMS):
+        kinds = dict.fromkeys(kind for form in FORMS for kind in form.backends)
+        raise ProviderError(f"no workload has a backend {backend!r}; there are: {', '.join(kinds)}")
     if not is_possible(backend, hardware):
         raise ProviderError(f"the backend {backend} needs a GPU, and there is none: {why_no_gpu()}")
     try:

@@ -13,6 +13,7 @@ from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.journal.records import Dismissed, End, Ended
 
 READS_PER_ROUND_MAX = 32
+REFUTED = "a committee found another result than this machine's: it was slashed, and its device is paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,14 @@ async def note_endings(parts: Parts) -> Endings:
     """Note in the journal which races and cases are over, and tell what races paid; ChainError."""
     ended = Endings()
     for key, _ in list(parts.journal.open_races())[:READS_PER_ROUND_MAX]:
-        end = race_end(await parts.chain.final_unit(key[0]), key, parts.identity.stash)
+        status = await parts.chain.final_unit(key[0])
+        end = race_end(status, key, parts.identity.stash)
         if end is not None:
             parts.journal.append(Ended(*key, *end))
-            parts.telemetry.tell("ended", unit=key[0], attempt=key[1], end=end[0].name.lower(), grains=end[1])
+            problem = {"problem": REFUTED} if is_refuted(status, key, parts.identity.stash) else {}
+            parts.telemetry.tell(
+                "ended", unit=key[0], attempt=key[1], end=end[0].name.lower(), grains=end[1], **problem
+            )
             ended.races.append(key)
     for key, _ in list(parts.journal.open_cases())[:READS_PER_ROUND_MAX]:
         if is_case_over(await parts.chain.final_unit(key[0]), key):
@@ -52,6 +57,14 @@ def race_end(status: UnitStatus | None, key: RaceKey, stash: bytes) -> tuple[End
     if unit.state is UnitState.SETTLED:
         return _earned(unit, stash)
     return (End.UNPAID, 0) if unit.state in (UnitState.REFUNDED, UnitState.QUEUED) else None
+
+
+def is_refuted(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:
+    """Whether another result was settled than the one that the stash revealed in this race."""
+    if status is None or status.unit.attempt != key[1] or status.unit.state is not UnitState.SETTLED:
+        return False
+    racer = racer_of(status.unit, stash)
+    return racer is not None and racer.reveal is not None and racer.reveal.output_root != status.unit.output_root
 
 
 def is_case_over(status: UnitStatus | None, key: CaseKey) -> bool:

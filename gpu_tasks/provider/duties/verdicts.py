@@ -1,7 +1,7 @@
 """Finding the right result of a disputed unit.
 
-A racer's output that can be had is checked by one prefill, which is several times cheaper than generating; only where
-none is right, or none can be had, the whole request is executed.
+A racer's output that can be had is checked, which is cheaper than executing where the workload has a shorter way (a
+text takes one prefill); only where none is right, or none can be had, the whole request is executed.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ async def _right_root(parts: Parts, case: Case, form: WorkloadForm, asked: UnitI
         seen.add(racer.reveal.output_root)
         is_short = form.cost(output) <= case.unit.terms.tokens_max
         if is_short and await parts.workshop.verify(form, asked.request, output):
-            parts.telemetry.tell("verified", unit=case.unit_id, racer=racer.owner, way="prefill")
+            parts.telemetry.tell("verified", unit=case.unit_id, racer=racer.owner)
             return racer.reveal.output_root
-        parts.telemetry.tell("refuted", unit=case.unit_id, racer=racer.owner, way="prefill")
+        parts.telemetry.tell("refuted", unit=case.unit_id, racer=racer.owner)
     output = await parts.workshop.recompute(form, asked.request)
     checked_cost(form, output, case.unit.terms.tokens_max)
     parts.telemetry.tell("recomputed", unit=case.unit_id)

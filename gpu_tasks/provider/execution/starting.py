@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from gpu_tasks.provider.execution.bench import MakeExecutor
@@ -13,6 +13,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import Limits, limits_for
 from gpu_tasks.workloads.form import WorkloadForm
 
+NUMPY = "numpy"
 CUDA = "torch-cuda"
 """The device's own GPU: its worker sees no other, and counts it as number 0."""
 
@@ -23,11 +24,19 @@ def worker_command(workload: str, backend: str, limits: Limits) -> list[str]:
     return [sys.executable, "-s", *module, "--limits", json.dumps(asdict(limits))]
 
 
-def backend_for(backend: str, hardware: Hardware) -> str:
-    """What computes on this hardware when the operator asked for `backend`: CUDA there where a GPU is."""
+def backend_for(backend: str, hardware: Hardware, form: WorkloadForm) -> str:
+    """What computes a workload on this hardware when the operator asked for `backend`: CUDA there where a GPU is."""
+    # A judge is drawn for whatever workload there is: one without this kind of backend is computed in NumPy.
+    if not is_known(backend, [form]):
+        return NUMPY
     if not backend.startswith(CUDA):
         return backend
-    return "numpy" if hardware.index is None else f"{CUDA}:0"
+    return NUMPY if hardware.index is None else f"{CUDA}:0"
+
+
+def is_known(backend: str, forms: Iterable[WorkloadForm]) -> bool:
+    """Whether any of the workloads has a backend of this kind."""
+    return any(backend.partition("-")[0] in form.backends for form in forms)
 
 
 def is_possible(backend: str, hardware: Sequence[Hardware]) -> bool:
@@ -39,7 +48,7 @@ def workers_with(backend: str) -> MakeExecutor:
     """Workers that compute with the backend that the operator chose."""
 
     def make(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
-        chosen = backend_for(backend, hardware)
+        chosen = backend_for(backend, hardware, form)
         limits = limits_for(chosen)
         # CUDA counts GPUs in an order of its own; the identifier says which one is meant.
         seen = {"CUDA_VISIBLE_DEVICES": hardware.uuid} if chosen.startswith(CUDA) else {}

@@ -30,6 +30,7 @@ class MatmulHashForm:
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
     cost_unit = "product"
+    backends = ("numpy", "reference")
     options = (SIZE,)
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:

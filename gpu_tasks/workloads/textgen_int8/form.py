@@ -27,6 +27,7 @@ class TextGenerationForm:
     workload_id = WORKLOAD_ID
     model_id = bytes.fromhex(MODEL_ID)
     cost_unit = "token"
+    backends = ("numpy", "reference", "torch")
     options = (TEMPERATURE,)
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:

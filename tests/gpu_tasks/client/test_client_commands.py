@@ -104,7 +104,7 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
         unit = first["unit"]
         row = as_json(ogpu("--json", "result", unit, "--key", "//Bob"))
         assert row["state"] == "queued"
-        assert row["why"].startswith("needs 3 owners, 1 offer the service; refunded at block ")
+        assert row["why"].startswith("needs 3 owners, 1 offers the service; refunded at block ")
 
         refused = ogpu("cancel", unit, "--key", "//Charlie")
         assert "only the key that posted it can cancel it" in refused.output
@@ -128,8 +128,10 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
         assert "the unit was refunded in block" in again.output
         watched = ogpu("watch", unit, "--key", "//Bob")
         assert watched.exit_code == 1
-        assert "1 of 1 unit ended without a result" in watched.output
-        assert "refunded" in watched.output
+        assert "\nerror: 1 of 1 unit ended without a result" in watched.output
+        ended = f"refunded in block {done['block']}: cancelled by the key that posted it"
+        assert as_json(ogpu("--json", "result", unit, "--key", "//Bob"))["why"] == ended
+        assert f"the unit has no result: {ended}" in ogpu("result", unit, "--key", "//Bob").output
 
     on_a_chain(story)
 

@@ -58,7 +58,7 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         (
             replace(UNIT, declined_by=(OWNERS[1],)),
             view(*TWO),
-            "needs 2 owners, 1 offer the service, 1 could not open the input",
+            "needs 2 owners, 1 offers the service, 1 could not open the input",
         ),
         (
             UNIT,
@@ -70,6 +70,7 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
             view(offered(OWNERS[0], ask=OGPU)),
             "the lowest ask is 1 oGPU, it pays at most 0.1",
         ),
+        (replace(UNIT, terms=replace(UNIT.terms, racers=1)), view(), "needs 1 owner, 0 offer the service"),
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
@@ -83,7 +84,7 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - 1)),
-            "needs 2 owners with 0.01 oGPU of their device's bond free, 1 have it",
+            "needs 2 owners with 0.01 oGPU of a device's bond free, 1 has it",
         ),
         (
             UNIT,
@@ -100,7 +101,7 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], assignment=b"u" * 32), offered(OWNERS[2], assignment=b"u" * 32)),
-            "busy: needs 2 free owners, 1 of the 3 that suit are free",
+            "busy: needs 2 free owners, 1 of the 3 that suit is free",
         ),
         (UNIT, view(*TWO), "waits for its draw; refunded at block 700 if nobody takes it"),
         (UNIT, view(*TWO, services={}), "waits for its draw"),

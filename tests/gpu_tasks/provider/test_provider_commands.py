@@ -10,13 +10,14 @@ from click.testing import CliRunner
 
 from genesis import dev_accounts
 from gpu_tasks.provider.cli import main
-from provider_runner import Operator, played_chain
+from provider_runner import Operator
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from wallet.cli import main as wallet
 from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
+from wallet_runner import chain
 
 ALICE, EVE = (ss58.encode(dev_accounts.stash(name)) for name in ("Alice", "Eve"))
 KEYS = [
@@ -28,7 +29,7 @@ JOIN = ["register", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with played_chain(tmp_path_factory.mktemp("chain")) as url:
+    with chain(tmp_path_factory.mktemp("chain")) as url:
         yield url
 
 
@@ -42,7 +43,7 @@ def alice(tmp_path: Path, url: str) -> Operator:
 def eve(tmp_path: Path) -> Iterator[Operator]:
     """Has money only, on a chain of her own."""
     (tmp_path / "chain").mkdir()
-    with played_chain(tmp_path / "chain") as url:
+    with chain(tmp_path / "chain") as url:
         yield Operator(tmp_path, url, "Eve")
 
 
@@ -123,6 +124,8 @@ def test_a_base_path_that_cannot_be_made_is_said(url: str, command: list[str]) -
 def test_run_refuses_hardware_and_workloads_that_there_are_not(alice: Operator) -> None:
     assert "see `ogpu-provider devices`" in alice.refusal("run", "--device", "99")
     assert "no workload 'nonsense'" in alice.refusal("run", "--workload", "nonsense")
+    said = alice.refusal("run", "--backend", "abacus")
+    assert "no workload has a backend 'abacus'; there are: numpy, reference, torch" in said
     if json.loads(alice.run("devices").stdout)[0]["class"] == "cpu":
         assert "needs a GPU, and there is none" in alice.refusal("run", "--backend", "torch-cuda")
 
@@ -150,6 +153,14 @@ def test_a_dry_run_says_what_the_chain_would_refuse(eve: Operator, changed: list
     said = eve.refusal(*JOIN, *changed, "--dry-run", code=1)
     assert "the chain would refuse this: " in said
     assert reason in said
+
+
+def test_a_key_of_another_scheme_is_named_before_the_chain_refuses_it_unnamed(eve: Operator) -> None:
+    """The wallet's keys are sr25519; half of them are points of no ed25519 key, and the chain does not say which."""
+    said = eve.refusal(*JOIN, "--vrf-key", "0x" + "02" + "00" * 31)
+    assert "--vrf-key '0x02" in said
+    assert "is no ed25519 key: `ogpu-node key generate --scheme ed25519`" in said
+    assert "--session-key '0x12' is no public key" in eve.refusal(*JOIN, "--session-key", "0x12")
 
 
 def test_a_service_that_there_is_not_is_not_offered(alice: Operator, eve: Operator) -> None:
@@ -180,7 +191,9 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     planned = eve.answer("withdraw-bond", "--stash", "//Eve", "--dry-run")
     assert planned["calls"] == "Devices.unregister_provider, TrustStake.chill, TrustStake.unbond"
     assert eve.answer("withdraw-bond", "--stash", "//Eve")["success"]
-    assert "nothing is free yet" in eve.answer("withdraw-bond", "--stash", "//Eve")["calls"]
+    waiting = eve.answer("withdraw-bond", "--stash", "//Eve")
+    assert (waiting["left"], waiting["unlocking"]["ogpu"]) == (False, "1000")
+    assert waiting["free_from_epoch"] > waiting["epoch"]
 
 
 def test_the_commission_of_a_candidate_is_the_wallets_default_or_what_was_said(eve: Operator) -> None:

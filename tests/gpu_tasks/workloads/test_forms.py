@@ -18,13 +18,20 @@ from gpu_tasks.workloads.textgen_int8.form import TextGenerationForm
 from gpu_tasks.workloads.textgen_int8.model import decode_model
 from gpu_tasks.workloads.textgen_int8.request import context_length, decode_request, model_file
 from runtime.encoding.codec import DecodeError
+from workload_samples import SAMPLES
 
 ROOT = Path(__file__).parents[3]
-FOLDERS_THAT_KNOW_NO_WORKLOAD = ("gpu_tasks/client", "gpu_tasks/data")
+FOLDERS_THAT_KNOW_NO_WORKLOAD = (
+    "gpu_tasks/client",
+    "gpu_tasks/data",
+    "gpu_tasks/provider",
+    "devnet/launcher",
+    "wallet",
+    "node",
+)
 SEED = bytes(range(32))
 TEXT = TextGenerationForm()
 CHAIN = MatmulHashForm()
-SAMPLES = {TEXT.name: "def f(", CHAIN.name: "17"}
 
 
 # ------------------------------------------------------------------------------------------------------- the registry
@@ -166,14 +173,17 @@ def test_the_end_of_a_chain_is_shown_in_hex() -> None:
 # -------------------------------------------------------------------------------------------------- nobody knows a name
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for folder in FOLDERS_THAT_KNOW_NO_WORKLOAD for path in sorted((ROOT / folder).rglob("*.py"))],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_programs_name_no_workload(path: Path) -> None:
+@pytest.mark.parametrize("folder", FOLDERS_THAT_KNOW_NO_WORKLOAD)
+def test_programs_name_no_workload(folder: str) -> None:
     """Neither in words nor by an import: a further workload must need no change in them."""
-    text = path.read_text(encoding="utf-8")
     names = [form.name for form in registry.FORMS]
-    packages = [name.replace("-", "_") for name in names]
-    assert [word for word in (*names, *packages) if word in text] == []
+    words = (*names, *(name.replace("-", "_") for name in names))
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).rglob("*.py"))}
+    assert texts
+    assert {(path, word) for path, text in texts.items() for word in words if word in text} == set()
+
+
+@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+def test_every_machine_can_be_asked_for_every_workload(form: WorkloadForm) -> None:
+    assert form.backends[0] == "numpy"
+    assert len(set(form.backends)) == len(form.backends)

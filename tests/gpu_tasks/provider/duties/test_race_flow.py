@@ -12,6 +12,7 @@ from gpu_tasks.market.inference.events import CommitteeDecided, ProviderSlashed,
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
+from gpu_tasks.provider.duties.endings import REFUTED
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
@@ -102,7 +103,7 @@ def judges_of(village: Village, unit: bytes) -> list[Miner]:
     return [miner for miner in village.miners if (unit, 0) in miner.daemon.parts.journal.cases]
 
 
-def test_a_liar_is_found_by_prefill_and_slashed_and_the_right_racer_is_paid(tmp_path: Path) -> None:
+def test_a_liar_is_found_by_a_check_and_slashed_and_the_right_racer_is_paid(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         liar = village.miners[0]
         unit = await unit_drawn_for(village, liar)
@@ -118,6 +119,13 @@ def test_a_liar_is_found_by_prefill_and_slashed_and_the_right_racer_is_paid(tmp_
         for judge in judges:
             assert "verified" in judge.heard.names()
             assert len(judge.executor.runs) == runs[judge.keys.stash]  # none generated anything
+        for _ in range(4):
+            village.node.block()
+            for miner in village.miners:
+                await miner.step()
+        problems = {miner.keys.stash: miner.heard.problems("ended") for miner in village.miners}
+        assert problems.pop(liar.keys.stash) == [REFUTED]  # who runs a machine that computes wrong learns of it
+        assert not any(problems.values())
 
     play(tmp_path, 5, scene)
 

@@ -127,12 +127,20 @@ def test_a_provider_without_a_device_here_judges_and_races_nothing() -> None:
 
 def test_a_backend_is_computed_with_where_the_hardware_for_it_is() -> None:
     processor = Hardware(CPU_NAME, "CPU-1", GPU.kind, 0, None)
-    assert backend_for("numpy", GPU) == "numpy"
-    assert backend_for("torch-cuda", GPU) == "torch-cuda:0"  # the worker sees this GPU alone
-    assert backend_for("torch-cuda", processor) == "numpy"
-    assert backend_for("torch-cpu", processor) == "torch-cpu"
+    form = FakeForm()
+    form.backends = ("numpy", "torch")
+    assert backend_for("numpy", GPU, form) == "numpy"
+    assert backend_for("torch-cuda", GPU, form) == "torch-cuda:0"  # the worker sees this GPU alone
+    assert backend_for("torch-cuda", processor, form) == "numpy"
+    assert backend_for("torch-cpu", processor, form) == "torch-cpu"
     assert is_possible("torch-cuda", [processor, GPU])
     assert not is_possible("torch-cuda:0", [processor])
+
+
+def test_a_workload_without_the_operators_backend_is_computed_in_numpy() -> None:
+    """Else a provider with a GPU could neither race for nor judge it."""
+    assert backend_for("torch-cuda", GPU, FakeForm()) == "numpy"
+    assert backend_for("torch-cpu", GPU, FakeForm()) == "numpy"
 
 
 def test_workloads_are_found_by_what_a_service_promises() -> None:

@@ -1,0 +1,34 @@
+"""Why a unit ended without a result: its record says only that the price went back, the event of its end says why."""
+
+from __future__ import annotations
+
+from gpu_tasks.market.inference.events import UnitRefunded
+from gpu_tasks.market.inference.units import Refund, Unit
+from wallet.client import ChainClient
+from wallet.rpc import RpcError
+
+REASONS = {
+    Refund.CANCELLED: "cancelled by the key that posted it",
+    Refund.EXPIRED: "no result in the time that a unit may wait for one",
+    Refund.INPUT_DECLINED: "two racers gave its input back, as one that they could not open or use",
+    Refund.INPUT_BAD: "a committee found that its input cannot be used",
+    Refund.INCONCLUSIVE: "its racers disagreed, and no committee could decide",
+}
+
+
+async def why_refunded(client: ChainClient, unit_id: bytes, unit: Unit) -> str:
+    """A sentence: in which block a refunded unit ended, and why where the node still has that block's events."""
+    refund = await _reason(client, unit_id, unit)
+    return f"refunded in block {unit.ended_at}" + ("" if refund is None else f": {REASONS[refund]}")
+
+
+async def _reason(client: ChainClient, unit_id: bytes, unit: Unit) -> Refund | None:
+    block = await client.rpc.call("chain_getBlockHash", unit.ended_at)
+    if block is None:
+        return None
+    try:
+        records = await client.events(bytes.fromhex(block[2:]))
+    except RpcError:  # a node keeps the states of the newest blocks only
+        return None
+    refunds = (record.event for record in records if isinstance(record.event, UnitRefunded))
+    return next((event.refund for event in refunds if event.unit == unit_id), None)

@@ -1,0 +1,132 @@
+"""The second workload on a network of real nodes, providers and programs: sold, offered, bought, raced and judged.
+
+Nothing but its name in the seller's command line says which workload it is. Eve lies: her provider flips a bit of every
+output, whatever is computed.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devnet.demo import stage
+from devnet.demo.telling import Narrator
+from devnet.launcher import layout, programs
+from devnet.launcher import lifecycle as network
+from devnet.launcher.layout import Devnet
+from devnet.measuring import ledger
+from devnet.measuring.ledger import Ledger
+from genesis import dev_accounts
+from gpu_tasks.workloads.registry import form_named
+from runtime.cryptography import ss58
+from wallet.client import ChainClient
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+WORKLOAD = "matmul-hash"
+PRODUCTS = 20
+PRICE = "0.01"
+JUDGES = 3  # of four validators, one is a party
+BLOCKS_OF_A_CASE = 40
+TERMS = ["--price-min", "0.001", "--price-max", "0.1", "--ramp", "2", "--lease", "20", "--max-tokens", "256"]
+STASH = {name: ss58.encode(dev_accounts.stash(name)) for name in ("Bob", "Charlie", "Eve")}
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Iterator[Devnet]:
+    """Four validators with a provider each, and Eve's provider, which lies."""
+    try:
+        tell = Narrator(1)
+        yield stage.add_cheat(
+            stage.fresh_network(tmp_path, any_ports=True, detach=False, tell=tell), "flip-bit", detach=False, tell=tell
+        )
+    finally:
+        network.down(layout.load(tmp_path))
+
+
+def test_a_service_of_it_is_sold_offered_bought_raced_and_judged(net: Devnet, tmp_path: Path) -> None:
+    created = run(net, "ogpu", "create-service", "--workload", WORKLOAD, "--name", "products", *TERMS, *seller())
+    service = str(created["service"])
+    devices = {row["provider"]: row["device"] for row in run(net, "ogpu", "providers")}
+
+    # Bob and Eve are all who offer it, so both are drawn, and their results differ.
+    offer(net, "Bob", devices, service)
+    offer(net, "Eve", devices, service)
+    (judged,) = bought(net, tmp_path, service, "7\n")
+    assert "judging" in judged["states"]
+    shown = run(net, "ogpu", "result", judged["unit"], "--key", "//Ferdie")
+    assert (shown["state"], shown["completion"]) == ("settled", judged["completion"])
+
+    # The chain paused Eve's device: Bob and Charlie agree, and nobody has to judge.
+    offer(net, "Charlie", devices, service)
+    agreed = bought(net, tmp_path, service, "8\n9 5 3\n")
+    assert not any("judging" in row["states"] for row in agreed)
+    assert {row["payee"] for row in agreed} <= {STASH["Bob"], STASH["Charlie"]}
+    assert run(net, "ogpu", "close-service", service, *seller())["open_units"] == 0
+    assert_the_liar_paid(net, judged, agreed)
+
+
+def assert_the_liar_paid(net: Devnet, judged: dict[str, Any], agreed: list[dict[str, Any]]) -> None:
+    """A committee computed again: Eve was slashed and paused, Bob was paid; nobody else lost a grain."""
+    book = asyncio.run(ledger_of(net, judged["ended_in_block"] - BLOCKS_OF_A_CASE))
+    unit = bytes.fromhex(judged["unit"][2:])
+    assert judged["payee"] == STASH["Bob"]
+    assert book.unit(unit).is_disputed
+    assert [(slash.unit, slash.provider) for _, slash in book.slashes()] == [(unit, dev_accounts.stash("Eve"))]
+    assert book.misses() == []
+    assert sum(len(record.settled) for record in book.units.values()) == 1 + len(agreed)
+    eve = next(row for row in run(net, "ogpu", "providers") if row["provider"] == STASH["Eve"])
+    assert eve["state"] == "paused"
+    assert int(eve["bond"]["grains"]) < 100 * 10**8
+    told = [line for member in net.members for line in telemetry(net, member.name) if line.get("unit") == unit.hex()]
+    assert sum(line["event"] == "verified" for line in told) == JUDGES
+
+
+def bought(net: Devnet, folder: Path, service: str, lines: str) -> list[dict[str, Any]]:
+    """Post, and follow to the end; each unit's last row with the `states` that it went through, results compared."""
+    file = folder / "seeds"
+    file.write_text(lines)
+    words = ["post", str(file), "--key", "//Ferdie", "--service", service, "--racers", "2", "--watch"]
+    words += ["--max-tokens", str(PRODUCTS), "--set", "size=8", "--price", PRICE]
+    rows: dict[str, dict[str, Any]] = {}
+    for row in programs.lines("ogpu", "--url", net.members[0].rpc_url, *words):
+        states = rows.get(row["unit"], {}).get("states", [])
+        rows[row["unit"]] = {**row, "states": [*states, row["state"]]}
+    form = form_named(WORKLOAD)
+    answers = {}
+    for line in lines.splitlines():
+        request = form.encode(line, PRODUCTS, {"size": "8"}, bytes(32))
+        answers[form.show_request(request)] = form.show_output(form.open("reference").run(request))
+    assert {row["prompt"]: row["completion"] for row in rows.values()} == answers
+    assert {row["state"] for row in rows.values()} == {"settled"}
+    return list(rows.values())
+
+
+def offer(net: Devnet, name: str, devices: dict[str, str], service: str) -> None:
+    """A device is named by what `ogpu providers` shows of it."""
+    words = ["offer", devices[STASH[name]], "--service", service, "--ask", "0.001"]
+    assert run(net, "ogpu-provider", "--key", f"//{name}//provider", *words)["success"]
+
+
+def seller() -> list[str]:
+    return ["--key", "//Dave", "--yes"]
+
+
+def run(net: Devnet, program: str, *words: str) -> Any:
+    """What a program answers when it is called with --json."""
+    return json.loads(programs.run(program, "--url", net.members[0].rpc_url, *words))
+
+
+async def ledger_of(net: Devnet, first: int) -> Ledger:
+    """The events of the final blocks from a height on."""
+    async with await ChainClient.connect(net.members[0].rpc_url) as chain:
+        return await ledger.read(chain, first)
+
+
+def telemetry(net: Devnet, name: str) -> list[dict[str, Any]]:
+    """What the provider beside a node told."""
+    path = net.home(net.member(name)) / "provider" / "telemetry.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
