@@ -67,7 +67,7 @@ class ValidatorKeys:
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
         """The database now holds `height` as final, by the certificate of (epoch, round)."""
-        assert height > self.final_height, "the final height only rises"
+        assert height >= self.final_height, "the final height never falls"
         self.final_height = height
         # While a rolled-back database catches up, the file keeps the height that it has to reach.
         if height >= self.file.final_height:

@@ -18,7 +18,6 @@ from devnet.launcher import layout, programs
 from devnet.launcher import lifecycle as network
 from devnet.launcher.layout import Devnet
 from devnet.measuring import ledger
-from devnet.measuring.ledger import Ledger
 from genesis import dev_accounts
 from gpu_tasks.workloads.registry import form_named
 from runtime.cryptography import ss58
