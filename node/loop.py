@@ -147,7 +147,7 @@ class Loop:
                     self._look_out(message)
                     self.feed(ev.MessageReceived(peer, message))
                 case FrameKind.BLOCK:
-                    self.sync.on_block(arrived.payload, peer)
+                    self.feed(*self.sync.on_block(arrived.payload, peer))
                 case FrameKind.BLOCKS:
                     self.sync.on_answer(arrived.payload, peer)
                 case FrameKind.GET_BLOCKS:

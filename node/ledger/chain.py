@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from consensus.certificates import CERTIFICATE, Certificate
@@ -43,14 +42,6 @@ _LOG = logging.getLogger(__name__)
 
 class UnknownParentError(Exception):
     """The block's parent is not here, or lies on a dead branch."""
-
-
-class UnwelcomeError(Exception):
-    """One header too many of its author in its slot, and nobody votes for it."""
-
-
-Welcome = Callable[[BlockFacts], bool]
-"""Whether to execute a block whose header is valid (`Machine.is_welcome`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,20 +162,31 @@ class Chain:
 
     # --- what changes it
 
-    def import_block(self, block: Block, now_ms: int, is_welcome: Welcome = lambda _: True) -> BlockFacts:
-        """Check and execute a block of somebody's, add it to the tree -> its facts.
+    def check(self, header: Header, now_ms: int) -> BlockFacts:
+        """Check a header of somebody's by the rules -> its facts.
 
-        Raises `UnknownParentError`; `UnwelcomeError`: its header is valid, and it is not executed all the same;
-        `NotYetError`: judge it later; `InvalidBlock`: never again.
+        Raises `UnknownParentError`; `NotYetError`: judge it later; `InvalidBlock`: never again.
         """
-        parent = self._tree.get(block.header.parent_hash)
+        parent = self._tree.get(header.parent_hash)
         if parent is None:
-            raise UnknownParentError(block.header.parent_hash.hex())
-        facts = self._rules.check_header(block.header, parent.facts, self._ancestors_of(parent), now_ms)
-        if not is_welcome(facts):
-            raise UnwelcomeError(facts.id.hex())
+            raise UnknownParentError(header.parent_hash.hex())
+        return self._rules.check_header(header, parent.facts, self._ancestors_of(parent), now_ms)
+
+    def execute(self, block: Block, facts: BlockFacts) -> None:
+        """Execute a block whose header `check` found right, and add it to the tree.
+
+        Raises `UnknownParentError`: its branch has died since; `InvalidBlock`.
+        """
+        parent = self._tree.get(facts.parent)
+        if parent is None:
+            raise UnknownParentError(facts.parent.hex())
         done = execute_block(self.runtime, parent.state, parent.trie, block, self._verify)
         self._add(block, facts, parent, done.changes, done.trie)
+
+    def import_block(self, block: Block, now_ms: int) -> BlockFacts:
+        """Check and execute a block, add it to the tree -> its facts.  Raises as `check` and `execute` do."""
+        facts = self.check(block.header, now_ms)
+        self.execute(block, facts)
         return facts
 
     def add_own(
