@@ -72,7 +72,7 @@ class Node:
         keys = take_seat(config, self.paths, self.chain)
         self.machine = self._make_machine(keys)
         prove_peer = keys.prove_peer if keys is not None else None
-        self.network = open_network(config, self.paths, spec, self.chain.genesis, prove_peer)
+        self.network = open_network(config, self.paths, spec, self.chain.genesis, prove_peer, self.chain.is_seated)
         self.sync = Sync(self.chain, self.network.peers, self.clock.now_ms, self.machine.is_welcome)
         readers = Readers()
         self.pools = make_pools(

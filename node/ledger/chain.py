@@ -74,6 +74,7 @@ class Chain:
         self._tree: dict[bytes, ExecutedBlock] = {}
         self._proof_tries: deque[tuple[bytes, Trie]] = deque(maxlen=PROOF_TRIES_KEPT)
         self._certificate: Certificate | None = None
+        self._seated: tuple[int, frozenset[bytes]] = (-1, frozenset())
         self._load_final()
 
     # --- what is here
@@ -147,6 +148,12 @@ class Chain:
         if left is None and right is not None and right.facts.height > self.storage.head_height:
             forth += self._down_to_final(right)
         return back, forth[::-1]
+
+    def is_seated(self, session: bytes) -> bool:
+        """Whether a session key is in office or elected, by the last final state."""
+        if self._seated[0] != self.storage.head_height:
+            self._seated = (self.storage.head_height, self.epochs.seated())
+        return session in self._seated[1]
 
     def prove(self, block: bytes, keys: list[bytes]) -> list[bytes] | None:
         """A proof of `keys` in the state after `block`; None when its trie is no longer kept."""

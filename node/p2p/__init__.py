@@ -3,7 +3,8 @@
 What others see of it:
 * `transport`: what the node needs of a network
 * `frames`: kinds of messages, and frames of many of them
-* `inbox`: what peers have sent, consensus first
+* `work`: what serving each peer has cost, against its share
+* `inbox`: what peers have sent, consensus first, in turn by peer
 * `gossip`: to whom a new message goes on
 
 From the socket up:

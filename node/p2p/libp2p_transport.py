@@ -22,13 +22,14 @@ from node.p2p.handshake import HANDSHAKE_SECONDS, HandshakeFailed, Handshaker, O
 from node.p2p.hardening import NoiseUpgrade
 from node.p2p.hello import GENESIS_BYTES, GoodbyeReason, Hello, Role
 from node.p2p.identity import NodeIdentity, PeerId
-from node.p2p.inbox import Inbox
+from node.p2p.inbox import Inbox, nobody
 from node.p2p.link import PING_SECONDS, Link, LinkEnded, run_link, say_goodbye
 from node.p2p.listening import listen, serve
 from node.p2p.meter import RateLimits, TokenBucket
 from node.p2p.outbox import Outbox
 from node.p2p.peer_table import PeerTable
 from node.p2p.transport import PeerDown, PeerEvent, PeerInfo, PeerUp, TransportError
+from node.p2p.work import IsValidator
 
 MAX_EVENTS: Final = 4096
 MAX_CONCURRENT_DIALS: Final = 8
@@ -60,8 +61,18 @@ class TransportConfig:
 class Libp2pTransport:
     """See `node.p2p.transport.Transport` for what its methods promise."""
 
-    def __init__(self, config: TransportConfig, identity: NodeIdentity, on_hello: OnHello, rng: random.Random) -> None:
-        """`on_hello` judges each peer; `rng` spreads redials. Raises `UnsupportedLibp2p`, `TransportError`."""
+    def __init__(
+        self,
+        config: TransportConfig,
+        identity: NodeIdentity,
+        on_hello: OnHello,
+        rng: random.Random,
+        is_validator: IsValidator = nobody,
+    ) -> None:
+        """`on_hello` judges each peer, and `is_validator` whether it proved a key in office; `rng` spreads redials.
+
+        Raises `UnsupportedLibp2p`, `TransportError`.
+        """
         if len(config.genesis) != GENESIS_BYTES:
             raise TransportError(f"a genesis hash is {GENESIS_BYTES} bytes")
         self._config = config
@@ -71,9 +82,9 @@ class Libp2pTransport:
         self._noise = NoiseUpgrade(identity)
         self._book = AddressBook(identity.peer_id, rng, allow_private=config.devnet)
         default = AdmissionLimits.devnet() if config.devnet else AdmissionLimits()
-        self._admission = Admission(config.admission or default)
+        self._admission = Admission(config.admission or default, is_validator)
         self._table = PeerTable(identity.peer_id)
-        self._inbox = Inbox()
+        self._inbox = Inbox(is_validator)
         self._event_sender, self._event_receiver = trio.open_memory_channel[PeerEvent](MAX_EVENTS)
         self._dialling: set[PeerId] = set()
         self._named: dict[PeerId, TokenBucket] = {}
@@ -155,6 +166,7 @@ class Libp2pTransport:
         until = trio.current_time() + seconds
         self._table.ban(peer, until)
         self._book.postpone(peer, until)
+        self._inbox.forget(peer)
         link = self._table.get(peer)
         if link is not None:
             link.close(LinkEnded("banned", told=GoodbyeReason.BANNED))
@@ -270,7 +282,7 @@ class Libp2pTransport:
             return GoodbyeReason.BANNED
         if self._table.keeps_old(peer_id, dialled_by_us=False, now=now):
             return GoodbyeReason.DUPLICATE
-        if not self._admission.establish(ticket, is_validator=hello.role is Role.VALIDATOR):
+        if not self._admission.establish(ticket, peer_id):
             return GoodbyeReason.TOO_MANY_PEERS
         return None
 
@@ -311,6 +323,7 @@ class Libp2pTransport:
         if ended.ban_seconds:
             self.counters["banned"] += 1
             self._table.ban(link.peer_id, now + ended.ban_seconds)
+            self._inbox.forget(link.peer_id)
             self._book.postpone(link.peer_id, now + ended.ban_seconds)
         if self._table.remove(link):
             self._named.pop(link.peer_id, None)

@@ -14,7 +14,16 @@ import trio
 
 from node.p2p.channel import ChannelClosed
 from node.p2p.connection import Connection
-from node.p2p.frames import TRANSPORT_KINDS, Frame, FrameError, FrameKind, decode_frame, encode_frame
+from node.p2p.frames import (
+    TRANSPORT_KINDS,
+    Frame,
+    FrameError,
+    FrameKind,
+    MessageClass,
+    class_of,
+    decode_frame,
+    encode_frame,
+)
 from node.p2p.hello import GoodbyeReason, Hello, Role, decode_reason
 from node.p2p.identity import PeerId
 from node.p2p.inbox import Inbox, InboxMessage
@@ -136,7 +145,8 @@ async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None
                 )
             await _deliver(link, frame, inbox, on_peers)
             count = len(frame.messages) + frame.unknown_kinds
-            wait = meter.spend(len(body), count, now)
+            cheap = sum(class_of(kind) <= MessageClass.CONSENSUS for kind, _ in frame.messages)
+            wait = meter.spend(len(body), count, now, cheap)
             # A flood is not answered but left unread: TCP holds the sender back, and others are served meanwhile.
             if wait > 0:
                 await trio.sleep(wait)

@@ -17,9 +17,9 @@ from consensus import events as ev
 from consensus.headers import NotYetError
 from node.errors import NodeError
 from node.ledger.chain import Chain, UnknownParentError
-from node.p2p.meter import TokenBucket
 from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
+from node.peers.rates import PeerRates
 from node.sync.intake import WrongBodyError, check_unattached, read_body, read_waiting
 from node.sync.waiting import Peer, Room, Waiting
 from runtime.encoding.codec import DecodeError
@@ -32,7 +32,7 @@ ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a me
 STANDINGS_MAX = 1_024
 UNATTACHED_PER_SECOND = 2.0
 UNATTACHED_BURST = 32
-"""Blocks with a parent that is not here, of one peer: an honest one announces its own, one for each slot that it has."""
+"""Blocks of one peer with a parent that is not here: an honest one announces its own, one in each slot that it has."""
 _LOG = logging.getLogger(__name__)
 K = TypeVar("K")
 V = TypeVar("V")
@@ -53,7 +53,7 @@ class Sync:
         self._answered = Room(peer_count_max=512, peer_bytes_max=16 * MEBIBYTE, bytes_max=48 * MEBIBYTE)
         self._orphans = Room(peer_count_max=64, peer_bytes_max=4 * MEBIBYTE, bytes_max=16 * MEBIBYTE)
         self._early = Room(peer_count_max=8, peer_bytes_max=4 * MEBIBYTE, bytes_max=16 * MEBIBYTE)
-        self._unattached: dict[Peer, TokenBucket] = {}
+        self._unattached = PeerRates(UNATTACHED_PER_SECOND, UNATTACHED_BURST)
         self._bad: OrderedDict[bytes, None] = OrderedDict()
         self._requests: dict[Peer, GetBlocks] = {}
         self._asked: dict[Peer, tuple[int, int]] = {}
@@ -223,7 +223,7 @@ class Sync:
         if waiting.header.number <= self._chain.final.facts.height:
             return []
         is_on_its_way = any(parent in room for room in (self._announced, self._answered, self._orphans, self._early))
-        if not is_on_its_way and not self._may_be_unattached(waiting.peer, now_ms):
+        if not is_on_its_way and not self._unattached.may(waiting.peer, now_ms):
             self._peers.penalise(waiting.peer, "too many blocks without a parent", now_ms)
             return []
         try:
@@ -236,15 +236,6 @@ class Sync:
             return self._reject(waiting, error)
         self._orphans.add(waiting)
         return [] if is_on_its_way else [ev.BlockWanted(self._orphans.missing_ancestor(parent), waiting.peer)]
-
-    def _may_be_unattached(self, peer: Peer, now_ms: int) -> bool:
-        now = now_ms / 1_000
-        bucket = self._unattached.get(peer) or TokenBucket(UNATTACHED_PER_SECOND, UNATTACHED_BURST, now)
-        _remember(self._unattached, peer, bucket, STANDINGS_MAX)
-        if bucket.available(now) < 1:
-            return False
-        bucket.spend(1, now)
-        return True
 
     def _reject(self, waiting: Waiting, error: Exception) -> list[ev.Event]:
         _LOG.warning("block %d 0x%s is invalid: %s", waiting.header.number, waiting.block_id.hex(), error)

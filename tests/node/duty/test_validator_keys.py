@@ -13,9 +13,10 @@ from node.peers.peer_proof import PeerProofs
 
 def test_peers_believe_the_proof_of_the_session_key(tmp_path: Path) -> None:
     maker = Maker(tmp_path)
-    proofs = PeerProofs(maker.chain.genesis)
+    proofs = PeerProofs(maker.chain.genesis, maker.chain.is_seated)
     assert proofs.accepts("me", Role.VALIDATOR, maker.validator.prove_peer("me"))
     assert proofs.sessions == {"me": maker.validator.session}
+    assert proofs.is_validator("me"), "Alice sits in the set of the chain's own state"
     assert not proofs.accepts("thief", Role.VALIDATOR, maker.validator.prove_peer("me"))
 
 

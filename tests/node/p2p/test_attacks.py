@@ -162,7 +162,7 @@ async def test_3_and_4_pubsub_bytes_reach_no_pubsub(payload: bytes, stream: str)
 async def test_5_a_sender_that_ignores_its_window_is_cut_off_within_bounded_memory(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(inbox.CLASS_BYTES, MessageClass.CONSENSUS, 4 * MAX_FRAME_BYTES)
+    monkeypatch.setitem(inbox.PEER_BYTES, MessageClass.CONSENSUS, 4 * MAX_FRAME_BYTES)
     async with running() as nursery:
         node = transport(1)
         await node.start(nursery)

@@ -170,12 +170,17 @@ async def test_someone_else_at_the_address_is_not_taken_for_the_peer() -> None:
 async def test_inbound_caps_leave_room_for_validators() -> None:
     limits = replace(AdmissionLimits.devnet(), max_inbound=2, reserved_for_validators=1)
     async with running() as nursery:
-        node = transport(1, config=replace(CONFIG, admission=limits))
+        in_office = identity(4).peer_id
+        node = transport(1, config=replace(CONFIG, admission=limits), is_validator=lambda peer: peer == in_office)
         await node.start(nursery)
         await handshaker(2).dial(await socket_to(node), node.peer_id)
         with pytest.raises(HandshakeFailed) as refused:
             await handshaker(3).dial(await socket_to(node), node.peer_id)
         assert refused.value.reason is GoodbyeReason.TOO_MANY_PEERS
+        claims = transport(5, node, config=replace(CONFIG, role=Role.VALIDATOR))
+        await claims.start(nursery)
+        await until(lambda: claims.counters["dials_failed"] > 0)
+        assert not node.counters["faults"]
         validator = transport(4, node, config=replace(CONFIG, role=Role.VALIDATOR))
         await validator.start(nursery)
         await until(lambda: validator.peer_id in peer_ids(node))
