@@ -168,7 +168,7 @@ class Node:
             await self.network.transport.start(nursery)
         role = "validator" if self.duty is not None else "full node"
         _LOG.info("%s %s on chain %s (%s)", role, self.config.name, self.spec.name, process.VERSION)
-        _LOG.info("peers reach this node at %s", self.network.transport.address)
+        _LOG.info("peers reach this node at %s", ", ".join(self.network.transport.addresses))
 
     def _restore(self) -> None:
         """Give the machine what was kept, and carry out what it says."""

@@ -24,7 +24,9 @@ A peer's life:
 * `outbox`: what waits for one peer
 * `link`: an established connection, served
 * `peer_table`: who is connected, who is banned
-* `addresses`: where nodes are, and when to try each again
-* `discovery`: how nodes learn of each other
+* `addresses`: where a node is, as text
+* `address_book`: where nodes are, and when to try each again
+* `discovery`: the message by which nodes are named
+* `introductions`: who is named to whom
 * `libp2p_transport`: all of it; listens, dials, keeps one link per peer
 """

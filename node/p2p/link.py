@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from node.p2p.addresses import Address
 from node.p2p.channel import ChannelClosed
 from node.p2p.connection import Connection
 from node.p2p.frames import (
@@ -72,6 +73,8 @@ class Link:
     pinged_at: float = 0.0
     sent_bytes: int = 0
     rtt_seconds: float | None = None
+    claimed: list[Address] = field(default_factory=list)
+    """Where the peer says that it is reached."""
     _nonce: bytes = b""
 
     @property

@@ -9,6 +9,7 @@ import random
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from genesis.spec import ChainSpec
 from node.config import Config, Paths
@@ -18,6 +19,7 @@ from node.p2p.hello import Role
 from node.p2p.identity import IdentityError, NodeIdentity, identity_from_seed, load_or_create
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.transport import TransportError
+from node.peers import address_file
 from node.peers.peer_proof import IsSeated, PeerProofs
 from node.peers.peers import Peers
 
@@ -51,6 +53,9 @@ def open_network(
             listen_host=config.listen_host,
             listen_port=config.port,
             bootnodes=(*spec.boot_nodes, *config.bootnodes),
+            public_addresses=config.public_addresses,
+            known=address_file.load(paths.peers),
+            keep=partial(address_file.save, paths.peers),
             devnet=spec.chain_type != "Live",
         )
         transport = Libp2pTransport(settings, identity, proofs.accepts, _chance(), proofs.is_validator)
