@@ -26,7 +26,6 @@ A peer's life:
 * `peer_table`: who is connected, who is banned
 * `addresses`: where a node is, as text
 * `address_book`: where nodes are, and when to try each again
-* `discovery`: the message by which nodes are named
-* `introductions`: who is named to whom
+* `discovery`: how nodes learn of each other
 * `libp2p_transport`: all of it; listens, dials, keeps one link per peer
 """

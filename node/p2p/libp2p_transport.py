@@ -17,13 +17,13 @@ from node.p2p.address_book import WRONG_CHAIN_BACKOFF_SECONDS, AddressBook, Sour
 from node.p2p.addresses import Address, parse_address, parse_public_address
 from node.p2p.admission import Admission, AdmissionLimits, Ticket
 from node.p2p.connection import Connection
+from node.p2p.discovery import Introductions, listen_address
 from node.p2p.frames import TRANSPORT_KINDS, FrameKind
 from node.p2p.handshake import HANDSHAKE_SECONDS, HandshakeFailed, Handshaker, OnHello, why_failed
 from node.p2p.hardening import NoiseUpgrade
 from node.p2p.hello import GENESIS_BYTES, GoodbyeReason, Hello, Role
 from node.p2p.identity import NodeIdentity, PeerId
 from node.p2p.inbox import Inbox, nobody
-from node.p2p.introductions import Introductions, listen_address
 from node.p2p.link import PING_SECONDS, Link, LinkEnded, run_link, say_goodbye
 from node.p2p.listening import dialable_hosts, listen, serve
 from node.p2p.meter import RateLimits
