@@ -69,7 +69,10 @@ class RateMeter:
         """Whether nothing more should pass for now."""
         return self._bytes.available(now) <= 0 or self._messages.available(now) <= 0
 
-    def spend(self, size: int, messages: int, now: float, consensus: int = 0) -> float:
-        """Count what passes, `consensus` of the messages being of that class; the seconds until nothing is owed."""
-        waits = (self._bytes.spend(size, now), self._messages.spend(messages, now))
-        return max(*waits, self._consensus.spend(consensus, now))
+    def spend(self, size: int, messages: int, now: float) -> float:
+        """Count what passes; the seconds until nothing is owed."""
+        return max(self._bytes.spend(size, now), self._messages.spend(messages, now))
+
+    def spend_consensus(self, messages: int, now: float) -> float:
+        """Count consensus and control messages; the seconds until nothing of these is owed."""
+        return self._consensus.spend(messages, now)

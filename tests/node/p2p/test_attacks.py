@@ -334,4 +334,20 @@ async def test_n1_cheap_consensus_messages_are_read_at_a_healthy_peers_rate() ->
             await trio.sleep_forever()
         # The frame that empties the bucket is read whole; whatever comes after it waits in the sender's own buffers.
         assert 100 <= len(node.inbound) <= 300
+        assert peer_ids(node), "a moment too fast is no crime"
+        assert await is_alive(node)
+
+
+async def test_n1_whoever_floods_consensus_messages_for_seconds_is_banned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "PATIENCE_SECONDS", 0.2)
+    rates = RateLimits(consensus_per_second=500, consensus_burst=100)
+    async with running() as nursery:
+        node = transport(1, config=replace(CONFIG, rates=rates))
+        await node.start(nursery)
+        connection, _ = await handshaker(2).dial(await socket_to(node), node.peer_id)
+        frame = encode_frame([(FrameKind.VOTE, bytes([0]))] * 100)
+        with pytest.raises(ChannelClosed):
+            while True:
+                await connection.send(frame)
+        await until(lambda: node.counters["banned"] == 1)
         assert await is_alive(node)
