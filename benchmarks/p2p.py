@@ -19,7 +19,7 @@ from node.p2p.identity import identity_from_seed
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.meter import RateLimits
 
-UNLIMITED = RateLimits(1e12, 1e12, 1e12, 1e12)
+UNLIMITED = RateLimits(1e12, 1e12, 1e12, 1e12, 1e12, 1e12)
 MESSAGE_BYTES = 200
 
 

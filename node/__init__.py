@@ -1,7 +1,8 @@
 """The node: chain, network and disk around the consensus machine, and the process that answers JSON-RPC.
 
 * `errors`: what stops a node, and the exit codes
-* `config`, `clock`, `durable`, `process`: what the command line says, the time, small files, the process itself
+* `config`, `clock`, `durable`: what the command line says, the time, small files
+* `log_limit`, `process`: a log that strangers cannot fill; the process itself
 * `p2p/`, `peers/`: the transport; above it, what nodes say to each other
 * `ledger/`: the chain as this node holds it
 * `sync/`: blocks to and from peers

@@ -67,6 +67,9 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--listen-host", default="0.0.0.0", show_default=True, help="Address for peers to connect to.")  # noqa: S104
 @click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True, help="Port for peers; 0: any free one.")
 @click.option(
+    "--public-addr", multiple=True, metavar="ADDRESS", help="Where peers reach this node: /ip4/../tcp/.. (repeatable)."
+)
+@click.option(
     "--rpc-port", type=PORT, default=DEFAULT_RPC_PORT, show_default=True, help="JSON-RPC, HTTP and WebSocket."
 )
 @click.option("--no-rpc", is_flag=True, help="Do not start the RPC process.")
@@ -134,6 +137,7 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
         # Its keys are known to everybody, so no other machine is let in.
         listen_host="127.0.0.1" if flags["dev"] else flags["listen_host"],
         port=flags["port"],
+        public_addresses=flags["public_addr"],
         rpc=None if flags["no_rpc"] else rpc,
         prometheus_port=None if flags["no_prometheus"] else flags["prometheus_port"],
         prometheus_external=flags["prometheus_external"],

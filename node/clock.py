@@ -1,29 +1,90 @@
-"""The time that consensus lives by: Unix milliseconds that never go back."""
+"""The time that consensus lives by: Unix milliseconds that never go back.
+
+What always holds: the system's clock is followed as long as it goes as the machine's own count of time does; a jump is
+believed only when it has lasted, so a clock that is put wrong and then right again costs nothing.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Callable
 
 import trio
 
+from node.errors import NodeError
+
 NANOSECONDS_PER_MS = 1_000_000
+JUMP_MS = 2_000
+"""A difference between the two clocks that is no correction of a drift any more."""
+TRUST_MS = 60_000
+"""How long a jump has to last before it is believed."""
+_LOG = logging.getLogger(__name__)
+
+
+def boot_time_ns() -> int:
+    """The machine's count of time since it was started: nobody sets it, and it goes on while the machine sleeps."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class Clock:
-    """The system's clock, held still while somebody turns it back.
+    """The system's clock, without its jumps.
 
     `offset_ms` is for experiments with skewed clocks.
     """
 
-    def __init__(self, offset_ms: int = 0) -> None:
+    def __init__(
+        self,
+        offset_ms: int = 0,
+        wall_ns: Callable[[], int] = time.time_ns,
+        steady_ns: Callable[[], int] = boot_time_ns,
+    ) -> None:
         self._offset_ms = offset_ms
+        self._wall_ns = wall_ns
+        self._steady_ns = steady_ns
         self._last_ms = 0
+        self._ahead_ms = self._wall_ms() - self._steady_ms()
+        self._jumped_at_ms: int | None = None
 
     def now_ms(self) -> int:
-        """Unix time in milliseconds, at least what was returned before."""
-        self._last_ms = max(self._last_ms, time.time_ns() // NANOSECONDS_PER_MS + self._offset_ms)
+        """Unix time in milliseconds, at least what was returned before.
+
+        Raises `NodeError` when the clock was turned back for good: time that stood still for so long would be worse.
+        """
+        steady = self._steady_ms()
+        jump = self._wall_ms() - steady - self._ahead_ms
+        if abs(jump) < JUMP_MS:
+            self._ahead_ms += jump
+            self._jumped_at_ms = None
+        else:
+            self._on_jump(jump, steady)
+        self._last_ms = max(self._last_ms, steady + self._ahead_ms)
         return self._last_ms
 
     def to_trio(self, at_ms: int) -> float:
         """The deadline, in trio's time, at which `now_ms` is `at_ms`."""
         return trio.current_time() + max(0, at_ms - self.now_ms()) / 1000
+
+    def _on_jump(self, jump_ms: int, steady_ms: int) -> None:
+        if self._jumped_at_ms is None:
+            self._jumped_at_ms = steady_ms
+            _LOG.warning(
+                "the system's clock jumped by %+.1f s: not believed before it has stayed so for %d s",
+                jump_ms / 1000, TRUST_MS // 1000,
+            )  # fmt: skip
+        if steady_ms - self._jumped_at_ms < TRUST_MS:
+            return
+        if jump_ms < 0:
+            # Held still, a validator would miss its slots and its rounds for as long as the clock was ahead.
+            raise NodeError(
+                f"the system's clock was turned back by {-jump_ms / 1000:.1f} s: start this node again, it begins "
+                "with the new time (see that the machine keeps its time, by NTP for example)"
+            )
+        self._ahead_ms += jump_ms
+        self._jumped_at_ms = None
+
+    def _wall_ms(self) -> int:
+        return self._wall_ns() // NANOSECONDS_PER_MS + self._offset_ms
+
+    def _steady_ms(self) -> int:
+        return self._steady_ns() // NANOSECONDS_PER_MS

@@ -21,6 +21,7 @@ DEFAULT_RPC_PORT = 9944
 DEFAULT_PROMETHEUS_PORT = 9615
 NAME_LENGTH_MAX = 64
 BOOTNODES_MAX = 64
+PUBLIC_ADDRESSES_MAX = 4
 SOCKET_PATH_BYTES_MAX = 100  # the system's limit is 107
 
 
@@ -50,6 +51,11 @@ class Paths:
     def node_key(self) -> Path:
         """The key that names this node on the network."""
         return self.chain / "network" / "secret_ed25519"
+
+    @property
+    def peers(self) -> Path:
+        """Addresses at which peers were reached."""
+        return self.chain / "network" / "peers"
 
     @property
     def sign_state(self) -> Path:
@@ -100,6 +106,7 @@ class Config:
     node_key: bytes | None = None
     listen_host: str = "0.0.0.0"  # noqa: S104  # peers are meant to reach it
     port: int = DEFAULT_PORT
+    public_addresses: tuple[str, ...] = ()
     rpc: RpcConfig | None = RpcConfig()
     prometheus_port: int | None = DEFAULT_PROMETHEUS_PORT
     prometheus_external: bool = False
@@ -113,6 +120,8 @@ class Config:
             raise BadInputError(f"--name must be 1 to {NAME_LENGTH_MAX} printable characters")
         if len(self.bootnodes) > BOOTNODES_MAX:
             raise BadInputError(f"at most {BOOTNODES_MAX} --bootnodes make sense: leave some out")
+        if len(self.public_addresses) > PUBLIC_ADDRESSES_MAX:
+            raise BadInputError(f"at most {PUBLIC_ADDRESSES_MAX} --public-addr: peers remember no more")
         if self.node_key is not None and len(self.node_key) != 32:
             raise BadInputError("--node-key is 32 bytes in hex: make one with `ogpu-node key generate-node-key`")
         if self.rpc and self.rpc.external and self.is_validator and self.rpc.methods != "unsafe":

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from time import thread_time
 from typing import assert_never
 
 import trio
@@ -35,12 +36,18 @@ from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
 from node.peers.messages import GET_BLOCKS, STATUS
 from node.peers.peers import Peers
+from node.peers.rates import PeerRates
 from node.sync.standing import NodeStanding
 from node.sync.sync import Sync
 from runtime.cryptography import signatures
 from runtime.encoding.codec import DecodeError
 
-MESSAGES_PER_TURN = 64
+LEAST_SECONDS = 1e-6
+TURN_SECONDS = 0.01
+"""CPU that messages may take before a waiting block gets its turn, and before other tasks do."""
+OWN_VOTES_PER_SECOND = 2.0
+OWN_VOTES_BURST = 8
+"""Votes in the name of this node's own key that one peer may have checked: only another machine makes new ones."""
 CONSENSUS = frozenset({FrameKind.POLL_QUERY, FrameKind.CHITS, FrameKind.VOTE, FrameKind.CERT, FrameKind.GET_CERTS})
 _LOG = logging.getLogger(__name__)
 
@@ -74,6 +81,7 @@ class Loop:
         self._metrics = metrics
         self._polls = polls
         self._listeners = tuple(listeners)
+        self._own_votes = PeerRates(OWN_VOTES_PER_SECOND, OWN_VOTES_BURST)
         self._events: deque[ev.Event] = deque()
         self._busy = False
         self._waiting = trio.CancelScope()
@@ -95,16 +103,15 @@ class Loop:
             if self._clock.now_ms() >= self.machine.deadline_ms:
                 self.sync.retry_early()
                 self.feed(ev.Tick())
-            served = 0
-            while served < MESSAGES_PER_TURN and (arrived := inbox.receive_nowait()) is not None:
-                self._take(arrived)
-                served += 1
+            spent = 0.0
+            while spent < TURN_SECONDS and (arrived := inbox.receive_nowait()) is not None:
+                spent += self._serve(arrived)
             # One block, then messages again: votes never wait for a whole sync.
             if self.sync.has_work:
                 self._import_next()
-            elif not served:
+            elif not spent:
                 with trio.CancelScope(deadline=self._clock.to_trio(self.machine.deadline_ms)) as self._waiting:
-                    self._take(await inbox.receive())
+                    self._serve(await inbox.receive())
             await trio.lowlevel.checkpoint()
 
     def feed(self, *events: ev.Event) -> None:
@@ -136,6 +143,15 @@ class Loop:
 
     # --- what comes in
 
+    def _serve(self, arrived: Arrived) -> float:
+        """Take a message, and charge its peer for it; the seconds of CPU that it took."""
+        # The thread's own time: a machine that is busy with something else is no peer's fault.
+        begun = thread_time()
+        self._take(arrived)
+        seconds = max(thread_time() - begun, LEAST_SECONDS)
+        self._peers.transport.inbound.charge(arrived, seconds)
+        return seconds
+
     def _take(self, arrived: Arrived) -> None:
         peer = arrived.peer.encode()
         try:
@@ -144,10 +160,10 @@ class Loop:
                     message = MESSAGE.decode(arrived.payload)
                     if isinstance(message, Chits):
                         self._polls.on_chits(peer, message, self._clock.now_ms())
-                    self._look_out(message)
+                    self._look_out(message, peer)
                     self.feed(ev.MessageReceived(peer, message))
                 case FrameKind.BLOCK:
-                    self.sync.on_block(arrived.payload, peer)
+                    self.feed(*self.sync.on_block(arrived.payload, peer))
                 case FrameKind.BLOCKS:
                     self.sync.on_answer(arrived.payload, peer)
                 case FrameKind.GET_BLOCKS:
@@ -169,7 +185,7 @@ class Loop:
                 self._tell_imported(event.facts.id)
         self.feed(*events)
 
-    def _look_out(self, message: Message) -> None:
+    def _look_out(self, message: Message, peer: bytes) -> None:
         """Own votes by another machine; a final block that this node could not execute."""
         if isinstance(message, Certified):
             for certificate in message.certificates:
@@ -177,9 +193,16 @@ class Loop:
         if self.duty is None or not isinstance(message, Vote):
             return
         vote, keys = message.vote, self.duty.keys
+        if vote.voter != keys.session or keys.is_copied or keys.is_known(vote.ballot):
+            return
         # Anybody can name this key; only a vote that bears its signature says that another machine has it.
-        if vote.voter == keys.session and not keys.is_copied and self._is_genuine(vote):
+        now_ms = self._clock.now_ms()
+        if not self._own_votes.may(peer, now_ms):
+            return
+        if self._is_genuine(vote):
             keys.notice(vote.ballot)
+        else:
+            self._peers.penalise(peer, "a forged vote of this node", now_ms)
 
     # --- what the machine wants
 

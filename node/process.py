@@ -13,6 +13,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 
 from node.errors import BadInputError
+from node.log_limit import LogLimit
 
 try:
     VERSION = version("ogpu")
@@ -30,6 +31,8 @@ def set_up_process(log: str) -> None:
     targets = [part.partition("=") for part in parts if "=" in part]
     try:
         logging.basicConfig(stream=sys.stderr, level=levels[0].upper(), format="%(asctime)s %(message)s")
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(LogLimit())
         for target, _, level in targets:
             logging.getLogger(target).setLevel(level.upper())
     except ValueError as error:

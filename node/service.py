@@ -72,7 +72,7 @@ class Node:
         keys = take_seat(config, self.paths, self.chain)
         self.machine = self._make_machine(keys)
         prove_peer = keys.prove_peer if keys is not None else None
-        self.network = open_network(config, self.paths, spec, self.chain.genesis, prove_peer)
+        self.network = open_network(config, self.paths, spec, self.chain.genesis, prove_peer, self.chain.is_seated)
         self.sync = Sync(
             self.chain,
             self.network.peers,
@@ -174,7 +174,7 @@ class Node:
             await self.network.transport.start(nursery)
         role = "validator" if self.duty is not None else "full node"
         _LOG.info("%s %s on chain %s (%s)", role, self.config.name, self.spec.name, process.VERSION)
-        _LOG.info("peers reach this node at %s", self.network.transport.address)
+        _LOG.info("peers reach this node at %s", ", ".join(self.network.transport.addresses))
 
     def _restore(self) -> None:
         """Give the machine what was kept, and carry out what it says."""

@@ -73,12 +73,16 @@ class ValidatorKeys:
         if height >= self.file.final_height:
             self.file.note_final(epoch, round_, height)
 
-    def notice(self, ballot: Ballot) -> None:
-        """A vote with this key's valid signature came from the network; see whether another machine made it."""
+    def is_known(self, ballot: Ballot) -> bool:
+        """Whether this machine signed a ballot, or did so for all that it remembers."""
         state = self.file.state
         # Below the floor the file has forgotten what it signed: own votes that come back late are no alarm.
         is_old = (ballot.epoch, ballot.round) <= (state.floor_epoch, state.floor_round)
-        if is_old or ballot in state.ballots:
+        return is_old or ballot in state.ballots
+
+    def notice(self, ballot: Ballot) -> None:
+        """A vote with this key's valid signature came from the network; see whether another machine made it."""
+        if self.is_known(ballot):
             return
         self.is_copied = True
         _LOG.critical(

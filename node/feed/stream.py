@@ -127,7 +127,7 @@ class Stream(Listener):
             node_version=description.version,
             is_validator=description.is_validator,
             peer_id=view.network.transport.peer_id,
-            listen_addresses=[view.network.transport.address],
+            listen_addresses=list(view.network.transport.addresses),
         )
 
     def _reverse(self, height: int) -> feed.Reverse | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from consensus.certificates import CERTIFICATE, Certificate
@@ -46,14 +45,6 @@ class UnknownParentError(Exception):
     """The block's parent is not here, or lies on a dead branch."""
 
 
-class UnwelcomeError(Exception):
-    """One header too many of its author in its slot, and nobody votes for it."""
-
-
-Welcome = Callable[[BlockFacts], bool]
-"""Whether to execute a block whose header is valid (`Machine.is_welcome`)."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ExecutedBlock:
     """A block in the tree, with the state and the trie after it."""
@@ -84,6 +75,7 @@ class Chain:
         self._tree: dict[bytes, ExecutedBlock] = {}
         self._proof_tries: deque[tuple[bytes, Trie]] = deque(maxlen=PROOF_TRIES_KEPT)
         self._certificate: Certificate | None = None
+        self._seated: tuple[int, frozenset[bytes]] = (-1, frozenset())
         self._load_final()
 
     # --- what is here
@@ -158,6 +150,12 @@ class Chain:
             forth += self._down_to_final(right)
         return back, forth[::-1]
 
+    def is_seated(self, session: bytes) -> bool:
+        """Whether a session key is in office or elected, by the last final state."""
+        if self._seated[0] != self.storage.head_height:
+            self._seated = (self.storage.head_height, self.epochs.seated())
+        return session in self._seated[1]
+
     def prove(self, block: bytes, keys: list[bytes]) -> list[bytes] | None:
         """A proof of `keys` in the state after `block`; None when its trie is no longer kept."""
         executed = self._tree.get(block)
@@ -172,20 +170,31 @@ class Chain:
 
     # --- what changes it
 
-    def import_block(self, block: Block, now_ms: int, is_welcome: Welcome = lambda _: True) -> BlockFacts:
-        """Check and execute a block of somebody's, add it to the tree -> its facts.
+    def check(self, header: Header, now_ms: int) -> BlockFacts:
+        """Check a header of somebody's by the rules -> its facts.
 
-        Raises `UnknownParentError`; `UnwelcomeError`: its header is valid, and it is not executed all the same;
-        `NotYetError`: judge it later; `InvalidBlock`: never again.
+        Raises `UnknownParentError`; `NotYetError`: judge it later; `InvalidBlock`: never again.
         """
-        parent = self._tree.get(block.header.parent_hash)
+        parent = self._tree.get(header.parent_hash)
         if parent is None:
-            raise UnknownParentError(block.header.parent_hash.hex())
-        facts = self._rules.check_header(block.header, parent.facts, self._ancestors_of(parent), now_ms)
-        if not is_welcome(facts):
-            raise UnwelcomeError(facts.id.hex())
+            raise UnknownParentError(header.parent_hash.hex())
+        return self._rules.check_header(header, parent.facts, self._ancestors_of(parent), now_ms)
+
+    def execute(self, block: Block, facts: BlockFacts) -> None:
+        """Execute a block whose header `check` found right, and add it to the tree.
+
+        Raises `UnknownParentError`: its branch has died since; `InvalidBlock`.
+        """
+        parent = self._tree.get(facts.parent)
+        if parent is None:
+            raise UnknownParentError(facts.parent.hex())
         done = execute_block(self.runtime, parent.state, parent.trie, block, self._verify)
         self._add(block, facts, parent, done.changes, done.trie)
+
+    def import_block(self, block: Block, now_ms: int) -> BlockFacts:
+        """Check and execute a block, add it to the tree -> its facts.  Raises as `check` and `execute` do."""
+        facts = self.check(block.header, now_ms)
+        self.execute(block, facts)
         return facts
 
     def add_own(

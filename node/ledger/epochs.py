@@ -33,6 +33,14 @@ class EpochTable:
                 del self._known[next(iter(self._known))]
         return found
 
+    def seated(self) -> frozenset[bytes]:
+        """Session keys of the set in office and of the one elected, as of the last final state."""
+        bound = self._runtime.at(self._final_state)
+        stake, epoch = bound[TrustStake], bound[Beacon].epoch()
+        in_office = {seat.session_key for number in (epoch, epoch + 1) for seat in stake.validators(number)}
+        elected = (stake.candidates[standing.stash] for standing in stake.elected.get())
+        return frozenset(in_office | {candidate.session_key for candidate in elected if candidate is not None})
+
     def _read(self, number: int) -> Epoch | None:
         bound = self._runtime.at(self._final_state)
         beacon = bound[Beacon]

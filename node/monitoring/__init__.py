@@ -3,6 +3,7 @@
 * `metrics`: the figures by name, and the thread that answers Prometheus
 * `figures`: what happens to blocks, as log lines and figures
 * `gauges`: what has a value at every moment, read once in a while
+* `status_line`: what an operator reads in the log
 * `poll_log`: the last polls: who was asked, what each answered
 * `monitoring`: all of it, put together
 """

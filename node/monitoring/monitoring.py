@@ -12,6 +12,7 @@ from node.monitoring.figures import Figures
 from node.monitoring.gauges import read_gauges
 from node.monitoring.metrics import Metrics, MetricsServer
 from node.monitoring.poll_log import PollLog
+from node.monitoring.status_line import StatusLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +22,13 @@ class Monitoring:
     view: NodeView
     metrics: Metrics
     figures: Figures
+    status_line: StatusLine
     polls: PollLog
 
     def read_gauges(self) -> None:
-        """Bring the figures that have a value at every moment up to date."""
+        """Bring the figures that have a value at every moment up to date, and tell the operator of them."""
         read_gauges(self.view, self.metrics)
+        self.status_line.write_if_due()
 
     def serve(self, config: Config) -> Callable[[], None]:
         """Answer Prometheus, if it was asked for -> how to stop that."""
@@ -43,4 +46,5 @@ def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock) -> Monitorin
         return {} if epoch is None else view.network.proofs.stashes(epoch.validators)
 
     figures = Figures(view.chain, view.machine, metrics, clock)
-    return Monitoring(view=view, metrics=metrics, figures=figures, polls=PollLog(stashes))
+    line = StatusLine(view, clock)
+    return Monitoring(view=view, metrics=metrics, figures=figures, status_line=line, polls=PollLog(stashes))

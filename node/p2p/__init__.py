@@ -3,7 +3,8 @@
 What others see of it:
 * `transport`: what the node needs of a network
 * `frames`: kinds of messages, and frames of many of them
-* `inbox`: what peers have sent, consensus first
+* `work`: what serving each peer has cost, against its share
+* `inbox`: what peers have sent, consensus first, in turn by peer
 * `gossip`: to whom a new message goes on
 
 From the socket up:
@@ -23,7 +24,8 @@ A peer's life:
 * `outbox`: what waits for one peer
 * `link`: an established connection, served
 * `peer_table`: who is connected, who is banned
-* `addresses`: where nodes are, and when to try each again
+* `addresses`: where a node is, as text
+* `address_book`: where nodes are, and when to try each again
 * `discovery`: how nodes learn of each other
 * `libp2p_transport`: all of it; listens, dials, keeps one link per peer
 """

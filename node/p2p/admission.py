@@ -1,7 +1,8 @@
 """Who may take an inbound slot: caps per address and per network, on handshakes, and room kept for validators.
 
 Pure: addresses and the time are inputs. What always holds: every admitted ticket is counted until `release`, once;
-the memory of addresses is bounded; half of the slots can be had by proven validators only.
+the memory of addresses is bounded; half of the slots can be had by validators only that proved
+a key in office or elected.
 """
 
 import ipaddress
@@ -9,7 +10,9 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from node.p2p.identity import PeerId
 from node.p2p.meter import TokenBucket
+from node.p2p.work import IsValidator
 
 MAX_REMEMBERED_ADDRESSES: Final = 4096
 
@@ -47,14 +50,16 @@ class Ticket:
     address: str
     keys: tuple[tuple[int, str], ...]
     in_handshake: bool = True
-    is_validator: bool = False
+    peer: PeerId = ""
 
 
 class Admission:
     """Counts inbound connections."""
 
-    def __init__(self, limits: AdmissionLimits) -> None:
+    def __init__(self, limits: AdmissionLimits, is_validator: IsValidator) -> None:
+        """`is_validator` is asked each time anew: sets change while connections last."""
         self._limits = limits
+        self._is_validator = is_validator
         self._tickets: set[Ticket] = set()
         self._in_group: Counter[tuple[int, str]] = Counter()
         self._handshakes: Counter[str] = Counter()
@@ -85,16 +90,19 @@ class Admission:
         self._in_group.update(keys)
         return ticket
 
-    def establish(self, ticket: Ticket, *, is_validator: bool) -> bool:
+    def establish(self, ticket: Ticket, peer: PeerId) -> bool:
         """The handshake is over. False when no slot is left for such a peer; the ticket is still to be released."""
         self._end_handshake(ticket)
-        ticket.is_validator = is_validator
+        ticket.peer = peer
         others = [other for other in self._tickets if other is not ticket and not other.in_handshake]
         if len(others) >= self._limits.max_inbound:
             return False
         # Strangers can fill their half of the slots and no more: validators always find one another.
-        unproven = sum(not other.is_validator for other in others)
-        return is_validator or unproven < self._limits.max_inbound - self._limits.reserved_for_validators
+        # Anybody can prove a key, so only keys of a validator set count: 64 of 64 slots went to made-up ones.
+        if self._is_validator(peer):
+            return True
+        unproven = sum(not self._is_validator(other.peer) for other in others)
+        return unproven < self._limits.max_inbound - self._limits.reserved_for_validators
 
     def release(self, ticket: Ticket) -> None:
         """The connection is closed. Harmless when repeated."""

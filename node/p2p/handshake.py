@@ -88,6 +88,13 @@ class Handshaker:
             return False
 
 
+def why_failed(error: Exception) -> str:
+    """What to tell an operator of a dial that failed."""
+    if isinstance(error, HandshakeFailed):
+        return f"somebody answers there, but the handshake fails ({error}): see that the peer id is right"
+    return "no answer in time" if isinstance(error, trio.TooSlowError) else str(error)
+
+
 async def _receive_hello(connection: Connection) -> Hello:
     bodies = await connection.receive()
     frame = decode_frame(bodies[0])

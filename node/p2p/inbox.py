@@ -1,18 +1,21 @@
-"""What peers have sent and the node has not served yet: one bounded queue, consensus before gossip before sync.
+"""What peers have sent and the node has not served yet: consensus before gossip before sync, and in turn by peer.
 
-What always holds: every class is bounded in messages and bytes. A full consensus class makes the reader of that
-peer wait (and so pushes back on the peer); full gossip and sync classes drop and count, so that consensus never stands
-behind them on the same connection.
+What always holds: each peer has room of its own in every class, in messages and bytes. A peer that fills its room for
+consensus is not read until some of it is served (and so is pushed back); gossip and sync that do not fit are dropped
+and counted. Turns go round the peers, so nobody's messages stand behind another's, and a peer whose messages cost more
+CPU than its share waits until it has paid.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import trio
 
 from node.p2p.frames import FrameKind, MessageClass, class_of
 from node.p2p.identity import PeerId
+from node.p2p.work import IsValidator, WorkAccounts
 
 
 class InboxMessage(NamedTuple):
@@ -23,68 +26,131 @@ class InboxMessage(NamedTuple):
     payload: bytes
 
 
-CLASS_MESSAGES: Final = {MessageClass.CONSENSUS: 4096, MessageClass.GOSSIP: 16_384, MessageClass.SYNC: 256}
-CLASS_BYTES: Final = {
-    MessageClass.CONSENSUS: 32 * 1024 * 1024,
-    MessageClass.GOSSIP: 32 * 1024 * 1024,
-    MessageClass.SYNC: 32 * 1024 * 1024,
+PEER_MESSAGES: Final = {MessageClass.CONSENSUS: 1024, MessageClass.GOSSIP: 4096, MessageClass.SYNC: 32}
+PEER_BYTES: Final = {
+    MessageClass.CONSENSUS: 512 * 1024,
+    MessageClass.GOSSIP: 8 * 1024 * 1024,
+    MessageClass.SYNC: 4 * 1024 * 1024,
 }
+"""The room of one peer; the message that fills it may reach beyond."""
+CLASS_BYTES: Final = 32 * 1024 * 1024
+"""Of gossip, and of sync, of all peers: beyond it who has more than an even share of it is dropped."""
+
+LEAST_WAIT_SECONDS: Final = 0.001
+
+
+@dataclass(slots=True)
+class _Queue:
+    """What one peer has sent of one class."""
+
+    messages: deque[InboxMessage] = field(default_factory=deque)
+    bytes: int = 0
+
+
+def nobody(peer: PeerId) -> bool:
+    """For a network without validators."""
+    del peer
+    return False
 
 
 class Inbox:
     """Many writers (one per peer), one reader."""
 
-    def __init__(self) -> None:
-        self._queues: dict[MessageClass, deque[InboxMessage]] = {
-            message_class: deque() for message_class in CLASS_MESSAGES
-        }
-        self._bytes = dict.fromkeys(CLASS_MESSAGES, 0)
+    def __init__(self, is_validator: IsValidator = nobody, now: float = 0.0) -> None:
+        self._queues: dict[MessageClass, OrderedDict[PeerId, _Queue]] = {kind: OrderedDict() for kind in PEER_MESSAGES}
+        self._class_bytes = dict.fromkeys(PEER_MESSAGES, 0)
         self._arrived = trio.Event()
-        self._writers = trio.lowlevel.ParkingLot()
-        self.dropped = dict.fromkeys(CLASS_MESSAGES, 0)
+        self._writers: dict[PeerId, trio.lowlevel.ParkingLot] = {}
+        self._accounts = WorkAccounts(is_validator, now)
+        self.dropped = dict.fromkeys(PEER_MESSAGES, 0)
 
     def __len__(self) -> int:
-        return sum(map(len, self._queues.values()))
+        return sum(len(queue.messages) for queues in self._queues.values() for queue in queues.values())
 
     async def put(self, message: InboxMessage) -> None:
-        """Queue a message; waits when consensus is full, drops when its class may be dropped."""
+        """Queue a message; waits when its peer's room for consensus is full, drops when its class may be dropped."""
         message_class = class_of(message.kind)
-        while self._is_full(message_class):
+        while self._is_full(message_class, message.peer):
             if message_class is not MessageClass.CONSENSUS:
                 self.dropped[message_class] += 1
                 return
-            await self._writers.park()
-        self._queues[message_class].append(message)
-        self._bytes[message_class] += len(message.payload)
+            await self._writers.setdefault(message.peer, trio.lowlevel.ParkingLot()).park()
+        queue = self._queues[message_class].setdefault(message.peer, _Queue())
+        queue.messages.append(message)
+        queue.bytes += len(message.payload)
+        self._class_bytes[message_class] += len(message.payload)
         self._arrived.set()
 
-    def _is_full(self, message_class: MessageClass) -> bool:
-        return (
-            len(self._queues[message_class]) >= CLASS_MESSAGES[message_class]
-            or self._bytes[message_class] >= CLASS_BYTES[message_class]
-        )
-
     def receive_nowait(self) -> InboxMessage | None:
-        """The next message to serve, or None."""
-        for message_class, queue in self._queues.items():
-            if queue:
-                message = queue.popleft()
-                self._bytes[message_class] -= len(message.payload)
-                if message_class is MessageClass.CONSENSUS:
-                    self._writers.unpark()
-                return message
+        """The next message to serve, or None: nothing is here, or only of peers that have to wait."""
+        now = trio.current_time()
+        for message_class, queues in self._queues.items():
+            for peer in queues:
+                if self._accounts.wait_seconds(peer, message_class, now) <= 0:
+                    return self._pop(message_class, peer)
         return None
 
     async def receive(self) -> InboxMessage:
-        """The next message to serve: best class first, in order of arrival within a class."""
+        """The next message to serve: best class first, in turn by peer, in order of arrival within a peer's class."""
         await trio.lowlevel.checkpoint()
-        while True:
-            message = self.receive_nowait()
-            if message is not None:
-                return message
+        while (message := self.receive_nowait()) is None:
             self._arrived = trio.Event()
-            await self._arrived.wait()
+            with trio.move_on_after(max(self._shortest_wait(), LEAST_WAIT_SECONDS)):
+                await self._arrived.wait()
+        return message
 
     async def __aiter__(self) -> AsyncIterator[InboxMessage]:
         while True:
             yield await self.receive()
+
+    def charge(self, message: InboxMessage, seconds: float) -> None:
+        """Tell what serving a message has cost, in seconds of CPU: whoever sends dear ones waits."""
+        self._accounts.charge(message.peer, class_of(message.kind), seconds, trio.current_time())
+
+    def forget(self, peer: PeerId) -> None:
+        """Drop all that a banned peer has sent."""
+        for message_class, queues in self._queues.items():
+            queue = queues.pop(peer, None)
+            if queue is not None:
+                self._class_bytes[message_class] -= queue.bytes
+        self._let_write(peer)
+
+    def _is_full(self, message_class: MessageClass, peer: PeerId) -> bool:
+        queues = self._queues[message_class]
+        queue = queues.get(peer)
+        if queue is None:
+            return False
+        if len(queue.messages) >= PEER_MESSAGES[message_class] or queue.bytes >= PEER_BYTES[message_class]:
+            return True
+        is_crowded = self._class_bytes[message_class] >= CLASS_BYTES and message_class is not MessageClass.CONSENSUS
+        return is_crowded and queue.bytes * len(queues) > CLASS_BYTES
+
+    def _pop(self, message_class: MessageClass, peer: PeerId) -> InboxMessage:
+        queues = self._queues[message_class]
+        queue = queues[peer]
+        message = queue.messages.popleft()
+        queue.bytes -= len(message.payload)
+        self._class_bytes[message_class] -= len(message.payload)
+        if queue.messages:
+            queues.move_to_end(peer)
+        else:
+            del queues[peer]
+        if message_class is MessageClass.CONSENSUS:
+            self._let_write(peer)
+        return message
+
+    def _let_write(self, peer: PeerId) -> None:
+        lot = self._writers.get(peer)
+        if lot is not None:
+            lot.unpark_all()
+            del self._writers[peer]
+
+    def _shortest_wait(self) -> float:
+        """Until the first of those whose messages wait for their peer's account may be served."""
+        now = trio.current_time()
+        waits = [
+            self._accounts.wait_seconds(peer, message_class, now)
+            for message_class, queues in self._queues.items()
+            for peer in queues
+        ]
+        return min(waits, default=float("inf"))

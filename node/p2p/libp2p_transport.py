@@ -7,34 +7,41 @@ logged, counted in `faults` and ends that connection only; every accepted socket
 import logging
 import random
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import trio
 
-from node.p2p.addresses import WRONG_CHAIN_BACKOFF_SECONDS, Address, AddressBook, parse_address
+from node.p2p.address_book import WRONG_CHAIN_BACKOFF_SECONDS, AddressBook, Source
+from node.p2p.addresses import Address, parse_address, parse_public_address
 from node.p2p.admission import Admission, AdmissionLimits, Ticket
 from node.p2p.connection import Connection
-from node.p2p.discovery import MAX_PEERS_PER_MESSAGE, PEERS_BURST, PEERS_PER_SECOND, decode_peers, encode_peers
+from node.p2p.discovery import Introductions, listen_address
 from node.p2p.frames import TRANSPORT_KINDS, FrameKind
-from node.p2p.handshake import HANDSHAKE_SECONDS, HandshakeFailed, Handshaker, OnHello
+from node.p2p.handshake import HANDSHAKE_SECONDS, HandshakeFailed, Handshaker, OnHello, why_failed
 from node.p2p.hardening import NoiseUpgrade
 from node.p2p.hello import GENESIS_BYTES, GoodbyeReason, Hello, Role
 from node.p2p.identity import NodeIdentity, PeerId
-from node.p2p.inbox import Inbox
+from node.p2p.inbox import Inbox, nobody
 from node.p2p.link import PING_SECONDS, Link, LinkEnded, run_link, say_goodbye
-from node.p2p.listening import listen, serve
-from node.p2p.meter import RateLimits, TokenBucket
+from node.p2p.listening import dialable_hosts, listen, serve
+from node.p2p.meter import RateLimits
 from node.p2p.outbox import Outbox
 from node.p2p.peer_table import PeerTable
 from node.p2p.transport import PeerDown, PeerEvent, PeerInfo, PeerUp, TransportError
+from node.p2p.work import IsValidator
 
 MAX_EVENTS: Final = 4096
 MAX_CONCURRENT_DIALS: Final = 8
 DIAL_SECONDS: Final = 5.0
 HOUSEKEEPING_SECONDS: Final = 0.1
+SAVE_SECONDS: Final = 10.0
+"""Between two writes of the addresses, where there is news."""
 _LOG: Final = logging.getLogger(__name__)
+
+
+Keep = Callable[[Sequence[Address]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +62,29 @@ class TransportConfig:
     devnet: bool = False
     admission: AdmissionLimits | None = None
     rates: RateLimits = field(default_factory=RateLimits)
+    public_addresses: Sequence[str] = ()
+    """Where others reach this node, as it tells them; without any they take the host that they see."""
+    known: Sequence[Address] = ()
+    """Addresses that led to peers before."""
+    keep: Keep | None = None
+    """Told the addresses that led to peers, when there is news of them."""
 
 
 class Libp2pTransport:
     """See `node.p2p.transport.Transport` for what its methods promise."""
 
-    def __init__(self, config: TransportConfig, identity: NodeIdentity, on_hello: OnHello, rng: random.Random) -> None:
-        """`on_hello` judges each peer; `rng` spreads redials. Raises `UnsupportedLibp2p`, `TransportError`."""
+    def __init__(
+        self,
+        config: TransportConfig,
+        identity: NodeIdentity,
+        on_hello: OnHello,
+        rng: random.Random,
+        is_validator: IsValidator = nobody,
+    ) -> None:
+        """`on_hello` judges each peer, and `is_validator` whether it proved a key in office; `rng` spreads redials.
+
+        Raises `UnsupportedLibp2p`, `TransportError`.
+        """
         if len(config.genesis) != GENESIS_BYTES:
             raise TransportError(f"a genesis hash is {GENESIS_BYTES} bytes")
         self._config = config
@@ -71,12 +94,14 @@ class Libp2pTransport:
         self._noise = NoiseUpgrade(identity)
         self._book = AddressBook(identity.peer_id, rng, allow_private=config.devnet)
         default = AdmissionLimits.devnet() if config.devnet else AdmissionLimits()
-        self._admission = Admission(config.admission or default)
+        self._unsaved = False
+        self._admission = Admission(config.admission or default, is_validator)
         self._table = PeerTable(identity.peer_id)
-        self._inbox = Inbox()
+        self._inbox = Inbox(is_validator)
         self._event_sender, self._event_receiver = trio.open_memory_channel[PeerEvent](MAX_EVENTS)
         self._dialling: set[PeerId] = set()
-        self._named: dict[PeerId, TokenBucket] = {}
+        self._public = [parse_public_address(text, identity.peer_id) for text in config.public_addresses]
+        self._introductions = Introductions(self._table, self._book, self._public, rng)
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._handshaker: Handshaker | None = None
@@ -105,8 +130,15 @@ class Libp2pTransport:
 
     @property
     def address(self) -> str:
-        """Where this node listens, as others dial it."""
-        return str(Address(self.peer_id, self._config.listen_host, self.port))
+        """The best of `addresses`."""
+        return self.addresses[0]
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where others dial this node: what the operator says, else the addresses of this machine."""
+        hosts = dialable_hosts(self._config.listen_host)
+        own = self._public or [Address(self.peer_id, host, self.port) for host in hosts]
+        return tuple(map(str, own))
 
     @property
     def faults(self) -> int:
@@ -115,8 +147,10 @@ class Libp2pTransport:
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Listen and dial from now on, in tasks of `nursery`. Raises `PortInUse`, `TransportError`, `ValueError`."""
-        for address in self._config.bootnodes:
-            self.connect(address)
+        for text in self._config.bootnodes:
+            self.connect(text)
+        for address in self._config.known:
+            self._book.add(address, trio.current_time(), Source.REACHED)
         listeners = await listen(self._config.listen_host, self._config.listen_port)
         self.port = int(listeners[0].socket.getsockname()[1])
         own = Hello(self._config.genesis, self._config.role, self.port, self._config.hello)
@@ -125,6 +159,7 @@ class Libp2pTransport:
 
     async def stop(self) -> None:
         """Say goodbye to everybody and close."""
+        self._save_addresses()
         async with trio.open_nursery() as nursery:
             for link in self._table:
                 nursery.start_soon(say_goodbye, link.connection, GoodbyeReason.SHUTDOWN)
@@ -148,13 +183,14 @@ class Libp2pTransport:
 
     def connect(self, address: str) -> None:
         """Keep a connection to this address. Raises `ValueError`."""
-        self._book.add(parse_address(address), trio.current_time(), given=True)
+        self._book.add(parse_address(address), trio.current_time(), Source.GIVEN)
 
     def ban(self, peer: PeerId, seconds: float) -> None:
         """Close the connection to a peer and refuse it for a while."""
         until = trio.current_time() + seconds
         self._table.ban(peer, until)
         self._book.postpone(peer, until)
+        self._inbox.forget(peer)
         link = self._table.get(peer)
         if link is not None:
             link.close(LinkEnded("banned", told=GoodbyeReason.BANNED))
@@ -169,8 +205,12 @@ class Libp2pTransport:
 
     async def _keep_house(self) -> None:
         """Dial what is due; ping whom we have told nothing for a while."""
+        save_at = trio.current_time() + SAVE_SECONDS
         while True:
             now = trio.current_time()
+            if now >= save_at:
+                self._save_addresses()
+                save_at = now + SAVE_SECONDS
             outbound = sum(link.connection.initiator for link in self._table)
             # The library gives a lost peer up for 60 s; here whoever is due is dialled within a tick.
             for address in self._book.due(now):
@@ -181,6 +221,11 @@ class Libp2pTransport:
                 if now - link.pinged_at > PING_SECONDS:
                     link.ping(now)
             await trio.sleep(HOUSEKEEPING_SECONDS)
+
+    def _save_addresses(self) -> None:
+        if self._unsaved and self._config.keep is not None:
+            self._unsaved = False
+            self._config.keep(self._book.reached())
 
     def _wants(self, peer_id: PeerId, now: float) -> bool:
         return peer_id not in self._table and peer_id not in self._dialling and not self._table.is_banned(peer_id, now)
@@ -209,7 +254,10 @@ class Libp2pTransport:
 
         try:
             with trio.fail_after(HANDSHAKE_SECONDS):
-                await self._handshakes().listen(stream, admit)
+                connection, hello = await self._handshakes().listen(stream, admit)
+            if hello.listen_port:  # or, after a partition, only the peer could find us and not we the peer
+                claimed = Address(connection.peer_id, host, hello.listen_port)
+                self._book.add(claimed, trio.current_time(), Source.OWN_WORD)
             await self._live(entered.pop())
         except (HandshakeFailed, trio.TooSlowError) as error:
             self.counters["inbound_failed"] += 1
@@ -232,7 +280,7 @@ class Libp2pTransport:
                 connection, hello = await self._handshakes().dial(stream, address.peer_id)
             self._dialling.discard(address.peer_id)
             now = trio.current_time()
-            self._book.on_connected(address.peer_id, now)
+            self._unsaved |= self._book.on_connected(address, now)
             if self._table.keeps_old(address.peer_id, dialled_by_us=True, now=now):
                 await say_goodbye(connection, GoodbyeReason.DUPLICATE)
             else:
@@ -249,10 +297,12 @@ class Libp2pTransport:
     def _on_dial_failed(self, address: Address, error: Exception) -> None:
         self.counters["dials_failed"] += 1
         now = trio.current_time()
-        self._book.on_failed(address.peer_id, now)
+        self._book.on_failed(address, now)
         if isinstance(error, HandshakeFailed) and error.reason is GoodbyeReason.WRONG_CHAIN:
             _LOG.warning("%s is on another chain; not tried again for %d s", address, WRONG_CHAIN_BACKOFF_SECONDS)
             self._book.postpone(address.peer_id, now + WRONG_CHAIN_BACKOFF_SECONDS)
+        elif self._book.is_given(address):
+            _LOG.warning("%s cannot be reached: %s; tried again", address, why_failed(error))
         else:
             _LOG.debug("dial of %s failed: %s", address, error)
 
@@ -270,7 +320,7 @@ class Libp2pTransport:
             return GoodbyeReason.BANNED
         if self._table.keeps_old(peer_id, dialled_by_us=False, now=now):
             return GoodbyeReason.DUPLICATE
-        if not self._admission.establish(ticket, is_validator=hello.role is Role.VALIDATOR):
+        if not self._admission.establish(ticket, peer_id):
             return GoodbyeReason.TOO_MANY_PEERS
         return None
 
@@ -282,7 +332,7 @@ class Libp2pTransport:
         link.replaces = self._table.put(link)
         if link.replaces is None:
             self._tell(PeerUp(link.peer_id, link.role))
-        self._introduce(link)
+        self._introductions.introduce(link)
         return link
 
     async def _live(self, link: Link) -> None:
@@ -290,7 +340,7 @@ class Libp2pTransport:
         self._close_replaced(link)
         ended = LinkEnded("our fault")
         try:
-            ended = await run_link(link, self._inbox, self._on_peers)
+            ended = await run_link(link, self._inbox, self._introductions.on_peers)
         finally:
             self._take_out(link, ended)
         if ended.told is not None:
@@ -311,9 +361,10 @@ class Libp2pTransport:
         if ended.ban_seconds:
             self.counters["banned"] += 1
             self._table.ban(link.peer_id, now + ended.ban_seconds)
+            self._inbox.forget(link.peer_id)
             self._book.postpone(link.peer_id, now + ended.ban_seconds)
         if self._table.remove(link):
-            self._named.pop(link.peer_id, None)
+            self._introductions.forget(link.peer_id)
             self._book.on_lost(link.peer_id, now)
             self._tell(PeerDown(link.peer_id, ended.reason))
 
@@ -324,43 +375,17 @@ class Libp2pTransport:
         except trio.WouldBlock:
             self.counters["events_dropped"] += 1
 
-    def _introduce(self, newcomer: Link) -> None:
-        """Name the newcomer to the others and the others to it."""
-        others = [link for link in self._table if link is not newcomer and link.hello.listen_port]
-        if others:
-            some = self._rng.sample(others, min(len(others), MAX_PEERS_PER_MESSAGE))
-            newcomer.push(FrameKind.PEERS, encode_peers([_listen_address(link) for link in some]))
-        if newcomer.hello.listen_port:
-            named = encode_peers([_listen_address(newcomer)])
-            for link in self._table:
-                if link is not newcomer:
-                    link.push(FrameKind.PEERS, named)
-
-    def _on_peers(self, link: Link, payload: bytes) -> None:
-        """Learn addresses, so many a second from each peer."""
-        now = trio.current_time()
-        bucket = self._named.setdefault(link.peer_id, TokenBucket(PEERS_PER_SECOND, PEERS_BURST, now))
-        for address in decode_peers(payload):
-            if bucket.available(now) < 1:  # or one peer could fill the book with names of its own making
-                return
-            bucket.spend(1, now)
-            self._book.add(address, now, given=False)
-
     def _handshakes(self) -> Handshaker:
         if self._handshaker is None:
             raise TransportError("not started")
         return self._handshaker
 
 
-def _listen_address(link: Link) -> Address:
-    return Address(link.peer_id, link.host, link.hello.listen_port)
-
-
 def _info(link: Link, now: float) -> PeerInfo:
     return PeerInfo(
         peer=link.peer_id,
         role=link.role,
-        address=str(_listen_address(link)) if link.hello.listen_port else link.host,
+        address=str(listen_address(link)) if link.hello.listen_port else link.host,
         outbound=link.connection.initiator,
         connected_seconds=now - link.since,
         rtt_seconds=link.rtt_seconds,

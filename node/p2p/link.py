@@ -12,9 +12,19 @@ from typing import Final
 
 import trio
 
+from node.p2p.addresses import Address
 from node.p2p.channel import ChannelClosed
 from node.p2p.connection import Connection
-from node.p2p.frames import TRANSPORT_KINDS, Frame, FrameError, FrameKind, decode_frame, encode_frame
+from node.p2p.frames import (
+    TRANSPORT_KINDS,
+    Frame,
+    FrameError,
+    FrameKind,
+    MessageClass,
+    class_of,
+    decode_frame,
+    encode_frame,
+)
 from node.p2p.hello import GoodbyeReason, Hello, Role, decode_reason
 from node.p2p.identity import PeerId
 from node.p2p.inbox import Inbox, InboxMessage
@@ -31,6 +41,11 @@ GOODBYE_SECONDS: Final = 0.5
 GARBAGE_BAN_SECONDS: Final = 10.0
 UNKNOWN_KIND_BAN_SECONDS: Final = 300.0
 UNKNOWN_KINDS_PER_MINUTE: Final = 10
+PATIENCE_SECONDS: Final = 4.0
+"""How long a peer may be left unread for its consensus messages alone. What an honest one could not send while this
+node stood still for ten seconds is 3,000 messages in a large sparse network: that is 3.5 s."""
+PATIENCE_PER_SECOND: Final = 0.1
+FLOOD_BAN_SECONDS: Final = 300.0
 _NONCE_BYTES: Final = 8
 
 
@@ -63,6 +78,8 @@ class Link:
     pinged_at: float = 0.0
     sent_bytes: int = 0
     rtt_seconds: float | None = None
+    claimed: list[Address] = field(default_factory=list)
+    """Where the peer says that it is reached."""
     _nonce: bytes = b""
 
     @property
@@ -123,6 +140,7 @@ async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None
     now = trio.current_time()
     meter = RateMeter(link.rates, now)
     unknown_kinds = TokenBucket(UNKNOWN_KINDS_PER_MINUTE / 60, UNKNOWN_KINDS_PER_MINUTE, now)
+    patience = TokenBucket(PATIENCE_PER_SECOND, PATIENCE_SECONDS, now)
     while True:
         with trio.fail_after(SILENCE_SECONDS):
             bodies = await link.connection.receive()
@@ -136,7 +154,11 @@ async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None
                 )
             await _deliver(link, frame, inbox, on_peers)
             count = len(frame.messages) + frame.unknown_kinds
-            wait = meter.spend(len(body), count, now)
+            cheap = sum(class_of(kind) <= MessageClass.CONSENSUS for kind, _ in frame.messages)
+            wait_cheap = meter.spend_consensus(cheap, now)
+            if wait_cheap and patience.spend(wait_cheap, now) > 0:
+                raise LinkEnded("far too many consensus messages", FLOOD_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR)
+            wait = max(wait_cheap, meter.spend(len(body), count, now))
             # A flood is not answered but left unread: TCP holds the sender back, and others are served meanwhile.
             if wait > 0:
                 await trio.sleep(wait)

@@ -4,7 +4,9 @@ py-libp2p's listener sets SO_REUSEPORT, so that two nodes on one port start with
 this one does not.
 """
 
+import contextlib
 import errno
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -16,6 +18,12 @@ from node.p2p.transport import PortInUse, TransportError
 BACKLOG: Final = 128
 OUT_OF_SOCKETS_PAUSE_SECONDS: Final = 0.1
 _OUT_OF_SOCKETS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+_ANY: Final = {
+    "0.0.0.0": (socket.AF_INET, "192.0.2.1", "127.0.0.1"),  # noqa: S104  # compared with, not bound
+    "::": (socket.AF_INET6, "2001:db8::1", "::1"),
+}
+"""Hosts that mean every address of the machine: family, an address reserved for documentation, the loopback."""
 
 Serve = Callable[[trio.SocketStream, str, Ticket], Awaitable[None]]
 
@@ -50,6 +58,18 @@ async def serve(
                 await trio.aclose_forcefully(stream)
             else:
                 nursery.start_soon(handle, stream, host, ticket)
+
+
+def dialable_hosts(listen_host: str) -> list[str]:
+    """Hosts under which this machine can be dialled when it listens on `listen_host`: 0.0.0.0 is none."""
+    if listen_host not in _ANY:
+        return [listen_host]
+    family, outside, loopback = _ANY[listen_host]
+    # Connecting a datagram socket sends nothing; it says which address packets to the world would come from.
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((outside, 9))
+        return [str(probe.getsockname()[0]), loopback]
+    return [loopback]
 
 
 def _remote_host(stream: trio.SocketStream) -> str | None:

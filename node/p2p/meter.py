@@ -18,6 +18,12 @@ class RateLimits:
     burst_bytes: float = 32 * 1024 * 1024
     messages_per_second: float = 20_000
     burst_messages: float = 100_000
+    consensus_per_second: float = 400
+    """Of consensus and control messages.  What a healthy peer needs: in a full mesh about 30 in a slot of a second (10
+    queries and as many answers, two votes, a proposal, two certificates, a block, a status, and a few pings); in a
+    sparse one it relays two ballots of each of 128 members besides, which makes about 300."""
+    consensus_burst: float = 1_600
+    """Four seconds' worth: what waits when a peer was slow."""
 
 
 class TokenBucket:
@@ -41,6 +47,10 @@ class TokenBucket:
         self._updated_at = max(self._updated_at, now)
         return self._tokens
 
+    def wait(self, now: float) -> float:
+        """The seconds until the bucket is out of debt; 0 when it is."""
+        return max(0.0, -self.available(now) / self._rate)
+
     def spend(self, amount: float, now: float) -> float:
         """Take `amount` tokens and return the seconds to wait until the bucket is out of debt (0 when it is)."""
         self._tokens = self.available(now) - amount
@@ -53,6 +63,7 @@ class RateMeter:
     def __init__(self, limits: RateLimits, now: float, share: float = 1.0) -> None:
         self._bytes = TokenBucket(limits.bytes_per_second * share, limits.burst_bytes * share, now)
         self._messages = TokenBucket(limits.messages_per_second * share, limits.burst_messages * share, now)
+        self._consensus = TokenBucket(limits.consensus_per_second, limits.consensus_burst, now)
 
     def is_in_debt(self, now: float) -> bool:
         """Whether nothing more should pass for now."""
@@ -61,3 +72,7 @@ class RateMeter:
     def spend(self, size: int, messages: int, now: float) -> float:
         """Count what passes; the seconds until nothing is owed."""
         return max(self._bytes.spend(size, now), self._messages.spend(messages, now))
+
+    def spend_consensus(self, messages: int, now: float) -> float:
+        """Count consensus and control messages; the seconds until nothing of these is owed."""
+        return self._consensus.spend(messages, now)

@@ -68,7 +68,11 @@ class Transport(Protocol):
 
     @property
     def address(self) -> str:
-        """Where this node listens, as others dial it."""
+        """The best of `addresses`."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where others dial this node."""
 
     @property
     def inbound(self) -> Inbox:

@@ -9,6 +9,7 @@ import random
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from genesis.spec import ChainSpec
 from node.config import Config, Paths
@@ -18,7 +19,8 @@ from node.p2p.hello import Role
 from node.p2p.identity import IdentityError, NodeIdentity, identity_from_seed, load_or_create
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.transport import TransportError
-from node.peers.peer_proof import PeerProofs
+from node.peers import address_file
+from node.peers.peer_proof import IsSeated, PeerProofs
 from node.peers.peers import Peers
 
 ProvePeer = Callable[[str], bytes]
@@ -35,12 +37,15 @@ class Network:
 
 
 def open_network(
-    config: Config, paths: Paths, spec: ChainSpec, genesis: bytes, prove_peer: ProvePeer | None
+    config: Config, paths: Paths, spec: ChainSpec, genesis: bytes, prove_peer: ProvePeer | None, is_seated: IsSeated
 ) -> Network:
-    """The network of one chain; `prove_peer` is None for a node that only follows.  Raises `BadInputError`."""
+    """The network of one chain; `prove_peer` is None for a node that only follows.  Raises `BadInputError`.
+
+    `is_seated` says which session keys are in office or elected.
+    """
     with as_bad_input(IdentityError, TransportError, ValueError):
         identity = _identity(config, paths)
-        proofs = PeerProofs(genesis)
+        proofs = PeerProofs(genesis, is_seated)
         settings = TransportConfig(
             genesis=genesis,
             role=Role.FULL if prove_peer is None else Role.VALIDATOR,
@@ -48,9 +53,12 @@ def open_network(
             listen_host=config.listen_host,
             listen_port=config.port,
             bootnodes=(*spec.boot_nodes, *config.bootnodes),
+            public_addresses=config.public_addresses,
+            known=address_file.load(paths.peers),
+            keep=partial(address_file.save, paths.peers),
             devnet=spec.chain_type != "Live",
         )
-        transport = Libp2pTransport(settings, identity, proofs.accepts, _chance())
+        transport = Libp2pTransport(settings, identity, proofs.accepts, _chance(), proofs.is_validator)
     return Network(transport=transport, peers=Peers(transport), proofs=proofs)
 
 

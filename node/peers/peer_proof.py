@@ -6,6 +6,8 @@ who copied it; a claim to be a validator without a proof that verifies is refuse
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from consensus.validators import ValidatorSet
 from node.p2p.hello import Role
 from runtime.cryptography import signatures
@@ -15,6 +17,8 @@ from runtime.encoding.codec import Annotated, Codec, DecodeError, Fixed, codec, 
 
 SESSIONS_MAX = 4_096  # anybody can make keys and prove them
 _KIND = b"peer"
+IsSeated = Callable[[bytes], bool]
+"""Whether a session key is one of this epoch's set or of the one elected next."""
 
 
 @struct
@@ -37,13 +41,16 @@ def prove(public: bytes, secret: bytes, genesis: bytes, peer_id: str) -> bytes:
 class PeerProofs:
     """The session keys that connected peers proved, in `sessions` by peer id."""
 
-    def __init__(self, genesis: bytes) -> None:
+    def __init__(self, genesis: bytes, is_seated: IsSeated) -> None:
+        """`is_seated` says whether a session key is in office or elected."""
         self._genesis = genesis
+        self._is_seated = is_seated
         self.sessions: dict[str, bytes] = {}
+        self._newest: dict[bytes, str] = {}
 
     def accepts(self, peer_id: str, role: Role, proof: bytes) -> bool:
         """Judge a peer's hello (the transport's `OnHello`) and remember the key that it proved."""
-        self.sessions.pop(peer_id, None)
+        self._forget(peer_id)
         if role is not Role.VALIDATOR:
             return True
         try:
@@ -57,11 +64,28 @@ class PeerProofs:
         if not signatures.verify_ed25519(claimed.session, message, claimed.signature):
             return False
         self.sessions[peer_id] = claimed.session
-        if len(self.sessions) > SESSIONS_MAX:
-            del self.sessions[next(iter(self.sessions))]
+        self._newest[claimed.session] = peer_id
+        self._make_room()
         return True
+
+    def is_validator(self, peer_id: str) -> bool:
+        """Whether a peer proved a key that is in office now, or elected: anybody can prove one that is not."""
+        session = self.sessions.get(peer_id)
+        # One key is one validator, however many peer ids it signs for.
+        return session is not None and self._newest.get(session) == peer_id and self._is_seated(session)
 
     def stashes(self, validators: ValidatorSet) -> dict[bytes, bytes]:
         """The stash behind each peer that proved the key of one of these validators."""
         by_session = {member.session: member.stash for member in validators.members}
         return {peer.encode(): by_session[session] for peer, session in self.sessions.items() if session in by_session}
+
+    def _make_room(self) -> None:
+        """Forget the oldest, first of the keys that are in no set: whoever makes up keys pushes out no validator."""
+        if len(self.sessions) > SESSIONS_MAX:
+            made_up = (peer for peer, session in self.sessions.items() if not self._is_seated(session))
+            self._forget(next(made_up, None) or next(iter(self.sessions)))
+
+    def _forget(self, peer_id: str) -> None:
+        session = self.sessions.pop(peer_id, None)
+        if session is not None and self._newest.get(session) == peer_id:
+            del self._newest[session]

@@ -1,7 +1,7 @@
 """Consensus and sync messages over the transport: what is sent as which kind, and what becomes of peers that misbehave.
 
-What always holds: a peer that keeps sending what no honest peer sends is banned for a while, and one mistake is never
-enough for it, since a message may be a moment too old or too new.
+What always holds: a peer that keeps sending what no honest peer sends is banned for a while; one mistake is never
+enough for it where a message may be a moment too old or too new.
 """
 
 from __future__ import annotations
@@ -78,15 +78,18 @@ class Peers:
             self._ids_until = now + IDS_SECONDS
         return self._ids
 
-    def penalise(self, peer: Peer, reason: str, now_ms: int) -> None:
-        """Note a message that no honest peer sends; enough of them in a minute, and the peer is banned."""
+    def penalise(self, peer: Peer, reason: str, now_ms: int, weight: int = 1) -> None:
+        """Note a message that no honest peer sends; enough of them in a minute, and the peer is banned.
+
+        `weight` counts it for so many: `PENALTIES_MAX` for what no honest peer can have sent by mistake.
+        """
         recent = self._penalties.setdefault(peer, deque(maxlen=PENALTIES_MAX))
         if len(self._penalties) > PENALISED_MAX:  # peer ids cost nothing: whoever comes with new ones fills no memory
             self._penalties.pop(next(iter(self._penalties)))
-        recent.append(now_ms)
+        recent.extend([now_ms] * weight)
         self.penalties += 1
         _LOG.info("peer %s: %s", peer.decode(), reason)
-        # One mistake is never enough: an honest peer's message may be a moment too old or too new.
+        # One light mistake is never enough: an honest peer's message may be a moment too old or too new.
         if len(recent) == PENALTIES_MAX and recent[0] > now_ms - PENALTY_WINDOW_MS:
             _LOG.warning("peer %s is banned for %.0f s: %s", peer.decode(), BAN_SECONDS, reason)
             del self._penalties[peer]

@@ -1,76 +1,68 @@
 """Blocks from other nodes on their way into the tree: in order, once, and by whoever has them.
 
-What always holds: waiting blocks are bounded in number and bytes; a block that broke a rule is not executed again; an
-answer that was not asked for is ignored; nothing that a peer claims about heights decides anything: only blocks that
-check out do.
+What always holds: waiting blocks are bounded in number and bytes, for each peer and in all; nothing of a block is
+decoded deeper than what was proven of it; a block that broke a rule is not looked at again; an answer that was not
+asked for is ignored; nothing that a peer claims about heights decides anything: only blocks that check out do.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
 from consensus import events as ev
 from consensus.headers import NotYetError
 from node.errors import NodeError
-from node.ledger.chain import Chain, UnknownParentError, UnwelcomeError, Welcome
+from node.ledger.chain import Chain, UnknownParentError
 from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
-from node.peers.peers import Peers
-from node.sync.orphans import Orphan, Orphans
-from runtime.blocks.block import BLOCK, Block, block_id, extrinsics_root
+from node.peers.peers import PENALTIES_MAX, Peers
+from node.peers.rates import PeerRates
+from node.sync.intake import WrongBodyError, check_unattached, read_body, read_waiting
+from node.sync.waiting import Peer, Room, Waiting
 from runtime.encoding.codec import DecodeError
 from runtime.frame.errors import InvalidBlock
 
-QUEUE_MAX = 512
-QUEUE_BYTES_MAX = 64 * 1024 * 1024
+MEBIBYTE = 1024 * 1024
 BAD_MAX = 1_024  # blocks that broke a rule, remembered
-EARLY_MAX = 64
-LOOK_AHEAD = 4  # blocks; between two imports a worker's pipe is written and read once, so a verdict takes three of them
 REQUESTS_MAX = 64
+LOOK_AHEAD = 4  # blocks; between two imports a worker's pipe is written and read once, so a verdict takes three of them
+FORESEEN_MAX = 512
 ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a megabyte
 STANDINGS_MAX = 1_024
+UNATTACHED_PER_SECOND = 2.0
+UNATTACHED_BURST = 32
+"""Blocks of one peer with a parent that is not here: an honest one announces its own, one in each slot that it has."""
 _LOG = logging.getLogger(__name__)
-Peer: TypeAlias = bytes
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A block that is to be imported when its turn comes."""
-
-    block_id: bytes
-    block: Block
-    size: int
-    peer: Peer
+Welcome: TypeAlias = Callable[[ev.BlockFacts], bool]
+"""Whether to execute a block whose header is valid (`Machine.is_welcome`)."""
+Foresee: TypeAlias = Callable[[Iterable[bytes]], None]
+"""Told of the extrinsics of a block that will be executed soon: their signatures can be checked meanwhile."""
 
 
 class Sync:
     """Takes blocks and requests of peers, gives events for the machine."""
 
     def __init__(
-        self,
-        chain: Chain,
-        peers: Peers,
-        now_ms: Callable[[], int],
-        is_welcome: Welcome,
-        foresee: Callable[[Iterable[bytes]], None] = lambda _: None,
+        self, chain: Chain, peers: Peers, now_ms: Callable[[], int], is_welcome: Welcome, foresee: Foresee
     ) -> None:
-        """`foresee` hears of the extrinsics of blocks that will be imported soon."""
         self._chain = chain
         self._peers = peers
         self._now_ms = now_ms
         self._is_welcome = is_welcome
         self._foresee = foresee
         self._foreseen: OrderedDict[bytes, None] = OrderedDict()
-        self._queue: deque[_Waiting] = deque()
-        self._queued_bytes = 0
-        self._orphans = Orphans()
-        self._early: OrderedDict[bytes, _Waiting] = OrderedDict()
+        # Announced blocks have a proven header: they go before all that is only asked for.
+        self._announced = Room(peer_count_max=32, peer_bytes_max=8 * MEBIBYTE, bytes_max=32 * MEBIBYTE)
+        self._answered = Room(peer_count_max=512, peer_bytes_max=16 * MEBIBYTE, bytes_max=48 * MEBIBYTE)
+        self._orphans = Room(peer_count_max=64, peer_bytes_max=4 * MEBIBYTE, bytes_max=16 * MEBIBYTE)
+        self._early = Room(peer_count_max=8, peer_bytes_max=4 * MEBIBYTE, bytes_max=16 * MEBIBYTE)
+        self._unattached = PeerRates(UNATTACHED_PER_SECOND, UNATTACHED_BURST)
         self._bad: OrderedDict[bytes, None] = OrderedDict()
         self._requests: dict[Peer, GetBlocks] = {}
         self._asked: dict[Peer, tuple[int, int]] = {}
@@ -82,16 +74,16 @@ class Sync:
     @property
     def has_work(self) -> bool:
         """Whether a block waits to be imported."""
-        return bool(self._queue)
+        return bool(self._announced) or bool(self._answered)
 
     # --- what peers send
 
-    def on_block(self, data: bytes, peer: Peer) -> None:
-        """A block was announced: it goes before blocks that are being synced."""
-        waiting = self._decoded(data, peer)
-        if waiting is not None and self._has_room(waiting):
-            self._queue.appendleft(waiting)
-            self._queued_bytes += waiting.size
+    def on_block(self, data: bytes, peer: Peer) -> list[ev.Event]:
+        """A block was announced: its header is judged at once, and it goes before blocks that are being synced."""
+        waiting = self._read(data, peer)
+        if waiting is None or waiting.block_id in self._bad or waiting.block_id in self._chain:
+            return []
+        return self._judge(waiting)
 
     def on_answer(self, payload: bytes, peer: Peer) -> None:
         """The answer to a request of ours."""
@@ -103,20 +95,20 @@ class Sync:
         except DecodeError as error:
             self._peers.penalise(peer, f"malformed answer: {error}", self._now_ms())
             return
-        last: _Waiting | None = None
+        last: Waiting | None = None
         for data in blocks:
-            waiting = self._decoded(data, peer)
+            waiting = self._read(data, peer)
+            if waiting is None or waiting.block_id in self._bad:
+                return
             # What an answer always is: oldest first, each block the parent of the next.
-            if waiting is None or (last is not None and waiting.block.header.parent_hash != last.block_id):
+            if last is not None and waiting.header.parent_hash != last.block_id:
                 self._peers.penalise(peer, "an answer that is no chain of blocks", self._now_ms())
                 return
             last = waiting
-            if not self._has_room(waiting):
+            if not self._answered.add(waiting) and waiting.block_id not in self._answered:
                 return
-            self._queue.append(waiting)
-            self._queued_bytes += waiting.size
-        if last is not None and last.block_id != request.block and last.block.header.number > request.above:
-            self._ask(peer, GetBlocks(request.block, last.block.header.number))
+        if last is not None and last.block_id != request.block and last.header.number > request.above:
+            self._ask(peer, GetBlocks(request.block, last.header.number))
 
     def on_request(self, request: GetBlocks, peer: Peer) -> bytes | None:
         """The answer to a peer's request; None when the block is not here, or the peer asks too often."""
@@ -143,7 +135,7 @@ class Sync:
         """The machine wants a block: ask, unless what is already on its way will bring it."""
         if block in self._orphans:
             block = self._orphans.missing_ancestor(block)
-        if all(waiting.block_id != block for waiting in self._queue):
+        if block not in self._announced and block not in self._answered:
             self._ask(peer, GetBlocks(block, above))
 
     def standing(self, peer: Peer) -> PeerStatus | None:
@@ -154,27 +146,28 @@ class Sync:
         """A connection ended."""
         self._requests.pop(peer, None)
         self._standings.pop(peer, None)
+        self._answered.forget_peer(peer)
 
     # --- into the tree
 
     def import_next(self) -> list[ev.Event]:
         """Import the next waiting block; what the machine has to know of it."""
+        waiting = (self._announced or self._answered).take()
         self._look_ahead()
-        waiting = self._queue.popleft()
-        self._queued_bytes -= waiting.size
         if (known := self._chain.get(waiting.block_id)) is not None:
             return [ev.BlockImported(known.facts)]
         if waiting.block_id in self._bad or waiting.block_id in self.faulty:
             return []
         try:
-            facts = self._chain.import_block(waiting.block, self._now_ms(), self._is_welcome)
-        except UnwelcomeError:
-            # A proposer may seal any number of headers in its slot; executing them all would be our work for its one.
-            return []
+            return self._import(waiting)
         except UnknownParentError:
             return self._adopt_later(waiting)
         except NotYetError:
-            _remember(self._early, waiting.block_id, waiting, EARLY_MAX)
+            self._early.add(waiting)
+            return []
+        except WrongBodyError as error:
+            # Whoever sends it put it together: no honest node has seen such a block, so once is enough.
+            self._peers.penalise(waiting.peer, str(error), self._now_ms(), PENALTIES_MAX)
             return []
         except InvalidBlock as error:
             return self._reject(waiting, error)
@@ -186,12 +179,6 @@ class Sync:
             _remember(self.faulty, waiting.block_id, None, BAD_MAX)
             self.abstained += 1
             return []
-        self.highest_height = max(self.highest_height, facts.height)
-        for child in self._orphans.take_children(facts.id):
-            size = len(child.data)
-            self._queue.appendleft(_Waiting(child.block_id, BLOCK.decode(child.data), size, child.peer.encode()))
-            self._queued_bytes += size
-        return [ev.BlockImported(facts)]
 
     def retry_early(self) -> None:
         """Time passed, or finality moved: blocks that could not be judged yet get another chance.
@@ -199,43 +186,85 @@ class Sync:
         A block is announced once: one that came before its slot (clocks differ), or in an epoch that our final chain
         did not determine yet, would else have to be found missing and asked for.
         """
-        self._queue.extend(self._early.values())
-        self._queued_bytes += sum(waiting.size for waiting in self._early.values())
-        self._early.clear()
+        self._orphans.forget_to(self._chain.final.facts.height)
+        for waiting in self._early.take_all():
+            self._answered.add(waiting)
 
     # --- inside
 
     def _look_ahead(self) -> None:
-        """While one block is executed here, the workers have the signatures of the next ones before them."""
-        for waiting in islice(self._queue, 1, 1 + LOOK_AHEAD):
-            if waiting.block_id not in self._foreseen:
-                _remember(self._foreseen, waiting.block_id, None, QUEUE_MAX)
-                self._foresee(waiting.block.extrinsics)
+        """While one block is executed here, the workers have the signatures of the next ones before them.
 
-    def _has_room(self, waiting: _Waiting) -> bool:
-        return len(self._queue) < QUEUE_MAX and self._queued_bytes + waiting.size <= QUEUE_BYTES_MAX
+        Only of blocks that this node asked for, each once: their bodies are bounded, and a wrong one costs its peer.
+        """
+        for waiting in islice(self._answered, LOOK_AHEAD):
+            if waiting.block_id in self._foreseen:
+                continue
+            _remember(self._foreseen, waiting.block_id, None, FORESEEN_MAX)
+            try:
+                self._foresee(read_body(waiting).extrinsics)
+            except WrongBodyError:  # judged when its turn comes
+                continue
 
-    def _decoded(self, data: bytes, peer: Peer) -> _Waiting | None:
+    def _read(self, data: bytes, peer: Peer) -> Waiting | None:
         try:
-            block = BLOCK.decode(data)
+            return read_waiting(data, peer)
         except DecodeError as error:
             self._peers.penalise(peer, f"malformed block: {error}", self._now_ms())
             return None
-        if extrinsics_root(block.extrinsics) != block.header.extrinsics_root:
-            # The id covers the header alone: a wrong body must not condemn the block that it was put to.
-            self._peers.penalise(peer, "a block with another body than its header's", self._now_ms())
-            return None
-        decoded_id = block_id(block.header)
-        return None if decoded_id in self._bad else _Waiting(decoded_id, block, len(data), peer)
 
-    def _adopt_later(self, waiting: _Waiting) -> list[ev.Event]:
-        parent = waiting.block.header.parent_hash
-        self._orphans.add(Orphan(waiting.block_id, parent, BLOCK.encode(waiting.block), waiting.peer.decode()))
-        return [ev.BlockWanted(self._orphans.missing_ancestor(parent), waiting.peer)]
+    def _judge(self, waiting: Waiting) -> list[ev.Event]:
+        """Let a block in by its header: to be imported, to wait for its parent or its time, or not at all."""
+        try:
+            facts = self._chain.check(waiting.header, self._now_ms())
+        except UnknownParentError:
+            return self._adopt_later(waiting)
+        except NotYetError:
+            self._early.add(waiting)
+            return []
+        except InvalidBlock as error:
+            return self._reject(waiting, error)
+        self._announced.add(replace(waiting, facts=facts))
+        return []
 
-    def _reject(self, waiting: _Waiting, error: Exception) -> list[ev.Event]:
-        _LOG.warning("block %d 0x%s is invalid: %s", waiting.block.header.number, waiting.block_id.hex(), error)
+    def _import(self, waiting: Waiting) -> list[ev.Event]:
+        facts = waiting.facts
+        if facts is None:
+            facts = self._chain.check(waiting.header, self._now_ms())
+        # A proposer may seal any number of headers in its slot; executing them all would be our work for its one.
+        if not self._is_welcome(facts):
+            return []
+        self._chain.execute(read_body(waiting), facts)
+        self.highest_height = max(self.highest_height, facts.height)
+        events: list[ev.Event] = [ev.BlockImported(facts)]
+        for child in self._orphans.take_children(facts.id):
+            events += self._judge(child)
+        return events
+
+    def _adopt_later(self, waiting: Waiting) -> list[ev.Event]:
+        """Keep a block whose parent is not here, if it bears the right seal; its peer pays where it brings many."""
+        parent, now_ms = waiting.header.parent_hash, self._now_ms()
+        if waiting.header.number <= self._chain.final.facts.height:
+            return []
+        is_on_its_way = any(parent in room for room in (self._announced, self._answered, self._orphans, self._early))
+        if not is_on_its_way and not self._unattached.may(waiting.peer, now_ms):
+            self._peers.penalise(waiting.peer, "too many blocks without a parent", now_ms)
+            return []
+        try:
+            check_unattached(self._chain, waiting)
+        except NotYetError:
+            # Its seal cannot be judged before this node is near: it is asked for again, with all that lies below it.
+            self._answered.forget_peer(waiting.peer)
+            return [ev.BlockWanted(waiting.block_id, waiting.peer)]
+        except InvalidBlock as error:
+            return self._reject(waiting, error)
+        self._orphans.add(waiting)
+        return [] if is_on_its_way else [ev.BlockWanted(self._orphans.missing_ancestor(parent), waiting.peer)]
+
+    def _reject(self, waiting: Waiting, error: Exception) -> list[ev.Event]:
+        _LOG.warning("block %d 0x%s is invalid: %s", waiting.header.number, waiting.block_id.hex(), error)
         _remember(self._bad, waiting.block_id, None, BAD_MAX)
+        self._answered.forget_peer(waiting.peer)  # the rest of the answer hangs on it
         self.rejected += 1
         self._peers.penalise(waiting.peer, f"sent an invalid block: {error}", self._now_ms())
         return [ev.BlockRejected(waiting.block_id)]

@@ -93,6 +93,7 @@ def test_purging_keeps_keys_and_sign_state(capsys: pytest.CaptureFixture[str], t
         (("--dev", "--node-key", "xyz"), "not hex"),
         (("--dev", "--node-key", "00"), "32 bytes"),
         (("--dev", "--bootnodes", "nonsense", "--no-rpc", "--no-prometheus", "--port", "0"), "nonsense"),
+        (("--dev", "--public-addr", "/ip4/0.0.0.0/tcp/1", "--no-rpc", "--no-prometheus", "--port", "0"), "no machine"),
         (("--dev", "--name", "x" * 100), "--name"),
         (("key", "inspect", "not a phrase at all"), "no usable secret"),
         (("chain-info", "--base-path", "/nonexistent"), "does not exist"),

@@ -6,7 +6,9 @@ import secrets
 from pathlib import Path
 
 import pytest
+import trio
 
+import node.loop
 from block_maker import FIRST_SLOT, Maker, now_of, open_at
 from consensus import events as ev
 from consensus.machine import Machine
@@ -21,7 +23,7 @@ from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.ledger import Ledger
 from node.ledger.listener import Listener
 from node.ledger.round_log import RoundLog
-from node.loop import Loop
+from node.loop import OWN_VOTES_BURST, TURN_SECONDS, Loop
 from node.monitoring.metrics import Metrics
 from node.monitoring.poll_log import PollLog
 from node.p2p.frames import FrameKind
@@ -70,7 +72,7 @@ class Stage:
             chain.parameters, chain.genesis, chain.epochs, signatures.verify_ed25519, session, secrets.randbelow
         )
         self.peers = Peers(self.transport)
-        self.sync = Sync(chain, self.peers, self.clock.now_ms, self.machine.is_welcome)
+        self.sync = Sync(chain, self.peers, self.clock.now_ms, self.machine.is_welcome, lambda _: None)
         ledger = Ledger(chain=chain, rounds=RoundLog(folder / "rounds"), preference=folder / "preference")
         self.loop = Loop(
             machine=self.machine,
@@ -160,6 +162,75 @@ def test_a_second_machine_with_this_key_silences_this_one(alice: Stage) -> None:
     before = len(alice.heard.imported)
     alice.pass_seconds(3)
     assert len(alice.heard.imported) == before
+
+
+def forged_own_votes(stage: Stage) -> list[bytes]:
+    """Votes that name the node's own key, each another one, with no good signature."""
+    votes = []
+    for number in range(100):
+        ballot = Ballot(BallotKind.SKIP, 0, 1_000 + number, 0, bytes(32))
+        votes.append(MESSAGE.encode(Vote(SignedBallot(ballot, keys_of(stage).session, bytes(64)), None)))
+    return votes
+
+
+def test_n7_votes_in_our_own_name_are_checked_a_few_times_for_each_peer_and_cost_it(
+    alice: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice.pass_seconds(2)
+    checked: list[SignedBallot] = []
+
+    def is_genuine(vote: SignedBallot) -> bool:
+        checked.append(vote)
+        return False
+
+    monkeypatch.setattr(alice.loop, "_is_genuine", is_genuine)
+    for payload in forged_own_votes(alice):
+        alice.hear(FrameKind.VOTE, payload)
+    assert len(checked) == OWN_VOTES_BURST
+    assert alice.peers.penalties == OWN_VOTES_BURST
+    for _, kind, payload in list(alice.transport.sent):
+        if kind is FrameKind.VOTE:
+            alice.hear(kind, payload, "other")
+    assert len(checked) == OWN_VOTES_BURST, "what this node signed itself is known without a check"
+
+
+def test_c1_the_cpu_that_a_message_takes_is_measured_and_charged_to_its_peer(
+    alice: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charged: list[tuple[str, float]] = []
+    box = alice.transport.inbound
+    monkeypatch.setattr(box, "charge", lambda message, seconds: charged.append((message.peer, seconds)))
+    times = iter((1.0, 1.25))
+    monkeypatch.setattr(node.loop, "thread_time", lambda: next(times))
+    assert alice.loop._serve(Arrived("dear", FrameKind.STATUS, bytes(3))) == 0.25
+    assert charged == [("dear", 0.25)]
+
+
+@pytest.mark.trio
+async def test_c1_a_turn_ends_after_its_time_and_a_block_that_waits_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = Maker(tmp_path / "maker")
+    stage = Stage(open_at(tmp_path / "other"), None, tmp_path)
+    block = maker.make()
+    stage.loop._take(Arrived("leader", FrameKind.BLOCK, block.stored.header + block.stored.body))
+    served: list[str] = []
+
+    def dear(arrived: Arrived) -> float:
+        served.append(arrived.peer)
+        return TURN_SECONDS
+
+    monkeypatch.setattr(stage.loop, "_serve", dear)
+    for number in range(50):
+        await stage.transport.inbound.put(Arrived(f"peer{number}", FrameKind.VOTE, b""))
+    with trio.move_on_after(5) as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stage.loop.run)
+            while block.facts.id not in stage.chain:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    assert not scope.cancelled_caught
+    assert len(served) <= 2, "the block did not wait for all of the messages"
 
 
 def test_own_votes_that_come_back_are_no_alarm(alice: Stage) -> None:

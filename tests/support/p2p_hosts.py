@@ -13,8 +13,10 @@ from node.p2p.handshake import Handshaker, OnHello
 from node.p2p.hardening import NOISE, NoiseUpgrade
 from node.p2p.hello import Hello, Role
 from node.p2p.identity import NodeIdentity, identity_from_seed
+from node.p2p.inbox import nobody
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.multistream import Initiator
+from node.p2p.work import IsValidator
 from node.p2p.yamux import PROTOCOL as YAMUX
 
 GENESIS = bytes(range(32))
@@ -33,10 +35,15 @@ def accept_all(_peer: str, _role: Role, _proof: bytes) -> bool:
 
 
 def transport(
-    number: int, *boot: Libp2pTransport, config: TransportConfig = CONFIG, on_hello: OnHello = accept_all
+    number: int,
+    *boot: Libp2pTransport,
+    config: TransportConfig = CONFIG,
+    on_hello: OnHello = accept_all,
+    is_validator: IsValidator = nobody,
 ) -> Libp2pTransport:
     bootnodes = tuple(node.address for node in boot)
-    return Libp2pTransport(replace(config, bootnodes=bootnodes), identity(number), on_hello, random.Random(number))
+    chosen = replace(config, bootnodes=bootnodes)
+    return Libp2pTransport(chosen, identity(number), on_hello, random.Random(number), is_validator)
 
 
 @asynccontextmanager

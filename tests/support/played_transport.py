@@ -16,6 +16,7 @@ class PlayedTransport:
 
     peer_id = "me"
     address = "/ip4/127.0.0.1/tcp/1/p2p/me"
+    addresses = (address,)
 
     def __init__(self, *peers: str) -> None:
         self.connected = list(peers)

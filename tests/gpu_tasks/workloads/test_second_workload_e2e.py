@@ -18,6 +18,7 @@ from devnet.launcher import layout, programs
 from devnet.launcher import lifecycle as network
 from devnet.launcher.layout import Devnet
 from devnet.measuring import ledger
+from devnet.measuring.ledger import DevnetLedger
 from genesis import dev_accounts
 from gpu_tasks.workloads.registry import form_named
 from runtime.cryptography import ss58
@@ -119,7 +120,7 @@ def run(net: Devnet, program: str, *words: str) -> Any:
     return json.loads(programs.run(program, "--url", net.members[0].rpc_url, *words))
 
 
-async def ledger_of(net: Devnet, first: int) -> Ledger:
+async def ledger_of(net: Devnet, first: int) -> DevnetLedger:
     """The events of the final blocks from a height on."""
     async with await ChainClient.connect(net.members[0].rpc_url) as chain:
         return await ledger.read(chain, first)

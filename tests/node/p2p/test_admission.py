@@ -7,6 +7,10 @@ from hypothesis import strategies as st
 from node.p2p.admission import MAX_REMEMBERED_ADDRESSES, Admission, AdmissionLimits, Ticket
 
 
+def is_named_v(peer: str) -> bool:
+    return peer == "v"
+
+
 def admitted(admission: Admission, address: str, now: float = 0.0) -> Ticket:
     ticket = admission.admit(address, now)
     assert ticket is not None
@@ -14,37 +18,37 @@ def admitted(admission: Admission, address: str, now: float = 0.0) -> Ticket:
 
 
 def test_slow_loris_fills_only_its_own_share() -> None:
-    admission = Admission(AdmissionLimits(max_handshakes_per_address=3, groups=()))
+    admission = Admission(AdmissionLimits(max_handshakes_per_address=3, groups=()), is_named_v)
     assert [admission.admit("9.9.9.9", 0.0) is not None for _ in range(10)] == [True] * 3 + [False] * 7
     assert admission.admit("8.8.8.8", 0.0) is not None
 
 
 def test_established_connections_are_capped_by_network() -> None:
-    admission = Admission(AdmissionLimits(groups=((32, 128, 1), (24, 48, 2))))
-    admission.establish(admitted(admission, "9.9.9.1"), is_validator=False)
+    admission = Admission(AdmissionLimits(groups=((32, 128, 1), (24, 48, 2))), is_named_v)
+    admission.establish(admitted(admission, "9.9.9.1"), "f")
     assert admission.admit("9.9.9.1", 0.0) is None
-    admission.establish(admitted(admission, "9.9.9.2"), is_validator=False)
+    admission.establish(admitted(admission, "9.9.9.2"), "f")
     assert admission.admit("9.9.9.3", 0.0) is None
     assert admission.admit("9.9.8.3", 0.0) is not None
 
 
 def test_mapped_addresses_count_as_what_they_map_to() -> None:
-    admission = Admission(AdmissionLimits(groups=((32, 128, 1),)))
+    admission = Admission(AdmissionLimits(groups=((32, 128, 1),)), is_named_v)
     admitted(admission, "::ffff:9.9.9.9")
     assert admission.admit("9.9.9.9", 0.0) is None
     assert admission.admit("2001:db8::1%eth0", 0.0) is not None
 
 
 def test_half_of_the_slots_wait_for_validators() -> None:
-    admission = Admission(AdmissionLimits(max_inbound=4, reserved_for_validators=2, groups=()))
-    unproven = [admission.establish(admitted(admission, f"9.9.9.{n}"), is_validator=False) for n in range(3)]
-    proven = [admission.establish(admitted(admission, f"8.8.8.{n}"), is_validator=True) for n in range(2)]
+    admission = Admission(AdmissionLimits(max_inbound=4, reserved_for_validators=2, groups=()), is_named_v)
+    unproven = [admission.establish(admitted(admission, f"9.9.9.{n}"), "f") for n in range(3)]
+    proven = [admission.establish(admitted(admission, f"8.8.8.{n}"), "v") for n in range(2)]
     assert unproven == [True, True, False]
     assert proven[0]
 
 
 def test_reconnecting_costs_a_token() -> None:
-    admission = Admission(AdmissionLimits(connects_per_second=1.0, connect_burst=2))
+    admission = Admission(AdmissionLimits(connects_per_second=1.0, connect_burst=2), is_named_v)
     for _ in range(2):
         admission.release(admitted(admission, "9.9.9.9"))
     assert admission.admit("9.9.9.9", 0.0) is None
@@ -52,7 +56,7 @@ def test_reconnecting_costs_a_token() -> None:
 
 
 def test_memory_of_addresses_is_bounded() -> None:
-    admission = Admission(AdmissionLimits())
+    admission = Admission(AdmissionLimits(), is_named_v)
     for number in range(MAX_REMEMBERED_ADDRESSES + 100):
         admission.release(admitted(admission, f"9.{number >> 16}.{number >> 8 & 255}.{number & 255}"))
     assert len(admission._buckets) == MAX_REMEMBERED_ADDRESSES
@@ -61,7 +65,7 @@ def test_memory_of_addresses_is_bounded() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5))))
 def test_every_slot_comes_back(steps: list[tuple[int, int]]) -> None:
     """Connections open, establish and close in any order; afterwards nothing is counted any more."""
-    admission = Admission(AdmissionLimits.devnet())
+    admission = Admission(AdmissionLimits.devnet(), is_named_v)
     tickets: list[Ticket] = []
     for action, number in steps:
         if action == 0:
@@ -69,7 +73,7 @@ def test_every_slot_comes_back(steps: list[tuple[int, int]]) -> None:
         elif tickets:
             ticket = tickets[number % len(tickets)]
             if action == 1:
-                admission.establish(ticket, is_validator=bool(number % 2))
+                admission.establish(ticket, "fv"[number % 2])
             else:
                 admission.release(ticket)
                 admission.release(ticket)
@@ -84,4 +88,4 @@ def test_every_slot_comes_back(steps: list[tuple[int, int]]) -> None:
 
 def test_an_address_is_needed() -> None:
     with pytest.raises(ValueError, match="does not appear to be an IPv4 or IPv6 address"):
-        Admission(AdmissionLimits()).admit("/run/socket", 0.0)
+        Admission(AdmissionLimits(), is_named_v).admit("/run/socket", 0.0)

@@ -162,7 +162,7 @@ async def test_3_and_4_pubsub_bytes_reach_no_pubsub(payload: bytes, stream: str)
 async def test_5_a_sender_that_ignores_its_window_is_cut_off_within_bounded_memory(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(inbox.CLASS_BYTES, MessageClass.CONSENSUS, 4 * MAX_FRAME_BYTES)
+    monkeypatch.setitem(inbox.PEER_BYTES, MessageClass.CONSENSUS, 4 * MAX_FRAME_BYTES)
     async with running() as nursery:
         node = transport(1)
         await node.start(nursery)
@@ -319,3 +319,35 @@ async def test_a_second_stream_of_frames_is_refused() -> None:
         await connection.send(encode_frame([(FrameKind.VOTE, b"first stream lives")]))
         assert (await node.inbound.receive()).payload == b"first stream lives"
         assert isinstance(connection, Connection)
+
+
+async def test_n1_cheap_consensus_messages_are_read_at_a_healthy_peers_rate() -> None:
+    rates = RateLimits(consensus_per_second=50, consensus_burst=100)
+    async with running() as nursery:
+        node = transport(1, config=replace(CONFIG, rates=rates))
+        await node.start(nursery)
+        connection, _ = await handshaker(2).dial(await socket_to(node), node.peer_id)
+        frame = encode_frame([(FrameKind.VOTE, bytes([0]))] * 100)
+        with trio.move_on_after(1.0):
+            for _ in range(100):
+                await connection.send(frame)
+            await trio.sleep_forever()
+        # The frame that empties the bucket is read whole; whatever comes after it waits in the sender's own buffers.
+        assert 100 <= len(node.inbound) <= 300
+        assert peer_ids(node), "a moment too fast is no crime"
+        assert await is_alive(node)
+
+
+async def test_n1_whoever_floods_consensus_messages_for_seconds_is_banned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "PATIENCE_SECONDS", 0.2)
+    rates = RateLimits(consensus_per_second=500, consensus_burst=100)
+    async with running() as nursery:
+        node = transport(1, config=replace(CONFIG, rates=rates))
+        await node.start(nursery)
+        connection, _ = await handshaker(2).dial(await socket_to(node), node.peer_id)
+        frame = encode_frame([(FrameKind.VOTE, bytes([0]))] * 100)
+        with pytest.raises(ChannelClosed):
+            while True:
+                await connection.send(frame)
+        await until(lambda: node.counters["banned"] == 1)
+        assert await is_alive(node)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import trio
 
-from node.p2p import addresses
+from node.p2p import address_book
 from node.p2p.admission import AdmissionLimits
 from node.p2p.frames import FrameKind
 from node.p2p.handshake import HandshakeFailed
@@ -50,7 +50,7 @@ async def test_it_is_a_transport() -> None:
 
 
 async def test_both_dialling_at_once_leaves_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(addresses, "HIGHER_ID_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(address_book, "HIGHER_ID_DELAY_SECONDS", 0.0)
     async with running() as nursery:
         nodes = [transport(number) for number in range(1, 6)]
         for node in nodes:
@@ -97,7 +97,7 @@ async def test_another_chain_is_refused_with_a_reason_and_left_alone(genesis: by
         await until(lambda: ours.counters["dials_failed"] == 1)
         await until(lambda: len(theirs._admission) == 0)
         assert ours.peers() == theirs.peers() == ()
-        assert ours._book.due(trio.current_time() + addresses.WRONG_CHAIN_BACKOFF_SECONDS - 5) == []
+        assert ours._book.due(trio.current_time() + address_book.WRONG_CHAIN_BACKOFF_SECONDS - 5) == []
         dialler = handshaker(3, genesis=GENESIS, protocol=theirs.protocol)
         with pytest.raises(HandshakeFailed, match="WRONG_CHAIN"):
             await dialler.dial(await socket_to(theirs), theirs.peer_id)
@@ -170,12 +170,17 @@ async def test_someone_else_at_the_address_is_not_taken_for_the_peer() -> None:
 async def test_inbound_caps_leave_room_for_validators() -> None:
     limits = replace(AdmissionLimits.devnet(), max_inbound=2, reserved_for_validators=1)
     async with running() as nursery:
-        node = transport(1, config=replace(CONFIG, admission=limits))
+        in_office = identity(4).peer_id
+        node = transport(1, config=replace(CONFIG, admission=limits), is_validator=lambda peer: peer == in_office)
         await node.start(nursery)
         await handshaker(2).dial(await socket_to(node), node.peer_id)
         with pytest.raises(HandshakeFailed) as refused:
             await handshaker(3).dial(await socket_to(node), node.peer_id)
         assert refused.value.reason is GoodbyeReason.TOO_MANY_PEERS
+        claims = transport(5, node, config=replace(CONFIG, role=Role.VALIDATOR))
+        await claims.start(nursery)
+        await until(lambda: claims.counters["dials_failed"] > 0)
+        assert not node.counters["faults"]
         validator = transport(4, node, config=replace(CONFIG, role=Role.VALIDATOR))
         await validator.start(nursery)
         await until(lambda: validator.peer_id in peer_ids(node))

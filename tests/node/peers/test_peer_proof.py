@@ -19,7 +19,7 @@ def prove_as(peer_id: str) -> bytes:
 
 
 def proofs(genesis: bytes = GENESIS) -> PeerProofs:
-    return PeerProofs(genesis)
+    return PeerProofs(genesis, lambda session: session == PAIR.public)
 
 
 def test_a_proof_holds_for_its_peer_and_chain_only() -> None:
@@ -59,3 +59,17 @@ def test_the_stashes_behind_peers_are_those_of_the_validators_that_they_proved()
     other = Validator(b"o" * 32, b"k" * 32, b"v" * 32, 1)
     assert known.stashes(ValidatorSet(0, (other, member))) == {b"me": b"s" * 32}
     assert known.stashes(ValidatorSet(0, (other,))) == {}
+
+
+def test_m2_only_a_key_in_office_makes_a_validator_and_only_one_peer_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.peers.peer_proof, "SESSIONS_MAX", 8)
+    known = proofs()
+    assert known.accepts("me", Role.VALIDATOR, prove_as("me"))
+    assert known.is_validator("me")
+    for number in range(20):
+        made_up, name = KeyPair.from_seed(bytes([number]) * 32), f"peer{number}"
+        assert known.accepts(name, Role.VALIDATOR, prove(made_up.public, made_up.secret, GENESIS, name))
+        assert not known.is_validator(name)
+    assert known.is_validator("me"), "made-up keys push out no validator"
+    assert known.accepts("again", Role.VALIDATOR, prove_as("again"))
+    assert (known.is_validator("me"), known.is_validator("again")) == (False, True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import node.ledger.chain
-import node.sync.orphans
 from block_maker import FIRST_SLOT, Maker, as_bytes, now_of, open_at
 from consensus import events as ev
 from node.errors import DatabaseError
@@ -16,9 +16,12 @@ from node.ledger.chain import Chain, ExecutedBlock
 from node.p2p.frames import FrameKind
 from node.peers.messages import BLOCKS, GET_BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
-from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, LOOK_AHEAD, Sync
+from node.sync import intake
+from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, LOOK_AHEAD, UNATTACHED_BURST, Sync
+from node.sync.waiting import Room
 from played_transport import PlayedTransport
-from runtime.blocks.block import BLOCK, Block
+from runtime.blocks.block import BLOCK, HEADER, Block, Header
+from runtime.encoding.scale import encode_compact
 
 PEER, OTHER = b"peer", b"other"
 
@@ -33,6 +36,7 @@ class Stage:
         self.network = Peers(self.transport)
         self.now_ms = now_of(FIRST_SLOT + 10_000)
         self.unwelcome: list[bytes] = []
+        self.events: list[ev.Event] = []
         self.foreseen: list[tuple[bytes, ...]] = []
         self.sync = Sync(
             self.chain,
@@ -49,9 +53,13 @@ class Stage:
             blocks.append(self.maker.make(blocks[-1].facts.id))
         return blocks
 
+    def announce(self, data: bytes, peer: bytes = PEER) -> None:
+        """A block arrives."""
+        self.events += self.sync.on_block(data, peer)
+
     def import_all(self) -> list[ev.Event]:
-        """Import what waits; what the machine was told."""
-        events: list[ev.Event] = []
+        """Import what waits; what the machine was told since the last time."""
+        events, self.events = self.events, []
         while self.sync.has_work:
             events += self.sync.import_next()
         return events
@@ -69,11 +77,11 @@ def stage(tmp_path: Path) -> Stage:
 def test_blocks_in_any_order_end_up_in_the_tree(stage: Stage) -> None:
     blocks = stage.branch(4)
     for block in reversed(blocks[1:]):
-        stage.sync.on_block(as_bytes(block), PEER)
+        stage.announce(as_bytes(block), PEER)
     events = stage.import_all()
-    wanted = {event.block for event in events if isinstance(event, ev.BlockWanted)}
-    assert wanted == {blocks[0].facts.id}
-    stage.sync.on_block(as_bytes(blocks[0]), OTHER)
+    wanted = [event.block for event in events if isinstance(event, ev.BlockWanted)]
+    assert wanted[-1] == blocks[0].facts.id
+    stage.announce(as_bytes(blocks[0]), OTHER)
     events = stage.import_all()
     assert [event.facts.id for event in events if isinstance(event, ev.BlockImported)] == [b.facts.id for b in blocks]
     assert stage.chain[blocks[-1].facts.id].trie.root == blocks[-1].trie.root
@@ -81,8 +89,8 @@ def test_blocks_in_any_order_end_up_in_the_tree(stage: Stage) -> None:
 
 def test_the_next_blocks_are_told_ahead_and_each_once(stage: Stage) -> None:
     blocks = stage.branch(7)
-    for block in reversed(blocks):
-        stage.sync.on_block(as_bytes(block), PEER)
+    stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
     stage.sync.import_next()
     assert stage.foreseen == [block.extrinsics for block in blocks[1 : 1 + LOOK_AHEAD]]
     stage.import_all()
@@ -113,7 +121,7 @@ def test_what_was_not_asked_for_is_ignored(stage: Stage) -> None:
 def test_requests_are_answered_within_a_message(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node.ledger.chain, "BLOCKS_PER_ANSWER_MAX", 8)
     blocks = stage.branch(10)
-    maker_sync = Sync(stage.maker.chain, stage.network, lambda: stage.now_ms, lambda _: True)
+    maker_sync = Sync(stage.maker.chain, stage.network, lambda: stage.now_ms, lambda _: True, lambda _: None)
     answer = maker_sync.on_request(GetBlocks(blocks[-1].facts.id, 0), PEER)
     assert answer is not None
     assert BLOCKS.decode(answer) == tuple(map(as_bytes, blocks[:8]))
@@ -138,28 +146,111 @@ def test_a_block_that_breaks_a_rule_is_executed_once_and_its_peer_pays(
 
     monkeypatch.setattr(type(stage.chain._rules), "check_header", counted)
     for _ in range(20):
-        stage.sync.on_block(bytes(bad), PEER)
+        stage.announce(bytes(bad), PEER)
         stage.import_all()
     assert len(calls) == 1
     assert stage.sync.rejected == 1
-    stage.sync.on_block(as_bytes(block), OTHER)
+    stage.announce(as_bytes(block), OTHER)
     assert len(stage.import_all()) == 1
 
 
 def test_a_wrong_body_does_not_condemn_the_block(stage: Stage) -> None:
     (block,) = stage.branch(1)
-    stage.sync.on_block(BLOCK.encode(Block(block.header, (*block.extrinsics, block.extrinsics[0]))), PEER)
+    stage.announce(BLOCK.encode(Block(block.header, (*block.extrinsics, block.extrinsics[0]))), PEER)
     stage.import_all()
-    assert stage.network.penalties == 1
-    stage.sync.on_block(as_bytes(block), OTHER)
+    assert stage.transport.banned == ["peer"], "nobody can have sent it by mistake"
+    stage.announce(as_bytes(block), OTHER)
     stage.import_all()
     assert block.facts.id in stage.chain
+
+
+ONE_BYTE = encode_compact(1) + b"x"
+
+
+def heavy(header: Header, count: int = 49_000) -> bytes:
+    """A block of many tiny extrinsics: little to send, a quarter of a second to decode and commit to."""
+    return HEADER.encode(header) + encode_compact(count) + ONE_BYTE * count
+
+
+def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let nobody decode a body or build its trie; how often it was tried."""
+    tried: list[int] = []
+    monkeypatch.setattr(intake, "extrinsics_root", lambda _: tried.append(1))
+    monkeypatch.setattr(intake, "BLOCK", None)
+    return tried
+
+
+def test_c1_a_body_is_not_looked_at_before_its_header_is_proven(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = stage.branch(1)
+    tried = unread(monkeypatch)
+    forged = replace(block.header, state_root=bytes(32))  # its seal does not hold
+    stage.announce(heavy(forged))
+    stage.announce(heavy(replace(forged, parent_hash=b"p" * 32)))
+    stage.announce(heavy(replace(forged, parent_hash=b"p" * 32, number=100_000)))
+    stage.sync.fetch(b"t" * 32, OTHER, 0)
+    stage.sync.on_answer(BLOCKS.encode((heavy(replace(forged, extrinsics_root=bytes(32))),)), OTHER)
+    kinds = [type(event) for event in stage.import_all()]
+    assert kinds == [ev.BlockRejected, ev.BlockRejected, ev.BlockWanted, ev.BlockRejected]
+    assert tried == []
+    assert stage.network.penalties == 3
+    assert len(stage.sync._orphans) == 0
+
+
+def test_c1_a_proven_header_with_a_body_of_crumbs_is_refused_by_its_count(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = stage.branch(1)
+    tried = unread(monkeypatch)
+    stage.announce(heavy(block.header))
+    assert stage.import_all() == []
+    assert tried == []
+    assert stage.transport.banned == ["peer"]
+
+
+def test_m6_orphans_need_their_proposers_seal_and_strangers_cannot_push_out_a_leader(stage: Stage) -> None:
+    first, second = stage.branch(2)
+    for number in range(2_000):
+        stage.announce(as_bytes_of(replace(second.header, parent_hash=number.to_bytes(32, "big"))), b"stranger")
+    assert len(stage.sync._orphans) == 0
+    assert not stage.sync.has_work
+    assert stage.transport.banned[0] == "stranger"
+    stage.announce(as_bytes(second), OTHER)
+    stage.announce(as_bytes(first), OTHER)
+    stage.import_all()
+    assert second.facts.id in stage.chain
+
+
+def test_m6_blocks_of_unknown_epochs_cost_the_peer(stage: Stage) -> None:
+    (block,) = stage.branch(1)
+    far = [replace(block.header, number=100_000, parent_hash=n.to_bytes(32, "big")) for n in range(UNATTACHED_BURST)]
+    for header in far:
+        stage.announce(as_bytes_of(header))
+    assert stage.network.penalties == 0
+    for number in range(PENALTIES_MAX):
+        stage.announce(as_bytes_of(replace(block.header, number=100_000, parent_hash=b"%032d" % number)))
+    assert stage.transport.banned == ["peer"]
+    assert not stage.sync.has_work
+
+
+def as_bytes_of(header: Header) -> bytes:
+    """A block without extrinsics."""
+    return BLOCK.encode(Block(header, ()))
+
+
+def test_a_wrong_body_under_a_good_header_does_not_keep_the_right_one_out(stage: Stage) -> None:
+    first, second = stage.branch(2)
+    stage.announce(as_bytes_of(second.header), b"stranger")
+    stage.announce(as_bytes(second), OTHER)
+    stage.announce(as_bytes(first), OTHER)
+    stage.import_all()
+    assert second.facts.id in stage.chain
+    assert stage.transport.banned in ([], ["stranger"])
 
 
 def test_malformed_data_bans_after_a_while_and_never_at_once(stage: Stage) -> None:
     for number in range(PENALTIES_MAX):
         assert stage.transport.banned == []
-        stage.sync.on_block(b"nonsense %d" % number, PEER)
+        stage.announce(b"nonsense %d" % number, PEER)
     assert stage.transport.banned == ["peer"]
     blocks = stage.branch(3)
     stage.sync.fetch(blocks[-1].facts.id, OTHER, 0)
@@ -176,29 +267,32 @@ def test_heights_that_cannot_be_are_not_believed(stage: Stage) -> None:
     assert stage.sync.highest_height == 0
 
 
-def test_orphans_are_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node.sync.orphans, "COUNT_MAX", 5)
+def test_orphans_are_bounded(stage: Stage) -> None:
+    stage.sync._orphans = Room(peer_count_max=5, peer_bytes_max=100_000, bytes_max=100_000)
     blocks = stage.branch(12)
     for block in reversed(blocks[1:]):
-        stage.sync.on_block(as_bytes(block), PEER)
-        stage.import_all()
+        stage.announce(as_bytes(block), PEER)
     assert len(stage.sync._orphans) == 5
+    stage.announce(as_bytes(blocks[-1]), OTHER)
+    assert len(stage.sync._orphans) == 5, "the very same bytes wait once"
+    stage.announce(as_bytes(blocks[1]), OTHER)
+    assert len(stage.sync._orphans) == 6, "nobody fills the share of another"
 
 
 def test_an_unwelcome_block_is_dropped_and_may_come_again(stage: Stage) -> None:
     (block,) = stage.branch(1)
     stage.unwelcome = [block.facts.id]
-    stage.sync.on_block(as_bytes(block), PEER)
+    stage.announce(as_bytes(block), PEER)
     assert stage.import_all() == []
     stage.unwelcome = []
-    stage.sync.on_block(as_bytes(block), PEER)
+    stage.announce(as_bytes(block), PEER)
     assert stage.import_all() == [ev.BlockImported(block.facts)]
 
 
 def test_a_block_from_the_future_waits_for_its_time(stage: Stage) -> None:
     (block,) = stage.branch(1)
     stage.now_ms = now_of(block.facts.slot - 3)
-    stage.sync.on_block(as_bytes(block), PEER)
+    stage.announce(as_bytes(block), PEER)
     assert stage.import_all() == []
     stage.now_ms = now_of(block.facts.slot)
     stage.sync.retry_early()
@@ -217,7 +311,7 @@ def test_a_fault_of_our_own_is_no_verdict_on_the_block(
         raise fault
 
     monkeypatch.setattr(node.ledger.chain, "execute_block", fail)
-    stage.sync.on_block(as_bytes(block), PEER)
+    stage.announce(as_bytes(block), PEER)
     assert stage.import_all() == []
     assert (stage.sync.abstained, stage.sync.rejected, stage.network.penalties) == (1, 0, 0)
     assert block.facts.id in stage.sync.faulty
@@ -233,6 +327,6 @@ def test_a_damaged_database_is_no_verdict_on_a_block_but_stops_the_node(
         raise DatabaseError("damaged")
 
     monkeypatch.setattr(node.ledger.chain, "execute_block", fail)
-    stage.sync.on_block(as_bytes(block), PEER)
+    stage.announce(as_bytes(block), PEER)
     with pytest.raises(DatabaseError):
         stage.import_all()

@@ -1,0 +1,55 @@
+"""One line in the log every few seconds: what an operator asks first, and what is not as it should be.
+
+What always holds: a node without peers, and one whose final block stays behind, say so as long as it lasts.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from node.clock import Clock
+from node.feed.view import NodeView
+
+INTERVAL_MS = 10_000
+LAG_SLOTS_MAX = 10
+"""Slots without a final block, beyond those that may stay empty, after which it is a warning."""
+_LOG = logging.getLogger("node")
+
+
+class StatusLine:
+    """Writes it when it is due."""
+
+    def __init__(self, view: NodeView, clock: Clock) -> None:
+        self._view = view
+        self._clock = clock
+        self._begun_ms = self._written_ms = clock.now_ms()
+
+    def write_if_due(self) -> None:
+        """Write the line, if the last one is long enough ago."""
+        now_ms = self._clock.now_ms()
+        if now_ms - self._written_ms >= INTERVAL_MS:
+            self._written_ms = now_ms
+            self._write(now_ms)
+
+    def _write(self, now_ms: int) -> None:
+        view = self._view
+        peers, queue = len(view.network.transport.peers()), view.pools.transactions.queue
+        lag, parameters = self._lag_slots(now_ms), view.chain.parameters
+        _LOG.info(
+            "peers %d, best #%d, final #%d (%d slots ago), pool %d ready and %d waiting",
+            peers, view.machine.best.height, view.machine.final.height, lag, queue.ready_count, queue.future_count,
+        )  # fmt: skip
+        if not peers and not self._is_alone():
+            _LOG.warning("no peers: this node hears of no block; check --bootnodes, the port and the firewall")
+        if lag > LAG_SLOTS_MAX + parameters.heartbeat_slots:
+            _LOG.warning("nothing became final for %d slots: too few validators are heard, or this node lags", lag)
+
+    def _lag_slots(self, now_ms: int) -> int:
+        """Slots since that of the last final block, or since the start of this node if that was later."""
+        slot_ms, final = self._view.chain.parameters.slot_ms, self._view.machine.final
+        return max(0, now_ms - max(final.slot * slot_ms, self._begun_ms)) // slot_ms
+
+    def _is_alone(self) -> bool:
+        """Whether this chain has one validator: then nobody is missing."""
+        epoch = self._view.chain.epochs(self._view.machine.gadget_round[0])
+        return epoch is not None and len(epoch.validators.members) == 1

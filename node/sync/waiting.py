@@ -1,0 +1,118 @@
+"""Blocks that wait, and room for them: a share for each peer, so that nobody's blocks push out another's.
+
+What always holds: of a block that waits the header alone is decoded; each peer holds at most its share of blocks and
+bytes, and all together at most the room; what is too much leaves from the peer that holds most; turns go round the
+peers, and within one its oldest goes first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from consensus.events import BlockFacts
+from runtime.blocks.block import Header
+
+Peer: TypeAlias = bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A block as it came: `facts` are there once its header was found right, its body starts at `body_start`."""
+
+    block_id: bytes
+    header: Header
+    data: bytes
+    body_start: int
+    peer: Peer
+    facts: BlockFacts | None = None
+
+
+class Room:
+    """A bounded number of waiting blocks."""
+
+    def __init__(self, *, peer_count_max: int, peer_bytes_max: int, bytes_max: int) -> None:
+        self._peer_count_max = peer_count_max
+        self._peer_bytes_max = peer_bytes_max
+        self._bytes_max = bytes_max
+        self._by_peer: OrderedDict[Peer, OrderedDict[bytes, Waiting]] = OrderedDict()
+        self._peer_bytes: dict[Peer, int] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_peer.values()))
+
+    def __iter__(self) -> Iterator[Waiting]:
+        for blocks in self._by_peer.values():
+            yield from blocks.values()
+
+    def __contains__(self, block_id: bytes) -> bool:
+        return any(block_id in blocks for blocks in self._by_peer.values())
+
+    def get(self, block_id: bytes) -> Waiting | None:
+        """A copy of a block, whoever brought it."""
+        return next((blocks[block_id] for blocks in self._by_peer.values() if block_id in blocks), None)
+
+    def add(self, waiting: Waiting) -> bool:
+        """Keep a block; False when its peer has no room for it, or the very same bytes wait already."""
+        # By peer, since the id covers the header alone: another body under it must not keep the right one out.
+        for blocks in self._by_peer.values():
+            known = blocks.get(waiting.block_id)
+            if known is not None and (known.peer == waiting.peer or known.data == waiting.data):
+                return False
+        held = self._peer_bytes.get(waiting.peer, 0)
+        if len(self._by_peer.get(waiting.peer, ())) >= self._peer_count_max:
+            return False
+        if held + len(waiting.data) > self._peer_bytes_max:
+            return False
+        self._by_peer.setdefault(waiting.peer, OrderedDict())[waiting.block_id] = waiting
+        self._peer_bytes[waiting.peer] = held + len(waiting.data)
+        while sum(self._peer_bytes.values()) > self._bytes_max:
+            greedy = max(self._peer_bytes, key=lambda peer: self._peer_bytes[peer])
+            self._remove(next(reversed(self._by_peer[greedy].values())))
+        return True
+
+    def take(self) -> Waiting:
+        """The next block: the oldest of the peer whose turn it is."""
+        peer, blocks = next(iter(self._by_peer.items()))
+        waiting = next(iter(blocks.values()))
+        self._remove(waiting)
+        if peer in self._by_peer:
+            self._by_peer.move_to_end(peer)
+        return waiting
+
+    def take_children(self, parent: bytes) -> list[Waiting]:
+        """The blocks that waited for `parent`; they are no longer here."""
+        return self._take_out([waiting for waiting in self if waiting.header.parent_hash == parent])
+
+    def take_all(self) -> list[Waiting]:
+        """Everything; nothing is here any more."""
+        return self._take_out(list(self))
+
+    def forget_to(self, height: int) -> None:
+        """Let go of what is not above `height`."""
+        self._take_out([waiting for waiting in self if waiting.header.number <= height])
+
+    def forget_peer(self, peer: Peer) -> None:
+        """Let go of what a peer brought."""
+        self._by_peer.pop(peer, None)
+        self._peer_bytes.pop(peer, None)
+
+    def missing_ancestor(self, block_id: bytes) -> bytes:
+        """The lowest block above which every block down to `block_id` is here: what has to be fetched for it."""
+        while (waiting := self.get(block_id)) is not None:
+            block_id = waiting.header.parent_hash
+        return block_id
+
+    def _take_out(self, blocks: list[Waiting]) -> list[Waiting]:
+        for waiting in blocks:
+            self._remove(waiting)
+        return blocks
+
+    def _remove(self, waiting: Waiting) -> None:
+        blocks = self._by_peer[waiting.peer]
+        del blocks[waiting.block_id]
+        self._peer_bytes[waiting.peer] -= len(waiting.data)
+        if not blocks:
+            self.forget_peer(waiting.peer)

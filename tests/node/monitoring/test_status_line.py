@@ -1,0 +1,63 @@
+"""What an operator reads every ten seconds."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from node.clock import Clock
+from node.monitoring.status_line import INTERVAL_MS, LAG_SLOTS_MAX, StatusLine
+
+SLOT_MS = 1_000
+
+
+class SetClock(Clock):
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.set_ms
+
+
+def seen(clock: SetClock, peers: int, validators: int = 4) -> Any:
+    """A node with so many peers, final at the slot at which the clock stands now."""
+    block = SimpleNamespace(height=7, slot=clock.set_ms // SLOT_MS)
+    return SimpleNamespace(
+        machine=SimpleNamespace(best=block, final=block, gadget_round=(0, 9)),
+        chain=SimpleNamespace(
+            parameters=SimpleNamespace(slot_ms=SLOT_MS, heartbeat_slots=1),
+            epochs=lambda _: SimpleNamespace(validators=SimpleNamespace(members=range(validators))),
+        ),
+        network=SimpleNamespace(transport=SimpleNamespace(peers=lambda: range(peers))),
+        pools=SimpleNamespace(transactions=SimpleNamespace(queue=SimpleNamespace(ready_count=3, future_count=2))),
+    )
+
+
+@pytest.mark.parametrize(("peers", "validators", "warnings"), [(3, 4, 0), (0, 4, 1), (0, 1, 0)])
+def test_f2_it_comes_when_due_and_a_node_without_peers_says_so(
+    peers: int, validators: int, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SetClock()
+    line = StatusLine(seen(clock, peers, validators), clock)
+    with caplog.at_level(logging.INFO):
+        line.write_if_due()
+        assert not caplog.messages
+        clock.set_ms += INTERVAL_MS
+        line.write_if_due()
+    assert caplog.messages[0] == f"peers {peers}, best #7, final #7 (10 slots ago), pool 3 ready and 2 waiting"
+    assert len(caplog.messages) == 1 + warnings
+
+
+def test_f2_finality_that_stands_still_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    clock = SetClock()
+    line = StatusLine(seen(clock, 3), clock)
+    clock.set_ms += (LAG_SLOTS_MAX + 2) * SLOT_MS
+    with caplog.at_level(logging.WARNING):
+        line.write_if_due()
+    assert caplog.messages == ["nothing became final for 12 slots: too few validators are heard, or this node lags"]

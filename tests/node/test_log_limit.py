@@ -1,0 +1,35 @@
+"""A flood of causes for lines in the log makes few lines, and says how many it left out."""
+
+import logging
+
+import pytest
+
+from node.log_limit import BURST, LogLimit
+
+
+def log_forged(log: logging.Logger, number: int) -> None:
+    log.info("peer %d: a forged vote", number)
+
+
+def test_n8_one_line_a_second_for_each_cause_and_a_count(caplog: pytest.LogCaptureFixture) -> None:
+    seconds = 0.0
+    log = logging.getLogger("test.flood")
+    limit = LogLimit(lambda: seconds)
+    log.addFilter(limit)
+    with caplog.at_level(logging.INFO, logger="test.flood"):
+        for number in range(20_000):
+            seconds = number / 10_000
+            log_forged(log, number)
+        assert BURST <= len(caplog.messages) <= BURST + 2
+        log.info("something else")
+        assert caplog.messages[-1] == "something else"
+        seconds = 10.0
+        log_forged(log, 7)
+    log.removeFilter(limit)
+    assert caplog.messages[-1] == "peer 7: a forged vote (9998 lines like this were left out)"
+
+
+def test_what_the_node_does_by_itself_is_told_in_full() -> None:
+    limit = LogLimit(lambda: 0.0)
+    record = logging.LogRecord("node", logging.INFO, "figures.py", 1, "final #1", None, None)
+    assert all(limit.filter(record) for _ in range(100))
