@@ -9,5 +9,6 @@
 * `methods/`: the methods
 * `server`: HTTP and WebSocket
 * `__main__`: the process
-* `supervisor`: starts it beside the node, and again when it dies
+* `heartbeat`: its signs of life
+* `supervisor`: starts it beside the node, and again when it dies or hangs
 """

@@ -14,6 +14,7 @@ from genesis.chain import apis_for
 from node.feed import messages as feed
 from node.feed.client import FeedClient
 from node.rpc.block_reads import BlockReads
+from node.rpc.heartbeat import beat
 from node.rpc.methods.author import AuthorMethods
 from node.rpc.methods.chain import ChainMethods
 from node.rpc.methods.ogpu import Ogpu
@@ -66,6 +67,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
         return 1
     replica = Replica()
     frames = client.frames()
+    beating = asyncio.create_task(beat(sys.stdout.fileno()))
     try:
         while not replica.is_ready:
             replica.apply(await anext(frames))
@@ -80,6 +82,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
         log.info("%s", error)
         return 1
     finally:
+        beating.cancel()
         await client.close()
     return 0
 

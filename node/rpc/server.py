@@ -76,7 +76,7 @@ class Server:
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[int]:
         """Listen; yields the port. A port in use raises `OSError`."""
-        app = web.Application(client_max_size=jsonrpc.MAX_REQUEST_BYTES)
+        app = web.Application(client_max_size=jsonrpc.MEBIBYTE)
         app.router.add_route("POST", "/", self._on_post)
         app.router.add_route("OPTIONS", "/", self._on_options)
         app.router.add_route("GET", "/", self._on_get)
@@ -110,7 +110,7 @@ class Server:
         self._check_origin(request)
         if self.connections >= self.options.max_connections:
             raise web.HTTPServiceUnavailable(text="too many connections")
-        socket = web.WebSocketResponse(max_msg_size=jsonrpc.MAX_REQUEST_BYTES, heartbeat=HEARTBEAT_SECONDS)
+        socket = web.WebSocketResponse(max_msg_size=jsonrpc.MEBIBYTE, heartbeat=HEARTBEAT_SECONDS)
         await socket.prepare(request)
         self.connections += 1
         try:
