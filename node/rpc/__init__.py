@@ -7,6 +7,14 @@
 * `runtime_calls`: the chain's runtime over the replica's states
 * `registry`: which methods exist, and their parameters
 * `methods/`: the methods
+* `access`: who may ask at all
+* `turns`: whose turn it is, by the time that each used
+* `work`: what one message costs, step by step
+* `callers`: which requests come from one caller
+* `held_bytes`: the memory that clients make this process hold
+* `subscription_shares`: how many subscriptions there may be
+* `bodies`: the bodies of POST requests
+* `connection`: one WebSocket
 * `server`: HTTP and WebSocket
 * `__main__`: the process
 * `heartbeat`: its signs of life

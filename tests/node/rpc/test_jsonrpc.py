@@ -52,7 +52,7 @@ def executed(body: bytes) -> int:
 @pytest.mark.parametrize("shape", HOSTILE)
 def test_work_grows_with_the_bytes(shape: str) -> None:
     small, large = (executed(HOSTILE[shape](size)) for size in (SIZE, TIMES * SIZE))
-    assert 0 < small
+    assert small > 0
     assert large <= (TIMES + 1) * small
 
 

@@ -23,8 +23,9 @@ LIVING = (
 
 async def started(file: Path, count: int) -> list[int]:
     """The process ids of the first `count` starts."""
+    path = trio.Path(file)
     while True:
-        lines = file.read_text().split() if file.exists() else []
+        lines = (await path.read_text()).split() if await path.exists() else []
         if len(lines) >= count:
             return [int(line) for line in lines]
         await trio.sleep(0.05)
