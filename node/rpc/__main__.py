@@ -27,7 +27,7 @@ from node.rpc.methods.system import SystemMethods
 from node.rpc.registry import Registry
 from node.rpc.replica import Replica
 from node.rpc.runtime_calls import RuntimeCalls
-from node.rpc.server import MAX_SUBSCRIPTIONS, Server, ServerOptions
+from node.rpc.server import CALLS_PER_MINUTE, MAX_SUBSCRIPTIONS, Server, ServerOptions
 
 log = logging.getLogger("rpc")
 
@@ -42,6 +42,7 @@ log = logging.getLogger("rpc")
 @click.option("--rpc-max-request-size", "request_mebibytes", type=int, default=jsonrpc.MAX_REQUEST_MEBIBYTES)
 @click.option("--rpc-max-batch-request-len", "batch", type=int, default=jsonrpc.MAX_BATCH)
 @click.option("--rpc-max-subscriptions-per-connection", "subscriptions", type=int, default=MAX_SUBSCRIPTIONS)
+@click.option("--rpc-rate-limit", "calls_per_minute", type=int, default=CALLS_PER_MINUTE)
 def main(
     socket: Path,
     rpc_port: int,
@@ -52,6 +53,7 @@ def main(
     request_mebibytes: int,
     batch: int,
     subscriptions: int,
+    calls_per_minute: int,
 ) -> None:
     """Answer JSON-RPC for the node behind a feed socket."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s rpc: %(message)s")
@@ -61,6 +63,7 @@ def main(
         port=rpc_port,
         max_connections=rpc_max_connections,
         max_subscriptions=subscriptions,
+        calls_per_minute=calls_per_minute,
         limits=jsonrpc.RequestLimits(request_mebibytes, batch),
         cors=origins_of(rpc_cors),
         unsafe_allowed=rpc_methods == "unsafe" or (rpc_methods == "auto" and not rpc_external),

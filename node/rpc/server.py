@@ -31,13 +31,15 @@ from node.rpc.jsonrpc import (
     RequestLimits,
     RpcRequest,
 )
+from node.rpc.pool_errors import json_error
 from node.rpc.registry import Registry
 from node.rpc.subscription_shares import SubscriptionShares
 from node.rpc.work import Work
 
 log = logging.getLogger(__name__)
 
-MAX_SUBSCRIPTIONS = 1024
+MAX_SUBSCRIPTIONS = 1024  # on one connection
+CALLS_PER_MINUTE = 120_000  # of one caller
 HEARTBEAT_SECONDS = 30.0
 KEEPALIVE_SECONDS = 30.0
 ANSWER_SECONDS = 30.0  # within which whoever asked by POST has read the answer
@@ -55,7 +57,7 @@ class ServerOptions:
     port: int = 9944
     max_connections: int = 100
     max_subscriptions: int = MAX_SUBSCRIPTIONS
-    calls_per_minute: int = 120_000
+    calls_per_minute: int = CALLS_PER_MINUTE
     cors: tuple[str, ...] = DEFAULT_ORIGINS
     unsafe_allowed: bool = False
     limits: RequestLimits = field(default_factory=RequestLimits)
@@ -238,7 +240,7 @@ class Server:
         except JsonRpcError as error:
             answer = jsonrpc.failure(item.id, error)
         except RequestRefusedError as error:  # by the node
-            answer = jsonrpc.failure(item.id, JsonRpcError(error.code, error.text, error.data or None))
+            answer = jsonrpc.failure(item.id, json_error(error))
         except ConnectionError:  # the node ends, and soon this process does
             answer = jsonrpc.failure(item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
         except Exception:

@@ -34,7 +34,15 @@ def command(config: RpcConfig, feed: Path) -> list[str]:
     words = [sys.executable, "-m", "node.rpc", "--feed", str(feed), "--rpc-port", str(config.port)]
     words += ["--rpc-methods", config.methods, "--rpc-max-connections", str(config.connections_max)]
     words += ["--rpc-external"] * config.external
-    words += ["--rpc-cors", config.cors] if config.cors is not None else []
+    chosen = {
+        "--rpc-cors": config.cors,
+        "--rpc-max-request-size": config.request_mebibytes,
+        "--rpc-max-batch-request-len": config.batch_max,
+        "--rpc-max-subscriptions-per-connection": config.subscriptions_max,
+        "--rpc-rate-limit": config.calls_per_minute,
+    }
+    for option, value in chosen.items():
+        words += [option, str(value)] if value is not None else []
     return words
 
 

@@ -44,6 +44,7 @@ class PlayedNode:
         self.chain = DevChain()
         self.pool: list[bytes] = []
         self.blocks: dict[bytes, Block] = {}
+        self.known: dict[bytes, Any] = {}  # blocks that only this node has: header and extrinsics
         self.ids: list[bytes] = [self.chain.genesis_hash]
         self.final = 0
         self._writer: asyncio.StreamWriter
@@ -67,8 +68,8 @@ class PlayedNode:
                     self._answer(frame)
         writer.close()
 
-    def author(self, *, finalise: bool = True) -> bytes:
-        """A block of everything in the pool; its id."""
+    def author(self, *, finalise: bool = True, tell: bool = True) -> bytes:
+        """A block of everything in the pool; its id. Without `tell` no status names it yet."""
         before = self.chain.state
         taken, self.pool = self.pool, []
         block = self.chain.author(*taken)
@@ -84,8 +85,14 @@ class PlayedNode:
             self.final = len(self.ids) - 1
             for raw in taken:
                 self._send(feed.ExtrinsicStatus(blake2_256(raw), "finalized", new_id))
-        self._send_status()
+        if tell:
+            self._send_status()
         return new_id
+
+    def finalise(self) -> None:
+        """Say that every block is final."""
+        self.final = len(self.ids) - 1
+        self._send_status()
 
     def _answer(self, request: feed.Frame) -> None:
         match request:
@@ -105,7 +112,9 @@ class PlayedNode:
                 self._send(feed.RequestResult(request.request_id, self.ids[request.height] if known else None))
             case feed.BlockAt():
                 block = self.blocks.get(request.block_id)
-                value: Any = None if block is None else [HEADER.encode(block.header), list(block.extrinsics)]
+                value: Any = self.known.get(request.block_id)
+                if block is not None:
+                    value = [HEADER.encode(block.header), list(block.extrinsics)]
                 self._send(feed.RequestResult(request.request_id, value))
             case feed.Prove():
                 self._send(feed.RequestResult(request.request_id, list(self.chain.trie.prove(request.keys))))

@@ -146,7 +146,10 @@ def test_every_final_block_is_announced_although_best_jumps(tmp_path: Path) -> N
 )
 def test_bad_requests_get_a_clear_error(tmp_path: Path, body_text: str, code: int) -> None:
     async def body(_node: PlayedNode, at: str) -> None:
-        async with aiohttp.ClientSession() as session, session.post(f"http://{at}/", data=body_text, headers=JSON) as response:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"http://{at}/", data=body_text, headers=JSON) as response,
+        ):
             answer = json.loads(await response.text())
             assert answer["error"]["code"] == code
             assert "Traceback" not in str(answer)
