@@ -67,7 +67,7 @@ class FrozenAmount:
     amount: Balance
 
 
-Locks = Annotated[tuple[BalanceLock, ...], Bounded(LOCKS_MAX)]
-Reserves = Annotated[tuple[ReserveData, ...], Bounded(LOCKS_MAX)]
-Holds = Annotated[tuple[HeldAmount, ...], Bounded(LOCKS_MAX)]
-Freezes = Annotated[tuple[FrozenAmount, ...], Bounded(LOCKS_MAX)]
+AccountLocks = Annotated[tuple[BalanceLock, ...], Bounded(LOCKS_MAX)]
+AccountReserves = Annotated[tuple[ReserveData, ...], Bounded(LOCKS_MAX)]
+AccountHolds = Annotated[tuple[HeldAmount, ...], Bounded(LOCKS_MAX)]
+AccountFreezes = Annotated[tuple[FrozenAmount, ...], Bounded(LOCKS_MAX)]

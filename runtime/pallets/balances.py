@@ -17,7 +17,7 @@ from runtime.encoding.types import AccountId, Balance, CompactBalance, MultiAddr
 from runtime.frame.errors import BelowMinimum, FundsUnavailable, NotExpendable, ensure
 from runtime.frame.pallet import Constant, Pallet, Signed, StorageMap, StorageValue, call, event
 from runtime.frame.weights import work
-from runtime.pallets.balance_locks import LOCKS_MAX, Freezes, Holds, Locks, Reserves
+from runtime.pallets.balance_locks import LOCKS_MAX, AccountFreezes, AccountHolds, AccountLocks, AccountReserves
 from runtime.pallets.system import AccountData, AccountInfo, KilledAccount, NewAccount, System
 
 TRANSFER_WEIGHT = work(reads=2, writes=2)
@@ -122,10 +122,10 @@ class Balances(Pallet, index=2):
     total_issuance: StorageValue[Balance] = StorageValue(default=0, doc="All grains there are, in all accounts.")
     burned: StorageValue[Balance] = StorageValue(default=0, doc="All grains that there were.")
     inactive_issuance: StorageValue[Balance] = StorageValue(default=0, doc="Grains that count for no vote: none.")
-    locks: StorageMap[AccountId, Locks] = StorageMap(default=(), doc="Always empty.")
-    reserves: StorageMap[AccountId, Reserves] = StorageMap(default=(), doc="Always empty.")
-    holds: StorageMap[AccountId, Holds] = StorageMap(default=(), doc="Always empty.")
-    freezes: StorageMap[AccountId, Freezes] = StorageMap(default=(), doc="Always empty.")
+    locks: StorageMap[AccountId, AccountLocks] = StorageMap(default=(), doc="Always empty.")
+    reserves: StorageMap[AccountId, AccountReserves] = StorageMap(default=(), doc="Always empty.")
+    holds: StorageMap[AccountId, AccountHolds] = StorageMap(default=(), doc="Always empty.")
+    freezes: StorageMap[AccountId, AccountFreezes] = StorageMap(default=(), doc="Always empty.")
 
     existential_deposit: Constant[Balance] = Constant(100_000, doc="The least that an account may own.")
     max_locks: Constant[U32] = Constant(LOCKS_MAX, doc="The most locks on an account; none is ever made.")

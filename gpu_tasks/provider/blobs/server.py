@@ -17,7 +17,13 @@ from aiohttp.http import HttpProcessingError
 
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, RefusedResealError, Resealer
-from gpu_tasks.provider.blobs.slots import BYTES_PER_SECOND_MIN, BusyError, Slot, Slots, address_of_peer
+from gpu_tasks.provider.blobs.request_slots import (
+    BYTES_PER_SECOND_MIN,
+    BusyError,
+    RequestSlot,
+    RequestSlots,
+    address_of_peer,
+)
 from gpu_tasks.provider.blobs.store import ADDRESS_DIGITS, BlobStore, StoreFullError
 
 DEFAULT_HOST = "127.0.0.1"
@@ -45,7 +51,11 @@ class BlobServer:
         """Nothing listens before `start`."""
         self._store = store
         self._resealer = resealer
-        self._uploads, self._reads, self._questions = Slots(*UPLOADS), Slots(*READS), Slots(*QUESTIONS)
+        self._uploads, self._reads, self._questions = (
+            RequestSlots(*UPLOADS),
+            RequestSlots(*READS),
+            RequestSlots(*QUESTIONS),
+        )
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -111,7 +121,7 @@ def _is_our_fault(record: logging.LogRecord) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _slot(slots: Slots, request: web.Request) -> AsyncIterator[Slot]:
+async def _slot(slots: RequestSlots, request: web.Request) -> AsyncIterator[RequestSlot]:
     """A slot for a request: 503 if there is none, 408 if it was lost by being slow."""
     try:
         async with slots.take(address_of_peer(request)) as slot:
@@ -122,7 +132,7 @@ async def _slot(slots: Slots, request: web.Request) -> AsyncIterator[Slot]:
         raise web.HTTPRequestTimeout(text=f"at least {BYTES_PER_SECOND_MIN:,} bytes a second are asked for") from None
 
 
-async def _body(request: web.Request, limit: int, slot: Slot) -> bytes:
+async def _body(request: web.Request, limit: int, slot: RequestSlot) -> bytes:
     """The whole body; refused if it is too long, by its header or in fact."""
     if (request.content_length or 0) > limit:
         raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
@@ -135,7 +145,7 @@ async def _body(request: web.Request, limit: int, slot: Slot) -> bytes:
     return bytes(body)
 
 
-async def _sent(request: web.Request, blob: bytes, slot: Slot) -> web.StreamResponse:
+async def _sent(request: web.Request, blob: bytes, slot: RequestSlot) -> web.StreamResponse:
     """Send a blob whole while the slot is held; whoever reads too slowly is left with a part of it."""
     response = web.StreamResponse(headers=_HEADERS)
     response.content_length = len(blob)

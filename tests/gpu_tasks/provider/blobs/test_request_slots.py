@@ -11,10 +11,10 @@ import pytest
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
-from gpu_tasks.provider.blobs import server, slots
+from gpu_tasks.provider.blobs import request_slots, server
 from gpu_tasks.provider.blobs.reseal import RefusedResealError, Resealer
 from gpu_tasks.provider.blobs.server import BlobServer
-from gpu_tasks.provider.blobs.slots import BusyError, Slots
+from gpu_tasks.provider.blobs.request_slots import BusyError, RequestSlots
 from gpu_tasks.provider.blobs.store import BlobStore, Quota, StoreFullError
 
 Body = Callable[[BlobServer, BlobClient, str], Awaitable[None]]
@@ -56,7 +56,7 @@ async def reached(condition: Callable[[], bool]) -> None:
 def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "GRACE_SECONDS", 10_000.0)  # nobody is ended by time here
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)  # nobody is ended by time here
 
     async def body(made: BlobServer, client: BlobClient, url: str) -> None:
         await client.put(b"here", [url])
@@ -67,8 +67,8 @@ def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
         assert await client.get(address_of(b"here"), [url]) == b"here"
         async with aiohttp.ClientSession() as session:
             assert (await session.put(f"{url}/blobs", data=b"new")).status == 503
-            monkeypatch.setattr(slots, "GRACE_SECONDS", 0.0)  # all of them had their time now
-            monkeypatch.setattr(slots, "BYTES_PER_SECOND_MIN", 1e-3)
+            monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.0)  # all of them had their time now
+            monkeypatch.setattr(request_slots, "BYTES_PER_SECOND_MIN", 1e-3)
             assert (await session.put(f"{url}/blobs", data=b"new")).status == 201
             assert (await session.post(f"{url}/reseal", data=b"?")).status == 403
         assert await client.get(address_of(b"new"), [url]) == b"new"
@@ -80,7 +80,7 @@ def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
 
 @pytest.mark.parametrize("said", [SLOW_PUT, SLOW_QUESTION])
 def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    monkeypatch.setattr(slots, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
 
     async def body(made: BlobServer, _client: BlobClient, _url: str) -> None:
         reader, writer = await opened(made.port, said)
@@ -94,8 +94,8 @@ def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_who_does_not_read_is_ended_and_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(slots, "GRACE_SECONDS", 0.1)
-    monkeypatch.setattr(slots, "BYTES_PER_SECOND_MIN", 1 << 40)
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(request_slots, "BYTES_PER_SECOND_MIN", 1 << 40)
     large = b"x" * BLOB_BYTES_MAX
 
     async def body(made: BlobServer, _client: BlobClient, _url: str) -> None:
@@ -118,7 +118,7 @@ def test_who_does_not_read_is_ended_and_leaves_no_trace(
 
 def test_one_address_has_a_few_slots_and_the_slowest_yields(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        made = Slots(total=4, of_address=2)
+        made = RequestSlots(total=4, of_address=2)
         lost: list[str] = []
         entered: list[str] = []
 
@@ -134,12 +134,12 @@ def test_one_address_has_a_few_slots_and_the_slowest_yields(monkeypatch: pytest.
         def start(name: str, address: str, moved: int) -> "asyncio.Task[None]":
             return asyncio.create_task(hold(name, address, moved))
 
-        monkeypatch.setattr(slots, "GRACE_SECONDS", 10_000.0)
+        monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
         tasks = [start("slow", "a", 1), start("fast", "a", 100), start("other", "b", 2)]
         await reached(lambda: len(entered) == 3)
         with pytest.raises(BusyError):
             await hold("early", "a", 0)
-        monkeypatch.setattr(slots, "GRACE_SECONDS", 0.0)
+        monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.0)
         await asyncio.sleep(0.01)
 
         async def take_only() -> None:

@@ -23,7 +23,7 @@ class BusyError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class RequestSlot:
     """A request under way."""
 
     address: str | None
@@ -40,17 +40,17 @@ class Slot:
         self.timeout.reschedule(self.started + GRACE_SECONDS + self.moved / BYTES_PER_SECOND_MIN)
 
 
-class Slots:
+class RequestSlots:
     """Those of one kind."""
 
     def __init__(self, total: int, of_address: int) -> None:
         """So many at once, and so many of one address."""
         self._total = total
         self._of_address = of_address
-        self._taken: dict[Slot, None] = {}
+        self._taken: dict[RequestSlot, None] = {}
 
     @contextlib.asynccontextmanager
-    async def take(self, address: str | None) -> AsyncIterator[Slot]:
+    async def take(self, address: str | None) -> AsyncIterator[RequestSlot]:
         """Hold one; BusyError, or TimeoutError when what is done with it was too slow or had to yield."""
         same = [slot for slot in self._taken if address is not None and slot.address == address]
         if len(same) >= self._of_address:
@@ -59,14 +59,14 @@ class Slots:
             self._end_slowest(list(self._taken))
         now = asyncio.get_running_loop().time()
         async with asyncio.timeout_at(now + GRACE_SECONDS) as timeout:
-            slot = Slot(address, timeout, now)
+            slot = RequestSlot(address, timeout, now)
             self._taken[slot] = None
             try:
                 yield slot
             finally:
                 self._taken.pop(slot, None)
 
-    def _end_slowest(self, among: list[Slot]) -> None:
+    def _end_slowest(self, among: list[RequestSlot]) -> None:
         now = asyncio.get_running_loop().time()
         old = [slot for slot in among if now - slot.started >= GRACE_SECONDS / 2]
         if not old:
