@@ -16,7 +16,6 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
-from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, RefusedResealError, Resealer
 from gpu_tasks.provider.blobs.request_slots import (
     BYTES_PER_SECOND_MIN,
     BusyError,
@@ -24,6 +23,7 @@ from gpu_tasks.provider.blobs.request_slots import (
     RequestSlots,
     address_of_peer,
 )
+from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, RefusedResealError, Resealer
 from gpu_tasks.provider.blobs.store import ADDRESS_DIGITS, BlobStore, StoreFullError
 
 DEFAULT_HOST = "127.0.0.1"

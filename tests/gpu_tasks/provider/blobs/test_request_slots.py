@@ -12,9 +12,9 @@ import pytest
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.provider.blobs import request_slots, server
+from gpu_tasks.provider.blobs.request_slots import BusyError, RequestSlots
 from gpu_tasks.provider.blobs.reseal import RefusedResealError, Resealer
 from gpu_tasks.provider.blobs.server import BlobServer
-from gpu_tasks.provider.blobs.request_slots import BusyError, RequestSlots
 from gpu_tasks.provider.blobs.store import BlobStore, Quota, StoreFullError
 
 Body = Callable[[BlobServer, BlobClient, str], Awaitable[None]]
