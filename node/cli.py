@@ -75,8 +75,12 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--no-rpc", is_flag=True, help="Do not start the RPC process.")
 @click.option("--rpc-external", is_flag=True, help="Serve RPC to other machines.")
 @click.option("--rpc-methods", type=click.Choice(["auto", "safe", "unsafe"]), default="auto", show_default=True)
-@click.option("--rpc-cors", metavar="ORIGINS", help="Browser origins that may connect, or `all`.")
+@click.option("--rpc-cors", metavar="ORIGINS", help="Browser origins that may connect, or `all`; this machine.")
 @click.option("--rpc-max-connections", type=click.IntRange(1, 10_000), default=100, show_default=True)
+@click.option("--rpc-max-request-size", type=click.IntRange(1, 15), metavar="MB", help="The longest message; 1.")
+@click.option("--rpc-max-batch-request-len", type=click.IntRange(1, 10_000), help="Calls in one batch; 500.")
+@click.option("--rpc-max-subscriptions-per-connection", type=click.IntRange(1, 4_096), help="1024.")
+@click.option("--rpc-rate-limit", type=click.IntRange(1), help="Calls of one client in a minute; 120,000.")
 @click.option("--prometheus-port", type=PORT, default=DEFAULT_PROMETHEUS_PORT, show_default=True)
 @click.option("--prometheus-external", is_flag=True, help="Serve metrics to other machines.")
 @click.option("--no-prometheus", is_flag=True, help="Do not serve metrics.")
@@ -125,6 +129,10 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
         # Browsers' clients connect to a development chain as they are (docs/operators.md).
         cors=flags["rpc_cors"] or ("all" if flags["dev"] else None),
         connections_max=flags["rpc_max_connections"],
+        request_mebibytes=flags["rpc_max_request_size"],
+        batch_max=flags["rpc_max_batch_request_len"],
+        subscriptions_max=flags["rpc_max_subscriptions_per_connection"],
+        calls_per_minute=flags["rpc_rate_limit"],
     )
     return Config(
         chain=flags["chain"] or "dev",

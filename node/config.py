@@ -84,13 +84,17 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class RpcConfig:
-    """What the RPC process is started with."""
+    """What the RPC process is started with; None leaves a limit at that process' default."""
 
     port: int = DEFAULT_RPC_PORT
     external: bool = False
     methods: str = "auto"
     cors: str | None = None
     connections_max: int = 100
+    request_mebibytes: int | None = None
+    batch_max: int | None = None
+    subscriptions_max: int | None = None
+    calls_per_minute: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ try:
 except PackageNotFoundError:  # a source tree that nobody installed
     VERSION = "0.0.0"
 
+FILES_MAX = 65_536
+"""Open files and connections, as far as the system lets a process raise its limit; the usual one is 1,024."""
+
 COLLECTOR_THRESHOLDS = (50_000, 5, 5)
 """New objects until the youngest are searched, and how often that until older and oldest are: some 100 MB at most."""
 
@@ -38,6 +41,15 @@ def set_up_process(log: str) -> None:
     except ValueError as error:
         raise BadInputError(f"--log {log}: {error}; levels are debug, info, warning, error") from error
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    raise_file_limit()
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system does: strangers' connections are files, and so is the sign-state."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def settle_memory() -> None:

@@ -1,4 +1,7 @@
-"""`python -m devnet.proofs.clients`: unmodified public clients against `ogpu-node --dev`; exit 1 if one fails.
+"""`python -m devnet.proofs.clients`: unmodified public clients against `ogpu-node --dev`, then against a devnet.
+
+Exit 1 if one fails. The devnet's nodes are started as an operator starts them, with no flag for clients: a browser's or
+a library's origin, blocks of several authors and finality that takes a while are met only there.
 
 What always holds: a client that could not be run is named in the output, in the last line and in the report, and never
 counts as passed; only a missing Node.js leaves the exit status at 0.
@@ -13,15 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
 from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.layout import one_free_port
-from devnet.launcher.lifecycle import ending_on_signals, tail
+from devnet.launcher.layout import create, one_free_port
+from devnet.launcher.lifecycle import ending_on_signals, running, tail
 from devnet.launcher.processes import Process
 from devnet.launcher.status import answers
 from devnet.measuring.report import Report, write
@@ -31,7 +35,8 @@ from wallet.suri import keypair_from_suri
 
 PROGRAMS = Path(__file__).parent / "public_clients"
 CLIENTS_VARIABLE = "CLIENTS_PYTHON"
-STEPS = ["connected", "read", "transfer", "transfer", "module error"]
+STEPS = ["connected", "read", "fee", "transfer", "transfer", "module error", "old block"]
+VALIDATORS = 4
 READY_SECONDS = 30.0
 CLIENT_SECONDS = 120.0
 INSTALL_SECONDS = 300.0
@@ -39,20 +44,13 @@ NOT_RUN = "not run: "
 
 
 def main() -> int:
-    """Start a node, run each client against it, report; 0 if every client that could run did all its steps."""
+    """Start each network, run each client against it, report; 0 if every client that could run did all its steps."""
     started = time.monotonic()
+    reports: list[Report] = []
     with tempfile.TemporaryDirectory(prefix="ogpu-clients-") as folder, ending_on_signals():
-        node, port = _development_node(Path(folder))
-        url = f"ws://127.0.0.1:{port}"
-        try:
-            _wait_until_ready(node, port)
-            reports = [
-                _run("substrate-interface", [sys.executable, "-u", str(PROGRAMS / "with_substrate_interface.py"), url]),
-                _async_substrate_interface(url),
-                _polkadot_js(url),
-            ]
-        finally:
-            processes.stop(node)
+        for name, network in (("--dev", _development_node), ("devnet", _devnet)):
+            with network(Path(folder) / name) as url:
+                reports += _run_all(name, url)
     write("clients", reports)
     ran = [report["client"] for report in reports if report["result"] == "passed"]
     left_out = [f"{report['client']} ({report['result']})" for report in reports if report["result"] != "passed"]
@@ -61,12 +59,37 @@ def main() -> int:
     return 1 if any(report["result"].startswith("failed") for report in reports) else 0
 
 
-def _development_node(folder: Path) -> tuple[Process, int]:
+def _run_all(network: str, url: str) -> list[Report]:
+    """Every client against the node at `url`."""
+    print(f"against {network}:", flush=True)
+    reports = [
+        _run("substrate-interface", [sys.executable, "-u", str(PROGRAMS / "with_substrate_interface.py"), url]),
+        _async_substrate_interface(url),
+        _polkadot_js(url),
+    ]
+    return [{**report, "client": f"{report['client']} on {network}"} for report in reports]
+
+
+@contextmanager
+def _development_node(folder: Path) -> Iterator[str]:
+    """One node alone -> its address."""
+    folder.mkdir()
     port = one_free_port()
     words = ("--dev", "--base-path", str(folder), "--port", "0", "--rpc-port", str(port), "--no-prometheus")
     node = Process("ogpu-node --dev", processes.NODE, words, folder)
     processes.start(node)
-    return node, port
+    try:
+        _wait_until_ready(node, port)
+        yield f"ws://127.0.0.1:{port}"
+    finally:
+        processes.stop(node)
+
+
+@contextmanager
+def _devnet(folder: Path) -> Iterator[str]:
+    """Four validators -> the address of one of them."""
+    with running(create(folder, VALIDATORS, any_ports=True)) as net:
+        yield net.members[-1].rpc_url
 
 
 def _wait_until_ready(node: Process, node_port: int) -> None:

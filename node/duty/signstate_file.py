@@ -14,11 +14,12 @@ The file is outside the database because LevelDB may silently lose its newest wr
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from consensus.signstate import EMPTY, SIGN_STATE, SignedRecord, SignState, after, raise_floor
 from node.durable import read_private, write_durably
-from node.errors import BadInputError
+from node.errors import BadInputError, DiskSpaceError, NodeError
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U32, Annotated, Bounded, Codec, DecodeError, Fixed, codec, struct
 
@@ -56,7 +57,7 @@ class SignStateFile:
         if path.exists():
             raise BadInputError(f"{path} exists already: a sign-state is never replaced")
         created = cls(path, genesis, session, EMPTY, 0)
-        created._write()
+        created._write(EMPTY, 0)
         return created
 
     @classmethod
@@ -93,21 +94,25 @@ class SignStateFile:
         """
         new = after(self.state, record)
         if new != self.state:
-            self.state = new
-            self._write()
+            self._write(new, self.final_height)
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
         """(epoch, round) made `height` final, and the database holds it: nothing below is signed any more."""
-        self.state = raise_floor(self.state, epoch, round_)
-        self.final_height = max(height, self.final_height)
-        self._write()
+        self._write(raise_floor(self.state, epoch, round_), max(height, self.final_height))
 
-    def _write(self) -> None:
-        content = _CONTENT.encode(
-            _Content(self._genesis, self._session, self.final_height, SIGN_STATE.encode(self.state))
-        )
+    def _write(self, state: SignState, final_height: int) -> None:
+        """Know it only when the disk does. Raises `NodeError`, and what was there before is still there."""
+        content = _CONTENT.encode(_Content(self._genesis, self._session, final_height, SIGN_STATE.encode(state)))
         body = MAGIC + content
-        write_durably(self.path, body + blake2_256(body))
+        try:
+            write_durably(self.path, body + blake2_256(body))
+        except OSError as error:
+            kind = DiskSpaceError if error.errno in {errno.ENOSPC, errno.EDQUOT} else NodeError
+            raise kind(
+                f"{self.path} cannot be written ({error.strerror}), and nothing may be signed without it. Nothing was "
+                "signed or lost: set that right and start again"
+            ) from error
+        self.state, self.final_height = state, final_height
 
 
 def _checked(path: Path, data: bytes) -> _Content:

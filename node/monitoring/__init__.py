@@ -1,6 +1,7 @@
 """What people watch of a node: log lines, Prometheus figures, the last polls.  Nothing here moves anything.
 
-* `metrics`: the figures by name, and the thread that answers Prometheus
+* `metrics`: the figures by name
+* `metrics_server`: the thread that answers Prometheus
 * `figures`: what happens to blocks, as log lines and figures
 * `gauges`: what has a value at every moment, read once in a while
 * `status_line`: what an operator reads in the log

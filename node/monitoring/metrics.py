@@ -1,24 +1,17 @@
 """Figures for Prometheus.  Where Substrate has a name for one, it is used, so that its dashboards work here.
 
-What always holds: setting a figure costs no I/O; a thread of its own answers Prometheus, so asking never delays
-consensus.
+What always holds: setting a figure costs no I/O.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from threading import Thread
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
-
-from node.errors import BadInputError
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 FULL_NODE = 1  # Substrate's numbers for roles
 AUTHORITY = 4
-_LOG = logging.getLogger(__name__)
 
 
 class Metrics:
@@ -65,37 +58,3 @@ class Metrics:
         self.attestations = gauge("ogpu_attestations", "Execution attestations in the final chain").labels(**chain)
         self.round = gauge("ogpu_finality_round", "Round of the finality gadget in its epoch").labels(**chain)
         self.epoch = gauge("ogpu_epoch", "Epoch of the finality gadget").labels(**chain)
-
-
-class MetricsServer:
-    """Answers Prometheus on `/metrics` until closed."""
-
-    def __init__(self, metrics: Metrics, port: int, *, external: bool) -> None:
-        self._server: WSGIServer
-        self._thread: Thread
-        try:
-            self._server, self._thread = start_http_server(
-                port,
-                "0.0.0.0" if external else "127.0.0.1",  # noqa: S104  # asked for by a flag
-                metrics.registry,
-            )
-        except OSError as error:
-            raise BadInputError(
-                f"port {port} for metrics is not free ({error.strerror}): "
-                "choose another --prometheus-port, or --no-prometheus"
-            ) from error
-        self._server.handle_error = _note_broken_request  # type: ignore[method-assign]  # it prints a stack trace
-        self.port = int(self._server.server_port)
-        _LOG.info("metrics on port %d", self.port)
-
-    def close(self) -> None:
-        """Stop answering."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-def _note_broken_request(request: object, client_address: object) -> None:
-    """A stranger that leaves in the middle of a request is no fault of ours."""
-    del request
-    _LOG.debug("a request for metrics from %s broke off", client_address, exc_info=True)

@@ -10,7 +10,8 @@ from node.config import Config
 from node.feed.view import NodeView
 from node.monitoring.figures import Figures
 from node.monitoring.gauges import read_gauges
-from node.monitoring.metrics import Metrics, MetricsServer
+from node.monitoring.metrics import Metrics
+from node.monitoring.metrics_server import MetricsServer
 from node.monitoring.poll_log import PollLog
 from node.monitoring.status_line import StatusLine
 
@@ -34,7 +35,7 @@ class Monitoring:
         """Answer Prometheus, if it was asked for -> how to stop that."""
         if config.prometheus_port is None:
             return lambda: None
-        return MetricsServer(self.metrics, config.prometheus_port, external=config.prometheus_external).close
+        return MetricsServer(self.metrics.registry, config.prometheus_port, external=config.prometheus_external).close
 
 
 def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock) -> Monitoring:

@@ -2,13 +2,25 @@
 
 * `jsonrpc`: requests and answers as values
 * `broadcast`: items from one writer to many listeners
+* `past_states`: states after recent final blocks
+* `unsettled_states`: states after blocks above the final one
 * `replica`: the chain as this process knows it, fed by the node
 * `block_reads`: how parameters find blocks, and blocks as JSON
 * `runtime_calls`: the chain's runtime over the replica's states
 * `registry`: which methods exist, and their parameters
 * `runs`: calls of a batch that are answered together
 * `methods/`: the methods
+* `pool_errors`: the node's refusals in Substrate's sentences
+* `access`: who may ask at all
+* `turns`: whose turn it is, by the time that each used
+* `work`: what one message costs, step by step
+* `callers`: which requests come from one caller
+* `held_bytes`: the memory that clients make this process hold
+* `subscription_shares`: how many subscriptions there may be
+* `bodies`: the bodies of POST requests
+* `connection`: one WebSocket
 * `server`: HTTP and WebSocket
 * `__main__`: the process
-* `supervisor`: starts it beside the node, and again when it dies
+* `heartbeat`: its signs of life
+* `supervisor`: starts it beside the node, and again when it dies or hangs
 """

@@ -13,7 +13,10 @@ from aiohttp.http import HttpProcessingError
 from genesis.chain import apis_for
 from node.feed import messages as feed
 from node.feed.client import FeedClient
+from node.rpc import jsonrpc
+from node.rpc.access import origins_of
 from node.rpc.block_reads import BlockReads
+from node.rpc.heartbeat import beat
 from node.rpc.methods.author import AuthorMethods
 from node.rpc.methods.chain import ChainMethods
 from node.rpc.methods.ogpu import Ogpu
@@ -24,7 +27,7 @@ from node.rpc.methods.system import SystemMethods
 from node.rpc.registry import Registry
 from node.rpc.replica import Replica
 from node.rpc.runtime_calls import RuntimeCalls
-from node.rpc.server import Server, ServerOptions
+from node.rpc.server import CALLS_PER_MINUTE, MAX_SUBSCRIPTIONS, Server, ServerOptions
 
 log = logging.getLogger("rpc")
 
@@ -33,11 +36,24 @@ log = logging.getLogger("rpc")
 @click.option("--feed", "socket", type=click.Path(path_type=Path), required=True, help="The node's feed socket.")
 @click.option("--rpc-port", type=click.IntRange(0, 65535), default=9944, show_default=True)
 @click.option("--rpc-external", is_flag=True, help="Serve other machines too.")
-@click.option("--rpc-cors", default="", help="Origins allowed to connect, with commas; or `all`.")
+@click.option("--rpc-cors", default=None, help="Origins allowed to connect, with commas; or `all`.")
 @click.option("--rpc-methods", type=click.Choice(["auto", "safe", "unsafe"]), default="auto", show_default=True)
 @click.option("--rpc-max-connections", type=click.IntRange(1, 10_000), default=100, show_default=True)
+@click.option("--rpc-max-request-size", "request_mebibytes", type=int, default=jsonrpc.MAX_REQUEST_MEBIBYTES)
+@click.option("--rpc-max-batch-request-len", "batch", type=int, default=jsonrpc.MAX_BATCH)
+@click.option("--rpc-max-subscriptions-per-connection", "subscriptions", type=int, default=MAX_SUBSCRIPTIONS)
+@click.option("--rpc-rate-limit", "calls_per_minute", type=int, default=CALLS_PER_MINUTE)
 def main(
-    socket: Path, rpc_port: int, rpc_external: bool, rpc_cors: str, rpc_methods: str, rpc_max_connections: int
+    socket: Path,
+    rpc_port: int,
+    rpc_external: bool,
+    rpc_cors: str | None,
+    rpc_methods: str,
+    rpc_max_connections: int,
+    request_mebibytes: int,
+    batch: int,
+    subscriptions: int,
+    calls_per_minute: int,
 ) -> None:
     """Answer JSON-RPC for the node behind a feed socket."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s rpc: %(message)s")
@@ -46,15 +62,18 @@ def main(
         host="0.0.0.0" if rpc_external else "127.0.0.1",  # noqa: S104 - asked for by name
         port=rpc_port,
         max_connections=rpc_max_connections,
-        cors=("*",) if rpc_cors == "all" else tuple(filter(None, rpc_cors.split(","))),
+        max_subscriptions=subscriptions,
+        calls_per_minute=calls_per_minute,
+        limits=jsonrpc.RequestLimits(request_mebibytes, batch),
+        cors=origins_of(rpc_cors),
         unsafe_allowed=rpc_methods == "unsafe" or (rpc_methods == "auto" and not rpc_external),
     )
     sys.exit(asyncio.run(serve(socket, options)))
 
 
 def _is_our_fault(record: logging.LogRecord) -> bool:
-    """Bytes that are no HTTP are answered 400 and leave no stack trace: else a stranger could fill the disk."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+    """Bytes that are no HTTP, and clients that leave, leave no stack trace: else a stranger could fill the disk."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
 
 
 async def serve(socket: Path, options: ServerOptions) -> int:
@@ -66,6 +85,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
         return 1
     replica = Replica()
     frames = client.frames()
+    beating = asyncio.create_task(beat(sys.stdout.fileno()))
     try:
         while not replica.is_ready:
             replica.apply(await anext(frames))
@@ -80,6 +100,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
         log.info("%s", error)
         return 1
     finally:
+        beating.cancel()
         await client.close()
     return 0
 

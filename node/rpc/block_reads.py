@@ -9,6 +9,8 @@ from runtime.blocks.block import HEADER, Header
 from runtime.blocks.digest import DIGEST_ITEM
 from runtime.state.overlay import StateReader
 
+OLD_IDS_MAX = 65_536  # heights below those that the replica keeps, asked for lately
+
 
 class BlockReads:
     """Blocks and states, from the replica, or from the node where they are too old for it."""
@@ -17,6 +19,7 @@ class BlockReads:
         """Reads only."""
         self.replica = replica
         self.node = node
+        self._old_ids: dict[int, bytes] = {}
 
     @property
     def best(self) -> BlockRecord:
@@ -32,12 +35,24 @@ class BlockReads:
             raise JsonRpcError(CLIENT_ERROR, "Client error: the node is still starting")
         return self.replica.final
 
-    def reader(self, at: bytes | None) -> StateReader:
-        """The state after block `at`, or after the best block."""
+    async def reader(self, at: bytes | None, failure: str = "UnknownBlock") -> StateReader:
+        """The state after block `at`, or after the best block; `failure` is what Substrate calls it when there is none.
+
+        The sentences are those that public clients look for to tell a state that is gone from a mistake.
+        """
+        block_id = self.best.id if at is None else at
         try:
-            return self.replica.reader(self.best.id if at is None else at)
-        except UnknownBlockError as error:
-            raise JsonRpcError(CLIENT_ERROR, f"Client error: UnknownBlock: {error}") from None
+            return self.replica.reader(block_id)
+        except UnknownBlockError:
+            pass
+        known = await self.header(block_id) is not None
+        text = "State already discarded for" if known else "Header was not found in the database:"
+        raise JsonRpcError(CLIENT_ERROR, f"Client error: {failure}: {text} {to_hex(block_id)}")
+
+    async def state_for_call(self, at: bytes | None) -> tuple[StateReader, bytes]:
+        """The state after block `at`, or after the best block, and that block's id, for what executes there."""
+        block_id = self.best.id if at is None else at
+        return await self.reader(block_id, "Api called for an unknown Block"), block_id
 
     async def find(self, block_id: bytes | None) -> BlockRecord | None:
         """A block with its extrinsics: the best one, or any that the node has."""
@@ -62,9 +77,14 @@ class BlockReads:
         """The block id at `height` on the best chain."""
         if height > self.best.header.number:
             return None
-        if height <= self.final.header.number:
-            return self.replica.ancestor(self.final.id, height) or await self.node.id_at(height)
-        return self.replica.ancestor(self.best.id, height)
+        known = self.replica.id_at(height) or self._old_ids.get(height)
+        if known is None and height <= self.final.header.number:
+            known = await self.node.id_at(height)
+            if known is not None:  # final: it will never be another
+                self._old_ids[height] = known
+                if len(self._old_ids) > OLD_IDS_MAX:
+                    self._old_ids.pop(next(iter(self._old_ids)))
+        return known
 
 
 def to_hex(data: bytes) -> str:

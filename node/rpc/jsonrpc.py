@@ -1,20 +1,20 @@
 """JSON-RPC 2.0 as values: bytes in, requests out; no socket and no method of ours is known here.
 
-Invariant: whatever bytes arrive, `parse` gives requests or raises `JsonRpcError`; nothing else escapes. Nesting is
-counted on the bytes before `json.loads` sees them, because its own limit differs between Python versions.
+Invariant: whatever bytes arrive, `parse` gives requests or raises `JsonRpcError`; nothing else escapes, and the work
+grows with the bytes, never faster. Errors have the codes and sentences of Substrate's server, which clients look for.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
 Json = Any
 
-MAX_REQUEST_BYTES = 1024 * 1024
-MAX_RESPONSE_BYTES = 10 * 1024 * 1024
+MEBIBYTE = 1024 * 1024
+MAX_REQUEST_MEBIBYTES = 1
+MAX_RESPONSE_BYTES = 10 * MEBIBYTE
 MAX_BATCH = 500
 MAX_DEPTH = 32
 
@@ -26,9 +26,13 @@ INTERNAL_ERROR = -32603
 # The codes by which Substrate's clients recognise a failure.
 INVALID_TRANSACTION = 1010
 CLIENT_ERROR = 4003
-TOO_BUSY = -32005
-
-_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+TOO_MANY_SUBSCRIPTIONS = -32006
+REQUEST_TOO_LARGE = -32007
+RESPONSE_TOO_LARGE = -32008
+TOO_BUSY = -32009
+BATCH_TOO_LARGE = -32010
+BATCH_RESPONSE_TOO_LARGE = -32011
+RATE_LIMITED = -32999
 
 
 class JsonRpcError(Exception):
@@ -59,22 +63,43 @@ class RpcRequest:
     is_notification: bool = False
 
 
-def parse(body: bytes) -> RpcRequest | list[RpcRequest | JsonRpcError]:
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """How long one message may be, and of how many requests a batch."""
+
+    request_mebibytes: int = MAX_REQUEST_MEBIBYTES
+    batch: int = MAX_BATCH
+
+    @property
+    def request_bytes(self) -> int:
+        """The longest message."""
+        return self.request_mebibytes * MEBIBYTE
+
+
+DEFAULT_LIMITS = RequestLimits()
+
+
+def parse(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> RpcRequest | list[RpcRequest | JsonRpcError]:
     """Decode a request or a batch; a malformed member of a batch becomes an `JsonRpcError` in its place."""
-    if len(body) > MAX_REQUEST_BYTES:
-        raise JsonRpcError(INVALID_REQUEST, f"Request larger than {MAX_REQUEST_BYTES} bytes")
-    _refuse_deep(body)
+    if len(body) > limits.request_bytes:
+        raise exceeded(REQUEST_TOO_LARGE, "Request is too big", limits.request_bytes)
     try:
         value = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise JsonRpcError(PARSE_ERROR, "Parse error", str(error)[:200]) from None
+    _refuse_deep(value)
     if not isinstance(value, list):
         return _request(value)
     if not value:
         raise JsonRpcError(INVALID_REQUEST, "Invalid request", "an empty batch")
-    if len(value) > MAX_BATCH:
-        raise JsonRpcError(INVALID_REQUEST, "Batch too large", f"at most {MAX_BATCH} requests in one batch")
+    if len(value) > limits.batch:
+        raise exceeded(BATCH_TOO_LARGE, "The batch request was too large", limits.batch)
     return [_request_or_error(item) for item in value]
+
+
+def exceeded(code: int, message: str, limit: int) -> JsonRpcError:
+    """The error for more than a limit allows, in Substrate's words."""
+    return JsonRpcError(code, message, f"Exceeded max limit of {limit}")
 
 
 def result(request_id: str | int | None, value: Json) -> Json:
@@ -98,9 +123,7 @@ def dumps(value: Json) -> str:
     if len(text) <= MAX_RESPONSE_BYTES:
         return text
     request_id = value.get("id") if isinstance(value, dict) else None
-    return json.dumps(
-        failure(request_id, JsonRpcError(INTERNAL_ERROR, f"Response larger than {MAX_RESPONSE_BYTES} bytes"))
-    )
+    return json.dumps(failure(request_id, exceeded(RESPONSE_TOO_LARGE, "Response is too big", MAX_RESPONSE_BYTES)))
 
 
 def _request_or_error(value: Json) -> RpcRequest | JsonRpcError:
@@ -131,14 +154,15 @@ def _refuse_constant(name: str) -> Json:
     raise ValueError(f"{name} is not JSON")
 
 
-def _refuse_deep(body: bytes) -> None:
-    """Raise if brackets nest deeper than `MAX_DEPTH` outside of strings."""
-    depth = 0
-    for token in _STRING_OR_BRACKET.finditer(body):
-        first = body[token.start()]
-        if first in b"[{":
-            depth += 1
-        elif first in b"]}":
-            depth -= 1
-        if depth > MAX_DEPTH:
-            raise JsonRpcError(PARSE_ERROR, "Parse error", f"nested deeper than {MAX_DEPTH}")
+def _refuse_deep(value: Json) -> None:
+    """Raise if lists and objects nest deeper than `MAX_DEPTH`; each is visited once.
+
+    The decoder has a limit of its own, but it differs between Python versions.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        containers = [item for item in level if isinstance(item, list | dict)]
+        if not containers:
+            return
+        level = [inner for item in containers for inner in (item.values() if isinstance(item, dict) else item)]
+    raise JsonRpcError(PARSE_ERROR, "Parse error", f"nested deeper than {MAX_DEPTH}")

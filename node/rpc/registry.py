@@ -7,6 +7,7 @@ parameter was wrong.
 
 from __future__ import annotations
 
+import binascii
 import inspect
 import types
 import typing
@@ -18,9 +19,9 @@ from typing import Any, NewType, TypeVar
 from node.rpc.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Json, JsonRpcError
 
 HashParameter = NewType("HashParameter", bytes)
-"""32 bytes, written 0x…"""
+"""32 bytes in hexadecimal."""
 Hex = NewType("Hex", bytes)
-"""Bytes, written 0x…"""
+"""Bytes in hexadecimal, with 0x or without it: some public clients leave it out."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 Converter = Callable[[Json], Any]
@@ -182,9 +183,12 @@ def _list_of(converter: Converter) -> Converter:
 
 
 def _to_hex(value: Json) -> bytes:
-    if not isinstance(value, str) or not value.startswith("0x"):
-        raise TypeError("not a hexadecimal string that starts with 0x")
-    return bytes.fromhex(value[2:])
+    if not isinstance(value, str):
+        raise TypeError("not a hexadecimal string")
+    try:
+        return binascii.unhexlify(value.removeprefix("0x"))
+    except ValueError as error:  # an odd count of digits, or something else than digits
+        raise ValueError(f"not a hexadecimal string: {str(error)[:100]}") from None
 
 
 def _to_hash(value: Json) -> bytes:

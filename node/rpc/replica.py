@@ -3,8 +3,9 @@
 Fed with the node's frames, in order, by `apply`. What always holds:
 
 * `state` is the state after block `final`; every block above it has its ancestors here, down to `final`;
-* a block below `final` can be read while it is one of the last `REVERSES` final ones, and not afterwards;
-* after each frame the broadcasts have told of every new block, best block and final block, parents first.
+* a block below `final` can be read while it is one of the last `KEPT` final ones, and not afterwards;
+* after each frame the broadcasts have told of every new block, best block and final block, parents first; of a block as
+  a best one, or of a later one on its branch, before it is told as a final one.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from dataclasses import dataclass
 from sortedcontainers import SortedDict
 
 from node.feed import messages as feed
-from node.ledger.layers import DiffLayer
 from node.rpc.broadcast import Publisher
+from node.rpc.past_states import PastStates
+from node.rpc.unsettled_states import UnsettledStates
 from runtime.blocks.block import HEADER, Header, block_id
 from runtime.state.overlay import Changes, StateReader
 
-REVERSES = 256
 RECENT_BLOCKS = 1024
 
 
 class UnknownBlockError(LookupError):
-    """No block of this id is known, or its state is no longer kept."""
+    """The state after this block is not kept, if there is such a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,11 @@ class Replica:
         self.new_best: Publisher[BlockRecord] = Publisher()
         self.finalised: Publisher[BlockRecord] = Publisher()
         self.extrinsic_statuses: Publisher[feed.ExtrinsicStatus] = Publisher()
-        self._readers: dict[bytes, DiffLayer] = {}
-        self._reverses: deque[tuple[BlockRecord, Changes]] = deque(maxlen=REVERSES)
+        self._past = PastStates(self.state)
+        self._unsettled = UnsettledStates(self.state)
         self._old: deque[bytes] = deque()
+        self._final_ids: dict[int, bytes] = {}  # by height, of the blocks that are kept here
+        self._best_ids: dict[int, bytes] = {}  # by height, from above the final block up to the best one
 
     @property
     def is_ready(self) -> bool:
@@ -116,69 +119,73 @@ class Replica:
         """The state after a block; `UnknownBlockError` if it is not kept."""
         if self.final is not None and block_id == self.final.id:
             return self.state
-        if block_id in self._readers:
-            return self._readers[block_id]
-        reader: StateReader = self.state
-        for block, changes in self._reverses:
-            reader = DiffLayer(reader, changes)
-            if block.header.parent_hash == block_id:
-                return reader
-        raise UnknownBlockError("State already discarded" if block_id in self.blocks else "Header was not found")
+        reader = self._unsettled.get(block_id) or self._past.reader(block_id)
+        if reader is None:
+            raise UnknownBlockError
+        return reader
 
-    def ancestor(self, block_id: bytes, height: int) -> bytes | None:
-        """The id at `height` on the way down from `block_id`, as far as blocks are kept here."""
-        block = self.blocks.get(block_id)
-        while block is not None and block.header.number > height:
-            if block.header.number == height + 1:
-                return block.header.parent_hash
-            block = self.blocks.get(block.header.parent_hash)
-        return block.id if block is not None and block.header.number == height else None
+    def id_at(self, height: int) -> bytes | None:
+        """The id at `height` on the best branch, as far as blocks are kept here."""
+        return self._best_ids.get(height) or self._final_ids.get(height)
 
     def _take_snapshot(self, page: feed.Snapshot) -> None:
         self.state.update({pair[0]: pair[1] for pair in page.pairs})
         if page.last:
             self.final = self.best = self._remember(HEADER.decode(page.header), None, None)
+            self._final_ids[self.final.header.number] = self.final.id
 
     def _take_reverse(self, frame: feed.Reverse) -> None:
         block = self._remember(HEADER.decode(frame.header), None, frame.block_id)
-        self._reverses.append((block, _changes(frame.changes)))
+        height = block.header.number
+        self._past.add(height, block.header.parent_hash, _changes(frame.changes))
+        self._final_ids[height], self._final_ids[height - 1] = block.id, block.header.parent_hash
 
     def _take_block(self, frame: feed.ImportedBlock) -> None:
         header = HEADER.decode(frame.header)
         block = self._remember(header, tuple(frame.extrinsics), frame.block_id)
-        self._readers[block.id] = DiffLayer(self.reader(header.parent_hash), _changes(frame.changes))
+        self._unsettled.add(block.id, header.parent_hash, _changes(frame.changes))
         self.imported.publish(block)
 
     def _take_status(self, status: feed.NodeStatus) -> None:
         self.status = status
-        if self.final is not None and status.final_id != self.final.id:
-            self._finalise(status.final_id)
         best = self.blocks.get(status.accepted_id)
         if best is not None and (self.best is None or best.id != self.best.id):
-            self.best = best
-            self.new_best.publish(best)
+            self._prefer(best)
+        if self.final is not None and status.final_id != self.final.id:
+            self._finalise(status.final_id)
+
+    def _prefer(self, best: BlockRecord) -> None:
+        """Another best block: tell of each block between it and those that were on the best branch already."""
+        path: list[BlockRecord] = []
+        block: BlockRecord | None = best
+        while block is not None and self.id_at(block.header.number) != block.id:
+            path.append(block)
+            block = self.blocks.get(block.header.parent_hash)
+        for height in [height for height in self._best_ids if height > best.header.number]:
+            del self._best_ids[height]
+        self._best_ids.update({block.header.number: block.id for block in path})
+        self.best = best
+        for block in path[::-1] or [best]:
+            self.new_best.publish(block)
 
     def _finalise(self, final_id: bytes) -> None:
         """Move the final state up to `final_id` and forget the branches that lost."""
-        for block in self._path_from_final(final_id):
-            undo = self.state.update(self._readers.pop(block.id).changes)
-            self._reverses.appendleft((block, undo))
+        path = self._path_from_final(final_id)
+        for block, changes in zip(path, self._unsettled.settle(block.id for block in path), strict=True):
+            height = block.header.number
+            self._past.add(height, block.header.parent_hash, self.state.update(changes))
             self.final = block
+            self._final_ids[height] = block.id
+            self._best_ids.pop(height, None)
             self._old.append(block.id)
-            self.finalised.publish(block)
-        # Parents first: a block whose parent neither is final nor survived lies on a branch that lost.
-        not_final = dict(self._readers)
-        self._readers.clear()
-        for above_id, layer in not_final.items():
-            parent = self.blocks[above_id].header.parent_hash
-            if parent == final_id:
-                self._readers[above_id] = DiffLayer(self.state, layer.changes)
-            elif parent in self._readers:
-                self._readers[above_id] = DiffLayer(self._readers[parent], layer.changes)
-            else:
-                del self.blocks[above_id]
+        for lost in self._unsettled.lay_anew(final_id):
+            del self.blocks[lost]
         while len(self._old) > RECENT_BLOCKS:
-            self.blocks.pop(self._old.popleft(), None)
+            forgotten = self.blocks.pop(self._old.popleft(), None)
+            if forgotten is not None:
+                self._final_ids.pop(forgotten.header.number, None)
+        for block in path:
+            self.finalised.publish(block)
 
     def _path_from_final(self, block_id: bytes) -> list[BlockRecord]:
         path: list[BlockRecord] = []

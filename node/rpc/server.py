@@ -1,7 +1,7 @@
 """HTTP POST and WebSocket on one port, in front of a `Registry`.
 
-A connection has a bounded outbox, a bounded number of subscriptions and an allowance of calls; who does not keep up is
-dropped, and nothing that a client sends reaches more than its own connection.
+What always holds: headers are judged before anything is done, bodies before they are worked on; every call takes its
+turn and is timed, over HTTP and WebSocket alike; nothing that a client sends reaches more than its own connection.
 """
 
 from __future__ import annotations
@@ -10,27 +10,44 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import secrets
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp import web
 
+from node.feed.client import RequestRefusedError
 from node.rpc import jsonrpc
-from node.rpc.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, TOO_BUSY, Json, JsonRpcError, RpcRequest
-from node.rpc.registry import Registry, RpcMethod
+from node.rpc.access import DEFAULT_ORIGINS, Access
+from node.rpc.bodies import Bodies
+from node.rpc.callers import Callers
+from node.rpc.connection import ClientConnection, SharedLimits
+from node.rpc.jsonrpc import (
+    BATCH_RESPONSE_TOO_LARGE,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Json,
+    JsonRpcError,
+    RequestLimits,
+    RpcRequest,
+)
+from node.rpc.pool_errors import json_error
+from node.rpc.registry import Registry
 from node.rpc.runs import answers, runs
+from node.rpc.subscription_shares import SubscriptionShares
+from node.rpc.work import Work
 
 log = logging.getLogger(__name__)
 
-MAX_SUBSCRIPTIONS = 1024
-OUTBOX_ITEMS = 1024
-OUTBOX_BYTES_MAX = 4 * jsonrpc.MAX_RESPONSE_BYTES
+MAX_SUBSCRIPTIONS = 1024  # on one connection
+CALLS_PER_MINUTE = 120_000  # of one caller
 HEARTBEAT_SECONDS = 30.0
-_TOO_LARGE = JsonRpcError(INTERNAL_ERROR, f"Responses larger than {jsonrpc.MAX_RESPONSE_BYTES} bytes")
-LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+KEEPALIVE_SECONDS = 30.0
+ANSWER_SECONDS = 30.0  # within which whoever asked by POST has read the answer
+SILENT_SECONDS = 60.0  # after which a WebSocket without subscriptions yields to a new one when there are too many
+ADDRESS_PART = 4  # one address of another machine may have a fourth of the WebSockets
+PARSED_BYTES = 24  # of memory for a byte of JSON, at worst: "[],"
+_TOO_LARGE = jsonrpc.exceeded(BATCH_RESPONSE_TOO_LARGE, "The batch response was too large", jsonrpc.MAX_RESPONSE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +57,26 @@ class ServerOptions:
     host: str = "127.0.0.1"
     port: int = 9944
     max_connections: int = 100
-    calls_per_minute: int = 120_000
-    cors: tuple[str, ...] = ()
+    max_subscriptions: int = MAX_SUBSCRIPTIONS
+    calls_per_minute: int = CALLS_PER_MINUTE
+    cors: tuple[str, ...] = DEFAULT_ORIGINS
     unsafe_allowed: bool = False
+    limits: RequestLimits = field(default_factory=RequestLimits)
 
 
-@dataclass(slots=True)
-class Allowance:
-    """A token bucket of calls: full at the start, refilled at the rate of the minute."""
+@dataclass(eq=False, slots=True)
+class PostedRequest:
+    """A POST as the holder of memory."""
 
-    per_minute: int
-    left: float
-    at: float = field(default_factory=time.monotonic)
+    transport: asyncio.BaseTransport | None
+    task: asyncio.Task[object] | None = None
 
-    def take(self) -> None:
-        """Use one call up; raise when none is left."""
-        now = time.monotonic()
-        self.left = min(float(self.per_minute), self.left + (now - self.at) * self.per_minute / 60)
-        self.at = now
-        if self.left < 1:
-            raise JsonRpcError(
-                TOO_BUSY, "Too many requests", f"at most {self.per_minute} calls a minute on a connection"
-            )
-        self.left -= 1
+    def drop(self) -> None:
+        """End its connection, and what is done for it."""
+        if self.task is not None:
+            self.task.cancel()
+        if isinstance(self.transport, asyncio.Transport):
+            self.transport.abort()
 
 
 class Server:
@@ -72,17 +86,23 @@ class Server:
         """Nothing is opened yet."""
         self.registry = registry
         self.options = options
-        self.connections = 0
+        self.connections: set[ClientConnection] = set()
+        shares = SubscriptionShares(options.max_subscriptions, options.max_connections)
+        self.shared = SharedLimits(shares)
+        self._access = Access(options.host, options.cors)
+        self._callers = Callers(options.calls_per_minute)
+        self._bodies = Bodies()
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[int]:
         """Listen; yields the port. A port in use raises `OSError`."""
-        app = web.Application(client_max_size=jsonrpc.MAX_REQUEST_BYTES)
+        app = web.Application(client_max_size=self.options.limits.request_bytes)
         app.router.add_route("POST", "/", self._on_post)
         app.router.add_route("OPTIONS", "/", self._on_options)
         app.router.add_route("GET", "/", self._on_get)
         app.router.add_route("GET", "/health", self._on_health)
-        runner = web.AppRunner(app, access_log=None, keepalive_timeout=120)
+        app.router.add_route("GET", "/health/readiness", self._on_readiness)
+        runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS)
         await runner.setup()
         site = web.TCPSite(runner, self.options.host, self.options.port, reuse_address=True)
         try:
@@ -91,55 +111,115 @@ class Server:
         finally:
             await runner.cleanup()
 
-    async def _on_post(self, request: web.Request) -> web.Response:
-        self._check_host(request)
-        body = await request.read()
-        text = await self._answer(body, None, Allowance(self.options.calls_per_minute, jsonrpc.MAX_BATCH))
-        return web.Response(text=text or "", content_type="application/json", headers=self._cors(request))
+    async def _on_post(self, request: web.Request) -> web.StreamResponse:
+        # Before anything is done: a web page could else have calls carried out whose answers it may not read.
+        self._access.check_post(request)
+        body = await self._bodies.read(request)
+        holder = PostedRequest(request.transport, asyncio.current_task())
+        work = Work(self.shared.turns, self._callers.of(request.transport))
+        try:
+            self.shared.held.change(holder, PARSED_BYTES * len(body))
+            text = await self._answer(body, None, work) or ""
+            self.shared.held.change(holder, len(text) - PARSED_BYTES * len(body))
+            return await self._respond(request, text)
+        finally:
+            self.shared.held.forget(holder)
+
+    async def _respond(self, request: web.Request, text: str) -> web.StreamResponse:
+        """Send an answer whole, as long as it is counted as held."""
+        headers = self._access.headers(request)
+        response = web.Response(text=text, content_type="application/json", headers=headers)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            PostedRequest(request.transport).drop()
+        return response
 
     async def _on_options(self, request: web.Request) -> web.Response:
-        self._check_host(request)
-        return web.Response(headers=self._cors(request))
+        self._access.check(request)
+        return web.Response(headers=self._access.headers(request))
 
     async def _on_health(self, request: web.Request) -> web.Response:
-        self._check_host(request)
+        self._access.check(request)
         answer = await self._call(RpcRequest("system_health", [], 0), None)
         return web.json_response(answer)
 
+    async def _on_readiness(self, request: web.Request) -> web.Response:
+        """200 for a node that is of use: it has peers, where it should, and is not catching up."""
+        self._access.check(request)
+        health = await self._call(RpcRequest("system_health", [], 0), None)
+        is_ready = not health["isSyncing"] and (health["peers"] > 0 or not health["shouldHavePeers"])
+        return web.json_response(health, status=200 if is_ready else 500)
+
     async def _on_get(self, request: web.Request) -> web.StreamResponse:
-        self._check_host(request)
-        self._check_origin(request)
-        if self.connections >= self.options.max_connections:
-            raise web.HTTPServiceUnavailable(text="too many connections")
-        socket = web.WebSocketResponse(max_msg_size=jsonrpc.MAX_REQUEST_BYTES, heartbeat=HEARTBEAT_SECONDS)
-        await socket.prepare(request)
-        self.connections += 1
+        self._access.check(request)
+        caller = self._callers.of(request.transport)
+        self._require_room(caller.connections)
+        # No compression: its state takes more memory than everything else that a connection has.
+        size = self.options.limits.request_bytes
+        socket = web.WebSocketResponse(max_msg_size=size, heartbeat=HEARTBEAT_SECONDS, compress=False)
+        connection = ClientConnection(socket, caller, self.shared, self._answer_message)
+        self.connections.add(connection)
+        caller.connections += 1
         try:
-            await ClientConnection(self, socket).run()
+            await socket.prepare(request)
+            await connection.run()
         finally:
-            self.connections -= 1
+            caller.connections -= 1
+            self.connections.discard(connection)
         return socket
 
-    async def _answer(self, body: bytes, connection: ClientConnection | None, allowance: Allowance) -> str | None:
-        """The text of the response to one message, or None when it held only notifications."""
+    def _require_room(self, of_caller: int) -> None:
+        """Raise 503 when there are as many WebSockets as may be, and none that nobody uses."""
+        most = self.options.max_connections
+        if of_caller >= max(1, most // ADDRESS_PART):
+            raise web.HTTPServiceUnavailable(text="too many connections from this address")
+        if len(self.connections) < most:
+            return
+        quietest = min(self.connections, key=lambda other: (bool(other.subscriptions), other.heard_at))
+        if quietest.subscriptions or time.monotonic() - quietest.heard_at < SILENT_SECONDS:
+            raise web.HTTPServiceUnavailable(text="too many connections")
+        self.connections.discard(quietest)
+        self.shared.held.drop(quietest)
+
+    async def _answer_message(self, data: bytes, connection: ClientConnection) -> str | None:
+        """The text of the response to a message by WebSocket."""
+        held = self.shared.held
+        held.change(connection, PARSED_BYTES * len(data))
         try:
-            parsed = jsonrpc.parse(body)
+            return await self._answer(data, connection, Work(self.shared.turns, connection.caller))
+        finally:
+            if not connection.is_dropped:
+                held.change(connection, -PARSED_BYTES * len(data))
+
+    async def _answer(self, body: bytes, connection: ClientConnection | None, work: Work) -> str | None:
+        """The text of the response to one message, or None when it held only notifications."""
+        await self.shared.turns.take(work.caller)
+        try:
+            with work.step():
+                parsed = jsonrpc.parse(body, self.options.limits)
         except JsonRpcError as error:
             return jsonrpc.dumps(jsonrpc.failure(None, error))
         if not isinstance(parsed, RpcRequest):
-            return await self._answer_batch(parsed, connection, allowance)
-        answer = await self._answer_one(parsed, connection, allowance)
-        return None if answer is None else jsonrpc.dumps(answer)
+            return await self._answer_batch(parsed, connection, work)
+        answer = await self._answer_one(parsed, connection, work)
+        if answer is None:
+            return None
+        with work.step():
+            return jsonrpc.dumps(answer)
 
     async def _answer_batch(
-        self, batch: list[RpcRequest | JsonRpcError], connection: ClientConnection | None, allowance: Allowance
+        self, batch: list[RpcRequest | JsonRpcError], connection: ClientConnection | None, work: Work
     ) -> str | None:
         """Answers in order, together no longer than one response; those behind the first that is too much fail."""
         texts: list[str] = []
         room = jsonrpc.MAX_RESPONSE_BYTES  # of all together: 500 answers of the greatest length would be 5 GB
         for run in runs(batch, self.registry):
-            for answer in await self._answer_run(run, connection, allowance, has_room=room >= 0):
-                text = jsonrpc.dumps(answer)
+            for answer in await self._answer_run(run, connection, work, has_room=room >= 0):
+                with work.step():
+                    text = jsonrpc.dumps(answer)
                 room -= len(text)
                 texts.append(text if room >= 0 else jsonrpc.dumps(jsonrpc.failure(answer["id"], _TOO_LARGE)))
         return f"[{','.join(texts)}]" if texts else None
@@ -148,7 +228,7 @@ class Server:
         self,
         run: list[RpcRequest | JsonRpcError],
         connection: ClientConnection | None,
-        allowance: Allowance,
+        work: Work,
         *,
         has_room: bool,
     ) -> list[Json]:
@@ -157,13 +237,21 @@ class Server:
         if calls and not has_room:
             return [jsonrpc.failure(call.id, _TOO_LARGE) for call in calls if not call.is_notification]
         if len(run) == 1:
-            answer = await self._answer_one(run[0], connection, allowance)
+            answer = await self._answer_one(run[0], connection, work)
             return [] if answer is None else [answer]
+
+        def admit() -> None:
+            self._callers.take_call(work.caller)
+            work.require_time()
+
+        outcomes: list[Json | JsonRpcError]
         try:
             method = self.registry.find(calls[0].method, unsafe_allowed=self.options.unsafe_allowed)
-            outcomes = await answers(method, calls, allowance.take)
+            outcomes = await work.run(answers(method, calls, admit))
         except JsonRpcError as error:
             outcomes = [error] * len(calls)
+        except ConnectionError:  # the node ends, and soon this process does
+            outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(calls)
         except Exception:
             log.exception("%s failed", calls[0].method)
             outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(calls)
@@ -174,15 +262,20 @@ class Server:
         ]
 
     async def _answer_one(
-        self, item: RpcRequest | JsonRpcError, connection: ClientConnection | None, allowance: Allowance
+        self, item: RpcRequest | JsonRpcError, connection: ClientConnection | None, work: Work
     ) -> Json | None:
         if isinstance(item, JsonRpcError):
             return jsonrpc.failure(None, item)
         try:
-            allowance.take()
-            answer = jsonrpc.result(item.id, await self._call(item, connection))
+            self._callers.take_call(work.caller)
+            work.require_time()
+            answer = jsonrpc.result(item.id, await work.run(self._call(item, connection)))
         except JsonRpcError as error:
             answer = jsonrpc.failure(item.id, error)
+        except RequestRefusedError as error:  # by the node
+            answer = jsonrpc.failure(item.id, json_error(error))
+        except ConnectionError:  # the node ends, and soon this process does
+            answer = jsonrpc.failure(item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
         except Exception:
             log.exception("%s failed", item.method)
             answer = jsonrpc.failure(item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
@@ -199,106 +292,3 @@ class Server:
             return await connection.subscribe(method, arguments)
         value = method.handler(*arguments)
         return await value if inspect.isawaitable(value) else value
-
-    def _check_host(self, request: web.Request) -> None:
-        """Refuse names that are not ours when only this machine may connect (DNS rebinding)."""
-        host = request.host.rsplit(":", 1)[0]
-        if self.options.host in {"127.0.0.1", "::1", "localhost"} and host not in LOCAL_HOSTS:
-            raise web.HTTPForbidden(text="host not allowed")
-
-    def _check_origin(self, request: web.Request) -> None:
-        origin = request.headers.get("Origin")
-        if origin is not None and "*" not in self.options.cors and origin not in self.options.cors:
-            raise web.HTTPForbidden(text="origin not allowed")
-
-    def _cors(self, request: web.Request) -> dict[str, str]:
-        origin = request.headers.get("Origin")
-        if origin is None:
-            return {}
-        self._check_origin(request)
-        return {
-            "Access-Control-Allow-Origin": origin,
-            "Access-Control-Allow-Methods": "POST, GET, OPTIONS",
-            "Access-Control-Allow-Headers": "content-type",
-        }
-
-
-class ClientConnection:
-    """One WebSocket: its reader, its writer, its subscriptions."""
-
-    def __init__(self, server: Server, socket: web.WebSocketResponse) -> None:
-        """Nothing runs yet."""
-        self.server = server
-        self.socket = socket
-        self.outbox: asyncio.Queue[str] = asyncio.Queue(OUTBOX_ITEMS)
-        self._outbox_bytes = 0
-        self.subscriptions: dict[str, asyncio.Task[None]] = {}
-        self._answered = asyncio.Event()  # set when the answers to the last message are queued
-        self.allowance = Allowance(server.options.calls_per_minute, float(server.options.calls_per_minute))
-
-    async def run(self) -> None:
-        """Answer messages until either side closes; then end every subscription."""
-        writer = asyncio.create_task(self._write())
-        try:
-            async for message in self.socket:
-                if message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
-                    data = message.data.encode() if isinstance(message.data, str) else message.data
-                    self._answered = asyncio.Event()
-                    answer = await self.server._answer(data, self, self.allowance)  # noqa: SLF001 - one idea, two classes
-                    if answer is not None:
-                        self._send(answer)
-                    self._answered.set()
-        finally:
-            tasks = [writer, *self.subscriptions.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def subscribe(self, method: RpcMethod, arguments: list[Any]) -> str:
-        """Start a subscription; the answer with its id goes out before its first item."""
-        if len(self.subscriptions) >= MAX_SUBSCRIPTIONS:
-            raise JsonRpcError(TOO_BUSY, "Too many subscriptions on this connection", f"at most {MAX_SUBSCRIPTIONS}")
-        items = method.handler(*arguments)
-        if inspect.isawaitable(items):  # it may refuse, and then there is no subscription
-            items = await items
-        key = secrets.token_urlsafe(12)
-        self.subscriptions[key] = asyncio.create_task(self._feed(key, str(method.notification), items, self._answered))
-        return key
-
-    def unsubscribe(self, params: list[Json] | dict[str, Json]) -> bool:
-        """End the named subscription; tells whether there was one."""
-        key = next(iter(params.values() if isinstance(params, dict) else params), None)
-        task = self.subscriptions.pop(key, None) if isinstance(key, str) else None
-        if task is not None:
-            task.cancel()
-        return task is not None
-
-    async def _feed(self, key: str, notification: str, items: AsyncIterator[Json], answered: asyncio.Event) -> None:
-        try:
-            await answered.wait()
-            async for item in items:
-                self._send(jsonrpc.dumps(jsonrpc.notification(notification, key, item)))
-        except JsonRpcError as error:
-            log.info("subscription %s ended: %s", notification, error)
-        finally:
-            self.subscriptions.pop(key, None)
-
-    def _send(self, text: str) -> None:
-        """Queue a message; a client that does not read is dropped."""
-        # A client that subscribes to much and reads nothing would else have this process keep it all.
-        if self._outbox_bytes + len(text) <= OUTBOX_BYTES_MAX and not self.outbox.full():
-            self._outbox_bytes += len(text)
-            self.outbox.put_nowait(text)
-            return
-        log.info("dropped a client that does not read")
-        transport = self.socket._req.transport if self.socket._req is not None else None  # noqa: SLF001 - no public way to abort
-        if transport is not None:
-            transport.abort()
-
-    async def _write(self) -> None:
-        with contextlib.suppress(ConnectionError):
-            while True:
-                text = await self.outbox.get()
-                await self.socket.send_str(text)
-                self._outbox_bytes -= len(text)
-        await self.socket.close(code=WSCloseCode.GOING_AWAY)

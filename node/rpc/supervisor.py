@@ -1,14 +1,17 @@
-"""The RPC process as the node sees it (trio): started beside it, and again whenever it dies.
+"""The RPC process as the node sees it (trio): started beside it, and again whenever it dies or hangs.
 
-What always holds: its death never ends the node; restarts back off from `BACKOFF_FIRST_SECONDS` to
-`BACKOFF_MAX_SECONDS`.
+What always holds: its death never ends the node; one that gave no sign of life for `SILENT_SECONDS` times
+`SILENCES_MAX` is killed; restarts back off from `BACKOFF_FIRST_SECONDS` to `BACKOFF_MAX_SECONDS`.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
+import subprocess
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -19,6 +22,10 @@ from node.errors import BadInputError
 BACKOFF_FIRST_SECONDS = 1.0
 BACKOFF_MAX_SECONDS = 30.0
 SETTLED_SECONDS = 60.0  # a process that lived so long did not die of its start
+SILENT_SECONDS = 10.0
+SILENCES_MAX = 3
+"""In a row, not one long wait: after a stop of this process itself, whatever was said meanwhile is read first."""
+READ_BYTES = 4096
 _LOG = logging.getLogger(__name__)
 
 
@@ -27,7 +34,15 @@ def command(config: RpcConfig, feed: Path) -> list[str]:
     words = [sys.executable, "-m", "node.rpc", "--feed", str(feed), "--rpc-port", str(config.port)]
     words += ["--rpc-methods", config.methods, "--rpc-max-connections", str(config.connections_max)]
     words += ["--rpc-external"] * config.external
-    words += ["--rpc-cors", config.cors] if config.cors is not None else []
+    chosen = {
+        "--rpc-cors": config.cors,
+        "--rpc-max-request-size": config.request_mebibytes,
+        "--rpc-max-batch-request-len": config.batch_max,
+        "--rpc-max-subscriptions-per-connection": config.subscriptions_max,
+        "--rpc-rate-limit": config.calls_per_minute,
+    }
+    for option, value in chosen.items():
+        words += [option, str(value)] if value is not None else []
     return words
 
 
@@ -46,12 +61,40 @@ def require_free_port(config: RpcConfig) -> None:
 
 async def supervise(config: RpcConfig, feed: Path) -> None:
     """Keep the RPC process running until cancelled."""
+    await keep_running(command(config, feed), SILENT_SECONDS)
+
+
+async def keep_running(words: Sequence[str], silent_seconds: float) -> None:
+    """Run a program that shows signs of life on its standard output, and run it again when it ends or is silent."""
     backoff = BACKOFF_FIRST_SECONDS
     while True:
         started = trio.current_time()
-        status = await trio.run_process(command(config, feed), check=False)
+        status = await _run_watched(words, silent_seconds)
         lived = trio.current_time() - started
         # One that dies of its own start (a port, a broken installation) must not keep a core busy with starting it.
         backoff = BACKOFF_FIRST_SECONDS if lived >= SETTLED_SECONDS else min(BACKOFF_MAX_SECONDS, 2 * backoff)
-        _LOG.warning("the RPC process ended with status %d: it starts again in %.0f s", status.returncode, backoff)
+        _LOG.warning("the RPC process ended with status %d: it starts again in %.0f s", status, backoff)
         await trio.sleep(backoff)
+
+
+async def _run_watched(words: Sequence[str], silent_seconds: float) -> int:
+    """Run it until it ends, or was silent for so long that it is killed -> its exit status."""
+    async with trio.open_nursery() as nursery:
+        start = partial(trio.run_process, words, stdout=subprocess.PIPE, check=False)
+        process: trio.Process = await nursery.start(start)
+        if not await _lives_on(process, silent_seconds):
+            _LOG.warning("the RPC process gave no sign of life for %.0f s: killed", SILENCES_MAX * silent_seconds)
+            process.kill()
+        return await process.wait()
+
+
+async def _lives_on(process: trio.Process, silent_seconds: float) -> bool:
+    """Read its signs of life until it closes them (True) or leaves them out (False)."""
+    assert process.stdout is not None  # a pipe, as asked for
+    silences = 0
+    while silences < SILENCES_MAX:
+        with trio.move_on_after(silent_seconds) as wait:
+            if not await process.stdout.receive_some(READ_BYTES):
+                return True
+        silences = silences + 1 if wait.cancelled_caught else 0
+    return False

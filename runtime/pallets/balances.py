@@ -2,6 +2,8 @@
 
 Invariant: all accounts' `free + reserved` add up to `total_issuance`, and with `burned` to what was
 issued at genesis. Nothing issues grains afterwards; `retire` is the one way in which they end.
+The maps of locks, named reserves, holds and freezes stay empty: clients of a Substrate chain look for them, and what is
+held here is the business of the pallet that holds it.
 An account lives while it owns the existential deposit or anything reserved; what is left below is
 burned as dust. Reserved grains are held by other pallets (bonds, escrow); frozen ones are merely not spendable.
 """
@@ -10,11 +12,12 @@ from enum import IntEnum
 from typing import Any
 
 from runtime.cryptography.ss58 import account_from_text
-from runtime.encoding.codec import named
+from runtime.encoding.codec import U32, named
 from runtime.encoding.types import AccountId, Balance, CompactBalance, MultiAddress
 from runtime.frame.errors import BelowMinimum, FundsUnavailable, NotExpendable, ensure
-from runtime.frame.pallet import Constant, Pallet, Signed, StorageValue, call, event
+from runtime.frame.pallet import Constant, Pallet, Signed, StorageMap, StorageValue, call, event
 from runtime.frame.weights import work
+from runtime.pallets.balance_locks import LOCKS_MAX, AccountFreezes, AccountHolds, AccountLocks, AccountReserves
 from runtime.pallets.system import AccountData, AccountInfo, KilledAccount, NewAccount, System
 
 TRANSFER_WEIGHT = work(reads=2, writes=2)
@@ -118,8 +121,16 @@ class Balances(Pallet, index=2):
 
     total_issuance: StorageValue[Balance] = StorageValue(default=0, doc="All grains there are, in all accounts.")
     burned: StorageValue[Balance] = StorageValue(default=0, doc="All grains that there were.")
+    inactive_issuance: StorageValue[Balance] = StorageValue(default=0, doc="Grains that count for no vote: none.")
+    locks: StorageMap[AccountId, AccountLocks] = StorageMap(default=(), doc="Always empty.")
+    reserves: StorageMap[AccountId, AccountReserves] = StorageMap(default=(), doc="Always empty.")
+    holds: StorageMap[AccountId, AccountHolds] = StorageMap(default=(), doc="Always empty.")
+    freezes: StorageMap[AccountId, AccountFreezes] = StorageMap(default=(), doc="Always empty.")
 
     existential_deposit: Constant[Balance] = Constant(100_000, doc="The least that an account may own.")
+    max_locks: Constant[U32] = Constant(LOCKS_MAX, doc="The most locks on an account; none is ever made.")
+    max_reserves: Constant[U32] = Constant(LOCKS_MAX, doc="The most named reserves; none is ever made.")
+    max_freezes: Constant[U32] = Constant(LOCKS_MAX, doc="The most freezes; none is ever made.")
 
     events = (
         Endowed,

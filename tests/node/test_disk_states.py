@@ -85,8 +85,7 @@ class Machinery:
         keys = next(self.folder.rglob("sign-state"))
         file = SignStateFile.load(keys, self.node.chain.genesis, self.node.machine._session or b"")
         assert file is not None
-        file.state = change(file)
-        file._write()
+        file._write(change(file), file.final_height)
 
 
 @pytest.fixture

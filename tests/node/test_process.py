@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from node.errors import BadInputError, DatabaseError, NodeError, as_bad_input, node_error_first
-from node.process import set_up_process
+from node.process import FILES_MAX, raise_file_limit, set_up_process
 
 
 @pytest.fixture
@@ -24,7 +24,28 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, tuple[in
 def test_a_target_has_a_level_of_its_own_and_no_core_is_dumped(limits: list[tuple[int, tuple[int, int]]]) -> None:
     set_up_process("info,node.sync=debug")
     assert logging.getLogger("node.sync").level == logging.DEBUG
-    assert limits == [(resource.RLIMIT_CORE, (0, 0))]
+    assert limits[0] == (resource.RLIMIT_CORE, (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("now", "asked"),
+    [
+        ((1_024, 1_048_576), [(resource.RLIMIT_NOFILE, (FILES_MAX, 1_048_576))]),
+        ((1_024, 4_096), [(resource.RLIMIT_NOFILE, (4_096, 4_096))]),
+        ((1_024, resource.RLIM_INFINITY), [(resource.RLIMIT_NOFILE, (FILES_MAX, resource.RLIM_INFINITY))]),
+        ((FILES_MAX, 1_048_576), []),
+        ((4_096, 4_096), []),
+    ],
+)
+def test_a_node_may_open_as_many_files_as_the_system_allows(
+    limits: list[tuple[int, tuple[int, int]]],
+    monkeypatch: pytest.MonkeyPatch,
+    now: tuple[int, int],
+    asked: list[tuple[int, tuple[int, int]]],
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: now)
+    raise_file_limit()
+    assert limits == asked
 
 
 @pytest.mark.usefixtures("limits")

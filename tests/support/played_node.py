@@ -44,6 +44,7 @@ class PlayedNode:
         self.chain = DevChain()
         self.pool: list[bytes] = []
         self.blocks: dict[bytes, Block] = {}
+        self.known: dict[bytes, Any] = {}  # blocks that only this node has: header and extrinsics
         self.ids: list[bytes] = [self.chain.genesis_hash]
         self.final = 0
         self.asked: list[feed.SubmitMany] = []
@@ -68,8 +69,8 @@ class PlayedNode:
                     self._answer(frame)
         writer.close()
 
-    def author(self, *, finalise: bool = True) -> bytes:
-        """A block of everything in the pool; its id."""
+    def author(self, *, finalise: bool = True, tell: bool = True) -> bytes:
+        """A block of everything in the pool; its id. Without `tell` no status names it yet."""
         before = self.chain.state
         taken, self.pool = self.pool, []
         block = self.chain.author(*taken)
@@ -85,18 +86,19 @@ class PlayedNode:
             self.final = len(self.ids) - 1
             for raw in taken:
                 self._send(feed.ExtrinsicStatus(blake2_256(raw), "finalized", new_id))
-        self._send_status()
+        if tell:
+            self._send_status()
         return new_id
+
+    def finalise(self) -> None:
+        """Say that every block is final."""
+        self.final = len(self.ids) - 1
+        self._send_status()
 
     def _answer(self, request: feed.Frame) -> None:
         match request:
             case feed.Submit():
-                if request.extrinsic in self.pool:
-                    self._send(feed.Refused(request.request_id, 1013, "Transaction is already imported", ""))
-                    return
-                self.pool.append(request.extrinsic)
-                self._send(feed.ExtrinsicStatus(blake2_256(request.extrinsic), "ready", None))
-                self._send(feed.RequestResult(request.request_id, blake2_256(request.extrinsic)))
+                self._submit(request)
             case feed.SubmitMany():
                 self.asked.append(request)
                 self._send(feed.RequestResult(request.request_id, [self._outcome(raw) for raw in request.extrinsics]))
@@ -108,15 +110,25 @@ class PlayedNode:
                 known = request.height < len(self.ids)
                 self._send(feed.RequestResult(request.request_id, self.ids[request.height] if known else None))
             case feed.BlockAt():
-                block = self.blocks.get(request.block_id)
-                value: Any = None if block is None else [HEADER.encode(block.header), list(block.extrinsics)]
-                self._send(feed.RequestResult(request.request_id, value))
+                self._send(feed.RequestResult(request.request_id, self._block(request.block_id)))
             case feed.Prove():
                 self._send(feed.RequestResult(request.request_id, list(self.chain.trie.prove(request.keys))))
             case feed.Inspect():
                 self._send(feed.RequestResult(request.request_id, {"topic": request.topic, "id": b"\1\2"}))
             case _:
                 raise AssertionError(request)
+
+    def _submit(self, request: feed.Submit) -> None:
+        if request.extrinsic in self.pool:
+            self._send(feed.Refused(request.request_id, 1013, "Transaction is already imported", ""))
+            return
+        self.pool.append(request.extrinsic)
+        self._send(feed.ExtrinsicStatus(blake2_256(request.extrinsic), "ready", None))
+        self._send(feed.RequestResult(request.request_id, blake2_256(request.extrinsic)))
+
+    def _block(self, block_id: bytes) -> Any:
+        block = self.blocks.get(block_id)
+        return self.known.get(block_id) if block is None else [HEADER.encode(block.header), list(block.extrinsics)]
 
     def _outcome(self, extrinsic: bytes) -> Any:
         if extrinsic in self.pool:

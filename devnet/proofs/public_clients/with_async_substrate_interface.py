@@ -12,12 +12,16 @@ import sys
 from typing import Any
 
 from async_substrate_interface import AsyncExtrinsicReceipt, AsyncSubstrateInterface
+from async_substrate_interface.errors import BlockNotFound, SubstrateRequestException
 
 GRAINS_PER_OGPU = 10**8
+UNKNOWN_BLOCK = "0x" + "11" * 32
 
 
 class AskedKey:
     """A key that somebody else holds; what the library calls a keypair."""
+
+    ss58_format = 42
 
     def __init__(self, name: str) -> None:
         """Ask for the public half."""
@@ -39,9 +43,13 @@ async def main(url: str) -> None:
         newcomer = AskedKey("ed25519")
         say("connected", chain=chain.chain, metadata_pallets=len(await chain.get_metadata_modules()))
         await read(chain, alice)
+        await estimate(chain, alice, newcomer)
+        block = await chain.get_chain_finalised_head()
+        before = await free_at(chain, alice, block)
         await transfer(chain, alice, newcomer, 5 * GRAINS_PER_OGPU)
         await transfer(chain, newcomer, alice, GRAINS_PER_OGPU)
         await refuse(chain, newcomer)
+        await look_back(chain, alice, block, before)
 
 
 async def read(chain: AsyncSubstrateInterface, who: AskedKey) -> None:
@@ -51,6 +59,35 @@ async def read(chain: AsyncSubstrateInterface, who: AskedKey) -> None:
     accounts = [key async for key, _ in await chain.query_map("System", "Account")]
     check(account["data"]["free"] > 0 and deposit > 0 and len(accounts) > 1, "Alice has money, there are accounts")
     say("read", free=account["data"]["free"], existential_deposit=deposit, accounts=len(accounts))
+
+
+async def estimate(chain: AsyncSubstrateInterface, who: AskedKey, receiver: AskedKey) -> None:
+    """What a transfer would cost, by a runtime API that the library encodes itself, and another such API."""
+    parameters = {"dest": receiver.ss58_address, "value": GRAINS_PER_OGPU}
+    call = await chain.compose_call("Balances", "transfer_keep_alive", parameters)
+    info = await chain.get_payment_info(call, who)
+    nonce = await chain.runtime_call("AccountNonceApi", "account_nonce", [who.ss58_address])
+    check(info["partial_fee"] > 0, f"the fee: {info}")
+    check(nonce == await chain.get_account_nonce(who.ss58_address), f"the nonce: {nonce}")
+    say("fee", fee=info["partial_fee"], nonce=nonce)
+
+
+async def look_back(chain: AsyncSubstrateInterface, who: AskedKey, block: str, before: int) -> None:
+    """An old block has the balance of then, and a block that is not there has none: not nothing."""
+    then = await free_at(chain, who, block)
+    check(then == before != await free_at(chain, who, None), f"the balance at an old block: {then}, {before}")
+    try:
+        found = await free_at(chain, who, UNKNOWN_BLOCK)
+    except (SubstrateRequestException, BlockNotFound) as error:
+        say("old block", free=then, unknown=str(error))
+    else:
+        check(False, f"a balance of {found} at a block that is not there")
+
+
+async def free_at(chain: AsyncSubstrateInterface, who: AskedKey, block: str | None) -> int:
+    """The free balance after a block."""
+    account = (await chain.query("System", "Account", [who.ss58_address], block_hash=block)).value
+    return int(account["data"]["free"])
 
 
 async def transfer(chain: AsyncSubstrateInterface, sender: AskedKey, receiver: AskedKey, amount: int) -> None:

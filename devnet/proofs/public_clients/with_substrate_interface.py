@@ -8,8 +8,10 @@ import sys
 from typing import Any
 
 from substrateinterface import ExtrinsicReceipt, Keypair, KeypairType, SubstrateInterface
+from substrateinterface.exceptions import BlockNotFound, SubstrateRequestException
 
 GRAINS_PER_OGPU = 10**8
+UNKNOWN_BLOCK = "0x" + "11" * 32
 
 
 def main(url: str) -> None:
@@ -19,9 +21,13 @@ def main(url: str) -> None:
     newcomer = Keypair.create_from_seed("0x" + secrets.token_hex(32), crypto_type=KeypairType.ED25519)
     say("connected", chain=chain.chain, metadata_pallets=len(chain.get_metadata_modules()))
     read(chain, alice)
+    estimate(chain, alice, newcomer)
+    block = chain.get_chain_finalised_head()
+    before = free_at(chain, alice, block)
     transfer(chain, "sr25519", alice, newcomer, 5 * GRAINS_PER_OGPU)
     transfer(chain, "ed25519", newcomer, alice, GRAINS_PER_OGPU)
     refuse(chain, newcomer)
+    look_back(chain, alice, block, before)
 
 
 def read(chain: SubstrateInterface, who: Keypair) -> None:
@@ -31,6 +37,35 @@ def read(chain: SubstrateInterface, who: Keypair) -> None:
     accounts = len(list(chain.query_map("System", "Account", max_results=10)))
     check(free > 0 and deposit > 0 and accounts > 1, "Alice has money, there are accounts")
     say("read", free=free, existential_deposit=deposit, accounts=accounts)
+
+
+def estimate(chain: SubstrateInterface, who: Keypair, receiver: Keypair) -> None:
+    """What a transfer would cost, and a runtime API."""
+    parameters = {"dest": receiver.ss58_address, "value": GRAINS_PER_OGPU}
+    call = chain.compose_call("Balances", "transfer_keep_alive", parameters)
+    fee = int(chain.get_payment_info(call, who)["partialFee"])
+    nonce = chain.runtime_call("AccountNonceApi", "account_nonce", [who.ss58_address]).value
+    check(fee > 0, f"the fee: {fee}")
+    check(nonce == chain.get_account_nonce(who.ss58_address), f"the nonce: {nonce}")
+    say("fee", fee=fee, nonce=nonce)
+
+
+def look_back(chain: SubstrateInterface, who: Keypair, block: str, before: int) -> None:
+    """An old block has the balance of then, and a block that is not there has none: not nothing."""
+    then = free_at(chain, who, block)
+    check(then == before != free_at(chain, who, None), f"the balance at an old block: {then}, {before}")
+    try:
+        found = free_at(chain, who, UNKNOWN_BLOCK)
+    except (SubstrateRequestException, BlockNotFound) as error:
+        say("old block", free=then, unknown=str(error))
+    else:
+        check(False, f"a balance of {found} at a block that is not there")
+
+
+def free_at(chain: SubstrateInterface, who: Keypair, block: str | None) -> int:
+    """The free balance after a block."""
+    account = chain.query("System", "Account", [who.ss58_address], block_hash=block).value
+    return int(account["data"]["free"])
 
 
 def transfer(chain: SubstrateInterface, kind: str, sender: Keypair, receiver: Keypair, amount: int) -> None:

@@ -10,7 +10,7 @@ from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.sealing import SealError, is_usable
 from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input
 from gpu_tasks.market.inference.units import Unit
-from gpu_tasks.provider.blobs.store import BlobStore, StoreFullError
+from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import ChainPort, Identity
 from runtime.encoding.codec import DecodeError
 
@@ -51,6 +51,6 @@ class Inputs:
             known = await self._chain.providers()
             racers = endpoints_of({racer.owner: known[racer.owner] for racer in unit.racers if racer.owner in known})
             blob = await self._blobs.get(address, dict.fromkeys([*stores_for(address, endpoints_of(known)), *racers]))
-            with contextlib.suppress(StoreFullError, OSError):  # others have it
-                self._store.put(blob)
+            with contextlib.suppress(OSError):  # others have it
+                self._store.put(blob, is_own=True)  # own work: strangers' blobs cannot take its room
         return blob

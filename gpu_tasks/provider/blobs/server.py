@@ -1,28 +1,39 @@
 """The HTTP face of a provider: `PUT /blobs`, `GET /blobs/<address>`, `POST /reseal`.
 
-Always: a body longer than a blob is refused before it is read whole; what is served cannot run in a browser; the number
-of requests at once is bounded. The address of the listener is 127.0.0.1 unless the operator says otherwise.
+Always: a body longer than a blob is refused before it is read whole; what is served cannot run in a browser; uploads,
+reads and questions of judges have slots of their own, so memory is bounded and none of them can be starved by another;
+who is too slow loses its slot. The address of the listener is 127.0.0.1 unless the operator says otherwise.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 
 from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
+from gpu_tasks.provider.blobs.request_slots import (
+    BYTES_PER_SECOND_MIN,
+    BusyError,
+    RequestSlot,
+    RequestSlots,
+    address_of_peer,
+)
 from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, RefusedResealError, Resealer
 from gpu_tasks.provider.blobs.store import ADDRESS_DIGITS, BlobStore, StoreFullError
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9750
-REQUESTS_AT_ONCE_MAX = 32
-BODY_SECONDS = 30.0
-
-RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+# Requests at once, of all and of one address; each holds a blob at most.
+UPLOADS = (32, 4)
+READS = (64, 16)
+QUESTIONS = (16, 4)
+PART_BYTES = 64 * 1024
+KEEPALIVE_SECONDS = 15.0
 
 _HEADERS = {
     hdrs.CONTENT_TYPE: "application/octet-stream",
@@ -40,18 +51,22 @@ class BlobServer:
         """Nothing listens before `start`."""
         self._store = store
         self._resealer = resealer
-        self._slots = asyncio.Semaphore(REQUESTS_AT_ONCE_MAX)
+        self._uploads, self._reads, self._questions = (
+            RequestSlots(*UPLOADS),
+            RequestSlots(*READS),
+            RequestSlots(*QUESTIONS),
+        )
         self._runner: web.AppRunner | None = None
         self.port = 0
 
     async def start(self, port: int = DEFAULT_PORT, host: str = DEFAULT_HOST) -> None:
         """Listen; port 0 is any free one, see `self.port`. OSError if the port is taken."""
-        app = web.Application(client_max_size=BLOB_BYTES_MAX, middlewares=[self._bounded])
+        app = web.Application(client_max_size=BLOB_BYTES_MAX)
         app.router.add_put("/blobs", self._put)
         app.router.add_get("/blobs/{address}", self._get)
         app.router.add_post("/reseal", self._reseal)
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port)
         await site.start()
@@ -62,24 +77,18 @@ class BlobServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    @web.middleware
-    async def _bounded(self, request: web.Request, handler: RouteHandler) -> web.StreamResponse:
-        if self._slots.locked():
-            raise web.HTTPServiceUnavailable(text="busy; try again")
-        async with self._slots:
-            return await handler(request)
-
     async def _put(self, request: web.Request) -> web.Response:
-        blob = await _body(request, BLOB_BYTES_MAX)
+        async with _slot(self._uploads, request) as slot:
+            blob = await _body(request, BLOB_BYTES_MAX, slot)
         try:
-            address = self._store.put(blob)
+            address = self._store.put(blob, stranger=address_of_peer(request))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
         except (StoreFullError, OSError) as error:
             raise web.HTTPInsufficientStorage(text=str(error)) from None
         return web.Response(status=201, text=address.hex())
 
-    async def _get(self, request: web.Request) -> web.Response:
+    async def _get(self, request: web.Request) -> web.StreamResponse:
         text = request.match_info["address"]
         try:
             address = bytes.fromhex(text)
@@ -87,37 +96,67 @@ class BlobServer:
             address = b""
         if len(text) != ADDRESS_DIGITS or len(address) * 2 != ADDRESS_DIGITS:
             raise web.HTTPBadRequest(text="an address is 64 hexadecimal digits")
-        blob = self._store.get(address)
-        if blob is None:
-            raise web.HTTPNotFound(text="no such blob here")
-        return web.Response(body=blob, headers=_HEADERS)
+        async with _slot(self._reads, request) as slot:
+            blob = self._store.get(address)
+            if blob is None:
+                raise web.HTTPNotFound(text="no such blob here")
+            return await _sent(request, blob, slot)
 
-    async def _reseal(self, request: web.Request) -> web.Response:
+    async def _reseal(self, request: web.Request) -> web.StreamResponse:
         if self._resealer is None:
             raise web.HTTPNotFound(text="nothing to seal again here")
-        question = await _body(request, RESEAL_BYTES_MAX)
-        try:
-            return web.Response(body=await self._resealer.answer(question), headers=_HEADERS)
-        except RefusedResealError as error:
-            raise web.HTTPForbidden(text=str(error)) from None
+        async with _slot(self._questions, request) as slot:
+            question = await _body(request, RESEAL_BYTES_MAX, slot)
+            try:
+                slot.progress(BLOB_BYTES_MAX)  # the chain is asked now: that is not the judge's time
+                sealed = await self._resealer.answer(question)
+            except RefusedResealError as error:
+                raise web.HTTPForbidden(text=str(error)) from None
+            return await _sent(request, sealed, slot)
 
 
 def _is_our_fault(record: logging.LogRecord) -> bool:
-    """Bytes that are no HTTP are answered 400 and leave no stack trace: else a stranger could fill the disk."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+    """Bytes that are no HTTP, and peers that leave, leave no stack trace: else a stranger could fill the disk."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
 
 
-async def _body(request: web.Request, limit: int) -> bytes:
-    """The whole body; refused if it is too long, by its header or in fact, or too slow."""
+@contextlib.asynccontextmanager
+async def _slot(slots: RequestSlots, request: web.Request) -> AsyncIterator[RequestSlot]:
+    """A slot for a request: 503 if there is none, 408 if it was lost by being slow."""
+    try:
+        async with slots.take(address_of_peer(request)) as slot:
+            yield slot
+    except BusyError:
+        raise web.HTTPServiceUnavailable(text="busy; try again") from None
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text=f"at least {BYTES_PER_SECOND_MIN:,} bytes a second are asked for") from None
+
+
+async def _body(request: web.Request, limit: int, slot: RequestSlot) -> bytes:
+    """The whole body; refused if it is too long, by its header or in fact."""
     if (request.content_length or 0) > limit:
         raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
     body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.content.iter_chunked(64 * 1024):
-                body += part
-                if len(body) > limit:
-                    raise web.HTTPRequestEntityTooLarge(limit, len(body))
-    except TimeoutError:
-        raise web.HTTPRequestTimeout(text=f"the body took longer than {BODY_SECONDS:.0f} s") from None
+    async for part in request.content.iter_chunked(PART_BYTES):
+        body += part
+        slot.progress(len(part))
+        if len(body) > limit:
+            raise web.HTTPRequestEntityTooLarge(limit, len(body))
     return bytes(body)
+
+
+async def _sent(request: web.Request, blob: bytes, slot: RequestSlot) -> web.StreamResponse:
+    """Send a blob whole while the slot is held; whoever reads too slowly is left with a part of it."""
+    response = web.StreamResponse(headers=_HEADERS)
+    response.content_length = len(blob)
+    try:
+        await response.prepare(request)
+        for start in range(0, len(blob), PART_BYTES):
+            await response.write(blob[start : start + PART_BYTES])
+            slot.progress(PART_BYTES)
+        await response.write_eof()
+    except asyncio.CancelledError:
+        if request.transport is not None:
+            request.transport.abort()
+        raise
+    return response

@@ -29,6 +29,7 @@ class Quota:
     bytes_max: int = 1024 * 1024 * 1024
     blobs_max: int = 20_000
     life_seconds: int = 24 * 3600
+    address_part: int = 8  # one address may use this part of the rest
 
 
 class BlobStore:
@@ -42,6 +43,7 @@ class BlobStore:
         self._sizes: dict[str, int] = {}
         self._stored_at: dict[str, float] = {}
         self._own: set[str] = set()
+        self._strangers: dict[str, str] = {}  # the addresses that blobs came from, since the start
         for path in sorted(folder.iterdir()):
             if len(path.stem) != ADDRESS_DIGITS:
                 path.unlink()
@@ -54,8 +56,11 @@ class BlobStore:
         """What strangers' blobs take."""
         return sum(size for name, size in self._sizes.items() if name not in self._own)
 
-    def put(self, blob: bytes, *, is_own: bool = False, now: float | None = None) -> bytes:
-        """Store a blob, durably; its address. ValueError for one that is too long, StoreFullError for one too many."""
+    def put(self, blob: bytes, *, is_own: bool = False, stranger: str | None = None, now: float | None = None) -> bytes:
+        """Store a blob, durably; its address. ValueError for one that is too long, StoreFullError for one too many.
+
+        `stranger` is the network address of whoever brings it, which may use only a part of the room.
+        """
         if not 0 < len(blob) <= BLOB_BYTES_MAX:
             raise ValueError(f"a blob has 1 to {BLOB_BYTES_MAX:,} bytes")
         now = time.time() if now is None else now
@@ -66,10 +71,13 @@ class BlobStore:
         self.sweep(now)
         if not is_own:
             self._check_room(len(blob))
+            self._check_share(stranger, len(blob))
         self._write(name + (".own" if is_own else ".blob"), blob)
         if name in self._sizes:  # a stranger had stored it
             self._path(name).unlink()
         self._note(name, len(blob), now, is_own=is_own)
+        if stranger is not None and not is_own:
+            self._strangers[name] = stranger
         return address
 
     def get(self, address: bytes) -> bytes | None:
@@ -89,11 +97,20 @@ class BlobStore:
             self._path(name).unlink(missing_ok=True)
             del self._sizes[name], self._stored_at[name]
             self._own.discard(name)
+            self._strangers.pop(name, None)
 
     def _check_room(self, size: int) -> None:
         strangers = len(self._sizes) - len(self._own)
         if strangers >= self._quota.blobs_max or self.bytes_stored + size > self._quota.bytes_max:
             raise StoreFullError(f"full: {strangers:,} blobs, {self.bytes_stored:,} bytes; try another provider")
+
+    def _check_share(self, stranger: str | None, size: int) -> None:
+        if stranger is None:
+            return
+        sizes = [self._sizes[name] for name, who in self._strangers.items() if who == stranger]
+        part = self._quota.address_part
+        if len(sizes) >= self._quota.blobs_max // part or sum(sizes) + size > self._quota.bytes_max // part:
+            raise StoreFullError(f"full for {stranger}: {len(sizes):,} blobs; try another provider")
 
     def _write(self, name: str, blob: bytes) -> None:
         draft = self._folder / "draft"
@@ -112,6 +129,7 @@ class BlobStore:
         self._sizes[name], self._stored_at[name] = size, at
         if is_own:
             self._own.add(name)
+            self._strangers.pop(name, None)
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}{'.own' if name in self._own else '.blob'}"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from node.feed import messages as feed
 from node.feed.client import RequestRefusedError
 from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
+from node.rpc.pool_errors import json_error
 from node.rpc.registry import Hex, method, subscription
 
 MAX_EXTRINSIC_BYTES = 512 * 1024
 FINISHED = frozenset({"finalized", "usurped", "dropped", "invalid"})
+IN_BLOCK_SECONDS = 0.5  # that a watcher is left with `inBlock` before it hears of `finalized`
 # As Substrate spells them; the node's own words are snake case.
 _SPELLING = {"in_block": "inBlock"}
 
@@ -37,7 +40,7 @@ class AuthorMethods:
         try:
             outcomes = iter(await self.blocks.node.submit_many(fitting))
         except RequestRefusedError as error:
-            return [_refused(error)] * len(calls)
+            return [json_error(error)] * len(calls)
         return [
             _outcome_json(next(outcomes)) if len(extrinsic) <= MAX_EXTRINSIC_BYTES else _too_long()
             for (extrinsic,) in calls
@@ -64,15 +67,11 @@ class AuthorMethods:
         try:
             return await self.blocks.node.submit(extrinsic)
         except RequestRefusedError as error:
-            raise _refused(error) from None
+            raise json_error(error) from None
 
 
 def _outcome_json(outcome: bytes | RequestRefusedError) -> Json | JsonRpcError:
-    return _refused(outcome) if isinstance(outcome, RequestRefusedError) else to_hex(outcome)
-
-
-def _refused(error: RequestRefusedError) -> JsonRpcError:
-    return JsonRpcError(error.code, error.text, error.data or None)
+    return json_error(outcome) if isinstance(outcome, RequestRefusedError) else to_hex(outcome)
 
 
 def _too_long() -> JsonRpcError:
@@ -80,8 +79,16 @@ def _too_long() -> JsonRpcError:
 
 
 async def _statuses_of(extrinsic_hash: bytes, news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[Json]:
+    clock = asyncio.get_running_loop().time
+    shown_at = 0.0
     async for item in news:
         if item.extrinsic_hash == extrinsic_hash:
+            # A client that fetches a block's events before it reports `inBlock` drops that for a newer status:
+            # whoever waits for it would wait for ever.
+            if item.status == "finalized":
+                await asyncio.sleep(max(0.0, shown_at + IN_BLOCK_SECONDS - clock()))
+            elif item.status == "in_block":
+                shown_at = clock()
             yield _status_json(item)
             if item.status in FINISHED:
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from node.feed.client import RequestRefusedError
 from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.registry import Hex, method
@@ -53,10 +52,7 @@ class Ogpu:
         """Hand a signed execution attestation to the node, which gossips it and puts it into its next block."""
         if len(attestation) > MAX_ATTESTATION_BYTES:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_ATTESTATION_BYTES} bytes")
-        try:
-            return to_hex(await self.blocks.node.submit_attestation(attestation))
-        except RequestRefusedError as error:
-            raise JsonRpcError(error.code, error.text, error.data or None) from None
+        return to_hex(await self.blocks.node.submit_attestation(attestation))
 
 
 def _json(value: Json) -> Json:

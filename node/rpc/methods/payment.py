@@ -17,17 +17,17 @@ class Payment:
         self.runtime = runtime
 
     @method("payment_queryInfo")
-    def query_info(self, extrinsic: Hex, at: HashParameter | None) -> Json:
+    async def query_info(self, extrinsic: Hex, at: HashParameter | None) -> Json:
         """Weight, class and fee of an extrinsic."""
-        info = self.runtime.fee_info(self.blocks.reader(at), extrinsic)
+        info = self.runtime.fee_info(*await self.blocks.state_for_call(at), extrinsic)
         weight = {"refTime": info.weight.ref_time, "proofSize": info.weight.proof_size}
         names = ("normal", "operational", "mandatory")
         return {"weight": weight, "class": names[info.class_], "partialFee": str(info.partial_fee)}
 
     @method("payment_queryFeeDetails")
-    def query_fee_details(self, extrinsic: Hex, at: HashParameter | None) -> Json:
+    async def query_fee_details(self, extrinsic: Hex, at: HashParameter | None) -> Json:
         """The parts of the fee."""
-        details = self.runtime.fee_details(self.blocks.reader(at), extrinsic)
+        details = self.runtime.fee_details(*await self.blocks.state_for_call(at), extrinsic)
         fee = details.inclusion_fee
         if fee is None:
             return {"inclusionFee": None}

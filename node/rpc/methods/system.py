@@ -97,7 +97,7 @@ class SystemMethods:
             account_id = ss58.decode(account)
         except ValueError as error:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", str(error)) from None
-        nonce = self.runtime.nonce(self.blocks.reader(None), account_id)
+        nonce = self.runtime.nonce(await self.blocks.reader(None), account_id)
         return self.runtime.nonce_after(account_id, nonce, await self.blocks.node.pending())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import stat
 import subprocess
@@ -14,7 +16,7 @@ import pytest
 from consensus.signstate import HeaderRecord, SigningRefusedError
 from consensus.votes import Ballot, BallotKind
 from node.duty.signstate_file import SignStateFile
-from node.errors import BadInputError
+from node.errors import BadInputError, DiskSpaceError, NodeError
 
 GENESIS, SESSION = b"g" * 32, b"s" * 32
 
@@ -48,6 +50,32 @@ def test_a_new_one_then_records_then_the_same_after_loading(tmp_path: Path) -> N
         again.record(HeaderRecord(7, b"i" * 32))
     with pytest.raises(SigningRefusedError):
         again.record(HeaderRecord(6, b"h" * 32))
+    assert loaded(path).state == file.state
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(errno.EMFILE, 1), (errno.ENOSPC, 4), (errno.EIO, 1)])
+def test_what_cannot_be_written_is_not_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, exit_code: int
+) -> None:
+    path = tmp_path / "sign-state"
+    file = SignStateFile.create(path, GENESIS, SESSION)
+    file.record(ballot(BallotKind.NOTARISE, 1))
+    before, kept = file.state, path.read_bytes()
+
+    def no_file(*_words: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", no_file)
+        with pytest.raises(NodeError, match="cannot be written") as ended:
+            file.record(ballot(BallotKind.NOTARISE, 2))
+        assert ended.value.exit_code == exit_code
+        assert isinstance(ended.value, DiskSpaceError) == (exit_code == 4)
+        with pytest.raises(NodeError, match="cannot be written"):
+            file.note_final(0, 1, 9)
+    assert (file.state, file.final_height) == (before, 0)
+    assert path.read_bytes() == kept
+    file.record(ballot(BallotKind.NOTARISE, 2))
     assert loaded(path).state == file.state
 
 

@@ -24,6 +24,8 @@ from wallet.suri import keypair_from_suri
 ALICE, BOB = keypair_from_suri("//Alice"), keypair_from_suri("//Bob")
 ED = keypair_from_suri("//Ed", Scheme.ED25519)
 
+JSON = {"Content-Type": "application/json"}
+
 Body = Callable[[PlayedNode, str], Awaitable[None]]
 
 
@@ -144,7 +146,10 @@ def test_every_final_block_is_announced_although_best_jumps(tmp_path: Path) -> N
 )
 def test_bad_requests_get_a_clear_error(tmp_path: Path, body_text: str, code: int) -> None:
     async def body(_node: PlayedNode, at: str) -> None:
-        async with aiohttp.ClientSession() as session, session.post(f"http://{at}/", data=body_text) as response:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"http://{at}/", data=body_text, headers=JSON) as response,
+        ):
             answer = json.loads(await response.text())
             assert answer["error"]["code"] == code
             assert "Traceback" not in str(answer)
@@ -205,7 +210,7 @@ def test_calls_are_limited(tmp_path: Path) -> None:
         rpc = await RpcConnection.open(f"ws://{at}")
         for _ in range(5):
             await rpc.call("system_name")
-        with pytest.raises(RpcError, match="Too many requests"):
+        with pytest.raises(RpcError, match="RPC rate limit exceeded"):
             await rpc.call("system_name")
         await rpc.close()
 

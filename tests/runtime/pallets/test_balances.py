@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.cryptography.hashing import blake2_128_concat
 from runtime.encoding.types import RuntimeVersion, Signed
 from runtime.frame.errors import BelowMinimum, DispatchError, FundsUnavailable, NotExpendable
 from runtime.frame.runtime import Bound, Runtime
@@ -139,3 +140,25 @@ def test_a_block_forgets_the_hash_that_fell_out_of_the_window_but_not_the_first(
     assert 0 in system.block_hash
     assert 1 not in system.block_hash
     assert 2401 in system.block_hash
+
+
+# twox_128("Balances") and twox_128 of each name, as every Substrate chain has them.
+KNOWN_PREFIXES = {
+    "locks": "c2261276cc9d1f8598ea4b6a74b15c2f218f26c73add634897550b4003b26bc6",
+    "reserves": "c2261276cc9d1f8598ea4b6a74b15c2f60c9ab7384f36f3de79a685fa22b4491",
+    "holds": "c2261276cc9d1f8598ea4b6a74b15c2f811187ede3c61f3269344d168d3e6337",
+    "freezes": "c2261276cc9d1f8598ea4b6a74b15c2fb1c0eb12e038e5c7f91e120ed4b7ebf1",
+}
+
+
+@pytest.mark.parametrize("name", KNOWN_PREFIXES)
+def test_maps_that_clients_look_for_are_there_and_stay_empty(name: str) -> None:
+    bound = start(alice=100, bob=50)
+    bound.dispatch(Balances.transfer_allow_death(dest=BOB, value=40), Signed(ALICE))
+    bound[Balances].reserve(BOB, 20)
+    item = getattr(bound[Balances], name)
+    assert item.prefix.hex() == KNOWN_PREFIXES[name]
+    assert item.key(ALICE).hex() == KNOWN_PREFIXES[name] + blake2_128_concat(ALICE).hex()
+    assert item[ALICE] == ()
+    assert list(item.items()) == []
+    assert not [key for key in bound.overlay.changes() if key.startswith(item.prefix)]

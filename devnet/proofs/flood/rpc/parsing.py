@@ -8,8 +8,9 @@ from devnet.proofs.flood.attack import attack
 from devnet.proofs.flood.rpc.posting import post_again_and_again
 from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
 from devnet.proofs.flood.websocket_client import WebSocketError, open_socket
-from node.rpc.jsonrpc import MAX_DEPTH, MAX_REQUEST_BYTES
+from node.rpc.jsonrpc import MAX_DEPTH, MAX_REQUEST_MEBIBYTES
 
+MAX_REQUEST_BYTES = MAX_REQUEST_MEBIBYTES * 1024 * 1024
 QUOTES = b'"' + b'\\"' * (MAX_REQUEST_BYTES // 2 - 1)
 
 

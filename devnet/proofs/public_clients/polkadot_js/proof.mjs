@@ -11,11 +11,16 @@ const check = (holds, what) => {
   }
 };
 
-// Sign, hand in, and wait until it is final.
+// Sign, hand in, and wait until it is final. Most programs wait for `isInBlock`: one that never comes hangs them.
 const submit = (call, who) =>
   new Promise((resolve, reject) => {
+    let inBlock = false;
     call.signAndSend(who, (result) => {
-      if (result.status.isFinalized) resolve(result);
+      if (result.status.isInBlock) inBlock = true;
+      if (result.status.isFinalized) {
+        check(inBlock, 'in a block before it is final');
+        resolve(result);
+      }
       else if (result.isError) reject(new Error(`the extrinsic is ${result.status.type}`));
     }).catch(reject);
   });
@@ -44,6 +49,17 @@ const accounts = (await api.query.system.account.entriesPaged({ args: [], pageSi
 check(data.free.toBigInt() > 0n && deposit > 0n && accounts > 1, 'Alice has money, there are accounts');
 say('read', { free: data.free.toString(), existential_deposit: deposit.toString(), accounts });
 
+const call = api.tx.balances.transferKeepAlive(newcomer.address, OGPU);
+const fee = (await call.paymentInfo(alice)).partialFee.toBigInt();
+const nonce = (await api.call.accountNonceApi.accountNonce(alice.address)).toNumber();
+check(fee > 0n && nonce === (await api.rpc.system.accountNextIndex(alice.address)).toNumber(), 'fee and nonce');
+check((await api.query.balances.locks(alice.address)).length === 0, 'no locks');
+say('fee', { fee: fee.toString(), nonce });
+
+const freeAt = async (block) => (await (await api.at(block)).query.system.account(alice.address)).data.free.toBigInt();
+const old = await api.rpc.chain.getFinalizedHead();
+const before = await freeAt(old);
+
 await transfer(api, 'sr25519', alice, newcomer, 5n * OGPU);
 await transfer(api, 'ed25519', newcomer, alice, OGPU);
 
@@ -52,4 +68,10 @@ check(refused.dispatchError?.isModule, 'a call that must fail fails with a modul
 const error = api.registry.findMetaError(refused.dispatchError.asModule);
 check(error.name === 'RequireSudo', `error: ${error.name}`);
 say('module error', { name: error.name, docs: error.docs });
+
+const now = await freeAt(await api.rpc.chain.getFinalizedHead());
+check((await freeAt(old)) === before && before !== now, 'the balance at an old block');
+const unknown = await freeAt(`0x${'11'.repeat(32)}`).then((found) => ({ found }), (problem) => ({ problem }));
+check(unknown.problem, `a balance of ${unknown.found} at a block that is not there`);
+say('old block', { free: before.toString(), unknown: unknown.problem.message });
 await api.disconnect();

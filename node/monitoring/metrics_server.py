@@ -1,0 +1,98 @@
+"""The figures over HTTP, for Prometheus, in a thread of its own.
+
+What always holds: at most `CONNECTIONS_MAX` connections are open, each for `REQUEST_SECONDS` and `REQUEST_BYTES_MAX` of
+request; when one more comes the oldest is closed, so who opens them and says nothing is in nobody else's way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from threading import Thread
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from node.errors import BadInputError
+
+CONNECTIONS_MAX = 32
+BACKLOG = 32
+REQUEST_SECONDS = 5.0
+REQUEST_BYTES_MAX = 8 * 1024
+_END_OF_HEAD = b"\r\n\r\n"
+_LOG = logging.getLogger(__name__)
+
+
+class MetricsServer:
+    """Answers on `/metrics` until closed."""
+
+    def __init__(self, registry: CollectorRegistry, port: int, *, external: bool) -> None:
+        """Raises `BadInputError` for a port that is not free."""
+        self._registry = registry
+        self._open: dict[asyncio.StreamWriter, None] = {}  # oldest first
+        self._loop = asyncio.new_event_loop()
+        host = "0.0.0.0" if external else "127.0.0.1"  # noqa: S104  # asked for by a flag
+        start = asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES_MAX, backlog=BACKLOG)
+        try:
+            self._server = self._loop.run_until_complete(start)
+        except OSError as error:
+            self._loop.close()
+            raise BadInputError(
+                f"port {port} for metrics is not free ({error.strerror}): "
+                "choose another --prometheus-port, or --no-prometheus"
+            ) from error
+        self.port = int(self._server.sockets[0].getsockname()[1])
+        self._thread = Thread(target=self._loop.run_forever, name="metrics", daemon=True)
+        self._thread.start()
+        _LOG.info("metrics on port %d", self.port)
+
+    def close(self) -> None:
+        """Stop answering."""
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _stop(self) -> None:
+        self._server.close()
+        current = asyncio.current_task()
+        rest = [task for task in asyncio.all_tasks() if task is not current]
+        for writer in self._open:  # what waits for them ends by it
+            writer.transport.abort()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A thousand idle connections would else use up the files of the process that must write its sign-state.
+        if len(self._open) >= CONNECTIONS_MAX:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        self._open[writer] = None
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                head = await reader.readuntil(_END_OF_HEAD)
+                writer.write(self._answer(head))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            _LOG.debug("a request for metrics broke off: %s", error)
+        finally:
+            self._open.pop(writer, None)
+            with contextlib.suppress(OSError):
+                writer.transport.abort()
+
+    def _answer(self, head: bytes) -> bytes:
+        """The whole response to a request, by its first line."""
+        method, _, rest = head.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        if method != b"GET":
+            return _response("405 Method Not Allowed", "text/plain", b"GET only\n")
+        if path not in {b"/", b"/metrics"}:
+            return _response("404 Not Found", "text/plain", b"the figures are at /metrics\n")
+        return _response("200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry))
+
+
+def _response(status: str, kind: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body

@@ -1,0 +1,183 @@
+"""The slots of a blob store against those who are slow on purpose."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import cast
+
+import aiohttp
+import pytest
+
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
+from gpu_tasks.provider.blobs import request_slots, server
+from gpu_tasks.provider.blobs.request_slots import BusyError, RequestSlots
+from gpu_tasks.provider.blobs.reseal import RefusedResealError, Resealer
+from gpu_tasks.provider.blobs.server import BlobServer
+from gpu_tasks.provider.blobs.store import BlobStore, Quota, StoreFullError
+
+Body = Callable[[BlobServer, BlobClient, str], Awaitable[None]]
+ASKED = 40
+SLOW_PUT = b"PUT /blobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx"
+SLOW_QUESTION = b"POST /reseal HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx"
+
+
+class RefusingResealer:
+    """Answers every judge with no."""
+
+    async def answer(self, data: bytes) -> bytes:
+        """Refuse."""
+        raise RefusedResealError(f"no: {len(data)}")
+
+
+def with_server(folder: Path, body: Body) -> None:
+    async def main() -> None:
+        made = BlobServer(BlobStore(folder), cast(Resealer, RefusingResealer()))
+        await made.start(port=0)
+        async with BlobClient() as client:
+            await body(made, client, f"http://127.0.0.1:{made.port}")
+        await made.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+async def opened(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    return reader, writer
+
+
+async def reached(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)  # nobody is ended by time here
+
+    async def body(made: BlobServer, client: BlobClient, url: str) -> None:
+        await client.put(b"here", [url])
+        slow = [await opened(made.port, SLOW_PUT) for _ in range(server.UPLOADS[0])]
+        slow += [await opened(made.port, SLOW_QUESTION) for _ in range(server.QUESTIONS[0])]
+        await reached(lambda: len(made._uploads._taken) == server.UPLOADS[0])
+        await reached(lambda: len(made._questions._taken) == server.QUESTIONS[0])
+        assert await client.get(address_of(b"here"), [url]) == b"here"
+        async with aiohttp.ClientSession() as session:
+            assert (await session.put(f"{url}/blobs", data=b"new")).status == 503
+            monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.0)  # all of them had their time now
+            monkeypatch.setattr(request_slots, "BYTES_PER_SECOND_MIN", 1e-3)
+            assert (await session.put(f"{url}/blobs", data=b"new")).status == 201
+            assert (await session.post(f"{url}/reseal", data=b"?")).status == 403
+        assert await client.get(address_of(b"new"), [url]) == b"new"
+        for _, writer in slow:
+            writer.close()
+
+    with_server(tmp_path, body)
+
+
+@pytest.mark.parametrize("said", [SLOW_PUT, SLOW_QUESTION])
+def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
+
+    async def body(made: BlobServer, _client: BlobClient, _url: str) -> None:
+        reader, writer = await opened(made.port, said)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+        writer.close()
+        await reached(lambda: not made._uploads._taken and not made._questions._taken)
+
+    with_server(tmp_path, body)
+
+
+def test_who_does_not_read_is_ended_and_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(request_slots, "BYTES_PER_SECOND_MIN", 1 << 40)
+    large = b"x" * BLOB_BYTES_MAX
+
+    async def body(made: BlobServer, _client: BlobClient, _url: str) -> None:
+        made._store.put(large)
+        question = f"GET /blobs/{address_of(large).hex()} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port, limit=1024)
+        writer.write(question * ASKED)  # more than the system keeps on the way
+        await asyncio.sleep(1)
+        received = 0
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 20):
+                received += len(data)
+        assert len(large) < received < ASKED * len(large)
+        assert not made._reads._taken
+        writer.close()
+
+    with_server(tmp_path, body)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_one_address_has_a_few_slots_and_the_slowest_yields(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        made = RequestSlots(total=4, of_address=2)
+        lost: list[str] = []
+        entered: list[str] = []
+
+        async def hold(name: str, address: str, moved: int) -> None:
+            try:
+                async with made.take(address) as slot:
+                    entered.append(name)
+                    slot.moved = moved
+                    await asyncio.sleep(1_000)
+            except TimeoutError:
+                lost.append(name)
+
+        def start(name: str, address: str, moved: int) -> "asyncio.Task[None]":
+            return asyncio.create_task(hold(name, address, moved))
+
+        monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
+        tasks = [start("slow", "a", 1), start("fast", "a", 100), start("other", "b", 2)]
+        await reached(lambda: len(entered) == 3)
+        with pytest.raises(BusyError):
+            await hold("early", "a", 0)
+        monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.0)
+        await asyncio.sleep(0.01)
+
+        async def take_only() -> None:
+            async with made.take("a"):
+                entered.append("new")
+
+        await take_only()
+        await reached(lambda: lost == ["slow"])
+        assert entered[-1] == "new"
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert not made._taken
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_one_address_has_a_part_of_the_room(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, Quota(bytes_max=8_000, blobs_max=80, address_part=8))
+    store.put(b"a" * 600, stranger="203.0.113.7", now=0)
+    with pytest.raises(StoreFullError, match=r"203\.0\.113\.7"):
+        store.put(b"b" * 600, stranger="203.0.113.7", now=0)
+    store.put(b"b" * 600, stranger="203.0.113.8", now=0)
+    for number in range(8):
+        store.put(bytes([number]), stranger="203.0.113.9", now=0)
+    for number in range(8, 10):
+        store.put(bytes([number]), stranger="203.0.113.9", now=0)
+    with pytest.raises(StoreFullError):
+        store.put(b"one more", stranger="203.0.113.9", now=0)
+    store.put(b"a" * 600, is_own=True, now=1)  # what was a stranger's is own now, and counts for nobody
+    store.put(b"c" * 600, stranger="203.0.113.7", now=1)
+
+
+def test_strangers_cannot_take_the_room_of_own_work(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, Quota(bytes_max=1_000, blobs_max=10))
+    for number in range(10):
+        store.put(bytes([number]) * 100, now=0)
+    with pytest.raises(StoreFullError):
+        store.put(b"x", now=0)
+    address = store.put(b"own" * 1_000, is_own=True, now=0)
+    assert store.get(address) == b"own" * 1_000

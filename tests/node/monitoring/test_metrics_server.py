@@ -1,0 +1,84 @@
+"""The server of figures against clients that open connections and say nothing, or too much."""
+
+import os
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from node.errors import BadInputError
+from node.monitoring.metrics_server import CONNECTIONS_MAX, REQUEST_BYTES_MAX, MetricsServer
+
+WAIT_SECONDS = 20
+
+
+@pytest.fixture
+def server() -> Iterator[MetricsServer]:
+    registry = CollectorRegistry()
+    Gauge("height", "How high", registry=registry).set(7)
+    made = MetricsServer(registry, 0, external=False)
+    yield made
+    made.close()
+
+
+def fetched(server: MetricsServer, path: str = "/metrics") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=WAIT_SECONDS) as response:
+        return str(response.read().decode())
+
+
+def connected(server: MetricsServer, said: bytes = b"") -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", server.port), timeout=WAIT_SECONDS)
+    made.sendall(said)
+    return made
+
+
+def is_ended(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def open_files() -> int:
+    return len(list(Path(f"/proc/{os.getpid()}/fd").iterdir()))
+
+
+def test_figures_are_answered(server: MetricsServer) -> None:
+    assert "height 7.0" in fetched(server)
+    assert "height 7.0" in fetched(server, "/?name=x")
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        fetched(server, "/other")
+
+
+def test_idle_connections_take_few_files_and_nobodys_place(server: MetricsServer) -> None:
+    before = open_files()
+    idle = [connected(server, b"GET /metrics HTTP/1.1\r\n") for _ in range(4 * CONNECTIONS_MAX)]
+    assert "height 7.0" in fetched(server)
+    assert len(server._open) <= CONNECTIONS_MAX
+    assert open_files() - before <= len(idle) + CONNECTIONS_MAX + 4  # both ends are in this process
+    assert is_ended(idle[0])
+    for made in idle:
+        made.close()
+
+
+def test_a_slow_request_ends(monkeypatch: pytest.MonkeyPatch, server: MetricsServer) -> None:
+    monkeypatch.setattr("node.monitoring.metrics_server.REQUEST_SECONDS", 0.1)
+    slow = connected(server, b"GET /metrics HTTP/1.1\r\n")
+    assert is_ended(slow)
+    slow.close()
+
+
+def test_an_endless_request_ends(server: MetricsServer) -> None:
+    endless = connected(server, b"GET /" + b"a" * 2 * REQUEST_BYTES_MAX)
+    assert is_ended(endless)
+    endless.close()
+    assert "height 7.0" in fetched(server)
+
+
+def test_a_port_that_is_taken_is_named(server: MetricsServer) -> None:
+    with pytest.raises(BadInputError, match=f"port {server.port} for metrics"):
+        MetricsServer(CollectorRegistry(), server.port, external=False)

@@ -1,0 +1,63 @@
+"""The watch over the RPC process: one that hangs or dies is started again, one that lives is left alone."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from node.rpc import supervisor
+from node.rpc.supervisor import SILENCES_MAX, keep_running
+
+SILENT_SECONDS = 2.0
+LIVING = (
+    "import asyncio, os, pathlib, sys\n"
+    "from node.rpc.heartbeat import beat\n"
+    "with open(sys.argv[1], 'a') as starts: print(os.getpid(), file=starts)\n"
+    "async def main(): await asyncio.gather(beat(1), asyncio.sleep(1_000))\n"
+    "asyncio.run(main())\n"
+)
+
+
+async def started(file: Path, count: int) -> list[int]:
+    """The process ids of the first `count` starts."""
+    path = trio.Path(file)
+    while True:
+        lines = (await path.read_text()).split() if await path.exists() else []
+        if len(lines) >= count:
+            return [int(line) for line in lines]
+        await trio.sleep(0.05)
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+async def test_a_process_that_stopped_or_died_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    monkeypatch.setattr(supervisor, "BACKOFF_FIRST_SECONDS", 0.05)
+    starts = tmp_path / "starts"
+    words = [sys.executable, "-c", LIVING, str(starts)]
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep_running, words, SILENT_SECONDS)
+            (first,) = await started(starts, 1)
+            os.kill(first, how)
+            second = (await started(starts, 2))[1]
+            assert second != first
+            with pytest.raises(ProcessLookupError):
+                os.kill(first, 0)
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_a_process_that_lives_is_left_alone(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep_running, [sys.executable, "-c", LIVING, str(starts)], SILENT_SECONDS)
+            await started(starts, 1)
+            await trio.sleep(SILENT_SECONDS * SILENCES_MAX + 2)
+            assert len(await started(starts, 1)) == 1
+            nursery.cancel_scope.cancel()
