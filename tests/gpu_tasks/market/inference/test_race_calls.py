@@ -8,8 +8,10 @@ import pytest
 from gpu_tasks.market.attestations.attestations import Attestations, NotAdmissible
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy
+from gpu_tasks.market.inference import catalogue, posting
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, unit_id_of
 from market_chain import (
     CUSTOMER,
@@ -222,6 +224,37 @@ def test_what_may_not_be_posted(bad: object, error: type[Exception]) -> None:
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
     chain.block(refused(CUSTOMER.stash, InferenceMarket.post(service=0, units=(bad,)), error))  # type: ignore[arg-type]
+
+
+def test_no_more_units_are_open_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posting, "UNITS_OPEN_MAX", 2)
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    three = InferenceMarket.post(service=0, units=(terms(),) * 3)
+    chain.block(refused(CUSTOMER.stash, three, ev.TooManyOpen))
+    chain.post(terms(), terms())
+    chain.block(refused(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(),)), ev.TooManyOpen))
+
+
+def test_no_more_devices_offer_a_service_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "OFFERS_PER_SERVICE_MAX", 2)
+    chain = MarketChain(named_keys(3))
+    first, second, third = chain.validators
+    offer = InferenceMarket.offer(device=first.device, service=0, ask=OGPU)
+    chain.block(signed(first.provider, InferenceMarket.withdraw_offer(device=first.device, service=0)))
+    chain.block(refused(first.provider, offer, ev.TooManyOpen))
+    again = InferenceMarket.offer(device=second.device, service=0, ask=OGPU)
+    leave = InferenceMarket.withdraw_offer(device=third.device, service=0)
+    chain.block(signed(second.provider, again), signed(third.provider, leave), signed(first.provider, offer))
+
+
+def test_only_its_owner_closes_a_service() -> None:
+    chain = MarketChain(named_keys(2))
+    create = InferenceMarket.create_service(terms=ServiceTerms(b"mine", bytes(32), bytes(32), 1, 2, 0, 1, 1))
+    close = InferenceMarket.close_service(service=1)
+    owner, other = CUSTOMER.stash, chain.validators[0].stash
+    chain.block(signed(owner, create), refused(other, close, ev.NotServiceOwner), signed(owner, close))
+    chain.block(refused(owner, close, ev.UnknownService))
 
 
 def test_who_may_not_commit() -> None:

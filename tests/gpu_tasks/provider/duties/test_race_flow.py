@@ -54,6 +54,8 @@ def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
         assert ends[outcome.winner.owner].end is End.WON
         assert ends[outcome.winner.owner].paid == status.unit.price * 98 // 100
         assert ends[outcome.witness.owner].end is End.WITNESSED
+        gross = status.unit.price * 30 // 100
+        assert ends[outcome.witness.owner].paid == gross - gross * 2 // 100
 
     play(tmp_path, 2, scene)
 
