@@ -76,6 +76,16 @@ def test_two_agree_and_are_paid() -> None:
     assert chain.unit(unit_id).output_root == RIGHT
 
 
+def test_nobody_has_a_duty_left_once_a_unit_has_ended() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, racers = matched(chain)
+    assert all(chain.now()[InferenceMarket].duties[one.stash, unit_id] is not None for one in racers)
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers)))
+    assert chain.happened(ev.UnitSettled)
+    assert [chain.now()[InferenceMarket].duties[one.stash, unit_id] for one in racers] == [None, None]
+
+
 def test_a_lone_racer_is_believed() -> None:
     chain = MarketChain(named_keys(1))
     unit_id, unit, (racer,) = matched(chain, racers=1)
@@ -307,6 +317,17 @@ def test_who_declined_is_not_drawn_again() -> None:
     chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     chain.blocks(12)
     assert chain.unit(unit_id).state is UnitState.QUEUED, "one of the two owners that there are is out"
+
+
+def test_who_offers_anew_waits_for_a_beacon_that_it_does_not_know() -> None:
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    alice = chain.validators[0]
+    chain.block(signed(alice.provider, InferenceMarket.offer(device=alice.device, service=0, ask=OGPU // 100)))
+    offered_at = chain.height
+    unit, _ = wait_for_race(chain, unit_id)
+    assert unit.recorded_at >= offered_at
 
 
 def test_nobody_races_for_its_own_unit() -> None:
