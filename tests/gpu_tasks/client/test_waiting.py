@@ -25,6 +25,8 @@ UNIT = Unit(
     recorded_at=100,
 )  # fmt: skip
 
+COLLATERAL = money.collateral(money.ramped_price(FLOOR, MAXIMUM, 10, RAMP), MAXIMUM)
+
 
 def offered(owner: bytes, ask: int = FLOOR, **changed: Any) -> DeviceStatus:
     device = Device(owner, DeviceClass.CPU, bytes(32), 10 * OGPU, registered_at=5, changed_at=5)
@@ -85,6 +87,17 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
             UNIT,
             view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - 1)),
             "needs 2 owners with 0.01 oGPU of a device's bond free, 1 has it",
+        ),
+        (UNIT, view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL)), "waits for its draw"),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL + 1)),
+            "oGPU of their device's bond free, 1 have it",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5), queue_blocks=45),
+            "0.05 oGPU, which its price does not reach in time; refunded at block 145",
         ),
         (
             UNIT,

@@ -3,17 +3,27 @@
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from genesis import dev_accounts
+from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.provider.cli import main
+<<<<<<< HEAD
 from provider_runner import Operator
+=======
+from gpu_tasks.provider.commands import leaving
+from gpu_tasks.provider.commands.naming import devices_of
+from provider_runner import Operator, played_chain
+>>>>>>> tryout
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from wallet.cli import main as wallet
+from wallet.client import ChainClient
 from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
@@ -194,6 +204,20 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     waiting = eve.answer("withdraw-bond", "--stash", "//Eve")
     assert (waiting["left"], waiting["unlocking"]["ogpu"]) == (False, "1000")
     assert waiting["free_from_epoch"] > waiting["epoch"]
+
+
+@pytest.mark.parametrize("tie", [{"assignment": b"u" * 32}, {"secured": 1}])
+def test_a_device_that_is_not_done_is_not_unregistered(
+    alice: Operator, monkeypatch: pytest.MonkeyPatch, tie: dict[str, Any]
+) -> None:
+    async def tied(client: ChainClient, stash: bytes) -> list[DeviceStatus]:
+        found = await devices_of(client, stash)
+        return [replace(status, device=replace(status.device, **tie)) for status in found]
+
+    monkeypatch.setattr(leaving, "devices_of", tied)
+    device = own_device(alice)
+    said = alice.refusal("unregister", device, "--stash", "//Alice", "--dry-run")
+    assert f"{device} works on a unit, or secures one" in said
 
 
 def test_the_commission_of_a_candidate_is_the_wallets_default_or_what_was_said(eve: Operator) -> None:

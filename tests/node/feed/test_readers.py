@@ -55,3 +55,18 @@ async def test_who_falls_behind_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> N
         await slow.write_queued()
     for stream in (slow.stream, end):
         await stream.aclose()
+
+
+@pytest.mark.trio
+async def test_what_was_sent_is_owed_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.feed.readers, "QUEUE_BYTES_MAX", 2 * len(feed.pack(FATE)))
+    fast, end = reader()
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fast.write_queued)
+            for _ in range(3):
+                fast.queue(feed.pack(FATE))
+                assert await end.receive_some() == feed.pack(FATE)
+            nursery.cancel_scope.cancel()
+    for stream in (fast.stream, end):
+        await stream.aclose()

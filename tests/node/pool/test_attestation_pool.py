@@ -118,6 +118,7 @@ def test_what_can_never_be_attached_is_refused(stage: Stage) -> None:
     outsider = next(keys for keys in stage.market.validators if keys not in stage.racers)
     cases = {
         "Attestation has invalid format": b"nonsense",
+        "not the racer's key": ENCODE(stage.attested(stage.racers[0], replica=1)),
         "bad signature": ENCODE(replace(good, signature=bytes(64))),
         "no such race": ENCODE(replace(good, statement=replace(good.statement, unit=b"x" * 32))),
         "the key is no provider's": ENCODE(
@@ -165,6 +166,13 @@ def test_what_is_final_or_too_old_is_forgotten(stage: Stage) -> None:
     stage.pool.on_final([later])  # type: ignore[list-item]
     assert len(stage.pool) == 0
     assert stage.pool._bytes == 0
+
+
+def test_what_is_not_too_old_is_kept(stage: Stage) -> None:
+    stage.pool.submit(ENCODE(stage.attested(stage.racers[0])))
+    facts = SimpleNamespace(height=stage.market.height + KEPT_BLOCKS)
+    stage.pool.on_final([SimpleNamespace(extrinsics=(), facts=facts)])  # type: ignore[list-item]
+    assert len(stage.pool) == 1
 
 
 def test_bytes_that_are_not_those_of_what_is_kept_are_found(stage: Stage) -> None:

@@ -11,7 +11,13 @@ from genesis import dev_accounts
 from node.p2p.frames import FrameKind
 from node.pool.refusal import PoolRefusalError
 from node.pool.transaction_pool import TransactionPool
+<<<<<<< HEAD
 from played_pool import running
+=======
+from node.pool.transaction_queue import PooledExtrinsic
+from node.pool.verifier import Verifier
+from played_transport import PlayedTransport
+>>>>>>> tryout
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
@@ -104,6 +110,17 @@ async def test_gossip_beyond_what_waits_is_dropped(maker: Maker) -> None:
             played.pool.offer(b"%d" % number, "peer", b"%032d" % number)
         await played.pool.submit(maker.transfer(PAY, 0))
         assert len(played.pool.queue) == 1
+
+
+@pytest.mark.trio
+async def test_one_that_no_further_block_may_hold_leaves(maker: Maker) -> None:
+    async with running(maker) as played:
+        queue = played.pool.queue
+        for nonce, expires_at in enumerate((2, 1)):
+            queue.add(PooledExtrinsic(bytes([nonce]), b"", b"s" * 32, nonce, 1, expires_at), 0)
+        played.pool._revalidate = lambda: None  # type: ignore[method-assign]  # these are none that could be judged
+        played.pool.on_tip(maker.make().facts.id)
+        assert queue.hashes() == [bytes([0])], "the next block is the second"
 
 
 @pytest.mark.trio

@@ -80,6 +80,13 @@ def test_a_block_uses_nonces_and_expires_others() -> None:
     assert order(pool) == [(1, 3)]
 
 
+def test_one_may_be_in_a_block_of_the_last_height_that_it_is_good_for() -> None:
+    pool = TransactionQueue()
+    pool.add(xt(1, 0, expires_at=4), 0)
+    assert pool.settle({}, 4).dropped == ()
+    assert pool.settle({}, 5).dropped == (xt(1, 0).extrinsic_hash,)
+
+
 def test_a_reverted_block_gives_nonces_back() -> None:
     pool = TransactionQueue()
     pool.add(xt(1, 1), 1)

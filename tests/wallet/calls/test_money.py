@@ -25,6 +25,17 @@ def test_what_is_named_is_an_amount_of_that_call(name: str, argument: str) -> No
     assert isinstance(forms[argument], AmountForm)
 
 
+def test_every_call_with_an_amount_says_what_becomes_of_it() -> None:
+    taking = {
+        f"{pallet.__name__}.{method.name}"
+        for pallet in RUNTIME.pallets
+        for method in pallet.methods
+        if any(isinstance(each.form, AmountForm) for each in arguments_of(method))
+    }
+    moving_nothing = {"TrustStake.unbond", "TrustStake.undelegate", "InferenceMarket.offer"}
+    assert taking - moving_nothing == {*SENT, *LOCKED, *BURNED}
+
+
 @pytest.mark.parametrize("name", [*DEPOSITS, *BATCHES, POST])
 def test_calls_that_are_named_exist(name: str) -> None:
     method = RUNTIME.method(*name.split("."))

@@ -8,8 +8,10 @@ import pytest
 from gpu_tasks.market.attestations.attestations import Attestations, NotAdmissible
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy
+from gpu_tasks.market.inference import catalogue, posting
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, unit_id_of
 from market_chain import (
     CUSTOMER,
@@ -72,6 +74,16 @@ def test_two_agree_and_are_paid() -> None:
     assert free(chain, TREASURY) == price // 100 + witness * 2 // 100 // 2
     assert chain.unit(unit_id).state is UnitState.SETTLED
     assert chain.unit(unit_id).output_root == RIGHT
+
+
+def test_nobody_has_a_duty_left_once_a_unit_has_ended() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, racers = matched(chain)
+    assert all(chain.now()[InferenceMarket].duties[one.stash, unit_id] is not None for one in racers)
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers)))
+    assert chain.happened(ev.UnitSettled)
+    assert [chain.now()[InferenceMarket].duties[one.stash, unit_id] for one in racers] == [None, None]
 
 
 def test_a_lone_racer_is_believed() -> None:
@@ -224,6 +236,37 @@ def test_what_may_not_be_posted(bad: object, error: type[Exception]) -> None:
     chain.block(refused(CUSTOMER.stash, InferenceMarket.post(service=0, units=(bad,)), error))  # type: ignore[arg-type]
 
 
+def test_no_more_units_are_open_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posting, "UNITS_OPEN_MAX", 2)
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    three = InferenceMarket.post(service=0, units=(terms(),) * 3)
+    chain.block(refused(CUSTOMER.stash, three, ev.TooManyOpen))
+    chain.post(terms(), terms())
+    chain.block(refused(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(),)), ev.TooManyOpen))
+
+
+def test_no_more_devices_offer_a_service_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "OFFERS_PER_SERVICE_MAX", 2)
+    chain = MarketChain(named_keys(3))
+    first, second, third = chain.validators
+    offer = InferenceMarket.offer(device=first.device, service=0, ask=OGPU)
+    chain.block(signed(first.provider, InferenceMarket.withdraw_offer(device=first.device, service=0)))
+    chain.block(refused(first.provider, offer, ev.TooManyOpen))
+    again = InferenceMarket.offer(device=second.device, service=0, ask=OGPU)
+    leave = InferenceMarket.withdraw_offer(device=third.device, service=0)
+    chain.block(signed(second.provider, again), signed(third.provider, leave), signed(first.provider, offer))
+
+
+def test_only_its_owner_closes_a_service() -> None:
+    chain = MarketChain(named_keys(2))
+    create = InferenceMarket.create_service(terms=ServiceTerms(b"mine", bytes(32), bytes(32), 1, 2, 0, 1, 1))
+    close = InferenceMarket.close_service(service=1)
+    owner, other = CUSTOMER.stash, chain.validators[0].stash
+    chain.block(signed(owner, create), refused(other, close, ev.NotServiceOwner), signed(owner, close))
+    chain.block(refused(owner, close, ev.UnknownService))
+
+
 def test_who_may_not_commit() -> None:
     chain = MarketChain(named_keys(3), [Keys("mallory")])
     unit_id, unit, racers = matched(chain)
@@ -274,6 +317,17 @@ def test_who_declined_is_not_drawn_again() -> None:
     chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     chain.blocks(12)
     assert chain.unit(unit_id).state is UnitState.QUEUED, "one of the two owners that there are is out"
+
+
+def test_who_offers_anew_waits_for_a_beacon_that_it_does_not_know() -> None:
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    alice = chain.validators[0]
+    chain.block(signed(alice.provider, InferenceMarket.offer(device=alice.device, service=0, ask=OGPU // 100)))
+    offered_at = chain.height
+    unit, _ = wait_for_race(chain, unit_id)
+    assert unit.recorded_at >= offered_at
 
 
 def test_nobody_races_for_its_own_unit() -> None:

@@ -12,7 +12,11 @@ from gpu_tasks.market.inference.events import CommitteeDecided, ProviderSlashed,
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
+<<<<<<< HEAD
 from gpu_tasks.provider.duties.endings import REFUTED
+=======
+from gpu_tasks.provider.duties.racing import GIVE_BACK_BLOCKS
+>>>>>>> tryout
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
@@ -55,6 +59,8 @@ def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
         assert ends[outcome.winner.owner].end is End.WON
         assert ends[outcome.winner.owner].paid == status.unit.price * 98 // 100
         assert ends[outcome.witness.owner].end is End.WITNESSED
+        gross = status.unit.price * 30 // 100
+        assert ends[outcome.witness.owner].paid == gross - gross * 2 // 100
 
     play(tmp_path, 2, scene)
 
@@ -176,6 +182,22 @@ def test_an_input_that_no_store_has_is_given_back_in_time(tmp_path: Path) -> Non
         assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
         assert not village.node.chain.happened(RaceMissed)
         assert any("hindered" in miner.heard.names() for miner in village.miners)
+
+    play(tmp_path, 2, scene)
+
+
+def test_it_is_given_back_so_many_blocks_before_commits_close_and_not_sooner(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post(racers=1, is_stored=False)
+        until = 0
+        while not any("declined" in miner.heard.names() for miner in village.miners):
+            village.node.block()
+            status = village.node.api().unit(unit)
+            assert status is not None
+            until = status.commits_until or until
+            for miner in village.miners:
+                await miner.step()
+        assert village.node.chain.height + GIVE_BACK_BLOCKS == until
 
     play(tmp_path, 2, scene)
 

@@ -85,6 +85,7 @@ def test_genesis_bonds_stay_and_what_was_added_may_leave() -> None:
         refused(alice.stash, TrustStake.unbond(value=1), ev.InOffice),
         refused(alice.stash, TrustStake.chill(), ev.InOffice),
         refused(alice.stash, validate(alice, session_key=Keys("x").public("session")), ev.InOffice),
+        refused(alice.stash, validate(alice, vrf_key=Keys("x").public("vrf")), ev.InOffice),
         signed(alice.stash, validate(alice, commission_ppm=5)),
         signed(alice.stash, TrustStake.bond_extra(value=OGPU)),
         signed(alice.stash, TrustStake.unbond(value=OGPU)),

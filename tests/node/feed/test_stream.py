@@ -1,0 +1,30 @@
+"""What the node tells of itself."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from node.feed.stream import SYNC_DISTANCE, Stream
+
+
+def view(behind: int) -> Any:
+    """A node whose best block is 100, and that has heard of one so much higher."""
+    place = SimpleNamespace(id=b"b" * 32, height=100)
+    return SimpleNamespace(
+        machine=SimpleNamespace(best=place, final=place),
+        sync=SimpleNamespace(highest_height=100 + behind),
+        pools=SimpleNamespace(transactions=SimpleNamespace(queue=SimpleNamespace(ready_count=0, future_count=0))),
+        network=SimpleNamespace(transport=SimpleNamespace(peers=list)),
+    )
+
+
+@pytest.mark.parametrize(("behind", "is_syncing"), [(0, False), (SYNC_DISTANCE, False), (SYNC_DISTANCE + 1, True)])
+def test_a_node_syncs_while_it_is_farther_behind_than_blocks_come_late(behind: int, is_syncing: bool) -> None:
+    told: list[Any] = []
+    stream = Stream(view(behind), None, told.append)  # type: ignore[arg-type]  # nobody asks for its name here
+    stream.publish_status()
+    stream.publish_status()
+    assert [status.is_syncing for status in told] == [is_syncing], "a status that did not change is told once"
