@@ -18,7 +18,7 @@ from consensus.events import BlockFacts, Effect, Event, Recovery
 from consensus.fetches import Fetches
 from consensus.finality.catchup import CatchUp
 from consensus.finality.gadget import Gadget, InvalidVoteError
-from consensus.finality.relay import Relay
+from consensus.finality.relay import BallotRelay
 from consensus.neighbours import Neighbours
 from consensus.parameters import Condition, Parameters
 from consensus.polling import sampling
@@ -53,7 +53,7 @@ class Machine:
         self._effects: list[Effect] = []
         self._fetches = Fetches(parameters)
         self._neighbours = Neighbours(session)
-        self._relay = Relay(self._neighbours)
+        self._relay = BallotRelay(self._neighbours)
         self._queries = Allowance()
         self._useless = Allowance()
         self._twins = Twins()

@@ -26,7 +26,7 @@ from consensus.events import (
 from consensus.evidence import DoubleProposal
 from consensus.finality import voting
 from consensus.finality.ballotbox import BallotBox
-from consensus.finality.relay import Relay
+from consensus.finality.relay import BallotRelay
 from consensus.finality.roundclock import RoundClock
 from consensus.finality.rounds import Rounds
 from consensus.parameters import Parameters
@@ -65,7 +65,7 @@ class Gadget:
         verify: VerifyEd25519,
         session: bytes | None,
         emit: Emit,
-        relay: Relay,
+        relay: BallotRelay,
     ) -> None:
         """Call `begin` before anything else."""
         self._parameters = parameters

@@ -33,7 +33,7 @@ class _Standing:
     final: tuple[int, int] = (0, 0)
 
 
-class Relay:
+class BallotRelay:
     """Who lacks what, among the neighbours of one node."""
 
     def __init__(self, neighbours: Neighbours) -> None:

@@ -22,7 +22,7 @@ class BadAnswerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A status and a body."""
 
     status: int
@@ -38,7 +38,7 @@ def request_head(method: str, path: str, port: int, length: int, headers: Mappin
 
 async def ask(
     port: int, method: str, path: str, body: bytes, source: str, headers: Mapping[str, str] | None = None
-) -> Answer:
+) -> HttpAnswer:
     """One request and its answer.  Raises `OSError`, `BadAnswerError`, and trio's errors of broken streams."""
     stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
     try:
@@ -56,7 +56,7 @@ async def read_all(stream: trio.SocketStream) -> bytes:
     return bytes(received)
 
 
-def parse(received: bytes) -> Answer:
+def parse(received: bytes) -> HttpAnswer:
     """The status and the body, chunked or not.  Raises `BadAnswerError`."""
     head, mark, body = received.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
@@ -64,7 +64,7 @@ def parse(received: bytes) -> Answer:
         raise BadAnswerError("the connection ended without an answer")
     if b"transfer-encoding: chunked" in head.lower():
         body = _unchunked(body)
-    return Answer(int(words[1]), body)
+    return HttpAnswer(int(words[1]), body)
 
 
 def _unchunked(body: bytes) -> bytes:

@@ -4,7 +4,7 @@ import pytest
 
 from consensus import events as ev
 from consensus.certificates import make_bitmap, read_bitmap
-from consensus.finality.relay import CERTIFICATE_PEERS_MAX, LINKS_DELAY_MS, STRANGERS_MAX, Relay
+from consensus.finality.relay import CERTIFICATE_PEERS_MAX, LINKS_DELAY_MS, STRANGERS_MAX, BallotRelay
 from consensus.neighbours import Neighbours
 from consensus.parameters import ACTIVE_VALIDATORS_MAX, DEVNET
 from consensus.votes import BallotKind, skip_ballot
@@ -123,11 +123,11 @@ def test_who_voted_to_finalise_still_learns_the_outcome(final: int, round_: int,
     assert bool(sent(shell.say(0, Certified((proof,))), Certified)) == goes
 
 
-def crowd(strangers: int) -> Relay:
+def crowd(strangers: int) -> BallotRelay:
     """A node of four members among so many strangers, who say that they reach nobody."""
     neighbours = Neighbours(KEYS[1].public)
     neighbours.begin(members(4))
-    relay = Relay(neighbours)
+    relay = BallotRelay(neighbours)
     relay.begin(members(4), 0)
     for number in range(strangers):
         peer = b"stranger %d" % number

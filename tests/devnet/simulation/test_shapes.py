@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from consensus.finality.relay import Relay
+from consensus.finality.relay import BallotRelay
 from consensus.parameters import DEVNET
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.roles import both_ways
@@ -58,7 +58,7 @@ def test_two_that_never_meet_lose_no_time() -> None:
 
 
 def test_without_passing_on_they_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Relay, "pass_vote", lambda *_: [])
+    monkeypatch.setattr(BallotRelay, "pass_vote", lambda *_: [])
     assert calm(10, "ring 4").finals == 0
 
 
@@ -76,8 +76,8 @@ def test_a_full_mesh_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         return effect
 
     for name in ("pass_vote", "pass_certificate"):
-        sound = getattr(Relay, name)
-        monkeypatch.setattr(Relay, name, lambda *known, sound=sound: [noted(effect) for effect in sound(*known)])
+        sound = getattr(BallotRelay, name)
+        monkeypatch.setattr(BallotRelay, name, lambda *known, sound=sound: [noted(effect) for effect in sound(*known)])
     world.run_until(START_MS + 20_000)
     assert min(node.disk.final.height for node in world.nodes) >= 15
     assert passed == []

@@ -13,13 +13,9 @@ from click.testing import CliRunner
 from genesis import dev_accounts
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.provider.cli import main
-<<<<<<< HEAD
-from provider_runner import Operator
-=======
 from gpu_tasks.provider.commands import leaving
 from gpu_tasks.provider.commands.naming import devices_of
-from provider_runner import Operator, played_chain
->>>>>>> tryout
+from provider_runner import Operator
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from wallet.cli import main as wallet

@@ -9,15 +9,10 @@ import pytest
 from block_maker import Maker
 from genesis import dev_accounts
 from node.p2p.frames import FrameKind
+from node.pool.pooled import PooledExtrinsic
 from node.pool.refusal import PoolRefusalError
 from node.pool.transaction_pool import TransactionPool
-<<<<<<< HEAD
 from played_pool import running
-=======
-from node.pool.transaction_queue import PooledExtrinsic
-from node.pool.verifier import Verifier
-from played_transport import PlayedTransport
->>>>>>> tryout
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System

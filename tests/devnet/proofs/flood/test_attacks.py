@@ -12,7 +12,7 @@ from consensus.wire import MESSAGE, Vote
 from devnet.launcher import layout
 from devnet.proofs.flood.attack import Attack
 from devnet.proofs.flood.catalogue import ATTACKS
-from devnet.proofs.flood.http_client import Answer, BadAnswerError, parse
+from devnet.proofs.flood.http_client import BadAnswerError, HttpAnswer, parse
 from devnet.proofs.flood.network import fresh, node_of
 from devnet.proofs.flood.peers.blocks import TINY_COUNT, header, tiny_body
 from devnet.proofs.flood.peers.intruder import dial, fresh_identity
@@ -113,9 +113,9 @@ def test_all_but_the_first_node_begin_with_the_first(tmp_path: Path) -> None:
 
 
 def test_answers_of_http() -> None:
-    assert parse(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") == Answer(200, b"{}")
+    assert parse(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") == HttpAnswer(200, b"{}")
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n"
-    assert parse(chunked) == Answer(200, b"abcd")
+    assert parse(chunked) == HttpAnswer(200, b"abcd")
     with pytest.raises(BadAnswerError):
         parse(b"")
 

@@ -12,11 +12,8 @@ from gpu_tasks.market.inference.events import CommitteeDecided, ProviderSlashed,
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
-<<<<<<< HEAD
 from gpu_tasks.provider.duties.endings import REFUTED
-=======
 from gpu_tasks.provider.duties.racing import GIVE_BACK_BLOCKS
->>>>>>> tryout
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
