@@ -75,7 +75,9 @@ class InferenceMarket(Pallet, index=10):
     lock: TrustLock
     devices: Devices
 
-    race: Constant[Windows] = Constant(Windows(lease=30, close=10, reveal=12), doc="Windows of a race, in blocks.")
+    race: Constant[Windows] = Constant(
+        Windows(lease=30, close=10, reveal=12), doc="Windows of a race, in blocks; a service says its own lease."
+    )
     judging_windows: Constant[Windows] = Constant(
         Windows(lease=20, close=20, reveal=12), doc="Windows of a committee, in blocks."
     )

@@ -86,9 +86,10 @@ def _named(text: str | None, own: list[DeviceStatus]) -> list[DeviceStatus]:
 
 def _change(options: ProviderOptions, chosen: Chosen, *, dry_run: bool, service: int | None = None) -> None:
     """Make the calls that were chosen among the provider's own devices; a `service` must be one that can be offered."""
-    key, session = options.key, options.session
+    session = options.session
 
     async def body(client: ChainClient) -> None:
+        key = options.key  # here, where a key file that is missing becomes a sentence
         own = await own_devices(client, key)
         if service is not None:
             await check_service(client, service)

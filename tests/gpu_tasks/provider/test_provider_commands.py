@@ -53,6 +53,24 @@ def eve(tmp_path: Path) -> Iterator[Operator]:
         yield Operator(tmp_path, url, "Eve")
 
 
+COMMANDS = {
+    "status": [],
+    "pause": [],
+    "resume": [],
+    "offer": ["0xb3", "--service", "0", "--ask", "1"],
+    "withdraw-offer": ["0xb3", "--service", "0"],
+    "run": [],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_key_file_that_is_not_there_is_one_sentence(tmp_path: Path, url: str, command: str) -> None:
+    options = ["--url", url, "--key", str(tmp_path / "none.json"), "--base-path", str(tmp_path)]
+    answer = CliRunner().invoke(main, [*options, command, *COMMANDS[command]])
+    assert answer.exit_code == 2
+    assert "there is no key file" in answer.output
+
+
 def own_device(operator: Operator) -> str:
     (device,) = operator.answer("status")["devices"]
     name: str = device["device"]

@@ -64,7 +64,7 @@ def test_a_call_that_is_refused_keeps_none_of_the_others() -> None:
         if left < 0:
             raise JsonRpcError(-32005, "Too many requests")
 
-    calls = [call("double", 1, "0x01"), call("double", 2, "01"), call("double", 3, "0x03"), call("double", 4, "0x04")]
+    calls = [call("double", 1, "0x01"), call("double", 2, "0x0"), call("double", 3, "0x03"), call("double", 4, "0x04")]
     outcomes = asyncio.run(answers(Registry([owner]).methods["double"], calls, take))
     shown = [outcome.message if isinstance(outcome, JsonRpcError) else outcome for outcome in outcomes]
     assert shown == ["0101", "Invalid params", "0303", "Too many requests"]
