@@ -21,6 +21,8 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
 READERS_MAX = 128
+SERVICES_LISTED_MAX = SERVICES_MAX + UNITS_OPEN_MAX
+"""Those that are open, and those that were closed and wait for the last of their units."""
 DEVICES_MAX = 4_096
 
 
@@ -51,6 +53,7 @@ class DeviceStatus:
     id: DeviceId
     device: Device
     offers: Annotated[tuple[tuple[ServiceId, Offer], ...], Bounded(SERVICES_MAX)]
+    """By ascending service, and no more: an offer outlives its service, so a device may have any number of them."""
 
 
 @struct
@@ -93,7 +96,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         return tuple(found[:UNITS_OPEN_MAX])
 
     @query
-    def services(self) -> Annotated[tuple[tuple[ServiceId, Service], ...], Bounded(SERVICES_MAX)]:
+    def services(self) -> Annotated[tuple[tuple[ServiceId, Service], ...], Bounded(SERVICES_LISTED_MAX)]:
         """Every service, by number."""
         numbered = sorted(self.bound[InferenceMarket].services.items())
         return tuple((number, service) for number, service in numbered if service is not None)
@@ -104,7 +107,8 @@ class GpuTasksApi(RuntimeApi, version=1):
         offers = self._offers_by_device()
         table = [(device.owner, key, device) for key, device in self.bound[Devices].devices.items() if device]
         table.sort(key=lambda row: row[:2])
-        return tuple(DeviceStatus(key, device, offers.get(key, ())) for _, key, device in table[:DEVICES_MAX])
+        shown = table[:DEVICES_MAX]
+        return tuple(DeviceStatus(key, device, tuple(offers.get(key, [])[:SERVICES_MAX])) for _, key, device in shown)
 
     @query
     def provider(self, stash: AccountId) -> Provider | None:
@@ -146,12 +150,12 @@ class GpuTasksApi(RuntimeApi, version=1):
             cost_max=escrow + prepaid,
         )
 
-    def _offers_by_device(self) -> dict[bytes, tuple[tuple[int, Offer], ...]]:
+    def _offers_by_device(self) -> dict[bytes, list[tuple[int, Offer]]]:
         """Each device's offers, by service."""
-        found: dict[bytes, tuple[tuple[int, Offer], ...]] = {}
+        found: dict[bytes, list[tuple[int, Offer]]] = {}
         for (service, device), offer in sorted(self.bound[InferenceMarket].offers.items(), key=lambda entry: entry[0]):
             if offer is not None:
-                found[device] = (*found.get(device, ()), (service, offer))
+                found.setdefault(device, []).append((service, offer))
         return found
 
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:

@@ -202,10 +202,13 @@ class FakeChain:
         return self._reach().unit(unit)
 
     async def service(self, number: int) -> Service:
-        services = dict(self._reach().services())
+        services = await self.services()
         if number not in services:
             raise ChainError(f"there is no service {number}")
         return services[number]
+
+    async def services(self) -> dict[int, Service]:
+        return dict(self._reach().services())
 
     async def providers(self) -> dict[bytes, Provider]:
         self._reach()
