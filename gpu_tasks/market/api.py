@@ -4,7 +4,7 @@ from typing import Annotated
 
 from gpu_tasks.market import rounds
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Device, Provider
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, Provider
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.committees import Committee
@@ -103,12 +103,13 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def devices(self) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_MAX)]:
-        """The device table, by ascending owner and device."""
-        offers = self._offers_by_device()
-        table = [(device.owner, key, device) for key, device in self.bound[Devices].devices.items() if device]
-        table.sort(key=lambda row: row[:2])
-        shown = table[:DEVICES_MAX]
-        return tuple(DeviceStatus(key, device, tuple(offers.get(key, [])[:SERVICES_MAX])) for _, key, device in shown)
+        """The device table, by ascending owner and device; only the first of very many."""
+        return self._table()[:DEVICES_MAX]
+
+    @query
+    def devices_of(self, owner: AccountId) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_PER_PROVIDER_MAX)]:
+        """The devices of one provider, whatever the table has no room for."""
+        return tuple(status for status in self._table() if status.device.owner == owner)
 
     @query
     def provider(self, stash: AccountId) -> Provider | None:
@@ -149,6 +150,12 @@ class GpuTasksApi(RuntimeApi, version=1):
             price_now=money.ramped_price(sold.terms.price_min, price_max, 0, sold.terms.ramp),
             cost_max=escrow + prepaid,
         )
+
+    def _table(self) -> tuple[DeviceStatus, ...]:
+        offers = self._offers_by_device()
+        table = [(device.owner, key, device) for key, device in self.bound[Devices].devices.items() if device]
+        table.sort(key=lambda row: row[:2])
+        return tuple(DeviceStatus(key, device, tuple(offers.get(key, [])[:SERVICES_MAX])) for _, key, device in table)
 
     def _offers_by_device(self) -> dict[bytes, list[tuple[int, Offer]]]:
         """Each device's offers, by service."""

@@ -215,7 +215,7 @@ class FakeChain:
         return {stash: known for stash, known in self.node.chain.now()[Devices].providers.items() if known is not None}
 
     async def own_devices(self) -> list[DeviceStatus]:
-        return [status for status in self._reach().devices() if status.device.owner == self.keys.stash]
+        return list(self._reach().devices_of(self.keys.stash))
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         return self._reach().provider_stash(provider_key)

@@ -124,8 +124,7 @@ class LiveChain:
 
     async def own_devices(self) -> list[DeviceStatus]:
         """See `ChainPort`."""
-        table = await self._asked(market_reads.devices(self.client))
-        return [status for status in table if status.device.owner == self.stash]
+        return list(await self._asked(market_reads.devices_of(self.client, self.stash)))
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         """See `ChainPort`."""

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from gpu_tasks.market.api import GpuTasksApi
+from gpu_tasks.market.api import DEVICES_MAX, GpuTasksApi
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, DeviceClass, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import SERVICES_MAX, ServiceTerms
 from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed, terms
@@ -13,10 +15,10 @@ from runtime.frame.runtime import Bound
 CHEAP = ServiceTerms(b"x", WORKLOAD, MODEL, 1, 1, 1, 30, 64)
 
 
-def asked(chain: MarketChain, name: str) -> Any:
+def asked(chain: MarketChain, name: str, data: bytes = b"") -> Any:
     """An answer that went over the wire."""
     apis = Apis(chain.runtime, (GpuTasksApi,))
-    raw = apis.call(chain.state, GENESIS_HASH, f"GpuTasksApi_{name}", b"")
+    raw = apis.call(chain.state, GENESIS_HASH, f"GpuTasksApi_{name}", data)
     return apis.methods[f"GpuTasksApi_{name}"].output.decode(raw)
 
 
@@ -64,3 +66,15 @@ def test_a_device_with_offers_of_more_services_than_can_be_open_hides_no_table()
     chain.block(*(signed(keys.stash, call) for call in withdrawn))
     (status,) = asked(chain, "devices")
     assert [number for number, _ in status.offers] == [SERVICES_MAX]
+
+
+def test_a_crowd_of_devices_does_not_hide_a_provider_s_own() -> None:
+    keys = named_keys(1)[0]
+    chain = MarketChain([keys])
+    bound = chain.runtime.at(chain.state)
+    for number in range(DEVICES_MAX):  # of owners that anybody can find: their keys begin with zeros
+        owner, uuid_hash = (number // DEVICES_PER_PROVIDER_MAX).to_bytes(32, "big"), number.to_bytes(32, "big")
+        bound[Devices].devices[device_id(owner, uuid_hash)] = Device(owner, DeviceClass.CPU, uuid_hash, 1, 1, 1)
+    chain.state = chain.state.updated(bound.overlay.changes())
+    assert all(status.device.owner != keys.stash for status in asked(chain, "devices"))
+    assert [status.id for status in asked(chain, "devices_of", keys.stash)] == [keys.device]
