@@ -1,4 +1,7 @@
-"""What a command prints: a table for people, or JSON for programs, from the same rows."""
+"""What a command prints: a table for people, or JSON for programs, from the same rows.
+
+Always: a table holds nothing that a terminal would take for a command, since names on the chain are anybody's.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +68,11 @@ class Account(bytes):
     """An account; shown as its address."""
 
 
+def harmless(text: str) -> str:
+    """A text without what a terminal would take for a command; line breaks stay."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+
+
 def _text(value: Any) -> str:
     match value:
         case Grains():
@@ -78,7 +86,7 @@ def _text(value: Any) -> str:
         case None:
             return "-"
         case _:
-            return str(value)
+            return harmless(str(value))
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
-from wallet.output import Account, Grains, Output
+from wallet.output import Account, Grains, Output, harmless
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.suri import keypair_from_suri
 
@@ -119,7 +119,7 @@ def explained(action: Callable[[], Awaitable[None] | None]) -> None:
 
 
 def _say(text: object, code: int) -> int:
-    click.echo(f"error: {text}", err=True)
+    click.echo(f"error: {harmless(str(text))}", err=True)  # a node may have written it
     return code
 
 

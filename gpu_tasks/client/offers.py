@@ -33,13 +33,19 @@ async def open_service(client: ChainClient, number: int) -> Service:
 
 
 def form_of(number: int, service: Service) -> WorkloadForm:
-    """How requests of the service are written and its results read; ServiceError for a workload unknown here."""
+    """How requests of the service are written; ServiceError for a workload, or a model, that is unknown here."""
     form = registry.form_of(service.terms.workload)
     if form is None:
         known = ", ".join(form.name for form in registry.FORMS)
         raise ServiceError(
             f"service {number} is of the workload 0x{service.terms.workload.hex()}, which this program does not know; "
             f"it knows {known}: use a release that knows it"
+        )
+    # Anybody may sell a known workload with weights of his own, and be the only one who has them: then nobody judges.
+    if form.model_id != service.terms.model:
+        raise ServiceError(
+            f"service {number} computes {form.name} with the model 0x{service.terms.model.hex()}, which is not the "
+            f"published one, 0x{form.model_id.hex()}: its results could not be judged"
         )
     return form
 

@@ -25,7 +25,7 @@ from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
-from wallet.output import Output
+from wallet.output import Output, harmless
 
 UNITS_WATCHED_MAX = 1_024
 TEXT_SHOWN = 60
@@ -141,11 +141,6 @@ def _table(rows: dict[bytes, Row], height: int | None) -> Table:
         cells.append(harmless(why) if completion is None and why else _shortened(completion, TEXT_SHOWN))
         table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))  # text, not markup
     return table
-
-
-def harmless(text: str) -> str:
-    """A text without what a terminal would take for a command; line breaks stay."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
 
 
 def _shortened(text: str | None, length: int) -> str | None:

@@ -27,6 +27,12 @@ async def devices(chain: ChainClient, at: bytes | None = None) -> tuple[DeviceSt
     return table
 
 
+async def devices_of(chain: ChainClient, owner: bytes, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
+    """One provider's devices: nobody else's crowd them out."""
+    table: tuple[DeviceStatus, ...] = await chain.query("GpuTasksApi_devices_of", owner, at=at)
+    return table
+
+
 async def readers(chain: ChainClient, service: int, at: bytes | None = None) -> tuple[InputReader, ...]:
     """Whom to seal an input to: those who may judge, then those who may race."""
     found: tuple[InputReader, ...] = await chain.query("GpuTasksApi_readers", service, at=at)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from gpu_tasks.market import rounds
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Device, Provider
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, Provider
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.committees import Committee
@@ -21,6 +21,8 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
 READERS_MAX = 128
+SERVICES_LISTED_MAX = SERVICES_MAX + UNITS_OPEN_MAX
+"""Those that are open, and those that were closed and wait for the last of their units."""
 DEVICES_MAX = 4_096
 
 
@@ -51,6 +53,7 @@ class DeviceStatus:
     id: DeviceId
     device: Device
     offers: Annotated[tuple[tuple[ServiceId, Offer], ...], Bounded(SERVICES_MAX)]
+    """By ascending service, and no more: an offer outlives its service, so a device may have any number of them."""
 
 
 @struct
@@ -93,18 +96,20 @@ class GpuTasksApi(RuntimeApi, version=1):
         return tuple(found[:UNITS_OPEN_MAX])
 
     @query
-    def services(self) -> Annotated[tuple[tuple[ServiceId, Service], ...], Bounded(SERVICES_MAX)]:
+    def services(self) -> Annotated[tuple[tuple[ServiceId, Service], ...], Bounded(SERVICES_LISTED_MAX)]:
         """Every service, by number."""
         numbered = sorted(self.bound[InferenceMarket].services.items())
         return tuple((number, service) for number, service in numbered if service is not None)
 
     @query
     def devices(self) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_MAX)]:
-        """The device table, by ascending owner and device."""
-        offers = self._offers_by_device()
-        table = [(device.owner, key, device) for key, device in self.bound[Devices].devices.items() if device]
-        table.sort(key=lambda row: row[:2])
-        return tuple(DeviceStatus(key, device, offers.get(key, ())) for _, key, device in table[:DEVICES_MAX])
+        """The device table, by ascending owner and device; only the first of very many."""
+        return self._table()[:DEVICES_MAX]
+
+    @query
+    def devices_of(self, owner: AccountId) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_PER_PROVIDER_MAX)]:
+        """The devices of one provider, whatever the table has no room for."""
+        return tuple(status for status in self._table() if status.device.owner == owner)
 
     @query
     def provider(self, stash: AccountId) -> Provider | None:
@@ -146,12 +151,18 @@ class GpuTasksApi(RuntimeApi, version=1):
             cost_max=escrow + prepaid,
         )
 
-    def _offers_by_device(self) -> dict[bytes, tuple[tuple[int, Offer], ...]]:
+    def _table(self) -> tuple[DeviceStatus, ...]:
+        offers = self._offers_by_device()
+        table = [(device.owner, key, device) for key, device in self.bound[Devices].devices.items() if device]
+        table.sort(key=lambda row: row[:2])
+        return tuple(DeviceStatus(key, device, tuple(offers.get(key, [])[:SERVICES_MAX])) for _, key, device in table)
+
+    def _offers_by_device(self) -> dict[bytes, list[tuple[int, Offer]]]:
         """Each device's offers, by service."""
-        found: dict[bytes, tuple[tuple[int, Offer], ...]] = {}
+        found: dict[bytes, list[tuple[int, Offer]]] = {}
         for (service, device), offer in sorted(self.bound[InferenceMarket].offers.items(), key=lambda entry: entry[0]):
             if offer is not None:
-                found[device] = (*found.get(device, ()), (service, offer))
+                found.setdefault(device, []).append((service, offer))
         return found
 
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:

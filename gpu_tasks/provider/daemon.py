@@ -20,7 +20,6 @@ from typing import Self
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Duty, racer_of
 from gpu_tasks.provider.blobs.inputs import Inputs
 from gpu_tasks.provider.blobs.reseal import Resealer
@@ -163,8 +162,7 @@ class Daemon:
         chain, workshop = self.parts.chain, self.parts.workshop
         devices = await chain.own_devices()
         self._known_devices.update(status.id for status in devices)
-        numbers = {number for status in devices for number, _ in status.offers}
-        terms: dict[int, ServiceTerms] = {number: (await chain.service(number)).terms for number in sorted(numbers)}
+        terms = {number: service.terms for number, service in (await chain.services()).items()}
         return standing_of(devices, workshop.hardware, terms, workshop.workloads)
 
     async def _report_offences(self) -> None:

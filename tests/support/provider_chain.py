@@ -206,17 +206,20 @@ class FakeChain:
         return self._reach().unit(unit)
 
     async def service(self, number: int) -> Service:
-        services = dict(self._reach().services())
+        services = await self.services()
         if number not in services:
             raise ChainError(f"there is no service {number}")
         return services[number]
+
+    async def services(self) -> dict[int, Service]:
+        return dict(self._reach().services())
 
     async def providers(self) -> dict[bytes, Provider]:
         self._reach()
         return {stash: known for stash, known in self.node.chain.now()[Devices].providers.items() if known is not None}
 
     async def own_devices(self) -> list[DeviceStatus]:
-        return [status for status in self._reach().devices() if status.device.owner == self.keys.stash]
+        return list(self._reach().devices_of(self.keys.stash))
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         return self._reach().provider_stash(provider_key)

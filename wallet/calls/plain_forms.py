@@ -12,7 +12,7 @@ from wallet.amounts import MAX_GRAINS, SYMBOL, format_amount, parse_amount
 from wallet.calls.form import ArgumentForm, ArgumentPlace, Style
 from wallet.errors import CallInputError, WalletError
 
-_DIGITS = re.compile(r"[0-9]{1,80}(?:_[0-9]{1,80})*", re.ASCII)
+_DIGITS = re.compile(r"[0-9]{1,80}(?:_[0-9]{1,80}){0,40}", re.ASCII)
 _AMOUNT = re.compile(rf"(.*?)\s*{SYMBOL}", re.ASCII | re.IGNORECASE)
 _TRUTH = {"true": True, "false": False}
 

@@ -11,7 +11,7 @@ from gpu_tasks.client.commands.sending import dry_run_option, key_option, send, 
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import ResultError, completion_of, progress
 from gpu_tasks.client.waiting import look
-from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, harmless, row_of
+from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference import money
@@ -20,7 +20,7 @@ from gpu_tasks.market.inference.units import Unit, UnitState, is_open, unit_id_o
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
-from wallet.output import Grains, Output
+from wallet.output import Grains, Output, harmless
 from wallet.session import CallFailedError, WalletSession
 
 PRICE = 5_000_000

@@ -108,11 +108,15 @@ class LiveChain:
 
     async def service(self, number: int) -> Service:
         """See `ChainPort`."""
-        found = (await self._asked(market_reads.services(self.client))).get(number)
+        found = (await self.services()).get(number)
         # A closed service goes with its last unit, so one that a race was just about may be gone.
         if found is None:
             raise ChainError(f"there is no service {number} on {self.client.chain}")
         return found
+
+    async def services(self) -> dict[int, Service]:
+        """See `ChainPort`."""
+        return await self._asked(market_reads.services(self.client))
 
     async def providers(self) -> dict[bytes, Provider]:
         """See `ChainPort`."""
@@ -120,8 +124,7 @@ class LiveChain:
 
     async def own_devices(self) -> list[DeviceStatus]:
         """See `ChainPort`."""
-        table = await self._asked(market_reads.devices(self.client))
-        return [status for status in table if status.device.owner == self.stash]
+        return list(await self._asked(market_reads.devices_of(self.client, self.stash)))
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         """See `ChainPort`."""

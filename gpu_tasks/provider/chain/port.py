@@ -80,6 +80,10 @@ class ChainPort(Protocol):
         """A service; ChainError if there is none."""
         ...
 
+    async def services(self) -> dict[int, Service]:
+        """All services by number."""
+        ...
+
     async def providers(self) -> dict[bytes, Provider]:
         """All providers by stash."""
         ...

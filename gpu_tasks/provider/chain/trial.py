@@ -14,6 +14,7 @@ from runtime.encoding.types import Signed
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Runtime
+from runtime.frame.storage import StateCorrupted
 from runtime.pallets.balances import Balances
 from wallet.client import ChainClient
 
@@ -23,7 +24,7 @@ KEYS_PAGE = 1_000
 
 
 class TrialError(Exception):
-    """The calls read more of the state than a trial fetches."""
+    """The calls read more of the state than a trial fetches, or something that is no state of this chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,18 @@ class _Fetched:
 
 
 async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int = 0) -> Trial:
-    """Make the calls in order, as the best block would; the first that fails ends it. `fee` must be left at the end."""
+    """Make the calls in order, as the best block would; the first that fails ends it. `fee` must be left at the end.
+
+    TrialError if that cannot be told from what the node answers.
+    """
+    try:
+        return await _attempted(client, calls, signer, fee)
+    # A node that lies may answer anything: a state in which what always holds does not, or values that are none.
+    except (StateCorrupted, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise TrialError(f"the state that the node shows makes no sense ({error!r:.200}): ask another node") from error
+
+
+async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int) -> Trial:
     at = await client.rpc.call("chain_getBlockHash")
     state = _Fetched()
     while len(state.values) <= READS_MAX:

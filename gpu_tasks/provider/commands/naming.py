@@ -13,7 +13,7 @@ from wallet.keypair import Keypair
 
 async def devices_of(client: ChainClient, stash: bytes) -> list[DeviceStatus]:
     """The devices of a stash."""
-    return [status for status in await market_reads.devices(client) if status.device.owner == stash]
+    return list(await market_reads.devices_of(client, stash))
 
 
 async def own_devices(client: ChainClient, key: Keypair) -> list[DeviceStatus]:

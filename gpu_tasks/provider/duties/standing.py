@@ -49,7 +49,10 @@ def standing_of(
     terms: Mapping[int, ServiceTerms],
     workloads: Workloads,
 ) -> DeviceStanding:
-    """What stands here; `terms` are those of the services that the devices offer, by number."""
+    """What stands here; `terms` are those of all services, by number.
+
+    An offer outlives its service, which its owner may close, and promises nothing then.
+    """
     standing = DeviceStanding()
     found = on_this_machine(devices, hardware)
     for status in devices:
@@ -60,7 +63,7 @@ def standing_of(
             )
             continue
         try:
-            promised = [_promise(number, terms[number], workloads) for number, _ in status.offers]
+            promised = [_promise(number, terms[number], workloads) for number, _ in status.offers if number in terms]
         except UnknownWorkloadError as error:
             standing.unserved[status.id] = str(error)
             continue

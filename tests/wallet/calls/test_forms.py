@@ -95,6 +95,7 @@ def test_reads(annotation: Any, word: str, value: Any) -> None:
         (U8, "1oGPU", "'1oGPU' cannot be read"),
         (U8, "", "'' cannot be read"),
         (U8, "9" * 5000, "cannot be read"),
+        (U8, "_".join(["9" * 80] * 100), "cannot be read"),
         (Balance, "1.5", "argument it (Balance): '1.5' cannot be read: write grains in digits, or an amount with its"),
         (Balance, "1,5oGPU", "'1,5' is not an amount"),
         (Balance, "22000000oGPU", "is more than the 21,000,000 that exist"),

@@ -113,6 +113,24 @@ def test_a_device_that_offers_an_unknown_workload_is_paused_until_the_offer_is_w
     play(tmp_path, scene)
 
 
+def test_an_offer_of_a_service_that_was_closed_keeps_no_daemon_from_its_work(tmp_path: Path) -> None:
+    async def scene(village: Village, miner: Miner) -> None:
+        chain, device = village.node.chain, miner.keys.device
+        chain.block(
+            signed(CUSTOMER.stash, InferenceMarket.create_service(terms=TERMS)),
+            signed(miner.keys.stash, InferenceMarket.offer(device=device, service=1, ask=1)),
+            signed(CUSTOMER.stash, InferenceMarket.close_service(service=1)),
+            signed(miner.keys.provider, Devices.pause(device=device)),
+        )
+        miner = await village.restart(miner)
+        await miner.daemon.run()
+        village.node.block()
+        assert not paused(village, device)
+        assert "not_settled" not in miner.heard.names()
+
+    play(tmp_path, scene)
+
+
 def test_a_daemon_with_another_key_than_the_registered_one_does_not_run(tmp_path: Path) -> None:
     async def scene(village: Village, miner: Miner) -> None:
         other = SealKey.of(keypair(village.miners[1].keys)).public

@@ -1,0 +1,55 @@
+"""Dry runs over the state of a node that lies: a sentence, whatever the node answers, and nothing more."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from genesis.chain import runtime_of
+from genesis.presets import load_spec
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.provider.chain.trial import TrialError, attempt
+from runtime.encoding.codec import codec
+from wallet.client import ChainClient
+
+SIGNER, DEVICE = b"s" * 32, b"d" * 32
+UNREGISTER = Devices.unregister_device(device=DEVICE)
+RUNTIME = runtime_of(load_spec("dev"))
+
+
+class LyingNode:
+    """Answers every question for a stored value with `answer`, or with what `values` has under the key."""
+
+    runtime = RUNTIME
+
+    def __init__(self, answer: Any = None, values: dict[bytes, bytes] | None = None) -> None:
+        self.rpc = self
+        self.answer, self.values = answer, values or {}
+
+    async def call(self, method: str, *params: Any) -> Any:
+        if method != "state_getStorage":
+            return "0x00"
+        known = self.values.get(bytes.fromhex(params[0][2:]))
+        return self.answer if known is None else "0x" + known.hex()
+
+
+def tried(node: LyingNode) -> Any:
+    return asyncio.run(attempt(cast("ChainClient", node), [UNREGISTER], SIGNER))
+
+
+@pytest.mark.parametrize("answer", ["0x00", "0xzz", 7, {"a": []}, "", "0x" + "ff" * 1000])
+def test_values_that_are_none_are_told_in_a_sentence(answer: Any) -> None:
+    with pytest.raises(TrialError, match="makes no sense"):
+        tried(LyingNode(answer))
+
+
+def test_a_state_that_breaks_what_always_holds_is_told_in_a_sentence() -> None:
+    item = RUNTIME.item(Devices.devices)
+    device = Device(SIGNER, DeviceClass.CPU, b"u" * 32, 10, 1, 1)  # no lock anywhere bears its bond out
+    with pytest.raises(TrialError, match="makes no sense"):
+        tried(LyingNode(values={item.key(DEVICE): codec(Device).encode(device)}))
+
+
+def test_a_state_without_the_device_is_a_refusal() -> None:
+    assert "UnknownDevice" in (tried(LyingNode()).refusal or "")

@@ -1,0 +1,30 @@
+"""What tables show: names on the chain are anybody's, and a terminal obeys what it is shown."""
+
+import json
+
+import pytest
+
+from wallet.output import Output, harmless
+
+HOSTILE = "free\x1b]0;gone\x07\x1b[2J\u202eoff\x9b"
+
+
+def test_a_table_holds_nothing_that_a_terminal_takes_for_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output(as_json=False)
+    output.rows("Services", ("name",), [{"name": HOSTILE}])
+    output.facts({"name": HOSTILE})
+    shown = capsys.readouterr().out
+    assert "free" in shown
+    assert harmless(shown) == shown
+
+
+def test_json_has_a_text_as_it_is_in_plain_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=True).facts({"name": HOSTILE})
+    shown = capsys.readouterr().out
+    assert shown.isascii()
+    assert harmless(shown) == shown
+    assert json.loads(shown) == {"name": HOSTILE}
+
+
+def test_line_breaks_stay() -> None:
+    assert harmless("a\x1b[2Jb\nc\x9b\u202e") == "a [2Jb\nc  "
