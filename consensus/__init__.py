@@ -8,14 +8,14 @@ In reading order, from what is decided about to who decides:
 * `certificates`: more than two thirds signed one ballot
 * `evidence`: two statements that no honest validator makes
 * `signstate`: what this validator may still sign
-* `recall`: what it signed before a restart
 * `wire`: the messages between peers
 * `events`: what goes into the machine and what comes out
 * `blocktree`: blocks above the final one
+* `recall`: what it signed before a restart
 * `polling`: Snowflake, the soft and fast layer
-* `finality`: the Simplex gadget, the final layer
 * `proposer`: whose slot it is
 * `neighbours`: who is connected, and who of them votes
+* `finality`: the Simplex gadget, the final layer
 * `allowance`: what one peer may cause in a second
 * `fetches`: blocks that are missing
 * `twins`: headers of one author in one slot

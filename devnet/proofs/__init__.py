@@ -3,9 +3,12 @@
 In reading order:
 
 * `work`: honest units, with a provider killed midway
-* `cheats`: every known way to cheat the market; `cheat_judgement` says from the chain what became of each
+* `cheating`: the providers and the node that cheat
+* `cheat_judgement`: what must have become of a cheat and of everybody else, judged from the final chain
+* `cheats`: every known way to cheat the market
 * `equivocation`: a validator proposes twice
 * `crash`: kill -9 under load
-* `clients`: unmodified public clients; their programs are in `public_clients`
-* `cheating`: the providers and the node that cheat
+* `public_clients`: programs with nothing but public client libraries
+* `clients`: these unmodified public clients, against a node and a devnet
+* `flood`: floods by one stranger, and whether the network holds
 """

@@ -1,1 +1,14 @@
-"""The customer's program `ogpu`: post units and tasks, watch them, fetch results."""
+"""The customer's program `ogpu`: post units and tasks, watch them, fetch results.
+
+In reading order:
+
+* `funds`: whether an account can pay for what it is about to send
+* `offers`: what is sold and who offers it
+* `posting`: from lines of a file to units on the chain
+* `refunds`: why a unit ended without a result
+* `results`: what became of a unit: its state in words, what it cost, its completion
+* `waiting`: why a queued unit is not taken
+* `watching`: following units: a table that changes with the chain, or JSON lines
+* `commands`: the commands of `ogpu`: about units, about services, and how one is sent
+* `cli`: `ogpu`, and the options before its commands
+"""

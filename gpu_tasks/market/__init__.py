@@ -1,1 +1,12 @@
-"""The market for GPU work, as pallets: devices, continuous inference, execution attestations."""
+"""The market for GPU work, as pallets: devices, continuous inference, execution attestations.
+
+In reading order:
+
+* `ids`: what things of the market are called on the chain
+* `rounds`: when a drawn group may commit and when it may reveal
+* `draws`: who races: owners drawn by the bond of their free slots
+* `devices`: who owns which GPU, what it is bonded with, what it works on
+* `inference`: units, mined in matched races: services, races, committees, money
+* `attestations`: execution attestations, and the pallet that puts them into blocks
+* `api`: what providers, customers and explorers ask about devices, services, units and duties
+"""

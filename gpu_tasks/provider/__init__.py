@@ -2,15 +2,15 @@
 
 In reading order:
 
-cli.py          `ogpu-provider`, and the options before its commands
-commands/       each command
-daemon.py       what runs until it is stopped: from a block to what it asks for
-duties/         races, cases, endings: what is done next, and doing it
-execution/      worker processes on this machine's devices
-blobs/          sealed inputs and outputs: stored, served, fetched, sealed again
-journal/        what must not be forgotten
-chain/          the node, as these programs see it
-registering.py  the calls that make a stash a provider, and that end it
-keys.py         the provider key
-telemetry.py    what a provider tells of its work
+* `chain`: the node, as these programs see it
+* `journal`: what must not be forgotten
+* `blobs`: sealed inputs and outputs: stored, served, fetched, sealed again
+* `telemetry`: what a provider tells of its work
+* `execution`: worker processes on this machine's devices
+* `duties`: races, cases, endings: what is done next, and doing it
+* `daemon`: what runs until it is stopped: from a block to what it asks for
+* `keys`: the provider key
+* `registering`: the calls that make a stash a provider, and that end it
+* `commands`: each command
+* `cli`: `ogpu-provider`, and the options before its commands
 """

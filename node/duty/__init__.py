@@ -1,5 +1,7 @@
 """What a validator does: its keys, the record of what it signed, its seat, the blocks that it makes.
 
+In reading order:
+
 * `keystore`: session and VRF keys, in files as Substrate lays them out
 * `signstate_file`: what this key has signed, synced before a signature leaves
 * `validator_keys`: the keys at work; nothing is signed that is not recorded

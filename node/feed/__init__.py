@@ -1,5 +1,7 @@
 """What the node streams to the RPC process over a Unix socket, and what that asks back.
 
+In reading order:
+
 * `messages`: the frames of both directions, as bytes and as values; no I/O
 * `readers`: who follows the feed at this moment, and what is queued for each
 * `view`: the parts of the node that the feed shows

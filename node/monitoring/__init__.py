@@ -1,5 +1,7 @@
 """What people watch of a node: log lines, Prometheus figures, the last polls.  Nothing here moves anything.
 
+In reading order:
+
 * `metrics`: the figures by name
 * `metrics_server`: the thread that answers Prometheus
 * `figures`: what happens to blocks, as log lines and figures

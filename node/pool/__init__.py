@@ -1,5 +1,7 @@
 """What waits for a block: extrinsics and attestations, their signature checks, their gossip.
 
+In reading order:
+
 * `refusal`: why the pool does not take something
 * `pooled`: an extrinsic in the pool, and what a step of the queue did
 * `transaction_queue`: the extrinsics that wait: who is ready, who leaves when it is full; pure

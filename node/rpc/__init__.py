@@ -1,5 +1,7 @@
 """The JSON-RPC process: its own replica of the chain, and every method of the public interface.
 
+In reading order:
+
 * `jsonrpc`: requests and answers as values
 * `broadcast`: items from one writer to many listeners
 * `past_states`: states after recent final blocks
@@ -9,8 +11,8 @@
 * `runtime_calls`: the chain's runtime over the replica's states
 * `registry`: which methods exist, and their parameters
 * `runs`: calls of a batch that are answered together
-* `methods/`: the methods
 * `pool_errors`: the node's refusals in Substrate's sentences
+* `methods`: the methods
 * `access`: who may ask at all
 * `turns`: whose turn it is, by the time that each used
 * `work`: what one message costs, step by step
@@ -20,7 +22,7 @@
 * `bodies`: the bodies of POST requests
 * `connection`: one WebSocket
 * `server`: HTTP and WebSocket
+* `heartbeat`: the process's signs of life
 * `__main__`: the process
-* `heartbeat`: its signs of life
 * `supervisor`: starts it beside the node, and again when it dies or hangs
 """

@@ -1,1 +1,13 @@
-"""A provider that cheats: the production daemon with one step made dishonest. For demonstrations and tests only."""
+"""A provider that cheats: the production daemon with one step made dishonest. For demonstrations and tests only.
+
+In reading order:
+
+* `attempts`: sending what should be refused, and telling the chain's answer
+* `executors`: executors that return wrong work and say that it is right
+* `swapped_worker`: a worker like the honest one, with other weights
+* `copied`: commits what a rival committed, and opens it with what the rival revealed
+* `replayed`: sends the attestation of an earlier race again, as it was and renamed
+* `late`: holds the attestation back until the window has passed
+* `intruder`: commits to, and attests, units that others were drawn for
+* `equivocating_node`: `ogpu-node` that proposes twice in each of its slots
+"""

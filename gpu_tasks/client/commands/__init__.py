@@ -1,1 +1,9 @@
-"""The commands of `ogpu`: about units, about services, and how one is sent."""
+"""The commands of `ogpu`: about units, about services, and how one is sent.
+
+In reading order:
+
+* `sending`: how a command sends a call: what it costs is shown, people are asked, and what became of it is shown
+* `units`: units that were posted: follow them, read their results, take a queued one back
+* `post`: post units: what it costs and who could take it is known before anything is sent
+* `services`: what is sold and who offers it, a service of one's own and its end
+"""

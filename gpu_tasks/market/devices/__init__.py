@@ -1,1 +1,8 @@
-"""Who owns which GPU, what it is bonded with, what it works on."""
+"""Who owns which GPU, what it is bonded with, what it works on.
+
+In reading order:
+
+* `records`: a provider's public data, and a device
+* `events`: what Devices tells the world, and why a call of it can fail
+* `devices`: the pallet Devices: who owns which GPU, its bond, and the one unit it works on
+"""

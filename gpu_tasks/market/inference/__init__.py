@@ -1,1 +1,21 @@
-"""Continuous inference, mined in matched races: services, units, races, committees, money."""
+"""Continuous inference, mined in matched races: services, units, races, committees, money.
+
+In reading order:
+
+* `services`: what may be bought as units, and at which prices slots offer it
+* `units`: a unit: what the customer asked, who races for it, how it ended
+* `commitments`: what racers and judges commit to before anybody reveals
+* `committees`: how large, what their verdicts decide, and when another one is drawn
+* `agenda`: when a unit needs the chain's attention, and when its record goes
+* `events`: what InferenceMarket tells the world, and why a call of it can fail
+* `catalogue`: which services are sold, and which devices work for them from which price on
+* `money`: who gets which part of what a unit's customer locked
+* `state`: what every part of a unit's life works on
+* `races`: who wins a race, and when nobody may: the rules, nothing about money
+* `ending`: how a unit ends: one payment of all that was locked, and all that it held set free
+* `queueing`: from the queue into a race, and back
+* `posting`: how a unit begins: what is asked is checked, and all that it can ever cost is locked
+* `judging`: a dispute from its opening to its verdict
+* `racing`: a race from its draw to its outcome
+* `inference`: the pallet InferenceMarket
+"""

@@ -2,9 +2,9 @@
 
 In reading order:
 
-store.py          blobs on the disk
-request_slots.py  how many requests at once, and how slow one may be
-server.py         their HTTP face
-inputs.py         from a unit on the chain to what it asks for
-reseal.py         a racer's output for a judge
+* `store`: blobs on the disk
+* `request_slots`: how many requests at once, and how slow one may be
+* `reseal`: a racer's output for a judge
+* `server`: the HTTP face of a provider
+* `inputs`: from a unit on the chain to what it asks for
 """

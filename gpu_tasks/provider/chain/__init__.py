@@ -2,7 +2,7 @@
 
 In reading order:
 
-port.py   what a daemon needs of a chain
-live.py   that, behind a node's JSON-RPC
-trial.py  what the chain would say to calls that are not sent
+* `port`: what a daemon needs of a chain
+* `live`: that, behind a node's JSON-RPC
+* `trial`: what the chain would say to calls that are not sent
 """

@@ -2,12 +2,12 @@
 
 In reading order:
 
-running.py   run: the daemon
-showing.py   devices, status
-joining.py   register
-offering.py  offer, withdraw-offer, pause, resume
-leaving.py   unregister, withdraw-bond
-making.py    a call is tried, or made and waited for
-naming.py    which device a text means
-options.py   what all commands share
+* `options`: what all commands share
+* `naming`: which device a text means
+* `making`: a call is tried, or made and waited for
+* `running`: `run`: the daemon
+* `showing`: `devices`, `status`
+* `joining`: `register`
+* `offering`: `offer`, `withdraw-offer`, `pause`, `resume`
+* `leaving`: `unregister`, `withdraw-bond`
 """

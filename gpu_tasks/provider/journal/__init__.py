@@ -2,6 +2,6 @@
 
 In reading order:
 
-records.py  what is written down
-journal.py  the file that survives a power cut
+* `records`: what is written down
+* `journal`: the file that survives a power cut
 """

@@ -1,5 +1,7 @@
 """The RPC methods, one file a namespace.
 
+In reading order:
+
 * `chain`: blocks and headers
 * `state`: storage, runtime calls, metadata
 * `author`: handing in extrinsics, following them

@@ -1,23 +1,32 @@
 """Every room says what is in it: its docstring lists its files, in an order in which they can be read."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-ROOMS = sorted(path.parent for package in ("runtime", "genesis") for path in (ROOT / package).rglob("__init__.py"))
+ROOT = Path(__file__).parent.parent
+HOUSE = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "node", "devnet", "scripts/house")
+ROOMS = sorted(path.parent for package in HOUSE for path in (ROOT / package).rglob("__init__.py"))
+# "* `name`: what it is for", several names where they are one idea; or a table, "name    what it is for".
+BULLET = re.compile(r"\* ((?:`\w+`, )*`\w+`): \S")
+ROW = re.compile(r"(\w+) {2,}\S")
+NOT_LISTED = {"__init__", "__main__"}  # a room may list its `__main__`; by its name alone it says what it is
 
 
 def listed(room: Path) -> list[str]:
-    """The first words of the indented lines of a room's docstring."""
+    """The names that a room's docstring lists, in its order."""
     text = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
-    table = text.partition(":\n\n")[2]
-    return [line.split()[0] for line in table.splitlines() if line.strip()]
+    names = []
+    for line in text.splitlines():
+        if found := BULLET.match(line) or ROW.match(line):
+            names += re.findall(r"\w+", found[1])
+    return [name for name in names if name not in NOT_LISTED]
 
 
 def inhabitants(room: Path) -> set[str]:
-    files = {path.stem for path in room.glob("*.py")} - {"__init__"}
+    files = {path.stem for path in room.glob("*.py")} - NOT_LISTED
     return files | {path.parent.name for path in room.glob("*/__init__.py")}
 
 
