@@ -33,9 +33,9 @@ def set_up_process(log: str) -> None:
     levels = [part for part in parts if "=" not in part] or ["info"]
     targets = [part.partition("=") for part in parts if "=" in part]
     try:
-        logging.basicConfig(stream=sys.stderr, level=levels[0].upper(), format="%(asctime)s %(message)s")
-        for handler in logging.getLogger().handlers:
-            handler.addFilter(LogLimit())
+        handler = logging.StreamHandler(sys.stderr)
+        handler.addFilter(LogLimit())
+        logging.basicConfig(handlers=[handler], level=levels[0].upper(), format="%(asctime)s %(message)s")
         for target, _, level in targets:
             logging.getLogger(target).setLevel(level.upper())
     except ValueError as error:

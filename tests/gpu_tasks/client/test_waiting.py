@@ -92,7 +92,7 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL + 1)),
-            "oGPU of their device's bond free, 1 have it",
+            "oGPU of a device's bond free, 1 has it",
         ),
         (
             UNIT,
