@@ -30,7 +30,6 @@ WORKLOAD = "matmul-hash"
 PRODUCTS = 20
 PRICE = "0.01"
 JUDGES = 3  # of four validators, one is a party
-VERDICTS_TO_DECIDE = 2
 BLOCKS_OF_A_CASE = 40
 TERMS = ["--price-min", "0.001", "--price-max", "0.1", "--ramp", "2", "--lease", "20", "--max-tokens", "256"]
 STASH = {name: ss58.encode(dev_accounts.stash(name)) for name in ("Bob", "Charlie", "Eve")}
@@ -83,8 +82,8 @@ def assert_the_liar_paid(net: Devnet, judged: dict[str, Any], agreed: list[dict[
     assert eve["state"] == "paused"
     assert int(eve["bond"]["grains"]) < 100 * 10**8
     told = [line for member in net.members for line in telemetry(net, member.name) if line.get("unit") == unit.hex()]
-    verdicts = sum(line["event"] == "verified" for line in told)
-    assert VERDICTS_TO_DECIDE <= verdicts <= JUDGES  # a judge may come too late on a busy machine
+    # Two equal verdicts decide. On a busy machine a judge may come too late, or not get the output and compute it all.
+    assert 2 <= sum(line["event"] in ("verified", "recomputed") for line in told) <= JUDGES
 
 
 def bought(net: Devnet, folder: Path, service: str, lines: str) -> list[dict[str, Any]]:
