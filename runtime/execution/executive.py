@@ -6,7 +6,6 @@ Building a block and executing one are the same steps over a `BlockExecution`; s
 transaction for the pool and applying it. Pure: the state is a `StateReader`, signatures are judged by a function.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runtime.blocks.block import Block, Header, extrinsics_root, without_seal
@@ -169,8 +168,3 @@ class BlockExecution:
         system.finalize()
         check_supply(self.bound)
         return self.bound.overlay.changes()
-
-
-def extrinsics_of(raws: Sequence[bytes], runtime: Runtime) -> tuple[Extrinsic, ...]:
-    """All extrinsics of a block, decoded; DecodeError if one does not decode."""
-    return tuple(decode_extrinsic(runtime, raw) for raw in raws)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from enum import Enum
 from types import NoneType
-from typing import Any, Generic, Self, TypeVar, get_args, get_origin
+from typing import Any, Generic, Self, TypeVar, get_args
 
 from runtime.cryptography.hashing import blake2_128_concat, identity, twox_64_concat, twox_128
 from runtime.encoding.codec import Codec, Codecs
@@ -286,8 +286,3 @@ def camel_case(attribute: str) -> str:
 def storage_prefix(pallet: str, item: str) -> bytes:
     """The 32 bytes that every storage key of an item begins with."""
     return twox_128(pallet.encode()) + twox_128(item.encode())
-
-
-def is_item_annotation(annotation: Any) -> bool:
-    """Whether an annotation declares a storage item."""
-    return get_origin(annotation) in (StorageValue, StorageMap, StorageDoubleMap)

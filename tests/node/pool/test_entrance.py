@@ -162,7 +162,7 @@ class CountingExaminer:
         raise PoolRefusalError(1001, "Extrinsic has invalid format", "")
 
     def enter(self, checked: entrance.Vetted, *, is_signed: bool) -> None:
-        raise NotImplementedError
+        raise AssertionError("what was refused outside never enters")
 
 
 def test_a_turn_is_bounded_in_time_not_in_number() -> None:

@@ -7,13 +7,14 @@ import os
 import trio
 
 from devnet.proofs.flood.attack import Door, Needs, attack
-from devnet.proofs.flood.http_client import LOOPBACK, BadAnswerError, ask, request_head
+from devnet.proofs.flood.dripping import drip
+from devnet.proofs.flood.http_client import BadAnswerError, ask, request_head
 from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 
 SLOW_UPLOADS = 48
 """More than the 32 requests that the store serves at once."""
-DRIP_SECONDS = 1.0
+OPENED_PER_SECOND = 5.0
 UPLOADERS = 8
 BLOB_BYTES = BLOB_BYTES_MAX
 BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, BadAnswerError)
@@ -22,33 +23,13 @@ BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, BadAnswer
 @attack("M5", messages_max=50_000, doors=(Door.BLOBS,), needs=Needs.PROVIDER)
 async def slow_uploads(scene: Scene) -> None:
     """48 uploads that send a byte a second, back when they are closed: 34 shut the store for reads as well."""
+    port = scene.victim.ports.blobs
+    opening = request_head("PUT", "/blobs", port, BLOB_BYTES, {})
+    turn = trio.Semaphore(SLOW_UPLOADS)
     await scene.begin()
     async with trio.open_nursery() as nursery:
         for _ in range(SLOW_UPLOADS):
-            nursery.start_soon(_drip, scene)
-
-
-async def _drip(scene: Scene) -> None:
-    port = scene.victim.ports.blobs
-    async for _ in scene.paced(5, at_once=1):
-        try:
-            stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=SOURCE_ADDRESS)
-        except BROKEN:
-            scene.note("refused")
-            continue
-        try:
-            await stream.send_all(request_head("PUT", "/blobs", port, BLOB_BYTES, {}))
-            scene.sent(1, 0)
-            while True:
-                with trio.move_on_after(DRIP_SECONDS):
-                    if not await stream.receive_some():
-                        break
-                await stream.send_all(b"x")
-        except BROKEN:
-            pass
-        finally:
-            await trio.aclose_forcefully(stream)
-        scene.note("closed by the store")
+            nursery.start_soon(drip, scene, port, opening, OPENED_PER_SECOND, turn)
 
 
 @attack("M5", messages_max=3_000, doors=(Door.BLOBS,), needs=Needs.PROVIDER)

