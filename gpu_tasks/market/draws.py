@@ -1,11 +1,12 @@
 """Who races: owners drawn by the bond of their free slots, one slot each.
 
-Always: the draw is a function of the beacon, the unit and the candidates; two slots of one owner
-never race for one unit; splitting a bond over several accounts changes no owner's expected work;
-slots that leave after the beacon is known (by a pause, or busy again) bring nobody else out of the race.
+Always: a draw is a function of the beacon, the service and the candidates; two slots of one owner never race for one
+unit; slots that leave after the beacon is known (by a pause, or busy again) bring nobody else out of a unit's race.
+Units that one beacon draws share one order of the slots, each taking those that come first for it: for each unit alone
+that is the draw by bonds, and many units cost hardly more than one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.cryptography.draw import lottery
@@ -54,21 +55,32 @@ def is_eligible(candidate: FreeSlot, wanted: Wanted) -> bool:
     )
 
 
-def draw_racers(
-    candidates: Sequence[FreeSlot], wanted: Wanted, racers: int, *, seed: bytes, label: bytes
-) -> list[FreeSlot]:
-    """Exactly `racers` slots of distinct owners in draw order, or none if there are too few.
+class DrawOrder:
+    """All free slots of a service in the order in which one beacon draws them, each by its bond."""
 
-    An owner is drawn by the sum of its eligible bonds, then races with its first slot by id: the
-    same chances as drawing single slots and striking out their owners' others.
-    """
-    owned: dict[bytes, list[FreeSlot]] = {}
-    for candidate in sorted(candidates, key=lambda slot: slot.device):
-        if is_eligible(candidate, wanted):
-            owned.setdefault(candidate.owner, []).append(candidate)
-    if len(owned) < racers:
+    def __init__(self, candidates: Sequence[FreeSlot], *, seed: bytes, label: bytes) -> None:
+        """Shuffle once; the order of `candidates` does not matter."""
+        entrants = [(slot.device, slot.bond) for slot in candidates]
+        self._slots = [candidates[place] for place in lottery(seed, label, entrants, len(entrants))]
+        self.looks = 0
+        """How many slots its draws have looked at."""
+
+    def draw(self, wanted: Wanted, racers: int, taken: Mapping[bytes, None]) -> list[FreeSlot]:
+        """The first `racers` slots of distinct owners that may race and are not taken, or none if there are too few.
+
+        The first slot of an owner comes as early as one slot with the sum of its bonds would: owners are drawn by that.
+        """
+        drawn: dict[bytes, FreeSlot] = {}
+        for place, candidate in enumerate(self._slots, 1):
+            if candidate.device in taken or candidate.owner in drawn or not is_eligible(candidate, wanted):
+                continue
+            drawn[candidate.owner] = candidate
+            if len(drawn) == racers:
+                self.looks += place
+                return list(drawn.values())
+        self.looks += len(self._slots)
         return []
-    owners = sorted(owned)
-    entrants = [(owner, sum(slot.bond for slot in owned[owner])) for owner in owners]
-    drawn = lottery(seed, label, entrants, racers)
-    return [owned[owners[place]][0] for place in drawn] if len(drawn) == racers else []
+
+    def forget(self, taken: Mapping[bytes, None]) -> None:
+        """Look at slots that are taken no more."""
+        self._slots = [slot for slot in self._slots if slot.device not in taken]

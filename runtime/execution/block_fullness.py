@@ -44,6 +44,14 @@ class BlockFullness:
         ):
             raise InvalidTransaction(InvalidReason.EXHAUSTS_RESOURCES)
 
+    def add_hook(self, weight: Weight | None) -> None:
+        """Count what a pallet did before the first extrinsic."""
+        if weight is not None:
+            self._time[DispatchClass.Mandatory] += weight.ref_time
+            self._proof[DispatchClass.Mandatory] += weight.proof_size
+            self._total_time += weight.ref_time
+            self._total_proof += weight.proof_size
+
     def add(self, kind: DispatchClass, weight: Weight, length: int) -> None:
         """Count an extrinsic that was applied."""
         time, proof = weight.ref_time + _BASE_TIME, weight.proof_size

@@ -80,7 +80,7 @@ class BlockExecution:
             raise InvalidBlock("the height is not the parent's plus one")
         system.initialize(number, parent_hash, digest)
         for pallet in self.bound.pallets:
-            pallet.on_initialize()
+            self.fullness.add_hook(pallet.on_initialize())
         self._checks = TransactionChecks(self.bound, self.fullness)
         self._balances = self.bound[Balances]
         self._payment = self.bound[TransactionPayment]

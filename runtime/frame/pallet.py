@@ -165,8 +165,12 @@ class Pallet:
         self.compiled_items = items
         self.chain_constants = constants
 
-    def on_initialize(self) -> None:
-        """Called before the first extrinsic, in the order of the pallets."""
+    def on_initialize(self) -> Weight | None:
+        """Called before the first extrinsic, in the order of the pallets.
+
+        What it weighed takes from the room for extrinsics; None where what every block is charged covers it.
+        """
+        return None
 
     def on_finalize(self) -> None:
         """Called after the last extrinsic, in the order of the pallets."""

@@ -1,10 +1,11 @@
 """The books of the economic pallets: every grain, lock, stake and appointment, counted independently of the pallets."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import is_open
+from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_lock import LockReason, TrustLock
@@ -58,12 +59,11 @@ def _check_market(bound: Bound) -> None:
     open_units = {unit_id: unit for unit_id, unit in market.units.items() if unit and is_open(unit)}
     assert market.open_units.get() == len(open_units)
     wanted: dict[bytes, int] = {}
-    deposits = _service_deposits(market)
+    deposits = _deposits(market, devices)
     secured: dict[bytes, int] = {}
     working: dict[bytes, bytes] = {}
     for unit in open_units.values():
         wanted[unit.customer] = wanted.get(unit.customer, 0) + unit.escrow + unit.bond
-        deposits[unit.customer] = deposits.get(unit.customer, 0) + unit.deposit
         assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
         for racer in unit.racers:
             secured[racer.device] = secured.get(racer.device, 0) + racer.collateral
@@ -83,26 +83,65 @@ def _check_market(bound: Bound) -> None:
     assert not any(wanted.values())
     assert not any(bonds.values())
     assert not any(deposits.values())
-    _check_agenda(bound, set(open_units))
+    _check_offers(market, devices)
+    _check_agenda(bound, open_units)
 
 
-def _service_deposits(market: InferenceMarket) -> dict[bytes, int]:
-    """What each owner has deposited for services that are open."""
+def _deposits(market: InferenceMarket, devices: Devices) -> dict[bytes, int]:
+    """What each account has deposited: for its open services, for offers of its devices, for records of its units."""
     sums: dict[bytes, int] = {}
-    for number, one in market.services.items():
-        assert one is not None, number
-        if one.is_open:
-            sums[one.owner] = sums.get(one.owner, 0) + one.deposit
+    for number, service in market.services.items():
+        assert service is not None, number
+        if service.is_open:
+            sums[service.owner] = sums.get(service.owner, 0) + service.deposit
+    for (_, device_id), offer in market.offers.items():
+        device = devices.devices[device_id]
+        assert offer is not None
+        assert device is not None
+        sums[device.owner] = sums.get(device.owner, 0) + offer.deposit
+    for unit_id, unit in market.units.items():
+        assert unit is not None, unit_id
+        sums[unit.customer] = sums.get(unit.customer, 0) + unit.deposit
     return sums
 
 
-def _check_agenda(bound: Bound, open_units: set[bytes]) -> None:
-    """Every open unit will be called again without anybody's help."""
+def _check_offers(market: InferenceMarket, devices: Devices) -> None:
+    """Offers are counted by service and by device, and none outlives its service for long."""
+    offers = [pair for pair, _ in market.offers.items()]
+    assert dict(market.offer_count.items()) == Counter(number for number, _ in offers)
+    listed = [(number, device) for device, numbers in market.offered.items() for number in numbers]
+    assert sorted(listed) == sorted(offers)
+    for device_id, device in devices.devices.items():
+        assert device is not None
+        assert device.offers == len(market.offered[device_id])
+    gone = {number for number, _ in offers if market.services[number] is None}
+    assert gone == set(market.forsaken.keys())
+
+
+def _check_agenda(bound: Bound, open_units: dict[bytes, Unit]) -> None:
+    """Every open unit will be called again without anybody's help, and nothing that ended will."""
     market = bound[InferenceMarket]
-    called: set[bytes] = set()
-    for queue, cursor in ((market.agenda, market.agenda_cursor), (market.final_agenda, market.final_cursor)):
-        for (at, unit), is_there in queue.items():
+    agenda = market.state.agenda
+    called: dict[str, set[bytes]] = {}
+    for name in ("by_height", "by_finality", "draws", "rising", "expiring"):
+        schedule = getattr(agenda, name)
+        places = {}
+        for (at, unit), is_there in schedule.waiting.items():
             assert is_there
-            assert at > cursor.get()
-            called.add(unit)
-    assert open_units <= called
+            assert at > schedule.cursor.get()
+            assert unit not in places, "a unit waits at one height"
+            places[unit] = at
+        assert places == dict(schedule.places.items())
+        called[name] = set(places)
+    ended = {unit_id for unit_id, _ in market.units.items()} - set(open_units)
+    assert called.pop("expiring") == ended
+    assert set.union(*called.values()) == set(open_units)
+    sleeping = {unit_id: unit for unit_id, unit in open_units.items() if unit.asleep_since}
+    listed = {(number, key) for (number, key), _ in market.sleeping.items()}
+    assert listed == {
+        (unit.service, unit.asleep_since.to_bytes(4, "big") + unit_id) for unit_id, unit in sleeping.items()
+    }
+    assert dict(market.sleepers_count.items()) == Counter(number for number, _ in listed)
+    assert called["rising"] <= set(sleeping)
+    queued = {unit_id for unit_id, unit in open_units.items() if unit.state is UnitState.QUEUED}
+    assert called["draws"] == queued - set(sleeping), "who waits in the queue sleeps, or will be drawn"

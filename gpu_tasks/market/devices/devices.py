@@ -42,8 +42,20 @@ from gpu_tasks.market.devices.records import (
 from gpu_tasks.market.ids import DeviceId, UnitId
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
-from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, CompactBalance, Hash
-from runtime.frame.pallet import Constant, Pallet, Signed, StorageMap, call, ensure, known
+from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, BlockNumber, CompactBalance, Hash
+from runtime.frame.agenda import Schedule
+from runtime.frame.pallet import (
+    Constant,
+    Hasher,
+    Pallet,
+    Signed,
+    StorageDoubleMap,
+    StorageMap,
+    StorageValue,
+    call,
+    ensure,
+    known,
+)
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.stakers import PublicKey
@@ -69,6 +81,15 @@ class Devices(Pallet, index=9):
     devices: StorageMap[DeviceId, Device | None] = StorageMap(doc="Every device.")
     device_of_uuid: StorageMap[Hash, DeviceId | None] = StorageMap(doc="The device that has this hardware.")
     device_count: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Devices of a provider.")
+    stirred: StorageDoubleMap[BlockNumber, DeviceId, bool] = StorageDoubleMap(
+        default=False,
+        hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
+        doc="Slots that were freed or changed, by the block that tells the market.",
+    )
+    stirred_place: StorageMap[DeviceId, BlockNumber] = StorageMap(
+        default=0, doc="The block that tells the market of a slot."
+    )
+    stirred_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The market was told up to here.")
 
     events = (
         ProviderRegistered, DeviceRegistered, DeviceUnregistered, DeviceBonded, DeviceAssigned, DevicePaused,
@@ -106,12 +127,13 @@ class Devices(Pallet, index=9):
         self.lock.unlock(left.owner, LockReason.DEVICE_BOND, left.bond)
         self.emit(DeviceUnregistered(device, left.owner))
 
-    @call(index=3, weight=work(reads=3, writes=3))
+    @call(index=3, weight=work(reads=4, writes=5))
     def bond_device_extra(self, origin: Signed, device: DeviceId, value: CompactBalance) -> None:
         """Add to a device's bond: more units at once, and more weight in draws from the next units on."""
         before = self.owned(device, origin.account)
         self.lock.lock(before.owner, LockReason.DEVICE_BOND, value)
         self.devices[device] = replace(before, bond=before.bond + value, changed_at=self.system.number.get())
+        self.stir(device)
         self.emit(DeviceBonded(device, value))
 
     @call(index=4, weight=work(reads=3, writes=1))
@@ -121,13 +143,14 @@ class Devices(Pallet, index=9):
         self.devices[device] = replace(working, is_paused=True)
         self.emit(DevicePaused(device, None))
 
-    @call(index=5, weight=work(reads=4, writes=1))
+    @call(index=5, weight=work(reads=5, writes=3))
     def resume(self, origin: Signed, device: DeviceId) -> None:
         """Take work again. The signer is the stash or its provider key."""
         paused = self.owned(device, self.operator(origin.account))
         ensure(paused.bond >= self.bond_min.of(paused.kind), DeviceBondTooSmall)
         # changed_at: a resume once a beacon is known must not bring the device into that draw
         self.devices[device] = replace(paused, is_paused=False, changed_at=self.system.number.get())
+        self.stir(device)
         self.emit(DeviceResumed(device))
 
     @call(index=6, weight=work(reads=2, writes=1))
@@ -187,6 +210,16 @@ class Devices(Pallet, index=9):
         assert before.offers + change >= 0, "no more offers are withdrawn than were made"
         self.devices[device] = replace(before, offers=before.offers + change)
 
+    def stirred_slots(self) -> Schedule[DeviceId]:
+        """The slots that were freed or changed: units that sleep may be worth another draw."""
+        return Schedule(self.stirred, self.stirred_place, self.stirred_cursor)
+
+    def stir(self, device: bytes) -> None:
+        """Have the market told, in the next block, that a slot was freed or changed."""
+        # told then, not now: a call that frees a slot shall not pay for looking who sleeps
+        if not self.stirred_place[device]:
+            self.stirred_slots().put(self.system.number.get() + 1, device)
+
     def assign(self, device: bytes, unit: UnitId, collateral: int) -> None:
         """Give a free device its one assignment, secured by a part of its bond."""
         free = self._registered(device)
@@ -199,6 +232,7 @@ class Devices(Pallet, index=9):
         before = self._registered(device)
         if before.assignment == unit:
             self.devices[device] = replace(before, assignment=None)
+            self.stir(device)
 
     def unsecure(self, device: bytes, unit: UnitId, collateral: int) -> None:
         """End everything that binds a device to a unit."""
@@ -206,6 +240,7 @@ class Devices(Pallet, index=9):
         before = self._registered(device)
         assert before.secured >= collateral, "a device secures each unit once"
         self.devices[device] = replace(before, secured=before.secured - collateral)
+        self.stir(device)
 
     def fail(self, device: bytes, unit: UnitId, *, customer: bytes) -> int:
         """A miss: 1 % of the bond goes, and the device pauses. The grains taken."""

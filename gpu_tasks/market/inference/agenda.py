@@ -1,83 +1,104 @@
 """When a unit needs the chain's attention: at a height, or once a height is final; and when its record goes.
 
-Always: the work of one block is bounded, and what does not fit stays where it is until the next blocks come to it, so
-a backlog of any length costs no block more than any other; a unit is called once a block at most, and being called
-too often or late does no harm, since a step does only what is due. So no state waits for anybody's transaction.
-Cursors only rise, and nothing is ever put behind one. An agenda knows units by their ids alone.
+Always: the work of one block is bounded, deadlines first; draws and wake-ups have a share of their own, so that what is
+posted delays no race; being called too often or late does no harm, since a step does only what is due. So no state
+waits for anybody's transaction. A unit that ends is on no agenda any more. An agenda knows units by their ids alone.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from gpu_tasks.market import rounds
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.rounds import Round, Windows
 from runtime.encoding.types import BlockNumber
-from runtime.frame.pallet import StorageDoubleMap, StorageValue
+from runtime.frame.agenda import Budget, Schedule
+from runtime.frame.pallet import Hasher, Pallet, StorageDoubleMap, StorageMap, StorageValue
+from runtime.frame.weights import work
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
 
-STEPS_PER_BLOCK_MAX = 256
-"""Units called in one block because of its height; at most half as many besides because of finality."""
-EXPIRIES_PER_BLOCK_MAX = 256
-"""More than may end in a block for long, since each that ends was called several times."""
-HEIGHTS_PER_BLOCK_MAX = 1_024
+STEP_WEIGHT = work(reads=12, writes=24, microseconds=80)
+"""One unit called: most of it is a race that is settled."""
+HEIGHT_BUDGET = work(microseconds=64_000)
+"""For units called because of their height: some 240 of them."""
+FINAL_BUDGET = work(microseconds=32_000)
+"""For units called because of finality, draws apart."""
+EXPIRY_WEIGHT = work(reads=4, writes=6)
+EXPIRY_BUDGET = work(microseconds=16_000)
+"""For records that are dropped: more than may be posted in a block for long."""
+
+_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """What waits for which height, and up to which height all of it has been taken."""
+class AgendaGround(Pallet):
+    """What InferenceMarket keeps about when each unit is called next."""
 
-    waiting: StorageDoubleMap[BlockNumber, UnitId, bool]
-    cursor: StorageValue[BlockNumber]
+    system: System
+    beacon: Beacon
 
-    def put(self, height: int, unit: bytes) -> None:
-        """Have the unit taken at `height`, which has not been reached."""
-        assert height > self.cursor.get(), "what lies behind the cursor is never taken"
-        self.waiting[height, unit] = True
+    agenda: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Units to look at in a block."
+    )
+    agenda_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The block that looks at a unit.")
+    agenda_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The agenda is done up to here.")
+    final_agenda: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Units to look at once a height is final."
+    )
+    final_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The height whose finality a unit awaits.")
+    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The final agenda is done up to here.")
+    draws: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Units to draw racers for once a height is final."
+    )
+    draw_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The height whose beacon draws a unit.")
+    draw_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Draws are done up to here.")
+    rising: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Sleeping units whose price meets an ask in a block."
+    )
+    rising_place: StorageMap[UnitId, BlockNumber] = StorageMap(
+        default=0, doc="The block in which a sleeping unit's price meets an ask."
+    )
+    rising_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Prices are watched up to here.")
+    expiring: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Ended units whose records are dropped in a block."
+    )
+    expiring_place: StorageMap[UnitId, BlockNumber] = StorageMap(
+        default=0, doc="The block that drops the record of an ended unit."
+    )
+    expiring_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Records are dropped up to here.")
 
-    def take(self, limit: int, room: int) -> list[bytes]:
-        """Up to `room` units, from the heights after the cursor up to `limit`; the rest stays."""
-        done = self.cursor.get()
-        assert done <= limit, "a cursor only rises, and never above the height that has been reached"
-        taken: list[bytes] = []
-        end = min(limit, done + HEIGHTS_PER_BLOCK_MAX)
-        while done < end:
-            left = room - len(taken)
-            found = [unit for unit, _ in islice(self.waiting.under(done + 1), left + 1)]
-            for unit in found[:left]:
-                del self.waiting[done + 1, unit]
-            taken += found[:left]
-            if len(found) > left:
-                # Carried over to the next block in a list, a backlog would be copied by every block: units posted and
-                # cancelled for some 20 oGPU in fees would stop the chain.
-                break
-            done += 1
-        self.cursor.set(done)
-        return taken
+    def all_agendas(self) -> "Agenda":
+        """The agenda over this storage."""
+        return Agenda(
+            system=self.system,
+            beacon=self.beacon,
+            by_height=Schedule(self.agenda, self.agenda_place, self.agenda_cursor),
+            by_finality=Schedule(self.final_agenda, self.final_place, self.final_cursor),
+            draws=Schedule(self.draws, self.draw_place, self.draw_cursor),
+            rising=Schedule(self.rising, self.rising_place, self.rising_cursor),
+            expiring=Schedule(self.expiring, self.expiring_place, self.expiring_cursor),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """The units to call by height and by finality, and the records to drop."""
+    """The units to call by height and by finality, to draw, to wake, and the records to drop."""
 
     system: System
     beacon: Beacon
-    by_height: Schedule
-    by_finality: Schedule
-    expiring: Schedule
+    by_height: Schedule[UnitId]
+    by_finality: Schedule[UnitId]
+    draws: Schedule[UnitId]
+    rising: Schedule[UnitId]
+    expiring: Schedule[UnitId]
 
     def at_height(self, height: int, unit: bytes) -> None:
-        """Call the unit in block `height`, which has not begun."""
+        """Call the unit in block `height`, which has not begun, and in none before."""
         self.by_height.put(height, unit)
 
     def once_final(self, height: int, unit: bytes) -> None:
         """Call the unit in the first block whose `final_ref` covers `height`, which has not been."""
         self.by_finality.put(height, unit)
-
-    def forget_at(self, height: int, unit: bytes) -> None:
-        """Drop the record of an ended unit in block `height`, which has not begun."""
-        self.expiring.put(height, unit)
 
     def follow(self, unit: bytes, current: Round, windows: Windows) -> None:
         """Have the unit called when its round can next change by itself."""
@@ -87,12 +108,21 @@ class Agenda:
         if awaited > self.beacon.final_height():
             self.once_final(awaited, unit)
 
-    def due(self) -> tuple[bytes, ...]:
+    def drop(self, unit: bytes) -> None:
+        """Call a unit that has ended no more."""
+        for schedule in (self.by_height, self.by_finality, self.draws, self.rising):
+            schedule.drop(unit)
+
+    def due(self, height_budget: Budget, final_budget: Budget) -> tuple[bytes, ...]:
         """The units to call in this block, each once."""
-        final = self.by_finality.take(self.beacon.final_height(), STEPS_PER_BLOCK_MAX // 2)
-        reached = self.by_height.take(self.system.number.get(), STEPS_PER_BLOCK_MAX)
+        final = self.by_finality.take(self.beacon.final_height(), final_budget, STEP_WEIGHT)
+        reached = self.by_height.take(self.system.number.get(), height_budget, STEP_WEIGHT)
         return tuple(dict.fromkeys((*final, *reached)))
 
-    def expired(self) -> list[bytes]:
+    def drawable(self, budget: Budget) -> Iterator[bytes]:
+        """The units whose beacon is final, while the budget lasts."""
+        return self.draws.take(self.beacon.final_height(), budget)
+
+    def expired(self, budget: Budget) -> Iterator[bytes]:
         """The ended units whose records are dropped in this block."""
-        return self.expiring.take(self.system.number.get(), EXPIRIES_PER_BLOCK_MAX)
+        return self.expiring.take(self.system.number.get(), budget, EXPIRY_WEIGHT)

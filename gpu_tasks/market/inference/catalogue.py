@@ -1,12 +1,13 @@
 """The catalogue: which services are sold, and which devices work for them from which price on.
 
-Always: an open service holds its owner's deposit; a closed one takes no units and is forgotten with its last; services
-and the offers of each are bounded, so that a draw never looks at more.
+Always: an open service holds its owner's deposit; a closed one takes no units and is forgotten with its last, and its
+offers end in the blocks that follow; an offer holds its owner's deposit while it stands; services, and the offers of
+each and of a device, are bounded, so that a draw never looks at more.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId
@@ -21,6 +22,7 @@ from gpu_tasks.market.inference.events import (
     UnsoundTerms,
 )
 from gpu_tasks.market.inference.services import (
+    OFFERS_PER_DEVICE_MAX,
     OFFERS_PER_SERVICE_MAX,
     SERVICES_MAX,
     Offer,
@@ -28,10 +30,17 @@ from gpu_tasks.market.inference.services import (
     ServiceTerms,
     is_sound,
 )
-from runtime.encoding.codec import U32
+from runtime.encoding.codec import U32, Bounded
+from runtime.frame.agenda import Budget
 from runtime.frame.pallet import StorageDoubleMap, StorageMap, StorageValue, ensure, known
+from runtime.frame.weights import work
 from runtime.pallets.staking.trust_lock import LockReason, TrustLock
 from runtime.pallets.system import System
+
+END_OFFER_WEIGHT = work(reads=6, writes=7)
+"""An offer whose service is gone ends, and its deposit returns."""
+
+OfferedServices = Annotated[tuple[ServiceId, ...], Bounded(OFFERS_PER_DEVICE_MAX)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,9 @@ class Catalogue:
     services: StorageMap[ServiceId, Service | None]
     offers: StorageDoubleMap[ServiceId, DeviceId, Offer | None]
     offer_count: StorageMap[ServiceId, U32]
+    offered: StorageMap[DeviceId, OfferedServices]
+    forsaken: StorageMap[ServiceId, bool]
+    offer_deposit: int
     open_units: StorageValue[U32]
     emit: Callable[[Any], None]
 
@@ -92,29 +104,70 @@ class Catalogue:
             self.services[number] = replace(service, open_units=left)
         else:
             del self.services[number]
+            if self.offer_count[number]:
+                self.forsaken[number] = True
+
+    def note_post(self, number: int, height: int) -> None:
+        """Note that units of a service were posted in this block."""
+        self.services[number] = replace(self.service(number), last_post=height)
 
     def offer(self, device: bytes, number: int, ask: int) -> None:
         """Have a device work for an open service, for `ask` grains a unit or more."""
         self.open_service(number)
-        if self.offers[number, device] is None:
+        standing = self.offers[number, device]
+        if standing is None:
             ensure(self.offer_count[number] < OFFERS_PER_SERVICE_MAX, TooManyOpen)
-            self._count_offer(device, number, +1)
+            ensure(len(self.offered[device]) < OFFERS_PER_DEVICE_MAX, TooManyOpen)
+            self.lock.lock(self._owner(device), LockReason.DEPOSIT, self.offer_deposit)
+            self._list(device, number)
         # an ask that is changed is a new one: it counts for no unit that was recorded before
-        self.offers[number, device] = Offer(ask, self.system.number.get())
+        deposit = self.offer_deposit if standing is None else standing.deposit
+        self.offers[number, device] = Offer(ask, self.system.number.get(), deposit)
+        self.devices.stir(device)
         self.emit(Offered(number, device, ask))
 
     def place_offer(self, device: bytes, number: int, ask: int) -> None:
-        """Write an offer of block 0, which nobody needs to be told of."""
+        """Write an offer of block 0, which nobody needs to be told of; it holds no deposit."""
         self.offers[number, device] = Offer(ask, 0)
-        self._count_offer(device, number, +1)
+        self._list(device, number)
 
     def withdraw_offer(self, device: bytes, number: int) -> None:
-        """Have a device work for a service no more."""
-        ensure(self.offers[number, device] is not None, UnknownService)
+        """Have a device work for a service no more, and return the offer's deposit."""
+        offer, owner = known(self.offers[number, device], UnknownService), self._owner(device)
         del self.offers[number, device]
+        left = tuple(service for service in self.offered[device] if service != number)
+        if left:
+            self.offered[device] = left
+        else:
+            del self.offered[device]
         self._count_offer(device, number, -1)
+        assert self.lock.locked(owner, LockReason.DEPOSIT) >= offer.deposit, "an offer holds its deposit"
+        self.lock.unlock(owner, LockReason.DEPOSIT, offer.deposit)
         self.emit(OfferWithdrawn(number, device))
 
+    def end_offers(self, budget: Budget) -> None:
+        """End offers of services that are gone, while the budget lasts."""
+        for number, _ in self.forsaken.items():
+            for device, _ in self.offers.under(number):
+                if budget.is_spent:
+                    return
+                budget.spend(END_OFFER_WEIGHT)
+                self.withdraw_offer(device, number)
+            del self.forsaken[number]
+
+    def _owner(self, device: bytes) -> bytes:
+        found = self.devices.devices[device]
+        assert found is not None, "a device that offers a service cannot leave"
+        return found.owner
+
+    def _list(self, device: bytes, number: int) -> None:
+        self.offered[device] = (*self.offered[device], number)
+        self._count_offer(device, number, +1)
+
     def _count_offer(self, device: bytes, number: int, change: int) -> None:
-        self.offer_count[number] += change
+        left = self.offer_count[number] + change
+        if left:
+            self.offer_count[number] = left
+        else:
+            del self.offer_count[number]
         self.devices.count_offer(device, change)

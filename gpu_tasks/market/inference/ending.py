@@ -1,7 +1,7 @@
 """How a unit ends: one payment of all that was locked, and everything that it held set free.
 
-Always: a unit ends once; then its lock is empty, its deposit is back with its customer, its devices are
-bound to it no more, and its record stays readable for `unit_keep` blocks before it is dropped.
+Always: a unit ends once; then its lock is empty, it is on no agenda, its devices are bound to it no more, and its
+record stays readable for `unit_keep` blocks before it is dropped and its deposit returns to its customer.
 """
 
 from dataclasses import dataclass, replace
@@ -42,6 +42,17 @@ class Ending:
         burned = sum(share.amount for share in shares if share.payee is None)
         self.state.emit(UnitRefunded(unit.id, reason, burned))
 
+    def forget(self, unit_id: bytes) -> None:
+        """Drop the record of an ended unit, and return what was deposited for it."""
+        record = self.state.units[unit_id]
+        assert record is not None, "a record is dropped once"
+        assert not is_open(record), "no open unit is forgotten"
+        held = self.lock.locked(record.customer, LockReason.DEPOSIT)
+        assert held >= record.deposit, "a unit's record holds its deposit"
+        self.lock.unlock(record.customer, LockReason.DEPOSIT, record.deposit)
+        assert self.lock.locked(record.customer, LockReason.DEPOSIT) == held - record.deposit, "it returns whole"
+        del self.state.units[unit_id]
+
     def release_racers(self, unit: OpenUnit) -> None:
         """Set every device of the race free, with its collateral."""
         for racer in unit.record.racers:
@@ -68,26 +79,23 @@ class Ending:
         assert is_open(record), "a unit ends once"
         self._pay_out(unit, shares)
         self.release_racers(unit)
-        self.state.units[unit.id] = replace(record, state=state, output_root=output_root, ended_at=height)
+        self.state.agenda.drop(unit.id)
+        if record.asleep_since:
+            self.state.sleepers.rouse(record.service, record.asleep_since, unit.id)
+        ended = replace(record, state=state, output_root=output_root, ended_at=height, asleep_since=0)
+        self.state.units[unit.id] = ended
         self.state.catalogue.count_units(record.service, -1)
-        self.state.agenda.forget_at(height + self.unit_keep, unit.id)
+        self.state.agenda.expiring.put(height + self.unit_keep, unit.id)
 
     def _pay_out(self, unit: OpenUnit, shares: tuple[Share, ...]) -> None:
-        """Pay the unit's lock as the shares say, and return its deposit."""
-        record, customer = unit.record, unit.record.customer
-        held = record.escrow + record.bond
-        before, deposited = self._locked(customer)
+        """Pay the unit's lock as the shares say; its deposit stays with its record."""
+        held, customer = unit.record.escrow + unit.record.bond, unit.record.customer
+        before = self.lock.locked(customer, LockReason.UNIT)
         assert sum(share.amount for share in shares) == held, "the shares of an outcome add up to what was locked"
         assert before >= held, "an open unit holds its escrow and its bond"
-        assert deposited >= record.deposit, "an open unit holds its deposit"
         self.lock.pay_out(customer, LockReason.UNIT, shares)
-        self.lock.unlock(customer, LockReason.DEPOSIT, record.deposit)
-        after = before - held, deposited - record.deposit
-        assert self._locked(customer) == after, "nothing of an ended unit stays locked, and nothing of another goes"
-
-    def _locked(self, customer: bytes) -> tuple[int, int]:
-        """What a customer has locked for all its units, and as deposits."""
-        return self.lock.locked(customer, LockReason.UNIT), self.lock.locked(customer, LockReason.DEPOSIT)
+        after = self.lock.locked(customer, LockReason.UNIT)
+        assert after == before - held, "nothing of an ended unit stays locked, and nothing of another goes"
 
     def _rebate(self, provider: bytes, price: int) -> None:
         """Return 90 % of a winner's fee out of the era's emission to providers, while that lasts."""

@@ -245,3 +245,7 @@ class WrongOpening(DispatchError):
 
 class StaleSealing(DispatchError):
     """`sealed_at` is no recent final height."""
+
+
+class MarketBusy(DispatchError):
+    """The draws that this block has taken in leave no room for these units: post them again, or with a tip."""

@@ -6,8 +6,8 @@ parts that carry them out, each with a module of its own: the catalogue of what 
 begins with posting and goes through queueing, racing and, in a dispute, judging to its ending.
 
 Always: `units[u]` and the locks agree: the open units of a customer hold `escrow + bond` each as UNIT,
-where nothing else is locked, and `deposit` each as DEPOSIT, beside those of its open services; every
-open unit is on the agenda, so every state ends by itself.
+where nothing else is locked, and every record of a unit `deposit` as DEPOSIT, beside those of its open services and of
+offers; every open unit is on the agenda, so every state ends by itself; the hook is bounded by work, whatever there is.
 """
 
 from functools import cached_property
@@ -16,27 +16,29 @@ from typing import Annotated, Any
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.agenda import Agenda, Schedule
-from gpu_tasks.market.inference.catalogue import Catalogue
+from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, FINAL_BUDGET, HEIGHT_BUDGET, AgendaGround
+from gpu_tasks.market.inference.catalogue import Catalogue, OfferedServices
 from gpu_tasks.market.inference.commitments import Verdict
 from gpu_tasks.market.inference.committees import Committee
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.judging import Judging
-from gpu_tasks.market.inference.posting import Posting
+from gpu_tasks.market.inference.posting import Admitted, Posting
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.racing import Racing
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms, terms_from_json
+from gpu_tasks.market.inference.sleepers import Sleepers, SleepKey, StirredServices
+from gpu_tasks.market.inference.slots import DRAW_WEIGHT
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import Duty, OpenUnit, Refund, Unit, UnitState, UnitTerms, is_open
 from gpu_tasks.market.rounds import Windows
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U8, U32, Bounded
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, CompactBalance, Hash, Weight
+from runtime.frame.agenda import Budget
 from runtime.frame.pallet import (
     FREE,
     Constant,
     Hasher,
-    Pallet,
     PostDispatch,
     Signed,
     StorageDoubleMap,
@@ -48,29 +50,30 @@ from runtime.frame.pallet import (
 )
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
-from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
-from runtime.pallets.system import System
 
 UNITS_PER_POST_MAX = 32
-DUTY_WEIGHT = work(reads=6, writes=8, microseconds=20)
+DUTY_WEIGHT = work(reads=8, writes=14, microseconds=20)
 
-_QUEUE_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
+DRAW_BUDGET = work(microseconds=120_000)
+"""For draws in one block: half is for units that are posted (`posting.ADMITTED_MAX`)."""
+WAKE_BUDGET = work(microseconds=30_000)
+"""What the draws of all units that one block wakes may come to: a quarter of `DRAW_BUDGET`."""
+TENDING_BUDGET = work(microseconds=8_000)
+"""For slots that changed, and as much again for offers whose service is gone."""
 
 NewUnits = Annotated[tuple[UnitTerms, ...], Bounded(UNITS_PER_POST_MAX)]
 
 
 def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa: ARG001 - the call's arguments
-    return work(reads=2 + 4 * len(units), writes=2 + 4 * len(units))
+    return work(reads=5 + 6 * len(units), writes=4 + 10 * len(units))
 
 
-class InferenceMarket(Pallet, index=10):
+class InferenceMarket(AgendaGround, index=10):
     """Services, offers, units, races and disputes."""
 
-    system: System
     balances: Balances
-    beacon: Beacon
     stake: TrustStake
     lock: TrustLock
     devices: Devices
@@ -85,7 +88,10 @@ class InferenceMarket(Pallet, index=10):
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
     unit_keep: Constant[BlockNumber] = Constant(7_200, doc="Blocks that the record of an ended unit is kept.")
     service_deposit: Constant[Balance] = Constant(10 * GRAINS_PER_OGPU, doc="Deposit for a service's record.")
-    unit_deposit: Constant[Balance] = Constant(GRAINS_PER_OGPU // 10, doc="Deposit for an open unit's record.")
+    unit_deposit: Constant[Balance] = Constant(
+        GRAINS_PER_OGPU // 10, doc="Deposit for a unit's record, until that is dropped."
+    )
+    offer_deposit: Constant[Balance] = Constant(GRAINS_PER_OGPU // 10, doc="Deposit for an offer, while it stands.")
     duty_fee: Constant[Balance] = Constant(4_000, doc="What a post prepays for each duty call that it causes.")
 
     next_service: StorageValue[ServiceId] = StorageValue(default=0)
@@ -96,6 +102,10 @@ class InferenceMarket(Pallet, index=10):
         doc="Which devices work for a service, from which price on.",
     )
     offer_count: StorageMap[ServiceId, U32] = StorageMap(default=0, hasher=Hasher.TWOX_64_CONCAT)
+    offered: StorageMap[DeviceId, OfferedServices] = StorageMap(default=(), doc="Services that a device works for.")
+    forsaken: StorageMap[ServiceId, bool] = StorageMap(
+        default=False, hasher=Hasher.TWOX_64_CONCAT, doc="Services that are gone while offers for them are left."
+    )
     posted: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Units that a customer has posted, ever.")
     units: StorageMap[UnitId, Unit | None] = StorageMap(doc="Open units, and ended ones for a while.")
     open_units: StorageValue[U32] = StorageValue(default=0, doc="Units that hold money.")
@@ -103,18 +113,20 @@ class InferenceMarket(Pallet, index=10):
     duties: StorageDoubleMap[AccountId, UnitId, Duty | None] = StorageDoubleMap(
         doc="What a provider has to do now, by stash."
     )
-    agenda: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_QUEUE_HASHERS, doc="Units to look at in a block."
+    sleeping: StorageDoubleMap[ServiceId, SleepKey, bool] = StorageDoubleMap(
+        default=False,
+        hashers=(Hasher.TWOX_64_CONCAT, Hasher.IDENTITY),
+        doc="Units that wait for a slot of their service to change, by the block since which they do.",
     )
-    agenda_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The agenda is done up to here.")
-    final_agenda: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_QUEUE_HASHERS, doc="Units to look at once a height is final."
+    sleepers_count: StorageMap[ServiceId, U32] = StorageMap(
+        default=0, hasher=Hasher.TWOX_64_CONCAT, doc="Sleeping units of a service."
     )
-    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The final agenda is done up to here.")
-    expiring: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_QUEUE_HASHERS, doc="Ended units whose records are dropped in a block."
+    stirred_services: StorageValue[StirredServices] = StorageValue(
+        default=(), doc="Services whose sleeping units are being woken, in turn."
     )
-    expiring_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Records are dropped up to here.")
+    admitted: StorageValue[Admitted] = StorageValue(
+        default=Admitted(0, Weight(0, 0)), doc="What the draws of the units posted in a block may come to."
+    )
 
     events = (
         ev.ServiceCreated, ev.ServiceClosed, ev.Offered, ev.OfferWithdrawn, ev.UnitPosted, ev.UnitMatched,
@@ -124,7 +136,7 @@ class InferenceMarket(Pallet, index=10):
     )  # fmt: skip
     errors = (
         ev.UnknownService, ev.UnsoundTerms, ev.NotServiceOwner, ev.TooManyOpen, ev.UnknownUnit, ev.NotCustomer,
-        ev.NotQueued, ev.NotAssigned, ev.WindowClosed, ev.AlreadyDone, ev.WrongOpening, ev.StaleSealing,
+        ev.NotQueued, ev.NotAssigned, ev.WindowClosed, ev.AlreadyDone, ev.WrongOpening, ev.StaleSealing, ev.MarketBusy,
     )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------- services and offers
@@ -139,15 +151,18 @@ class InferenceMarket(Pallet, index=10):
         """Let no more units be posted, and take the deposit back; open units go on."""
         self.catalogue.close(service, origin.account)
 
-    @call(index=2, weight=work(reads=6, writes=2))
+    @call(index=2, weight=work(reads=9, writes=9))
     def offer(self, origin: Signed, device: DeviceId, service: ServiceId, ask: CompactBalance) -> None:
-        """Have a device work for a service, for `ask` grains a unit or more. The stash signs, or its provider key."""
+        """Have a device work for a service, for `ask` grains a unit or more; a deposit of its owner's is locked.
+
+        The stash signs, or its provider key.
+        """
         self.devices.owned(device, self.devices.operator(origin.account))
         self.catalogue.offer(device, service, ask)
 
-    @call(index=3, weight=work(reads=4, writes=2))
+    @call(index=3, weight=work(reads=7, writes=7))
     def withdraw_offer(self, origin: Signed, device: DeviceId, service: ServiceId) -> None:
-        """Have a device work for a service no more; what is assigned stays."""
+        """Have a device work for a service no more, and take the deposit back; what is assigned stays."""
         self.devices.owned(device, self.devices.operator(origin.account))
         self.catalogue.withdraw_offer(device, service)
 
@@ -158,7 +173,7 @@ class InferenceMarket(Pallet, index=10):
         """Ask for units: locks price, witness fee, bond and deposit of each, and prepays the duty calls it causes."""
         self.posting.post(origin.account, service, units)
 
-    @call(index=5, weight=work(reads=4, writes=6))
+    @call(index=5, weight=work(reads=10, writes=16))
     def cancel(self, origin: Signed, unit: UnitId) -> None:
         """Take back a unit that waits for its draw; 10 % of its bond burns."""
         found = self.open_unit(unit)
@@ -195,23 +210,33 @@ class InferenceMarket(Pallet, index=10):
 
     # ------------------------------------------------------------------------------------------------------- hooks
 
-    def on_initialize(self) -> None:
-        """Call every unit that is due: draws, closes, reveals, verdicts, refunds."""
-        agenda, waiting = self.state.agenda, []
-        for unit_id in agenda.due():
-            record = self.units[unit_id]
-            if record is None:
-                continue
-            unit = OpenUnit(unit_id, record)
-            if record.state is UnitState.QUEUED:
-                waiting.append(unit)
-            elif record.state is UnitState.RACING:
-                self.racing.step(unit)
-            elif record.state is UnitState.JUDGING:
-                self.judging.step(unit)
-        for unit_id in agenda.expired():
-            del self.units[unit_id]
-        self.queueing.step(waiting)  # after the races above have freed their slots
+    def on_initialize(self) -> Weight:
+        """Call every unit that is due: closes, reveals, verdicts, refunds; then draw and wake, each within its share."""
+        heights, final, draws = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET), Budget(DRAW_BUDGET)
+        stirs, ends, expiries = Budget(TENDING_BUDGET), Budget(TENDING_BUDGET), Budget(EXPIRY_BUDGET)
+        for unit_id in self.state.agenda.due(heights, final):
+            self._step(unit_id)
+        self.queueing.draw(draws)  # after the races above have freed their slots
+        self.queueing.stir(stirs)
+        woken = self.queueing.wake(Budget(WAKE_BUDGET))
+        for unit_id in self.state.agenda.expired(expiries):
+            self.ending.forget(unit_id)
+        self.catalogue.end_offers(ends)
+        spent = Weight(woken * DRAW_WEIGHT.ref_time, 0)
+        for budget in (heights, final, draws, stirs, ends, expiries):
+            spent += budget.spent
+        return spent
+
+    def _step(self, unit_id: bytes) -> None:
+        record = self.units[unit_id]
+        assert record is not None, "a unit that is gone is on no agenda"
+        unit = OpenUnit(unit_id, record)
+        if record.state is UnitState.QUEUED:
+            self.queueing.step(unit)
+        elif record.state is UnitState.RACING:
+            self.racing.step(unit)
+        elif record.state is UnitState.JUDGING:
+            self.judging.step(unit)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first services and offers.
@@ -253,6 +278,9 @@ class InferenceMarket(Pallet, index=10):
             services=self.services,
             offers=self.offers,
             offer_count=self.offer_count,
+            offered=self.offered,
+            forsaken=self.forsaken,
+            offer_deposit=self.offer_deposit,
             open_units=self.open_units,
             emit=self.emit,
         )
@@ -265,13 +293,8 @@ class InferenceMarket(Pallet, index=10):
             beacon=self.beacon,
             devices=self.devices,
             catalogue=self.catalogue,
-            agenda=Agenda(
-                system=self.system,
-                beacon=self.beacon,
-                by_height=Schedule(self.agenda, self.agenda_cursor),
-                by_finality=Schedule(self.final_agenda, self.final_cursor),
-                expiring=Schedule(self.expiring, self.expiring_cursor),
-            ),
+            agenda=self.all_agendas(),
+            sleepers=Sleepers(self.sleeping, self.sleepers_count, self.stirred_services),
             units=self.units,
             duties=self.duties,
             emit=self.emit,
@@ -306,6 +329,7 @@ class InferenceMarket(Pallet, index=10):
             lock=self.lock,
             balances=self.balances,
             posted=self.posted,
+            admitted=self.admitted,
             unit_deposit=self.unit_deposit,
             duty_fee=self.duty_fee,
             sealed_age_max=self.sealed_age_max,

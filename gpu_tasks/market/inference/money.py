@@ -62,6 +62,13 @@ def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:
     return floor + (price_max - floor) * min(age, ramp) // ramp
 
 
+def age_of_price(floor: int, price_max: int, price: int, ramp: int) -> int:
+    """The age in blocks at which `ramped_price` is `price` or more, which is at most the maximum."""
+    if ramp == 0 or price_max <= floor or price <= floor:
+        return 0
+    return -(-(price - floor) * ramp // (price_max - floor))
+
+
 def settlement(unit: Unit, *, winner: bytes, witnesses: tuple[bytes, ...], treasury: bytes) -> tuple[Share, ...]:
     """A result was right: winner, witness (or the committee in its place), fees, change, bond."""
     paid = _earned(unit.price, (winner,), treasury)

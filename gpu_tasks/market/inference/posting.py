@@ -1,21 +1,35 @@
 """How a unit begins: what its customer asks is checked, and all that it can ever cost is locked.
 
-Always: every grain that an outcome can pay is held from here on, so no end can fail for want of money.
+Always: every grain that an outcome can pay is held from here on, so no end can fail for want of money; a block takes in
+no more units than half of what one block may spend on draws is enough for, so those that are in are drawn in time.
 """
 
 from dataclasses import dataclass
 
 from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.events import StaleSealing, TooManyOpen, UnitPosted, UnsoundTerms
+from gpu_tasks.market.inference.events import MarketBusy, StaleSealing, TooManyOpen, UnitPosted, UnsoundTerms
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import RACERS_MAX, UNITS_OPEN_MAX, OpenUnit, Unit, UnitTerms, unit_id_of
-from runtime.encoding.codec import U32
-from runtime.encoding.types import AccountId
-from runtime.frame.pallet import StorageMap, ensure
+from runtime.encoding.codec import U32, struct
+from runtime.encoding.types import AccountId, BlockNumber, Weight
+from runtime.frame.pallet import StorageMap, StorageValue, ensure
+from runtime.frame.weights import work
 from runtime.pallets.balances import Balances, Withdraw
 from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+
+ADMITTED_MAX = work(microseconds=60_000)
+"""What the draws of all units that one block takes in may come to: half of `DRAW_BUDGET`."""
+
+
+@struct
+class Admitted:
+    """What the draws of the units that a block took in come to at most."""
+
+    height: BlockNumber
+    weight: Weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +41,7 @@ class Posting:
     lock: TrustLock
     balances: Balances
     posted: StorageMap[AccountId, U32]
+    admitted: StorageValue[Admitted]
     unit_deposit: int
     duty_fee: int
     sealed_age_max: int
@@ -38,8 +53,24 @@ class Posting:
         ensure(catalogue.open_units.get() + len(units) <= UNITS_OPEN_MAX, TooManyOpen)
         for terms in units:
             self._check(sold, terms)
+        self._admit(service, units)
+        for terms in units:
             self._post(customer, service, terms)
         catalogue.count_units(service, len(units))
+
+    def _admit(self, service: int, units: tuple[UnitTerms, ...]) -> None:
+        """MarketBusy unless what drawing the units may take has room among what this block took in before."""
+        catalogue, height = self.state.catalogue, self.state.system.number.get()
+        offers, before = catalogue.offer_count[service], self.admitted.get()
+        total = before.weight if before.height == height else Weight(0, 0)
+        if catalogue.service(service).last_post != height:
+            catalogue.note_post(service, height)
+            total += reading_weight(offers)
+        for terms in units:
+            total += draw_weight(offers, terms.racers)
+        # bounded where they come in: a queue of draws that grew by more than a block can do would stop everybody's
+        ensure(total.fits(ADMITTED_MAX), MarketBusy)
+        self.admitted.set(Admitted(height, total))
 
     def _check(self, sold: ServiceTerms, terms: UnitTerms) -> None:
         """UnsoundTerms or StaleSealing unless the service sells such units now."""

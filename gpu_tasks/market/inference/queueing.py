@@ -1,70 +1,39 @@
 """From the queue into a race, and back.
 
 Always: a unit recorded at block b is drawn with the beacon of b + 2, in the first block whose
-`final_ref` covers b + 2; unmatched, it counts as recorded anew, so nobody can wait for a beacon
-that suits him; its price keeps rising with its age, and it leaves the queue when its time is up.
+`final_ref` covers b + 2 and whose budget reaches it; unmatched, it sleeps, and counts as recorded anew
+in the block that wakes it, so nobody can wait for a beacon that suits him; its price keeps rising with its
+age, and it leaves the queue when its time is up.
 """
 
 from dataclasses import dataclass, replace
 
-from gpu_tasks.market.draws import BEACON_DELAY, FreeSlot, Wanted, draw_racers
+from gpu_tasks.market.draws import BEACON_DELAY, FreeSlot, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.events import UnitMatched, UnitRequeued
-from gpu_tasks.market.inference.services import Offer
+from gpu_tasks.market.inference.slots import DRAW_WEIGHT, ServiceSlots, Slots, draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
-from gpu_tasks.market.inference.units import DECLINES_TO_REFUND, Duty, OpenUnit, Racer, Refund, Unit, UnitState
+from gpu_tasks.market.inference.units import (
+    DECLINES_TO_REFUND,
+    Duty,
+    OpenUnit,
+    Racer,
+    Refund,
+    Unit,
+    UnitState,
+)
 from gpu_tasks.market.rounds import Round
+from runtime.frame.agenda import Budget
+from runtime.frame.weights import work
 
-
-class Slots:
-    """The slots that can be drawn in this block. It is read once; what is drawn leaves it."""
-
-    def __init__(self, state: MarketState) -> None:
-        """Begin with everything that is free when the block's draws begin."""
-        self._state = state
-        self._of_service: dict[int, list[FreeSlot]] = {}
-        self._taken: dict[bytes, None] = {}
-
-    def of_service(self, service: int) -> list[FreeSlot]:
-        """The free slots that offer a service, by ascending device."""
-        if service not in self._of_service:
-            self._of_service[service] = self._free(service)
-        return [slot for slot in self._of_service[service] if slot.device not in self._taken]
-
-    def take(self, drawn: list[FreeSlot]) -> None:
-        """Remove slots that were drawn."""
-        self._taken.update((slot.device, None) for slot in drawn)
-
-    def _free(self, service: int) -> list[FreeSlot]:
-        found = []
-        for device, offer in self._state.catalogue.offers.under(service):
-            slot = self._slot(device, offer) if offer is not None else None
-            if slot is not None:
-                found.append(slot)
-        return sorted(found, key=lambda slot: slot.device)
-
-    def _slot(self, device_id: bytes, offer: Offer) -> FreeSlot | None:
-        """The device as a slot; None if it cannot be drawn now."""
-        devices = self._state.devices
-        device = devices.devices[device_id]
-        if device is None or not devices.can_work(device):
-            return None
-        provider = devices.providers[device.owner]
-        return FreeSlot(
-            device=device_id,
-            owner=device.owner,
-            bond=device.bond,
-            free_bond=max(0, device.bond - device.secured),  # a slash may leave less than is secured
-            ask=offer.ask,
-            key_since=max(device.registered_at, provider.key_since if provider else 0),
-            changed_at=max(device.changed_at, offer.since),
-        )
+STIR_WEIGHT = work(reads=20)
+"""A slot that changed: its device, its owner, and whether anybody sleeps in each service that it offers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queueing:
-    """The queue: units that wait for their draw."""
+    """The queue: units that wait for their draw, and those that sleep."""
 
     state: MarketState
     ending: Ending
@@ -72,18 +41,52 @@ class Queueing:
 
     def enqueue(self, unit: OpenUnit) -> None:
         """Put a new unit into the queue."""
-        self.state.agenda.at_height(unit.record.posted_at + self.queue_blocks, unit.id)
         self._record(unit.id, unit.record)
 
-    def step(self, units: list[OpenUnit]) -> None:
-        """Draw the racers of every unit whose beacon is final; give up those whose time is."""
-        slots, height = Slots(self.state), self.state.system.number.get()
-        final_height = self.state.beacon.final_height()
-        for unit in units:
-            if self._refund_if_over(unit, height):
-                continue
-            if final_height >= unit.record.recorded_at + BEACON_DELAY:
+    def step(self, unit: OpenUnit) -> None:
+        """Give up a unit whose time is."""
+        self._refund_if_over(unit, self.state.system.number.get())
+
+    def draw(self, budget: Budget) -> None:
+        """Draw the racers of every unit whose beacon is final, while the budget lasts."""
+        slots, height = Slots(self.state, budget), self.state.system.number.get()
+        for unit_id in self.state.agenda.drawable(budget):
+            unit = self._queued(unit_id)
+            budget.spend(DRAW_WEIGHT)
+            if not self._refund_if_over(unit, height):
                 self._match(unit, slots, height)
+
+    def wake(self, admission: Budget) -> int:
+        """Record sleepers anew whose price has met an ask, or whose service has a slot that changed; how many.
+
+        What their draws may come to is charged to `admission`.
+        """
+        sleepers, read, woken = self.state.sleepers, dict[int, None](), 0
+        for unit_id in self.state.agenda.rising.take(self.state.system.number.get(), admission):
+            self._wake(unit_id, admission, read)
+            woken += 1
+        for _ in sleepers.stirred.get():  # one turn in a block for each service, at most
+            taken = None if admission.is_spent else sleepers.take_turn()
+            if taken is None:
+                break
+            turn, units = taken
+            for unit_id in units:
+                if admission.is_spent:
+                    sleepers.give_back(turn)
+                    break
+                self._wake(unit_id, admission, read)
+                woken += 1
+        return woken
+
+    def stir(self, budget: Budget) -> None:
+        """See which services have slots that were freed or changed since the block before."""
+        changed: dict[int, int] = {}
+        for device_id in self.state.devices.stirred_slots().take(self.state.system.number.get(), budget, STIR_WEIGHT):
+            device = self.state.devices.devices[device_id]
+            if device is not None and self.state.devices.can_work(device):
+                for service in self.state.catalogue.offered[device_id]:
+                    changed[service] = changed.get(service, 0) + 1
+        self.state.sleepers.stir(changed, before=self.state.system.number.get())
 
     def requeue(self, unit: OpenUnit) -> None:
         """End a race that gave no result; the unit keeps its age. Two owners who declined end the unit."""
@@ -97,7 +100,14 @@ class Queueing:
 
     def _record(self, unit_id: bytes, record: Unit) -> None:
         self.state.units[unit_id] = record
-        self.state.agenda.once_final(record.recorded_at + BEACON_DELAY, unit_id)
+        self.state.agenda.at_height(record.posted_at + self.queue_blocks, unit_id)
+        self.state.agenda.draws.put(record.recorded_at + BEACON_DELAY, unit_id)
+
+    def _queued(self, unit_id: bytes) -> OpenUnit:
+        record = self.state.units[unit_id]
+        assert record is not None, "a unit that is gone is on no agenda"
+        assert record.state is UnitState.QUEUED, "who left the queue is neither drawn nor woken"
+        return OpenUnit(unit_id, record)
 
     def _refund_if_over(self, unit: OpenUnit, height: int) -> bool:
         """Refund a unit that may not wait for a draw; whether it was refunded."""
@@ -112,17 +122,44 @@ class Queueing:
         return True
 
     def _match(self, unit: OpenUnit, slots: Slots, height: int) -> None:
-        """Start the race of a unit whose beacon is final, or have it wait for another beacon."""
-        record, free = unit.record, slots.of_service(unit.record.service)
-        if len(free) >= record.terms.racers:  # asked first: a backlog that nobody can serve shall cost little
-            wanted = self._wanted(record, height)
-            drawn = self._draw(unit, wanted, free)
-            if drawn:
-                slots.take(drawn)
-                self._start_race(unit, wanted, drawn, height)
-                return
+        """Start the race of a unit whose beacon is final, or put it to sleep."""
+        record = unit.record
+        seed = self.state.beacon.value_at(record.recorded_at + BEACON_DELAY)
+        if seed is None:  # finality stood still for longer than the beacon remembers
+            self._record(unit.id, replace(record, recorded_at=height))
+            return
+        wanted = self._wanted(record, height)
+        drawn = slots.draw(record.service, wanted, record.terms.racers, seed)
+        if drawn:
+            self._start_race(unit, wanted, drawn, height)
+        else:
+            self._sleep(unit, slots.of_service(record.service), wanted, height)
+
+    def _sleep(self, unit: OpenUnit, found: ServiceSlots, wanted: Wanted, height: int) -> None:
+        """Have the unit wait for a slot of its service to change, or for its price to meet an ask."""
+        record = unit.record
+        self.state.units[unit.id] = replace(record, asleep_since=height)
+        self.state.sleepers.lay_down(record.service, height, unit.id)
+        ask = found.next_ask(wanted.price, record.terms.racers)
+        if ask is not None and ask <= record.terms.price_max:
+            terms = self.state.catalogue.service(record.service).terms
+            age = money.age_of_price(terms.price_min, record.terms.price_max, ask, terms.ramp)
+            self.state.agenda.rising.put(max(record.posted_at + age, height + 1), unit.id)
+        if found.changed_at > record.recorded_at:  # a slot that changed in between was no candidate: it is for the next
+            self.state.sleepers.stir({record.service: 1}, before=height + 1)
+
+    def _wake(self, unit_id: bytes, admission: Budget, read: dict[int, None]) -> None:
+        unit, height = self._queued(unit_id), self.state.system.number.get()
+        service, record = unit.record.service, unit.record
+        offers = self.state.catalogue.offer_count[service]
+        if service not in read:
+            read[service] = None
+            admission.spend(reading_weight(offers))
+        admission.spend(draw_weight(offers, record.terms.racers))
+        self.state.sleepers.rouse(service, record.asleep_since, unit_id)
+        self.state.agenda.rising.drop(unit_id)
         # recorded anew, so that nobody can wait with his slots for a beacon that suits him
-        self._record(unit.id, replace(record, recorded_at=height))
+        self._record(unit_id, replace(record, recorded_at=height, asleep_since=0))
 
     def _wanted(self, record: Unit, height: int) -> Wanted:
         service, asked = self.state.catalogue.service(record.service).terms, record.terms
@@ -134,14 +171,6 @@ class Queueing:
             recorded_at=record.recorded_at,
             excluded=(self.state.devices.operator(record.customer), record.customer, *record.declined_by),
         )
-
-    def _draw(self, unit: OpenUnit, wanted: Wanted, free: list[FreeSlot]) -> list[FreeSlot]:
-        record = unit.record
-        seed = self.state.beacon.value_at(record.recorded_at + BEACON_DELAY)
-        if seed is None:  # finality stood still for longer than the beacon remembers
-            return []
-        label = unit.id + record.attempt.to_bytes(4, "little")
-        return draw_racers(free, wanted, record.terms.racers, seed=seed, label=label)
 
     def _start_race(self, unit: OpenUnit, wanted: Wanted, drawn: list[FreeSlot], height: int) -> None:
         for slot in drawn:

@@ -11,6 +11,8 @@ LEASE_BLOCKS_MAX = 600
 RAMP_BLOCKS_MAX = 10_000
 SERVICES_MAX = 1_024
 OFFERS_PER_SERVICE_MAX = 1_024
+OFFERS_PER_DEVICE_MAX = 16
+"""Each change of a slot is told to so many services at most."""
 PRICE_MAX = 10**15
 """No unit costs more than this many grains: a sum of such prices never overflows."""
 
@@ -47,6 +49,8 @@ class Service:
     open_units: U32 = 0
     is_open: bool = True
     """Whether units may still be posted. A closed service is forgotten with its last open unit."""
+    last_post: BlockNumber = 0
+    """The newest block that posted units: its slots are read once for all of them."""
 
 
 @struct
@@ -57,6 +61,8 @@ class Offer:
     """The lowest price per unit."""
     since: BlockNumber
     """The block in which this ask was made: it counts for no unit recorded before."""
+    deposit: Balance = 0
+    """Locked on its device's owner while the offer stands."""
 
 
 def is_sound(terms: ServiceTerms) -> bool:

@@ -8,6 +8,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.inference.agenda import Agenda
 from gpu_tasks.market.inference.catalogue import Catalogue
+from gpu_tasks.market.inference.sleepers import Sleepers
 from gpu_tasks.market.inference.units import Duty, Unit
 from runtime.encoding.types import AccountId
 from runtime.frame.pallet import StorageDoubleMap, StorageMap
@@ -24,6 +25,7 @@ class MarketState:
     devices: Devices
     catalogue: Catalogue
     agenda: Agenda
+    sleepers: Sleepers
     units: StorageMap[UnitId, Unit | None]
     duties: StorageDoubleMap[AccountId, UnitId, Duty | None]
     emit: Callable[[Any], None]

@@ -1,7 +1,7 @@
 """A unit of continuous inference: what the customer asked, who races for it, how it ended.
 
-Always: a unit holds `escrow + bond + deposit` grains of its customer from posting until it is settled
-or refunded, and nothing after; its racers have distinct owners; it is in exactly one `UnitState`.
+Always: a unit holds `escrow + bond` grains of its customer from posting until it is settled or refunded, and `deposit`
+for as long as there is a record of it; its racers have distinct owners; it is in exactly one `UnitState`.
 """
 
 from dataclasses import dataclass
@@ -100,10 +100,12 @@ class Unit:
     escrow: Balance
     bond: Balance
     deposit: Balance
-    """Held for the record, and returned whole however the unit ends."""
+    """Held for the record: returned whole when that is dropped, however the unit ended."""
     posted_at: BlockNumber
     recorded_at: BlockNumber
     """The draw uses the beacon of two blocks after this one."""
+    asleep_since: BlockNumber = 0
+    """The block in which it could not be matched, while it waits for a slot to change; 0 while it does not."""
     state: UnitState = UnitState.QUEUED
     attempt: U32 = 0
     """How often the unit was drawn; results of earlier attempts do not count."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.draws import FreeSlot, Wanted, draw_racers
+from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
 
 WANTED = Wanted(price=100, collateral=25, sealed_at=50, recorded_at=60, excluded=())
 
@@ -21,6 +21,10 @@ def slot(number: int, owner: int, bond: int = 100) -> FreeSlot:
         key_since=1,
         changed_at=1,
     )
+
+
+def draw_racers(slots: list[FreeSlot], wanted: Wanted, racers: int, *, seed: bytes, label: bytes) -> list[FreeSlot]:
+    return DrawOrder(slots, seed=seed, label=label).draw(wanted, racers, {})
 
 
 @pytest.mark.parametrize(
@@ -83,3 +87,34 @@ def test_leaving_after_the_beacon_is_known_puts_no_rival_out_of_the_race() -> No
             some = [one for place, one in enumerate(mine) if staying >> place & 1]
             drawn = {one.owner for one in draw_racers([*some, *honest], WANTED, 2, seed=seed, label=b"u")}
             assert racing <= drawn
+
+
+def test_units_of_one_beacon_take_what_is_left_in_its_order() -> None:
+    slots = [slot(number, number % 4) for number in range(12)]
+    order = DrawOrder(slots, seed=b"s", label=b"u")
+    taken: dict[bytes, None] = {}
+    races = []
+    for _ in range(5):
+        drawn = order.draw(WANTED, 3, taken)
+        races.append({racer.owner for racer in drawn})
+        assert not {racer.device for racer in drawn} & set(taken)
+        taken.update((racer.device, None) for racer in drawn)
+        order.forget(taken)
+    assert [len(owners) for owners in races] == [3, 3, 3, 3, 0] or len(races[3]) == 0, "distinct owners, while they last"
+    assert len(taken) >= 9
+
+
+def test_owners_are_drawn_by_the_sum_of_their_bonds() -> None:
+    """One owner has two of three equal devices: it comes first in two of three draws, with either of them."""
+    slots, rounds = [slot(1, 1), slot(2, 1), slot(3, 2)], 3_000
+    first = [draw_racers(slots, WANTED, 1, seed=n.to_bytes(4, "big"), label=b"u")[0] for n in range(rounds)]
+    assert abs(sum(one.owner == slots[0].owner for one in first) - rounds * 2 // 3) < rounds // 20
+    assert abs(sum(one.device == slots[0].device for one in first) - rounds // 3) < rounds // 20
+
+
+def test_a_draw_tells_how_many_slots_it_looked_at() -> None:
+    order = DrawOrder([slot(number, number) for number in range(9)], seed=b"s", label=b"u")
+    assert len(order.draw(WANTED, 2, {})) == 2
+    assert order.looks == 2
+    assert order.draw(replace(WANTED, price=1), 1, {}) == []
+    assert order.looks == 2 + 9

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.agenda import STEPS_PER_BLOCK_MAX
+from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, EXPIRY_WEIGHT, HEIGHT_BUDGET, STEP_WEIGHT
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Refund, UnitState, is_open, unit_id_of
 from market_agents import Agent, Habit, right_root, tolerant
@@ -81,32 +81,36 @@ def test_a_long_pause_of_finality_is_caught_up_with_bounded_work() -> None:
 
 
 def test_more_units_than_a_block_may_look_at() -> None:
-    chain = MarketChain(named_keys(2), constants={"InferenceMarket.queue_blocks": 20})
+    chain = MarketChain(named_keys(2), constants={"InferenceMarket.queue_blocks": 20, "InferenceMarket.unit_keep": 60})
     chain.blocks(3)
-    posts = [InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32) for _ in range(20)]
-    chain.block(*(signed(CUSTOMER.stash, post) for post in posts))
-    assert chain.now()[InferenceMarket].open_units.get() == 640
-    chain.blocks(20)
-    assert STEPS_PER_BLOCK_MAX <= len(chain.happened(ev.UnitRefunded)) <= STEPS_PER_BLOCK_MAX * 3 // 2
-    chain.blocks(2)
+    post = signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32))
+    for _ in range(3):
+        chain.block(*[post] * 8)
+    assert chain.now()[InferenceMarket].open_units.get() == 768
+    in_a_block = HEIGHT_BUDGET.ref_time // STEP_WEIGHT.ref_time + 1
+    chain.blocks(17)
+    for _ in range(4):
+        before = len(chain.happened(ev.UnitRefunded))
+        chain.block()
+        assert len(chain.happened(ev.UnitRefunded)) - before <= in_a_block
     assert {refund.refund for refund in chain.happened(ev.UnitRefunded)} == {Refund.EXPIRED}
     assert chain.now()[InferenceMarket].open_units.get() == 0
 
 
-def test_a_backlog_costs_no_block_more_than_it_may_do() -> None:
+def test_records_that_go_cost_no_block_more_than_they_may() -> None:
     """Posted and cancelled at once, units cost little; carried from block to block, their lists halted the chain."""
     chain = MarketChain(named_keys(2), constants={"InferenceMarket.queue_blocks": 9, "InferenceMarket.unit_keep": 9})
     chain.blocks(3)
     post = signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32))
-    for start in range(0, 3 * 384, 384):
-        ids = [unit_id_of(GENESIS_HASH, CUSTOMER.stash, start + place) for place in range(384)]
-        cancels = [signed(CUSTOMER.stash, InferenceMarket.cancel(unit=one)) for one in ids]
-        chain.block(*[post] * 12, *cancels)
-    chain.blocks(6)
-    queues = [chain.runtime.item(one).prefix for one in (InferenceMarket.agenda, InferenceMarket.expiring)]
-    for _ in range(6):
+    for start in range(0, 5 * 256, 256):
+        ids = [unit_id_of(GENESIS_HASH, CUSTOMER.stash, start + place) for place in range(256)]
+        chain.block(*[post] * 8, *(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in ids))
+    in_a_block = EXPIRY_BUDGET.ref_time // EXPIRY_WEIGHT.ref_time + 1
+    prefix, left = chain.runtime.item(InferenceMarket.expiring).prefix, 5 * 256
+    for _ in range(16):
         bound = chain.block()
-        for prefix in queues:
-            written = [key for key in bound.overlay.changes() if key.startswith(prefix)]
-            assert len(written) <= STEPS_PER_BLOCK_MAX
+        dropped = [key for key in bound.overlay.changes() if key.startswith(prefix)]
+        assert len(dropped) <= in_a_block
+        left -= len(dropped)
+    assert left == 0
     assert not list(chain.now()[InferenceMarket].units.keys())

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
-from gpu_tasks.market.inference.agenda import EXPIRIES_PER_BLOCK_MAX, STEPS_PER_BLOCK_MAX, Agenda
+from gpu_tasks.market.inference.agenda import EXPIRY_WEIGHT, STEP_WEIGHT, Agenda
+from runtime.encoding.types import Weight
+from runtime.frame.agenda import Budget
 
 
 class Kept:
     """A schedule that always has more than may be taken, and notes what it was asked for."""
 
-    def __init__(self, units: Sequence[bytes]) -> None:
-        self.units = units
-        self.asked: list[tuple[int, int]] = []
+    def __init__(self, *units: bytes) -> None:
+        self.units: Sequence[bytes] = units
+        self.asked: list[tuple[int, Budget, Weight | None]] = []
 
-    def take(self, limit: int, room: int) -> list[bytes]:
-        self.asked.append((limit, room))
-        return list(self.units)
+    def take(self, limit: int, budget: Budget, each: Weight | None = None) -> Iterator[bytes]:
+        self.asked.append((limit, budget, each))
+        return iter(self.units)
 
 
-def test_finality_calls_half_as_many_as_height_and_nobody_twice() -> None:
-    heights, final, old = Kept([b"a", b"b"]), Kept([b"b", b"c"]), Kept([b"d"])
+def test_each_schedule_has_its_budget_and_nobody_is_called_twice() -> None:
+    heights, final, old, draws = Kept(b"a", b"b"), Kept(b"b", b"c"), Kept(b"d"), Kept(b"e")
     system = SimpleNamespace(number=SimpleNamespace(get=lambda: 9))
     beacon = SimpleNamespace(final_height=lambda: 7)
-    agenda = Agenda(system, beacon, heights, final, old)  # type: ignore[arg-type]  # what an agenda uses of them
-    assert agenda.due() == (b"b", b"c", b"a")
-    assert (final.asked, heights.asked) == ([(7, STEPS_PER_BLOCK_MAX // 2)], [(9, STEPS_PER_BLOCK_MAX)])
-    assert agenda.expired() == [b"d"]
-    assert old.asked == [(9, EXPIRIES_PER_BLOCK_MAX)]
+    agenda = Agenda(system, beacon, heights, final, draws, Kept(), old)  # type: ignore[arg-type]  # what it uses of them
+    by_height, by_finality, for_draws, for_old = (Budget(Weight(number, 0)) for number in range(4))
+    assert agenda.due(by_height, by_finality) == (b"b", b"c", b"a")
+    assert final.asked == [(7, by_finality, STEP_WEIGHT)]
+    assert heights.asked == [(9, by_height, STEP_WEIGHT)]
+    assert (list(agenda.drawable(for_draws)), draws.asked) == ([b"e"], [(7, for_draws, None)])
+    assert (list(agenda.expired(for_old)), old.asked) == ([b"d"], [(9, for_old, EXPIRY_WEIGHT)])

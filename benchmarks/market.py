@@ -1,0 +1,171 @@
+"""CPU that the market's hook takes in a block, when many devices offer many services and units cannot be matched.
+
+Run: python -m benchmarks.market          about half a minute
+
+The chain: its economic pallets alone, over a dictionary; the hook is timed by itself, in every block of a run. `dear`:
+every device asks more than the units pay, and each service has one unit. `posted`: as many units as the market admits
+are posted in one block, one racer each, and drawn. Names say services x offers of each; `max` is the worst block.
+"""
+
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.figures import Figures, report
+from genesis.chain import VERSION
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, device_id
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import UnitTerms
+from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme, keypair_from_seed
+from runtime.encoding.types import GRAINS_PER_OGPU, Signed
+from runtime.frame.errors import DispatchError
+from runtime.frame.runtime import Runtime
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.pots import RESERVE
+from runtime.pallets.session import Session
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from runtime.state.overlay import Memory
+
+PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, InferenceMarket, Attestations)
+OGPU = GRAINS_PER_OGPU
+RICH = 10**7 * OGPU
+CHEAP, DEAR = OGPU // 100, OGPU
+SERVICES_PER_DEVICE = 16
+BLOCKS = 24
+MILLISECONDS = 1e3
+DEAR_MARKETS = ((1, 10), (1, 1_000), (16, 1_000), (128, 256), (128, 1_000))
+POSTED_MARKETS = ((1, 10), (1, 100), (1, 1_000))
+POSTS, UNITS_PER_POST = 20, 32
+
+
+def measure() -> Figures:
+    """Every market of both kinds."""
+    figures: Figures = {}
+    for services, offers in DEAR_MARKETS:
+        market = _Market(services, offers, ask=DEAR)
+        market.block(*((service, 1) for service in range(services)))
+        figures |= market.figures(f"dear_{services}x{offers}")
+    for services, offers in POSTED_MARKETS:
+        market = _Market(services, offers, ask=CHEAP)
+        market.block(*((0, UNITS_PER_POST) for _ in range(POSTS)))
+        figures |= market.figures(f"posted_{services}x{offers}")
+    return figures
+
+
+class _Market:
+    """A chain whose blocks are hooks alone, with now and then posts of one customer's."""
+
+    def __init__(self, services: int, offers: int, ask: int) -> None:
+        self.runtime = Runtime(PALLETS, VERSION)
+        self.customer = blake2_256(b"customer")
+        changes = self.runtime.genesis(self._config(services, offers, ask))
+        self.state = Memory({key: value for key, value in changes.items() if value is not None})
+        self.height = 0
+        for _ in range(3):
+            self.block()
+
+    def figures(self, name: str) -> Figures:
+        """Milliseconds of the hook in the blocks that follow."""
+        taken = [self.block() * MILLISECONDS for _ in range(BLOCKS)]
+        return {f"{name}_mean_ms": statistics.mean(taken), f"{name}_max_ms": max(taken)}
+
+    def block(self, *posts: tuple[int, int]) -> float:
+        """One block with posts, each of so many units of a service; seconds of CPU that the market's hook took."""
+        self.height += 1
+        bound = self.runtime.at(self.state)
+        output = blake2_256(self.height.to_bytes(4, "little"))
+        items: list[Any] = [author_item(self.customer), pre_digest_item(PreDigest(self.height, 0, output, bytes(80)))]
+        if self.height > 2:
+            items.append(consensus_item(FinalRef(self.height - 2, _hash_of(self.height - 2), b"")))
+        bound[System].initialize(self.height, _hash_of(self.height - 1), tuple(items))
+        for pallet in bound.pallets:
+            started = time.process_time()
+            pallet.on_initialize()
+            if isinstance(pallet, InferenceMarket):
+                seconds = time.process_time() - started
+        unit = UnitTerms(CHEAP, 1, bytes(32), bytes(32), max(0, self.height - 3), 1)
+        for service, count in posts:
+            try:
+                with bound.overlay.transaction():
+                    bound.dispatch(InferenceMarket.post(service=service, units=(unit,) * count), Signed(self.customer))
+            except DispatchError:
+                break  # the market admits no more in this block
+        for pallet in bound.pallets:
+            pallet.on_finalize()
+        self.state = self.state.updated(bound.overlay.changes())
+        return seconds
+
+    def _config(self, services: int, offers: int, ask: int) -> dict[str, dict[str, Any]]:
+        groups = -(-services // SERVICES_PER_DEVICE)
+        owners = [_public(f"owner {number}") for number in range(-(-groups * offers // DEVICES_PER_PROVIDER_MAX))]
+        devices = list(_devices(owners, groups * offers))
+        balances = [[_hexed(who), RICH] for who in (*owners, self.customer, RESERVE)]
+        seats = [
+            {
+                "stash": _hexed(owner),
+                "session_key": _hexed(_public(f"session {place}")),
+                "vrf_key": _hexed(_public(f"vrf {place}")),
+                "provider_key": _hexed(_public(f"provider {place}")),
+                "bond": 100 * OGPU,
+                "commission_ppm": 0,
+            }
+            for place, owner in enumerate(owners)
+        ]
+        return {
+            "Balances": {"balances": balances},
+            "TrustStake": {"validators": seats},
+            "Devices": {
+                "providers": [
+                    {"stash": _hexed(owner), "seal_key": _hexed(owner), "endpoint": "http://127.0.0.1:1"}
+                    for owner in owners
+                ],
+                "devices": [
+                    {"owner": _hexed(owner), "kind": "cpu", "uuid_hash": _hexed(uuid), "bond": 10 * OGPU}
+                    for owner, uuid in devices
+                ],
+            },
+            "InferenceMarket": {
+                "services": [_service(self.customer) for _ in range(services)],
+                "offers": [
+                    {"service": service, "device": _hexed(device_id(*device)), "ask": ask}
+                    for service in range(services)
+                    for device in devices[service // SERVICES_PER_DEVICE * offers :][:offers]
+                ],
+            },
+        }
+
+
+def _devices(owners: list[bytes], count: int) -> Iterator[tuple[bytes, bytes]]:
+    for number in range(count):
+        yield owners[number % len(owners)], blake2_256(b"device" + number.to_bytes(4, "little"))
+
+
+def _service(owner: bytes) -> dict[str, Any]:
+    return {
+        "owner": _hexed(owner), "name": "any", "workload": _hexed(bytes(32)), "model": _hexed(bytes(32)),
+        "price_min": CHEAP, "price_max": 10 * OGPU, "ramp": 10, "lease": 30, "tokens_max": 256,
+    }  # fmt: skip
+
+
+def _public(name: str) -> bytes:
+    return keypair_from_seed(Scheme.ED25519, blake2_256(name.encode()))[0]
+
+
+def _hash_of(height: int) -> bytes:
+    return blake2_256(b"block" + height.to_bytes(4, "little"))
+
+
+def _hexed(raw: bytes) -> str:
+    return "0x" + raw.hex()
+
+
+if __name__ == "__main__":
+    report(measure)

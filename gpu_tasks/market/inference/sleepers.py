@@ -1,0 +1,106 @@
+"""Units that could not be matched: they sleep, and cost nothing, until a slot of their service is freed or changed.
+
+Always: a sleeping unit lies once in the list of its service, by the block since which it sleeps; a service that was
+stirred wakes those who slept before, who slept longest first and a few for each slot in a block, until all of them have
+been tried: no slot stays idle beside a unit that it could serve, and no unit that nobody can serve bars the others.
+"""
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated
+
+from gpu_tasks.market.ids import ServiceId, UnitId
+from gpu_tasks.market.inference.units import UNITS_OPEN_MAX
+from runtime.encoding.codec import U16, U32, Bounded, Fixed, struct
+from runtime.encoding.types import BlockNumber
+from runtime.frame.pallet import StorageDoubleMap, StorageMap, StorageValue
+
+WAKES_PER_SLOT = 4
+SLOTS_STIRRED_MAX = 64
+"""Slots of one service that wake units in one block: more than that share those wake-ups."""
+_HEIGHT_BYTES = 4
+
+SleepKey = Annotated[bytes, Fixed(_HEIGHT_BYTES + 32)]
+"""Height, big-endian, before the unit: in a storage that does not hash it, the order of keys is that of the heights."""
+
+
+@struct
+class Stirred:
+    """A service whose sleeping units are being woken."""
+
+    service: ServiceId
+    before: BlockNumber
+    """Those who sleep since an earlier block are woken."""
+    slots: U16
+    """How many of its slots were freed or changed."""
+
+
+StirredServices = Annotated[tuple[Stirred, ...], Bounded(UNITS_OPEN_MAX)]
+"""No service is here that has no open unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sleepers:
+    """The sleeping units of every service."""
+
+    sleeping: StorageDoubleMap[ServiceId, SleepKey, bool]
+    count: StorageMap[ServiceId, U32]
+    stirred: StorageValue[StirredServices]
+
+    def lay_down(self, service: int, since: int, unit: bytes) -> None:
+        """Add a unit that sleeps from block `since` on."""
+        self.sleeping[service, _key(since, unit)] = True
+        self.count[service] += 1
+
+    def rouse(self, service: int, since: int, unit: bytes) -> None:
+        """Take a unit out."""
+        key = _key(since, unit)
+        assert (service, key) in self.sleeping, "who is woken has slept"
+        del self.sleeping[service, key]
+        left = self.count[service] - 1
+        if left:
+            self.count[service] = left
+        else:
+            del self.count[service]
+
+    def stir(self, slots: dict[int, int], before: int) -> None:
+        """Have those woken who sleep since before block `before`; `slots` says how many changed, by service."""
+        queue = {stirred.service: stirred for stirred in self.stirred.get()}
+        for service, changed in slots.items():
+            if self.count[service]:
+                known = queue.get(service)
+                allowed = min(max(changed, known.slots if known else 0), SLOTS_STIRRED_MAX)
+                queue[service] = Stirred(service, before, allowed)
+        self._keep(tuple(queue.values()))
+
+    def take_turn(self) -> tuple[Stirred, list[bytes]] | None:
+        """The service whose turn it is, and whom to wake of it; None if nobody is to be woken."""
+        queue = self.stirred.get()
+        if not queue:
+            return None
+        turn, rest = queue[0], queue[1:]
+        room = WAKES_PER_SLOT * turn.slots
+        keys = [key for key, _ in islice(self.sleeping.under(turn.service), room + 1) if _since(key) < turn.before]
+        self._keep((*rest, turn) if len(keys) > room else rest)
+        return turn, [_unit(key) for key in keys[:room]]
+
+    def give_back(self, turn: Stirred) -> None:
+        """Have a turn that could not be finished taken again."""
+        if all(stirred.service != turn.service for stirred in self.stirred.get()):
+            self._keep((*self.stirred.get(), turn))
+
+    def _keep(self, queue: StirredServices) -> None:
+        if queue != self.stirred.get():
+            self.stirred.set(queue[:UNITS_OPEN_MAX])
+
+
+def _key(since: int, unit: bytes) -> bytes:
+    return since.to_bytes(_HEIGHT_BYTES, "big") + unit
+
+
+def _since(key: bytes) -> int:
+    return int.from_bytes(key[:_HEIGHT_BYTES], "big")
+
+
+def _unit(key: bytes) -> UnitId:
+    return key[_HEIGHT_BYTES:]

@@ -1,0 +1,119 @@
+"""The slots that a block can draw: read once for a service, ordered once for a beacon, and paid for by a budget.
+
+Always: what is drawn leaves every service at once; a unit whose price is too low for the asks costs no look at a slot.
+"""
+
+from bisect import bisect_right
+
+from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
+from gpu_tasks.market.inference.services import Offer
+from gpu_tasks.market.inference.state import MarketState
+from runtime.encoding.types import Weight
+from runtime.frame.agenda import TAKE_WEIGHT, Budget
+from runtime.frame.weights import work
+
+SCAN_WEIGHT = work(reads=5)
+"""One offer read, with its device, its owner, and whether that is a candidate."""
+ORDER_WEIGHT = work(microseconds=5)
+"""One slot's chance in the order of a beacon."""
+LOOK_WEIGHT = work(microseconds=1)
+"""One slot looked at for one unit."""
+DRAW_WEIGHT = work(reads=6, writes=8, microseconds=20)
+"""A unit drawn, or put to sleep, its racers apart."""
+RACER_WEIGHT = work(reads=2, writes=5)
+"""A device that is assigned, and its owner's duty."""
+
+
+def reading_weight(offers: int) -> Weight:
+    """What reading and ordering the slots of a service with so many offers takes at most."""
+    return Weight(offers * (SCAN_WEIGHT.ref_time + ORDER_WEIGHT.ref_time), 0)
+
+
+def draw_weight(offers: int, racers: int) -> Weight:
+    """What drawing one unit of such a service takes at most, once its slots are read."""
+    return Weight(offers * LOOK_WEIGHT.ref_time + racers * RACER_WEIGHT.ref_time, 0) + DRAW_WEIGHT + TAKE_WEIGHT
+
+
+class ServiceSlots:
+    """The free slots of one service as a block found them."""
+
+    def __init__(self, slots: list[FreeSlot]) -> None:
+        self.slots = slots
+        self.changed_at = max((slot.changed_at for slot in slots), default=0)
+        lowest: dict[bytes, int] = {}
+        for slot in slots:
+            lowest[slot.owner] = min(slot.ask, lowest.get(slot.owner, slot.ask))
+        self._asks = sorted(lowest.values())
+        """The lowest ask of each owner, ascending."""
+        self.orders: dict[bytes, DrawOrder] = {}
+
+    def is_affordable(self, price: int, racers: int) -> bool:
+        """Whether so many owners ask no more than the price."""
+        return len(self._asks) >= racers and self._asks[racers - 1] <= price
+
+    def next_ask(self, price: int, racers: int) -> int | None:
+        """The ask above the price that may bring enough owners, None if there is none: others must be freed first."""
+        place = max(racers - 1, bisect_right(self._asks, price))
+        return self._asks[place] if place < len(self._asks) else None
+
+
+class Slots:
+    """The slots that can be drawn in this block. Each service is read once; what is drawn leaves it."""
+
+    def __init__(self, state: MarketState, budget: Budget) -> None:
+        """Begin with everything that is free when the block's draws begin; reading and looking is charged."""
+        self._state = state
+        self._budget = budget
+        self._of_service: dict[int, ServiceSlots] = {}
+        self._taken: dict[bytes, None] = {}
+
+    def of_service(self, service: int) -> ServiceSlots:
+        """The free slots that offer a service."""
+        if service not in self._of_service:
+            self._of_service[service] = ServiceSlots(self._free(service))
+        return self._of_service[service]
+
+    def draw(self, service: int, wanted: Wanted, racers: int, seed: bytes) -> list[FreeSlot]:
+        """Racers for a unit of the service, who are no candidates for others from here; none if there are too few."""
+        found = self.of_service(service)
+        if not found.is_affordable(wanted.price, racers):  # asked first: what nobody can serve shall cost little
+            return []
+        if seed not in found.orders:
+            self._budget.spend(Weight(len(found.slots) * ORDER_WEIGHT.ref_time, 0))
+            found.orders[seed] = DrawOrder(found.slots, seed=seed, label=service.to_bytes(4, "little"))
+        order = found.orders[seed]
+        before = order.looks
+        drawn = order.draw(wanted, racers, self._taken)
+        self._budget.spend(
+            Weight((order.looks - before) * LOOK_WEIGHT.ref_time + len(drawn) * RACER_WEIGHT.ref_time, 0)
+        )
+        if drawn:
+            self._taken.update((slot.device, None) for slot in drawn)
+            order.forget(self._taken)
+        return drawn
+
+    def _free(self, service: int) -> list[FreeSlot]:
+        found = []
+        for device, offer in self._state.catalogue.offers.under(service):
+            self._budget.spend(SCAN_WEIGHT)
+            slot = self._slot(device, offer) if offer is not None else None
+            if slot is not None and device not in self._taken:
+                found.append(slot)
+        return found
+
+    def _slot(self, device_id: bytes, offer: Offer) -> FreeSlot | None:
+        """The device as a slot; None if it cannot be drawn now."""
+        devices = self._state.devices
+        device = devices.devices[device_id]
+        if device is None or not devices.can_work(device):
+            return None
+        provider = devices.providers[device.owner]
+        return FreeSlot(
+            device=device_id,
+            owner=device.owner,
+            bond=device.bond,
+            free_bond=max(0, device.bond - device.secured),  # a slash may leave less than is secured
+            ask=offer.ask,
+            key_since=max(device.registered_at, provider.key_since if provider else 0),
+            changed_at=max(device.changed_at, offer.since),
+        )
