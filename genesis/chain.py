@@ -59,7 +59,8 @@ DEVELOPMENT_PALLETS: tuple[type[Pallet], ...] = (Sudo,)
 
 APIS: tuple[type[RuntimeApi], ...] = (*STANDARD_APIS, OgpuApi, GpuTasksApi)
 
-VERSION = with_apis(RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 1), APIS)
+# the last number, system_version 2, says to clients that the extrinsics root is a tree of layout V1, as the state is
+VERSION = with_apis(RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 2), APIS)
 
 
 def runtime_of(spec: ChainSpec) -> Runtime:

@@ -64,7 +64,10 @@ class PostingCost:
 
     units: int
     locked: int
-    """Held until the units end: the price, a witness fee where two or more race, the customer's bond, a deposit."""
+    """Held until the units end: the price, a witness fee where two or more race, the customer's bond.
+
+    And a deposit, which is held until the record of the unit is dropped.
+    """
     prepaid: int
     """Gone at once, for the duty calls that the units cause."""
     fees: int

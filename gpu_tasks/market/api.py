@@ -9,7 +9,7 @@ from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.committees import Committee
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.services import SERVICES_MAX, Offer, Service
+from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Offer, Service
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Duty, Unit, UnitState
 from gpu_tasks.market.rounds import Round, Windows
 from runtime.encoding.codec import U8, Bounded, struct
@@ -52,8 +52,8 @@ class DeviceStatus:
 
     id: DeviceId
     device: Device
-    offers: Annotated[tuple[tuple[ServiceId, Offer], ...], Bounded(SERVICES_MAX)]
-    """By ascending service, and no more: an offer outlives its service, so a device may have any number of them."""
+    offers: Annotated[tuple[tuple[ServiceId, Offer], ...], Bounded(OFFERS_PER_DEVICE_MAX)]
+    """By ascending service; those of a service that is gone end in the blocks that follow."""
 
 
 @struct
@@ -155,7 +155,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         offers = self._offers_by_device()
         table = [(device.owner, key, device) for key, device in self.bound[Devices].devices.items() if device]
         table.sort(key=lambda row: row[:2])
-        return tuple(DeviceStatus(key, device, tuple(offers.get(key, [])[:SERVICES_MAX])) for _, key, device in table)
+        return tuple(DeviceStatus(key, device, tuple(offers.get(key, []))) for _, key, device in table)
 
     def _offers_by_device(self) -> dict[bytes, list[tuple[int, Offer]]]:
         """Each device's offers, by service."""

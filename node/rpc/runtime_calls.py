@@ -75,7 +75,7 @@ class RuntimeCalls:
             "implVersion": version.impl_version,
             "apis": [[to_hex(identifier), number] for identifier, number in version.apis],
             "transactionVersion": version.transaction_version,
-            "stateVersion": version.system_version,
+            "stateVersion": min(version.system_version, 1),  # the older name: of the state's layout alone
             "systemVersion": version.system_version,
         }
 

@@ -123,8 +123,9 @@ def _check_cancellable(unit: Unit, account: bytes) -> None:
 
 def _cancel_facts(unit_id: bytes, unit: Unit) -> dict[str, Any]:
     burned = sum(share.amount for share in money.cancellation(unit) if share.payee is None)
-    back = unit.escrow + unit.bond + unit.deposit - burned
-    return {"unit": unit_id, "burned": Grains(burned), "comes_back": Grains(back)}
+    back = unit.escrow + unit.bond - burned
+    later = Grains(unit.deposit)  # with the unit's record
+    return {"unit": unit_id, "burned": Grains(burned), "comes_back": Grains(back), "comes_back_later": later}
 
 
 async def _known_unit(client: ChainClient, unit_id: bytes, at: bytes | None) -> Unit:

@@ -147,7 +147,8 @@ class Catalogue:
 
     def end_offers(self, budget: Budget) -> None:
         """End offers of services that are gone, while the budget lasts."""
-        for number, _ in self.forsaken.items():
+        gone = self.forsaken.keys()
+        for number in gone:
             for device, _ in self.offers.under(number):
                 if budget.is_spent:
                     return

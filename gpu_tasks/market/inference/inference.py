@@ -211,7 +211,7 @@ class InferenceMarket(AgendaGround, index=10):
     # ------------------------------------------------------------------------------------------------------- hooks
 
     def on_initialize(self) -> Weight:
-        """Call every unit that is due: closes, reveals, verdicts, refunds; then draw and wake, each within its share."""
+        """Call every unit that is due: closes, reveals, verdicts, refunds; then draw and wake, each in its share."""
         heights, final, draws = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET), Budget(DRAW_BUDGET)
         stirs, ends, expiries = Budget(TENDING_BUDGET), Budget(TENDING_BUDGET), Budget(EXPIRY_BUDGET)
         for unit_id in self.state.agenda.due(heights, final):

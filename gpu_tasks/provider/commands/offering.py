@@ -27,7 +27,10 @@ Chosen = Callable[[list[DeviceStatus]], list[Call]]
 @dry_run_option
 @click.pass_obj
 def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run: bool) -> None:
-    """Have DEVICE (0x.., or the beginning of it) work for a service, or change its price."""
+    """Have DEVICE (0x.., or the beginning of it) work for a service, or change its price.
+
+    For a new offer the stash locks a deposit (the chain's constant `offer_deposit`), which withdrawing gives back.
+    """
 
     def chosen(own: list[DeviceStatus]) -> list[Call]:
         return [InferenceMarket.offer(device=device_named(device, own).id, service=service, ask=ask)]
@@ -41,7 +44,7 @@ def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run
 @dry_run_option
 @click.pass_obj
 def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run: bool) -> None:
-    """Have DEVICE work for a service no more; what is assigned stays."""
+    """Have DEVICE work for a service no more, and take the offer's deposit back; what is assigned stays."""
 
     def chosen(own: list[DeviceStatus]) -> list[Call]:
         status = device_named(device, own)

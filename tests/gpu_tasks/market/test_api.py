@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from gpu_tasks.market.api import DEVICES_MAX, GpuTasksApi
+from gpu_tasks.market.api import DEVICES_MAX, SERVICES_LISTED_MAX, GpuTasksApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, DeviceClass, device_id
+from gpu_tasks.market.inference.events import TooManyOpen
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.services import SERVICES_MAX, ServiceTerms
-from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed, terms
-from runtime.encoding.types import Signed
+from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Service, ServiceTerms
+from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, refused, signed
 from runtime.frame.api import Apis
-from runtime.frame.runtime import Bound
 
 CHEAP = ServiceTerms(b"x", WORKLOAD, MODEL, 1, 1, 1, 30, 64)
 
@@ -22,50 +21,37 @@ def asked(chain: MarketChain, name: str, data: bytes = b"") -> Any:
     return apis.methods[f"GpuTasksApi_{name}"].output.decode(raw)
 
 
-def repeated(times: int, account: bytes, *calls: Any) -> Any:
-    """A step: calls about service 1, then about 2, and so on."""
-
-    def step(bound: Bound) -> None:
-        for number in range(1, times + 1):
-            for call in calls:
-                bound.dispatch(call(number), Signed(account))
-
-    return step
-
-
 def test_services_that_were_closed_with_a_unit_open_are_listed_however_many_they_are() -> None:
     chain = MarketChain(named_keys(1))
-    chain.block(
-        repeated(
-            SERVICES_MAX,
-            CUSTOMER.stash,
-            lambda _: InferenceMarket.create_service(terms=CHEAP),
-            lambda number: InferenceMarket.post(service=number, units=(terms(1, 1),)),
-            lambda number: InferenceMarket.close_service(service=number),
-        )
-    )
-    assert len(asked(chain, "services")) == SERVICES_MAX + 1
+    bound, count = chain.now(), 3
+    for number in range(
+        1, SERVICES_MAX * count
+    ):  # a block takes in no more units than it can draw: written, not posted
+        sold = Service(CUSTOMER.stash, CHEAP, 0, open_units=1, is_open=False)
+        bound[InferenceMarket].services[number] = sold
+    chain.state = chain.state.updated(bound.overlay.changes())
+    assert len(asked(chain, "services")) == SERVICES_MAX * count <= SERVICES_LISTED_MAX
 
 
-def test_a_device_with_offers_of_more_services_than_can_be_open_hides_no_table() -> None:
+def test_a_device_offers_a_bounded_number_of_services_and_offers_end_with_them() -> None:
     keys: Keys = named_keys(1)[0]
     chain = MarketChain([keys])
-    chain.block(
-        repeated(
-            SERVICES_MAX,
-            keys.stash,
-            lambda _: InferenceMarket.create_service(terms=CHEAP),
-            lambda number: InferenceMarket.offer(device=keys.device, service=number, ask=1),
-            lambda number: InferenceMarket.close_service(service=number),
-        )
-    )
+    create = InferenceMarket.create_service(terms=CHEAP)
+    chain.block(*(signed(CUSTOMER.stash, create) for _ in range(OFFERS_PER_DEVICE_MAX)))
+    offers = [
+        signed(keys.provider, InferenceMarket.offer(device=keys.device, service=number, ask=1))
+        for number in range(1, OFFERS_PER_DEVICE_MAX)
+    ]
+    over = InferenceMarket.offer(device=keys.device, service=OFFERS_PER_DEVICE_MAX, ask=1)
+    chain.block(*offers, refused(keys.provider, over, TooManyOpen))
     (status,) = asked(chain, "devices")
-    assert status.device.offers == SERVICES_MAX + 1
-    assert len(status.offers) == SERVICES_MAX
-    withdrawn = (InferenceMarket.withdraw_offer(device=keys.device, service=number) for number, _ in status.offers)
-    chain.block(*(signed(keys.stash, call) for call in withdrawn))
+    assert [number for number, _ in status.offers] == list(range(OFFERS_PER_DEVICE_MAX))
+    closing = (InferenceMarket.close_service(service=number) for number in range(1, OFFERS_PER_DEVICE_MAX))
+    chain.block(*(signed(CUSTOMER.stash, call) for call in closing))
+    chain.block()
     (status,) = asked(chain, "devices")
-    assert [number for number, _ in status.offers] == [SERVICES_MAX]
+    assert [number for number, _ in status.offers] == [0]
+    assert status.device.offers == 1
 
 
 def test_a_crowd_of_devices_does_not_hide_a_provider_s_own() -> None:

@@ -100,7 +100,9 @@ def test_units_of_one_beacon_take_what_is_left_in_its_order() -> None:
         assert not {racer.device for racer in drawn} & set(taken)
         taken.update((racer.device, None) for racer in drawn)
         order.forget(taken)
-    assert [len(owners) for owners in races] == [3, 3, 3, 3, 0] or len(races[3]) == 0, "distinct owners, while they last"
+    assert [len(owners) for owners in races] == [3, 3, 3, 3, 0] or len(races[3]) == 0, (
+        "distinct owners, while they last"
+    )
     assert len(taken) >= 9
 
 

@@ -156,8 +156,9 @@ def test_run_refuses_hardware_and_workloads_that_there_are_not(alice: Operator) 
 
 def test_a_dry_run_shows_every_amount_and_sends_nothing(eve: Operator) -> None:
     shown = eve.answer(*JOIN, "--dry-run")
-    amounts = {name: shown[name]["ogpu"] for name in ("stash_bond", "device_bond", "to_the_provider_key", "amount")}
-    assert amounts == {"stash_bond": "1000", "device_bond": "100", "to_the_provider_key": "1", "amount": "1101"}
+    purposes = {"stash_bond": "1000", "device_bond": "100", "to_the_provider_key": "1", "offer_deposit": "0.1"}
+    assert {name: shown[name]["ogpu"] for name in purposes} == purposes
+    assert shown["amount"]["ogpu"] == "1101.1"
     assert int(shown["total"]["grains"]) == int(shown["amount"]["grains"]) + int(shown["fee"]["grains"])
     assert (shown["refused"], shown["sent"]) == (None, False)
     assert eve.answer(*JOIN, "--dry-run") == shown
@@ -206,7 +207,7 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
 
     assert f"`ogpu-provider unregister` {device}" in eve.refusal("withdraw-bond", "--stash", "//Eve")
     planned = eve.answer("unregister", device[:10], "--stash", "//Eve", "--dry-run")
-    assert planned["comes_back"]["ogpu"] == "100"
+    assert planned["comes_back"]["ogpu"] == "100.1"
     assert planned["calls"] == "InferenceMarket.withdraw_offer, Devices.unregister_device"
     assert eve.answer("unregister", device[:10], "--stash", "//Eve")["success"]
     assert eve.answer("status")["devices"] == []

@@ -36,7 +36,7 @@ from runtime.encoding.types import Unsigned
 from runtime.frame.api import Apis
 from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
-from runtime.pallets.staking.trust_lock import LockReason, TrustLock, Unlocked
+from runtime.pallets.staking.trust_lock import Lock, LockReason, TrustLock, Unlocked
 from runtime.pallets.staking.trust_stake import TrustStake
 
 RIGHT, WRONG, OTHER = b"R" * 32, b"W" * 32, b"O" * 32
@@ -209,9 +209,16 @@ def _judge(verdict: Recomputed | InputBad | None) -> Callable[[MarketChain], Non
         (_cancel, Refund.CANCELLED),
     ],
 )
-def test_the_deposit_comes_back_at_every_end(end: Callable[[MarketChain], None], kind: Refund | None) -> None:
-    chain = MarketChain(named_keys(6), constants={"InferenceMarket.queue_blocks": 20})
+def test_the_deposit_comes_back_with_the_record_at_every_end(
+    end: Callable[[MarketChain], None], kind: Refund | None
+) -> None:
+    keep = {"InferenceMarket.queue_blocks": 20, "InferenceMarket.unit_keep": 9}
+    chain = MarketChain(named_keys(6), constants=keep)
     end(chain)
+    assert chain.now()[TrustLock].locks[CUSTOMER.stash] == (Lock(LockReason.DEPOSIT, OGPU // 10),)
+    assert not [happened for happened in chain.happened(Unlocked) if happened.reason is LockReason.DEPOSIT]
+    (record,) = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
+    chain.blocks(record.ended_at + 9 - chain.height)
     assert [one.refund for one in chain.happened(ev.UnitRefunded)] == ([] if kind is None else [kind])
     assert len(chain.happened(ev.UnitSettled)) == (kind is None)
     returned = [one for one in chain.happened(Unlocked) if one.reason is LockReason.DEPOSIT]

@@ -8,11 +8,14 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device
 from gpu_tasks.market.inference import money, races
+from gpu_tasks.market.inference.agenda import FINAL_BUDGET, HEIGHT_BUDGET
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import OpenUnit, Racer, Refund, Reveal, UnitState
 from market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms
 from runtime.encoding.types import Signed
+from runtime.frame.agenda import Budget
 from runtime.frame.runtime import Bound
+from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import Lock, LockReason, TrustLock
 from runtime.pallets.system import System
@@ -57,18 +60,44 @@ def change(bound: Bound, device: bytes, changed: Callable[[Device], Device]) -> 
 
 def test_as_it_is_a_unit_ends_with_nothing_left() -> None:
     bound, unit = queued()
-    bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
+    ending = bound[InferenceMarket].ending
+    ending.refund(unit, Refund.EXPIRED)
+    ending.forget(unit.id)
     assert not bound[TrustLock].locks[CUSTOMER.stash]
 
 
-@pytest.mark.parametrize(
-    ("reason", "message"), [(LockReason.UNIT, "escrow and its bond"), (LockReason.DEPOSIT, "holds its deposit")]
-)
-def test_a_unit_without_its_money_does_not_end(reason: LockReason, message: str) -> None:
+def test_a_unit_without_its_money_does_not_end() -> None:
     bound, unit = queued()
-    lose(bound, CUSTOMER.stash, reason)
-    with pytest.raises(AssertionError, match=message):
+    lose(bound, CUSTOMER.stash, LockReason.UNIT)
+    with pytest.raises(AssertionError, match="escrow and its bond"):
         bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
+
+
+def test_a_record_without_its_deposit_is_not_dropped() -> None:
+    bound, unit = queued()
+    ending = bound[InferenceMarket].ending
+    ending.refund(unit, Refund.EXPIRED)
+    lose(bound, CUSTOMER.stash, LockReason.DEPOSIT)
+    with pytest.raises(AssertionError, match="holds its deposit"):
+        ending.forget(unit.id)
+
+
+def test_a_deposit_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound, unit = queued()
+    ending = bound[InferenceMarket].ending
+    ending.refund(unit, Refund.EXPIRED)
+    monkeypatch.setattr(TrustLock, "unlock", lambda *_: None)
+    with pytest.raises(AssertionError, match="returns whole"):
+        ending.forget(unit.id)
+
+
+def test_neither_an_open_unit_nor_one_that_is_gone_is_forgotten() -> None:
+    bound, unit = queued()
+    ending = bound[InferenceMarket].ending
+    with pytest.raises(AssertionError, match="no open unit"):
+        ending.forget(unit.id)
+    with pytest.raises(AssertionError, match="dropped once"):
+        ending.forget(bytes(32))
 
 
 def test_a_unit_does_not_end_twice() -> None:
@@ -90,7 +119,7 @@ def test_shares_that_do_not_add_up_are_not_paid(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_lock_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     bound, unit = queued()
-    monkeypatch.setattr(TrustLock, "unlock", lambda *_: None)
+    monkeypatch.setattr(TrustLock, "pay_out", lambda *_: None)
     with pytest.raises(AssertionError, match="stays locked"):
         bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
 
@@ -140,19 +169,45 @@ def test_a_cursor_never_falls_back() -> None:
     bound, _ = queued()
     bound[InferenceMarket].agenda_cursor.set(bound[System].number.get() + 1)
     with pytest.raises(AssertionError, match="only rises"):
-        bound[InferenceMarket].state.agenda.due()
+        bound[InferenceMarket].state.agenda.due(Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET))
 
 
 def test_nothing_is_put_where_nobody_comes_by_again() -> None:
     bound, unit = queued()
     agenda, now = bound[InferenceMarket].state.agenda, bound[System].number.get()
-    for put in (agenda.at_height, agenda.once_final, agenda.forget_at):
-        put(now + 1, unit.id)
-    for cursor in ("agenda_cursor", "final_cursor", "expiring_cursor"):
+    schedules = (agenda.by_height, agenda.by_finality, agenda.draws, agenda.rising, agenda.expiring)
+    for schedule in schedules:
+        schedule.put(now + 1, unit.id)
+    for cursor in ("agenda_cursor", "final_cursor", "draw_cursor", "rising_cursor", "expiring_cursor"):
         getattr(bound[InferenceMarket], cursor).set(now + 1)
-    for put in (agenda.at_height, agenda.once_final, agenda.forget_at):
+    for schedule in schedules:
         with pytest.raises(AssertionError, match="never taken"):
-            put(now + 1, unit.id)
+            schedule.put(now + 1, unit.id)
+
+
+def test_who_left_the_queue_is_not_drawn() -> None:
+    bound, unit, _ = racing()
+    market = bound[InferenceMarket]
+    market.state.agenda.draws.put(bound[System].number.get() + 1, unit.id)
+    market.draw_cursor.set(bound[System].number.get())
+    bound[Beacon].final.set(FinalBlock(bound[System].number.get() + 1, bytes(32)))
+    with pytest.raises(AssertionError, match="neither drawn nor woken"):
+        market.queueing.draw(Budget(HEIGHT_BUDGET))
+
+
+def test_what_is_called_is_there() -> None:
+    bound, unit = queued()
+    del bound[InferenceMarket].units[unit.id]
+    bound[InferenceMarket].state.agenda.by_height.put(bound[System].number.get() + 1, unit.id)
+    bound[System].number.set(bound[System].number.get() + 1)
+    with pytest.raises(AssertionError, match="on no agenda"):
+        bound[InferenceMarket].on_initialize()
+
+
+def test_who_is_woken_has_slept() -> None:
+    bound, unit = queued()
+    with pytest.raises(AssertionError, match="has slept"):
+        bound[InferenceMarket].state.sleepers.rouse(0, 3, unit.id)
 
 
 # ------------------------------------------------------------------------------------------------ devices and services
@@ -209,3 +264,20 @@ def test_an_open_service_holds_its_deposit() -> None:
     market.services[0] = replace(sold, deposit=20 * OGPU)
     with pytest.raises(AssertionError, match="holds its deposit"):
         market.catalogue.close(0, sold.owner)
+
+
+def test_an_offer_holds_its_deposit_and_its_device() -> None:
+    chain = MarketChain(named_keys(2))
+    keys = chain.validators[0]
+    chain.block(
+        signed(keys.stash, InferenceMarket.withdraw_offer(device=keys.device, service=0)),
+        signed(keys.stash, InferenceMarket.offer(device=keys.device, service=0, ask=1)),
+    )
+    bound = chain.now()
+    lose(bound, keys.stash, LockReason.DEPOSIT)
+    with pytest.raises(AssertionError, match="holds its deposit"):
+        bound[InferenceMarket].catalogue.withdraw_offer(keys.device, 0)
+    bound = chain.now()
+    del bound[Devices].devices[keys.device]
+    with pytest.raises(AssertionError, match="cannot leave"):
+        bound[InferenceMarket].catalogue.withdraw_offer(keys.device, 0)

@@ -69,7 +69,7 @@ def test_two_agree_and_are_paid() -> None:
     assert free(chain, racers[0].stash) - earned[0] == price - price * 2 // 100
     witness = price * 30 // 100
     assert free(chain, racers[1].stash) - earned[1] == witness - witness * 2 // 100
-    assert before - free(chain, CUSTOMER.stash) == settled.paid + 10 * 4_000
+    assert before - free(chain, CUSTOMER.stash) == settled.paid + 10 * 4_000 + unit.deposit
     assert settled.paid == price + witness
     assert free(chain, TREASURY) == price // 100 + witness * 2 // 100 // 2
     assert chain.unit(unit_id).state is UnitState.SETTLED
@@ -184,7 +184,7 @@ def test_two_owners_decline() -> None:
     chain.block(signed(drawn[0].provider, InferenceMarket.decline(unit=unit_id, attempt=2)))
     (refunded,) = chain.happened(ev.UnitRefunded)
     assert (refunded.refund, refunded.burned) == (Refund.INPUT_DECLINED, OGPU * 5 // 200)
-    assert before - free(chain, CUSTOMER.stash) == refunded.burned + 10 * 4_000
+    assert before - free(chain, CUSTOMER.stash) == refunded.burned + 10 * 4_000 + OGPU // 10
 
 
 def test_cancelled_while_queued_and_not_later() -> None:

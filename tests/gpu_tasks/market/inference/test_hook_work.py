@@ -1,0 +1,236 @@
+"""What the market's hook costs a block, counted in storage reads, whatever strangers put into the market."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference import inference
+from gpu_tasks.market.inference.events import MarketBusy
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, ServiceTerms
+from gpu_tasks.market.inference.slots import (
+    DRAW_WEIGHT,
+    LOOK_WEIGHT,
+    ORDER_WEIGHT,
+    RACER_WEIGHT,
+    SCAN_WEIGHT,
+    draw_weight,
+    reading_weight,
+)
+from gpu_tasks.market.inference.units import UnitState, unit_id_of
+from market_chain import (
+    CUSTOMER,
+    DEVICE_BOND,
+    GENESIS_HASH,
+    MODEL,
+    OGPU,
+    WORKLOAD,
+    Keys,
+    MarketChain,
+    named_keys,
+    refused,
+    signed,
+    terms,
+)
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.types import Weight
+from runtime.frame.agenda import TAKE_WEIGHT
+from runtime.frame.weights import work
+from runtime.state.overlay import StateReader
+
+MALLORY = Keys("mallory")
+IDLE_READS = 40
+"""What the hook reads when nothing is due: cursors, heights, and the newest final block."""
+SCAN_READS = SCAN_WEIGHT.ref_time // work(reads=1).ref_time
+
+
+class CountingReader:
+    """A state that counts what is read of it."""
+
+    def __init__(self, below: StateReader) -> None:
+        self.below = below
+        self.reads = 0
+
+    def get(self, key: bytes, /) -> bytes | None:
+        self.reads += 1
+        return self.below.get(key)
+
+    def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
+        for key in self.below.keys(prefix, start):
+            self.reads += 1
+            yield key
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How much the market's hook read in each block so far."""
+    counted: list[int] = []
+    hook = InferenceMarket.on_initialize
+
+    def watched(market: InferenceMarket) -> Any:
+        reader = market.overlay.reader
+        market.overlay.reader = counting = CountingReader(reader)
+        weight = hook(market)
+        market.overlay.reader = reader
+        counted.append(counting.reads)
+        return weight
+
+    monkeypatch.setattr(InferenceMarket, "on_initialize", watched)
+    return counted
+
+
+def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChain:
+    """A chain with many offers of many services, written as they would stand there: their money is not."""
+    chain = MarketChain(named_keys(owners), [MALLORY])
+    bound = chain.now()
+    market, devices = bound[InferenceMarket], bound[Devices]
+    for number in range(1, services + 1):
+        sold = ServiceTerms(b"x", WORKLOAD, MODEL, OGPU // 100, OGPU, 10, 30, 64)
+        market.catalogue.create(CUSTOMER.stash, sold, deposit=0)
+        for place in range(offers):
+            group = (number - 1) // OFFERS_PER_DEVICE_MAX
+            device_id = blake2_256(f"{group}/{place}".encode())
+            if devices.devices[device_id] is None:
+                owner = chain.validators[place % owners].stash
+                devices.devices[device_id] = Device(owner, DeviceClass.CPU, device_id, DEVICE_BOND, 0, 0)
+            market.catalogue.place_offer(device_id, number, ask)
+    chain.state = chain.state.updated(bound.overlay.changes())
+    return chain
+
+
+@pytest.fixture
+def _unaudited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The crowd's bonds are locked nowhere, and its books would take longer than its blocks."""
+    monkeypatch.setattr("market_chain.check_books", lambda *_: None)
+
+
+def post_each(services: int) -> list[Any]:
+    """Steps: one unit of each service, for less than its devices ask."""
+    posts = (InferenceMarket.post(service=number, units=(terms(OGPU // 100, 1),)) for number in range(1, services + 1))
+    return [signed(MALLORY.stash, post) for post in posts]
+
+
+@pytest.mark.usefixtures("_unaudited")
+def test_d1_units_that_nobody_can_serve_cost_no_block_anything(reads: list[int]) -> None:
+    """Many services with many offers each, a unit for each: it was drawn anew in every third block, for ever."""
+    chain = crowded(services=40, offers=50, ask=OGPU)
+    chain.blocks(2)
+    chain.block(*post_each(40))
+    chain.blocks(4)
+    assert max(reads) > 40 * 50, "each service was read for the one draw that its unit paid for"
+    reads.clear()
+    chain.blocks(30)
+    assert max(reads) <= IDLE_READS
+    units = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
+    assert len(units) == 40
+    assert all(unit.asleep_since for unit in units)
+
+
+@pytest.mark.usefixtures("_unaudited")
+def test_d1_draws_that_a_block_cannot_pay_wait_for_the_next(reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = crowded(services=40, offers=50, ask=OGPU)
+    monkeypatch.setattr(inference, "DRAW_BUDGET", work(microseconds=3_000))
+    chain.blocks(2)
+    chain.block(*post_each(40))
+    reads.clear()
+    chain.blocks(20)
+    offers_in_budget = 3_000 // (SCAN_READS * 2) + 50
+    assert max(reads) <= IDLE_READS + offers_in_budget * (SCAN_READS + 3)
+    assert not list(chain.now()[InferenceMarket].draws.items()), "all had their turn"
+
+
+@pytest.mark.usefixtures("_unaudited")
+def test_d1_a_block_takes_in_no_more_than_it_can_draw() -> None:
+    chain = crowded(services=2, offers=1_000, ask=OGPU)
+    chain.blocks(2)
+    many = [InferenceMarket.post(service=number, units=(terms(OGPU // 100, 2),) * 32) for number in (1, 2)]
+    chain.block(signed(MALLORY.stash, many[0]), refused(CUSTOMER.stash, many[1], MarketBusy))
+    chain.block(signed(CUSTOMER.stash, many[1]))
+
+
+@pytest.mark.usefixtures("_unaudited")
+def test_d1_a_slot_that_changes_in_every_block_wakes_a_bounded_number(reads: list[int]) -> None:
+    chain = crowded(services=OFFERS_PER_DEVICE_MAX, offers=50, ask=OGPU)
+    chain.blocks(2)
+    for _ in range(6):
+        chain.block(*post_each(OFFERS_PER_DEVICE_MAX))
+    chain.blocks(4)
+    device = blake2_256(b"0/0")
+    reads.clear()
+    for _ in range(12):
+        chain.block(signed(chain.validators[0].stash, Devices.resume(device=device)))
+    in_a_block = inference.WAKE_BUDGET.ref_time // (50 * SCAN_WEIGHT.ref_time)
+    assert max(reads) <= in_a_block * (50 * (SCAN_READS + 3) + 200)
+
+
+@pytest.mark.usefixtures("_unaudited")
+@pytest.mark.parametrize("devices", [10, 1_000])
+def test_p4_a_service_is_read_once_a_block_however_many_units_are_drawn(reads: list[int], devices: int) -> None:
+    chain = crowded(services=1, offers=devices, ask=OGPU // 100)
+    chain.blocks(2)
+    post = InferenceMarket.post(service=1, units=(terms(OGPU // 100, 1),) * 32)
+    chain.block(signed(CUSTOMER.stash, post))
+    reads.clear()
+    chain.blocks(3)
+    racing = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit and unit.state is UnitState.RACING]
+    assert len(racing) == min(32, devices)
+    assert max(reads) <= IDLE_READS + devices * (SCAN_READS + 1) + 32 * 20
+
+
+@pytest.mark.usefixtures("_unaudited")
+def test_p4_many_devices_that_are_too_dear_cost_a_block_nothing(reads: list[int]) -> None:
+    chain = crowded(services=1, offers=1_000, ask=OGPU)
+    chain.blocks(2)
+    post = InferenceMarket.post(service=1, units=(terms(OGPU // 100, 1),) * 32)
+    chain.block(signed(CUSTOMER.stash, post))
+    chain.blocks(5)
+    reads.clear()
+    chain.blocks(20)
+    assert max(reads) <= IDLE_READS
+
+
+def test_d2_units_that_were_cancelled_delay_nobody() -> None:
+    """Entries of cancelled units used up the steps of every block: 29 oGPU jammed the market for ten minutes."""
+    chain = MarketChain(named_keys(2), [MALLORY])
+    chain.blocks(3)
+    post = signed(MALLORY.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32))
+    for start in range(0, 5 * 256, 256):
+        ids = [unit_id_of(GENESIS_HASH, MALLORY.stash, start + place) for place in range(256)]
+        chain.block(*[post] * 8, *(signed(MALLORY.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in ids))
+    (honest,) = chain.post(terms())
+    posted_at = chain.height
+    while chain.unit(honest).state is UnitState.QUEUED:
+        chain.block()
+    assert chain.height <= posted_at + 5
+    market = chain.now()[InferenceMarket]
+    left = [list(item.items()) for item in (market.agenda, market.final_agenda, market.draws, market.rising)]
+    assert {unit for queue in left for (_, unit), _ in queue} == {honest}
+
+
+def test_d2_who_posts_and_cancels_has_a_deposit_locked_for_each_record() -> None:
+    chain = MarketChain(named_keys(2), [MALLORY], constants={"InferenceMarket.unit_keep": 50})
+    chain.blocks(3)
+    post = signed(MALLORY.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 1),) * 32))
+    ids = [unit_id_of(GENESIS_HASH, MALLORY.stash, place) for place in range(32)]
+    bound = chain.block(post, *(signed(MALLORY.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in ids))
+    lock = bound[InferenceMarket].lock
+    assert sum(held.amount for held in lock.locks[MALLORY.stash]) == 32 * bound[InferenceMarket].unit_deposit
+    chain.blocks(50)
+    assert not chain.now()[InferenceMarket].lock.locks[MALLORY.stash]
+
+
+def test_the_hook_says_what_it_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, said = MarketChain(named_keys(2)), []
+    hook = InferenceMarket.on_initialize
+    monkeypatch.setattr(InferenceMarket, "on_initialize", lambda market: said.append(hook(market)) or said[-1])
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    chain.blocks(3)
+    assert chain.unit(unit_id).state is UnitState.RACING
+    scanned = 2 * (SCAN_WEIGHT.ref_time + ORDER_WEIGHT.ref_time)
+    drawn = scanned + 2 * (LOOK_WEIGHT.ref_time + RACER_WEIGHT.ref_time)
+    assert [weight.ref_time for weight in said[:-1]] == [0] * 6
+    assert said[-1] == Weight(drawn, 0) + DRAW_WEIGHT + TAKE_WEIGHT == draw_weight(2, 2) + reading_weight(2)

@@ -1,0 +1,164 @@
+"""Units that sleep because nobody can serve them: what wakes them, in which order, and that nobody sleeps for ever."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.sleepers import WAKES_PER_SLOT
+from gpu_tasks.market.inference.units import UnitState
+from market_chain import CUSTOMER, DEVICE_BOND, OGPU, Keys, MarketChain, commit, named_keys, signed, terms
+from runtime.frame.call import Call
+
+BEACON_AND_FINALITY = 3
+"""Blocks from a recording to its draw on these chains."""
+
+
+def asleep(chain: MarketChain, unit_id: bytes) -> bool:
+    return bool(chain.unit(unit_id).asleep_since)
+
+
+def sleeping_for_want_of(chain: MarketChain, spoil: Call, racers: int = 2) -> bytes:
+    """A unit that sleeps because the first validator's device was spoilt for it."""
+    first = chain.validators[0]
+    chain.blocks(3)
+    chain.block(signed(first.stash, spoil))
+    (unit_id,) = chain.post(terms(OGPU // 10, racers))
+    chain.blocks(20)
+    assert asleep(chain, unit_id)
+    return unit_id
+
+
+def device_of(number: int = 0) -> bytes:
+    return named_keys(2)[number].device
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cure"),
+    [
+        (Devices.pause(device=device_of()), Devices.resume(device=device_of())),
+        (
+            InferenceMarket.withdraw_offer(device=device_of(), service=0),
+            InferenceMarket.offer(device=device_of(), service=0, ask=1),
+        ),
+        (
+            InferenceMarket.offer(device=device_of(), service=0, ask=OGPU),
+            InferenceMarket.offer(device=device_of(), service=0, ask=OGPU // 50),
+        ),
+    ],
+)
+def test_a_slot_that_changes_wakes_a_unit(spoil: Call, cure: Call) -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id = sleeping_for_want_of(chain, spoil)
+    chain.block(signed(chain.validators[0].stash, cure))
+    changed_at = chain.height
+    chain.blocks(1 + BEACON_AND_FINALITY)
+    unit = chain.unit(unit_id)
+    assert unit.state is UnitState.RACING
+    assert unit.recorded_at == changed_at + 1, "recorded anew when it woke, so the slot was there"
+
+
+def test_more_bond_wakes_a_unit_that_it_can_secure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(money, "collateral", lambda *_: DEVICE_BOND + OGPU)
+    chain = MarketChain(named_keys(1))
+    first = chain.validators[0]
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms(OGPU, 1))
+    chain.blocks(20)
+    assert asleep(chain, unit_id)
+    chain.block(signed(first.stash, Devices.bond_device_extra(device=first.device, value=OGPU)))
+    chain.blocks(1 + BEACON_AND_FINALITY)
+    assert chain.unit(unit_id).state is UnitState.RACING
+
+
+def test_a_price_that_meets_an_ask_wakes_a_unit_and_nothing_before() -> None:
+    chain = MarketChain(named_keys(2))
+    ask = OGPU // 4
+    offers = [InferenceMarket.offer(device=keys.device, service=0, ask=ask) for keys in chain.validators]
+    chain.blocks(3)
+    chain.block(*(signed(keys.stash, offer) for keys, offer in zip(chain.validators, offers, strict=True)))
+    (unit_id,) = chain.post(terms(OGPU // 2, 2))
+    posted_at = chain.height
+    chain.blocks(BEACON_AND_FINALITY)
+    assert asleep(chain, unit_id)
+    met = posted_at + money.age_of_price(OGPU // 100, OGPU // 2, ask, 10)
+    assert dict(chain.now()[InferenceMarket].rising_place.items()) == {unit_id: met}
+    while asleep(chain, unit_id):
+        chain.block()
+    assert chain.height == met
+    chain.blocks(BEACON_AND_FINALITY)
+    assert chain.unit(unit_id).state is UnitState.RACING
+    assert chain.unit(unit_id).price >= ask
+
+
+def test_a_price_that_meets_no_ask_wakes_nobody() -> None:
+    chain = MarketChain(named_keys(1))
+    first = chain.validators[0]
+    chain.block(signed(first.stash, InferenceMarket.offer(device=first.device, service=0, ask=OGPU)))
+    (unit_id,) = chain.post(terms(OGPU // 2, 1))
+    chain.blocks(8)
+    assert asleep(chain, unit_id)
+    assert not list(chain.now()[InferenceMarket].rising.items())
+
+
+def test_units_that_nobody_can_serve_do_not_bar_those_behind_them() -> None:
+    """More racers than there are owners: they sleep longest, are woken first and in vain, and the honest one next."""
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    (running,) = chain.post(terms())
+    chain.blocks(3)
+    unit, keys = chain.unit(running), chain.validators
+    assert unit.state is UnitState.RACING
+    never = chain.post(*[terms(OGPU, 3, 3)] * (3 * WAKES_PER_SLOT))
+    (honest,) = chain.post(terms(OGPU, 1, 3))
+    chain.blocks(6)
+    assert all(asleep(chain, unit_id) for unit_id in (*never, honest))
+    chain.block(commit(keys[0], running, unit, b"R" * 32))  # one slot is free again
+    chain.blocks(4 + BEACON_AND_FINALITY)
+    assert chain.unit(honest).state is UnitState.RACING
+    chain.blocks(4)
+    assert all(asleep(chain, unit_id) for unit_id in never), "each was tried once"
+    assert not chain.now()[InferenceMarket].stirred_services.get()
+
+
+def test_a_unit_that_ends_sleeps_no_more() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id = sleeping_for_want_of(chain, Devices.pause(device=device_of()))
+    chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)))
+    market = chain.now()[InferenceMarket]
+    assert not list(market.sleeping.items())
+    assert not list(market.sleepers_count.items())
+
+
+def test_a_slot_that_changed_between_a_recording_and_its_draw_is_for_the_next() -> None:
+    """It was told of before the unit slept: nobody else would wake the unit."""
+    chain = MarketChain(named_keys(2))
+    first = chain.validators[0]
+    chain.blocks(3)
+    chain.block(signed(first.stash, Devices.pause(device=first.device)))
+    (unit_id,) = chain.post(terms())
+    chain.block(signed(first.stash, Devices.resume(device=first.device)))
+    chain.blocks(2 + BEACON_AND_FINALITY)
+    assert chain.unit(unit_id).state is UnitState.RACING
+
+
+def woken_in_order(step: Callable[[MarketChain, Keys], None]) -> list[bytes]:
+    chain = MarketChain(named_keys(1))
+    keys = chain.validators[0]
+    chain.block(signed(keys.stash, Devices.pause(device=keys.device)))
+    units = [chain.post(terms(OGPU, 1))[0] for _ in range(6)]
+    chain.blocks(6)
+    step(chain, keys)
+    chain.block()
+    woken = [unit_id for unit_id in units if not asleep(chain, unit_id)]
+    assert woken == units[: len(woken)]
+    return woken
+
+
+def test_who_slept_longest_is_woken_first_and_a_few_for_each_slot() -> None:
+    def resume(chain: MarketChain, keys: Keys) -> None:
+        chain.block(signed(keys.stash, Devices.resume(device=keys.device)))
+
+    assert len(woken_in_order(resume)) == WAKES_PER_SLOT
