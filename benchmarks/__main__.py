@@ -14,7 +14,9 @@ from pathlib import Path
 from benchmarks.figures import Figures
 from benchmarks.machine import machine
 
-BENCHMARKS = ("signatures", "trie", "transfers", "sync", "consensus", "p2p", "textgen", "devnet", "end_to_end")
+BENCHMARKS = (
+    "signatures", "trie", "transfers", "sync", "consensus", "market", "p2p", "textgen", "devnet", "end_to_end",
+)  # fmt: skip
 BARS = {
     ("sync", "of_limit"): 0.55,
     ("transfers", "import_at_hand_of_limit"): 0.33,

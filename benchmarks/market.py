@@ -1,10 +1,10 @@
 """CPU that the market's hook takes in a block, when many devices offer many services and units cannot be matched.
 
-Run: python -m benchmarks.market          about half a minute
+Run: python -m benchmarks.market          about 15 seconds
 
 The chain: its economic pallets alone, over a dictionary; the hook is timed by itself, in every block of a run. `dear`:
-every device asks more than the units pay, and each service has one unit. `posted`: as many units as the market admits
-are posted in one block, one racer each, and drawn. Names say services x offers of each; `max` is the worst block.
+every device asks more than the units pay, and each service has one unit. `posted`: 640 units, one racer each, are
+posted as fast as the market admits them, and drawn. Names say services x offers of each; `max` is the worst block.
 """
 
 import statistics
@@ -24,7 +24,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, keypair_from_seed
 from runtime.encoding.types import GRAINS_PER_OGPU, Signed
 from runtime.frame.errors import DispatchError
-from runtime.frame.runtime import Runtime
+from runtime.frame.runtime import Bound, Runtime
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import RESERVE
@@ -41,7 +41,7 @@ CHEAP, DEAR = OGPU // 100, OGPU
 SERVICES_PER_DEVICE = 16
 BLOCKS = 24
 MILLISECONDS = 1e3
-DEAR_MARKETS = ((1, 10), (1, 1_000), (16, 1_000), (128, 256), (128, 1_000))
+DEAR_MARKETS = ((1, 10), (1, 1_000), (16, 1_000), (128, 256))
 POSTED_MARKETS = ((1, 10), (1, 100), (1, 1_000))
 POSTS, UNITS_PER_POST = 20, 32
 
@@ -69,6 +69,7 @@ class _Market:
         changes = self.runtime.genesis(self._config(services, offers, ask))
         self.state = Memory({key: value for key, value in changes.items() if value is not None})
         self.height = 0
+        self.waiting: list[tuple[int, int]] = []
         for _ in range(3):
             self.block()
 
@@ -91,17 +92,24 @@ class _Market:
             pallet.on_initialize()
             if isinstance(pallet, InferenceMarket):
                 seconds = time.process_time() - started
-        unit = UnitTerms(CHEAP, 1, bytes(32), bytes(32), max(0, self.height - 3), 1)
-        for service, count in posts:
-            try:
-                with bound.overlay.transaction():
-                    bound.dispatch(InferenceMarket.post(service=service, units=(unit,) * count), Signed(self.customer))
-            except DispatchError:
-                break  # the market admits no more in this block
+        self._post(bound, posts)
         for pallet in bound.pallets:
             pallet.on_finalize()
         self.state = self.state.updated(bound.overlay.changes())
         return seconds
+
+    def _post(self, bound: Bound, posts: tuple[tuple[int, int], ...]) -> None:
+        """Post what was asked for, and what there was no room for before."""
+        unit = UnitTerms(CHEAP, 1, bytes(32), bytes(32), max(0, self.height - 3), 1)
+        self.waiting += posts
+        while self.waiting:
+            service, count = self.waiting[0]
+            try:
+                with bound.overlay.transaction():
+                    bound.dispatch(InferenceMarket.post(service=service, units=(unit,) * count), Signed(self.customer))
+            except DispatchError:
+                return  # the market admits no more in this block
+            del self.waiting[0]
 
     def _config(self, services: int, offers: int, ask: int) -> dict[str, dict[str, Any]]:
         groups = -(-services // SERVICES_PER_DEVICE)

@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "21cf955fde0d26ff8f62fac3818b07c984bc76663cfa9f227bd02fcb6b737f89"
+KEPT_DIGEST = "62de1f6d1744bef116c478f3cd3cf9830d3bb722bfa4ef08070487f45a83e375"
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ FINAL_BUDGET = work(microseconds=32_000)
 """For units called because of finality, draws apart."""
 EXPIRY_WEIGHT = work(reads=4, writes=6)
 EXPIRY_BUDGET = work(microseconds=16_000)
-"""For records that are dropped: more than may be posted in a block for long."""
+"""For records that are dropped; one that has to wait longer keeps its deposit for as long."""
 
 _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 

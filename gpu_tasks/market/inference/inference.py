@@ -27,7 +27,7 @@ from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.racing import Racing
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms, terms_from_json
 from gpu_tasks.market.inference.sleepers import Sleepers, SleepKey, StirredServices
-from gpu_tasks.market.inference.slots import DRAW_WEIGHT
+from gpu_tasks.market.inference.slots import DRAW_WEIGHT, draw_weight
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import Duty, OpenUnit, Refund, Unit, UnitState, UnitTerms, is_open
 from gpu_tasks.market.rounds import Windows
@@ -56,9 +56,9 @@ from runtime.pallets.staking.trust_stake import TrustStake
 UNITS_PER_POST_MAX = 32
 DUTY_WEIGHT = work(reads=8, writes=14, microseconds=20)
 
-DRAW_BUDGET = work(microseconds=120_000)
+DRAW_BUDGET = work(microseconds=160_000)
 """For draws in one block: half is for units that are posted (`posting.ADMITTED_MAX`)."""
-WAKE_BUDGET = work(microseconds=30_000)
+WAKE_BUDGET = work(microseconds=40_000)
 """What the draws of all units that one block wakes may come to: a quarter of `DRAW_BUDGET`."""
 TENDING_BUDGET = work(microseconds=8_000)
 """For slots that changed, and as much again for offers whose service is gone."""
@@ -67,7 +67,11 @@ NewUnits = Annotated[tuple[UnitTerms, ...], Bounded(UNITS_PER_POST_MAX)]
 
 
 def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa: ARG001 - the call's arguments
-    return work(reads=5 + 6 * len(units), writes=4 + 10 * len(units))
+    """With the draws that the units will cause, apart from looking for slots: that is bounded by `ADMITTED_MAX`."""
+    weight = work(reads=5 + 6 * len(units), writes=4 + 10 * len(units))
+    for terms in units:
+        weight += draw_weight(0, terms.racers)
+    return weight
 
 
 class InferenceMarket(AgendaGround, index=10):

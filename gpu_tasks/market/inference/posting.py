@@ -20,7 +20,7 @@ from runtime.frame.weights import work
 from runtime.pallets.balances import Balances, Withdraw
 from runtime.pallets.staking.trust_lock import LockReason, TrustLock
 
-ADMITTED_MAX = work(microseconds=60_000)
+ADMITTED_MAX = work(microseconds=80_000)
 """What the draws of all units that one block takes in may come to: half of `DRAW_BUDGET`."""
 
 

@@ -5,7 +5,14 @@ import pytest
 from runtime.encoding.types import DispatchClass, Weight
 from runtime.execution.block_fullness import BlockFullness
 from runtime.frame.errors import InvalidReason, InvalidTransaction
-from runtime.frame.weights import BLOCK_MAX, EXTRINSIC_BASE, EXTRINSICS_PER_BLOCK_MAX, class_limit, length_limit
+from runtime.frame.weights import (
+    BLOCK_MAX,
+    EXTRINSIC_BASE,
+    EXTRINSICS_PER_BLOCK_MAX,
+    MICROSECOND,
+    class_limit,
+    length_limit,
+)
 
 NORMAL, OPERATIONAL, MANDATORY = DispatchClass
 
@@ -53,3 +60,16 @@ def test_the_number_of_extrinsics_is_limited() -> None:
     assert fits(fullness, NORMAL)
     fullness.count += 1
     assert not fits(fullness, NORMAL)
+
+
+def test_what_hooks_weigh_takes_from_the_room_for_extrinsics() -> None:
+    fullness, hook = BlockFullness(), Weight(600_000 * MICROSECOND, 5)
+    before = fullness.consumed()
+    fullness.add_hook(None)
+    assert fullness.consumed() == before
+    fullness.add_hook(hook)
+    assert fullness.consumed().mandatory == before.mandatory + hook
+    room = BLOCK_MAX.ref_time - before.mandatory.ref_time - hook.ref_time - EXTRINSIC_BASE.ref_time
+    assert fits(fullness, NORMAL, Weight(room))
+    assert not fits(fullness, NORMAL, Weight(room + 1))
+    assert fits(fullness, MANDATORY, BLOCK_MAX)

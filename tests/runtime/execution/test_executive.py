@@ -20,6 +20,7 @@ from runtime.execution.supply import recount
 from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, InvalidBlock, InvalidReason, InvalidTransaction
 from runtime.frame.pallet import Pallet, PostDispatch, Signed, Unsigned, Weight, call
+from runtime.frame.weights import BLOCK_MAX
 from runtime.pallets.balances import Balances, Deposit, Transfer, Withdraw
 from runtime.pallets.sudo import Sudid, Sudo
 from runtime.pallets.system import AccountInfo, ExtrinsicFailed, ExtrinsicSuccess, System
@@ -61,6 +62,14 @@ class Bell(Pallet, index=100):
         """Too heavy for any block."""
 
 
+class Yawn(Pallet, index=101):
+    """A hook that takes half of what a block may weigh."""
+
+    def on_initialize(self) -> Weight:
+        """Says so."""
+        return Weight(BLOCK_MAX.ref_time // 2)
+
+
 def pay(target: Any, amount: int) -> Call:
     return Balances.transfer_keep_alive(dest=target.account, value=amount)
 
@@ -68,6 +77,15 @@ def pay(target: Any, amount: int) -> Call:
 def fee_of(chain: SmallChain) -> int:
     (paid,) = [event for event in chain.happened() if isinstance(event, TransactionFeePaid)]
     return paid.actual_fee
+
+
+def test_what_a_hook_weighs_counts_for_its_block() -> None:
+    chains = SmallChain(), SmallChain(runtime_of(Yawn))
+    for chain in chains:
+        chain.author(chain.signed(ALICE, pay(BOB, OGPU)))
+    plain, yawning = (chain.bound[System].block_weight.get() for chain in chains)
+    assert yawning.normal == plain.normal
+    assert yawning.mandatory == plain.mandatory + Weight(BLOCK_MAX.ref_time // 2)
 
 
 def test_three_blocks_of_transfers_are_executed_again_and_equal() -> None:

@@ -44,7 +44,8 @@ from runtime.state.overlay import StateReader
 MALLORY = Keys("mallory")
 IDLE_READS = 40
 """What the hook reads when nothing is due: cursors, heights, and the newest final block."""
-SCAN_READS = SCAN_WEIGHT.ref_time // work(reads=1).ref_time
+SCAN_READS = 5
+"""Of one offer: its key, itself, its device, the owner as provider and as candidate."""
 
 
 class CountingReader:
@@ -137,7 +138,7 @@ def test_d1_draws_that_a_block_cannot_pay_wait_for_the_next(reads: list[int], mo
     chain.block(*post_each(40))
     reads.clear()
     chain.blocks(20)
-    offers_in_budget = 3_000 // (SCAN_READS * 2) + 50
+    offers_in_budget = work(microseconds=3_000).ref_time // SCAN_WEIGHT.ref_time + 50
     assert max(reads) <= IDLE_READS + offers_in_budget * (SCAN_READS + 3)
     assert not list(chain.now()[InferenceMarket].draws.items()), "all had their turn"
 
