@@ -9,8 +9,10 @@ In reading order:
 * `agenda`: when a unit needs the chain's attention, and when its record goes
 * `events`: what InferenceMarket tells the world, and why a call of it can fail
 * `catalogue`: which services are sold, and which devices work for them from which price on
+* `sleepers`: units that nobody can serve, until a slot of their service is freed or changed
 * `money`: who gets which part of what a unit's customer locked
 * `state`: what every part of a unit's life works on
+* `slots`: the slots that a block can draw, read once for a service
 * `races`: who wins a race, and when nobody may: the rules, nothing about money
 * `ending`: how a unit ends: one payment of all that was locked, and all that it held set free
 * `queueing`: from the queue into a race, and back

@@ -22,7 +22,7 @@ from gpu_tasks.market.inference.commitments import Verdict
 from gpu_tasks.market.inference.committees import Committee
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.judging import Judging
-from gpu_tasks.market.inference.posting import Admitted, Posting
+from gpu_tasks.market.inference.posting import AdmittedDraws, Posting
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.racing import Racing
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms, terms_from_json
@@ -128,8 +128,8 @@ class InferenceMarket(AgendaGround, index=10):
     stirred_services: StorageValue[StirredServices] = StorageValue(
         default=(), doc="Services whose sleeping units are being woken, in turn."
     )
-    admitted: StorageValue[Admitted] = StorageValue(
-        default=Admitted(0, Weight(0, 0)), doc="What the draws of the units posted in a block may come to."
+    admitted: StorageValue[AdmittedDraws] = StorageValue(
+        default=AdmittedDraws(0, Weight(0, 0)), doc="What the draws of the units posted in a block may come to."
     )
 
     events = (

@@ -25,7 +25,7 @@ ADMITTED_MAX = work(microseconds=80_000)
 
 
 @struct
-class Admitted:
+class AdmittedDraws:
     """What the draws of the units that a block took in come to at most."""
 
     height: BlockNumber
@@ -41,7 +41,7 @@ class Posting:
     lock: TrustLock
     balances: Balances
     posted: StorageMap[AccountId, U32]
-    admitted: StorageValue[Admitted]
+    admitted: StorageValue[AdmittedDraws]
     unit_deposit: int
     duty_fee: int
     sealed_age_max: int
@@ -70,7 +70,7 @@ class Posting:
             total += draw_weight(offers, terms.racers)
         # bounded where they come in: a queue of draws that grew by more than a block can do would stop everybody's
         ensure(total.fits(ADMITTED_MAX), MarketBusy)
-        self.admitted.set(Admitted(height, total))
+        self.admitted.set(AdmittedDraws(height, total))
 
     def _check(self, sold: ServiceTerms, terms: UnitTerms) -> None:
         """UnsoundTerms or StaleSealing unless the service sells such units now."""
