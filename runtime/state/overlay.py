@@ -15,6 +15,8 @@ Changes = Mapping[bytes, bytes | None]
 """Storage keys with their new values; None removes the key."""
 
 TRANSACTION_DEPTH_MAX = 64
+ITEM_PREFIX_BYTES = 32
+"""What all keys of one storage item begin with."""
 
 
 class StateReader(Protocol):
@@ -65,7 +67,8 @@ class Overlay:
 
     `_values` holds decoded values, read or written (None: no entry). `_written` holds what was written: bytes, None for
     a removal, or the function that will encode the value at the end. The journal holds what each write replaced,
-    `_before` the values that were read from below.
+    `_before` the values that were read from below. `_by_item` holds the keys that were ever written, undone or not, by
+    their first bytes, except for those in `_new`, which no listing has met yet.
     """
 
     def __init__(self, reader: StateReader) -> None:
@@ -75,6 +78,8 @@ class Overlay:
         self._values: dict[bytes, Any] = {}
         self._before: dict[bytes, Any] = {}
         self._written: dict[bytes, bytes | EncodeValue | None] = {}
+        self._new: list[bytes] = []
+        self._by_item: dict[bytes, dict[bytes, None]] = {}
         self._journal: list[tuple[bytes, Any, Any]] = []
         self._depth = 0
 
@@ -100,6 +105,8 @@ class Overlay:
         """Write `value`, encoded as `raw`, or by the function `raw` when the block ends; None removes."""
         if self._depth:
             self._journal.append((key, self._written.get(key, _NOTHING), self._values.get(key, _NOTHING)))
+        if key not in self._written:
+            self._new.append(key)
         self._written[key] = raw
         self._values[key] = value
 
@@ -107,6 +114,8 @@ class Overlay:
         """Write bytes that nothing in this block reads decoded (or decodes anew). Not undone: for the block's ends."""
         if self._depth:
             raise RuntimeError("raw writes belong to the beginning and the end of a block")
+        if key not in self._written:
+            self._new.append(key)
         self._written[key] = raw
         self._values.pop(key, None)
 
@@ -125,7 +134,7 @@ class Overlay:
 
         What is written during the iteration does not change what it yields.
         """
-        mine = {key: entry for key, entry in self._written.items() if key.startswith(prefix) and key > start}
+        mine = {key: self._written[key] for key in self._written_under(prefix) if key > start}
         added = sorted(key for key, entry in mine.items() if entry is not None)
         position = 0
         for key in self.reader.keys(prefix, start):
@@ -135,6 +144,17 @@ class Overlay:
             if key not in mine:
                 yield key
         yield from added[position:]
+
+    def _written_under(self, prefix: bytes) -> list[bytes]:
+        # by storage item: a hook that lists a few entries of many items must not go through all that was written
+        for key in self._new:
+            self._by_item.setdefault(key[:ITEM_PREFIX_BYTES], {})[key] = None
+        self._new.clear()
+        if len(prefix) < ITEM_PREFIX_BYTES:
+            candidates = list(self._written)
+        else:
+            candidates = list(self._by_item.get(prefix[:ITEM_PREFIX_BYTES], ()))
+        return [key for key in candidates if key.startswith(prefix) and key in self._written]
 
     def transaction(self) -> "Transaction":
         """Undo every write and event of the body of a `with` if it raises."""

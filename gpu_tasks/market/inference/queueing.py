@@ -27,6 +27,8 @@ from gpu_tasks.market.rounds import Round
 from runtime.frame.agenda import Budget
 from runtime.frame.weights import work
 
+TURN_WEIGHT = work(reads=10)
+"""Looking who sleeps in a service."""
 STIR_WEIGHT = work(reads=20)
 """A slot that changed: its device, its owner, and whether anybody sleeps in each service that it offers."""
 
@@ -50,32 +52,41 @@ class Queueing:
     def draw(self, budget: Budget) -> None:
         """Draw the racers of every unit whose beacon is final, while the budget lasts."""
         slots, height = Slots(self.state, budget), self.state.system.number.get()
+        steered: dict[int, int] = {}
         for unit_id in self.state.agenda.drawable(budget):
             unit = self._queued(unit_id)
             budget.spend(DRAW_WEIGHT)
-            if not self._refund_if_over(unit, height):
-                self._match(unit, slots, height)
+            if self._refund_if_over(unit, height) or self._match(unit, slots, height):
+                continue
+            # a slot that changed after the recording was no candidate, and was told of before the unit slept
+            if slots.of_service(unit.record.service).changed_at > unit.record.recorded_at:
+                steered[unit.record.service] = 1
+        self.state.sleepers.stir(steered, before=height + 1)
 
     def wake(self, admission: Budget) -> int:
         """Record sleepers anew whose price has met an ask, or whose service has a slot that changed; how many.
 
         What their draws may come to is charged to `admission`.
         """
-        sleepers, read, woken = self.state.sleepers, dict[int, None](), 0
+        read, woken = dict[int, None](), 0
         for unit_id in self.state.agenda.rising.take(self.state.system.number.get(), admission):
             self._wake(unit_id, admission, read)
             woken += 1
-        for _ in sleepers.stirred.get():  # one turn in a block for each service, at most
-            taken = None if admission.is_spent else sleepers.take_turn()
-            if taken is None:
-                break
-            turn, units = taken
+        queue, unfinished = self.state.sleepers.stirred.get(), []
+        place = 0
+        while place < len(queue) and not admission.is_spent:  # one turn in a block for each service, at most
+            admission.spend(TURN_WEIGHT)
+            units, is_unfinished = self.state.sleepers.of_turn(queue[place])
             for unit_id in units:
                 if admission.is_spent:
-                    sleepers.give_back(turn)
+                    is_unfinished = True
                     break
                 self._wake(unit_id, admission, read)
                 woken += 1
+            if is_unfinished:
+                unfinished.append(queue[place])
+            place += 1
+        self.state.sleepers.keep_stirred((*queue[place:], *unfinished))
         return woken
 
     def stir(self, budget: Budget) -> None:
@@ -121,19 +132,20 @@ class Queueing:
         self.ending.refund(unit, reason)
         return True
 
-    def _match(self, unit: OpenUnit, slots: Slots, height: int) -> None:
-        """Start the race of a unit whose beacon is final, or put it to sleep."""
+    def _match(self, unit: OpenUnit, slots: Slots, height: int) -> bool:
+        """Start the race of a unit whose beacon is final, or put it to sleep; False if it sleeps."""
         record = unit.record
         seed = self.state.beacon.value_at(record.recorded_at + BEACON_DELAY)
         if seed is None:  # finality stood still for longer than the beacon remembers
             self._record(unit.id, replace(record, recorded_at=height))
-            return
+            return True
         wanted = self._wanted(record, height)
         drawn = slots.draw(record.service, wanted, record.terms.racers, seed)
         if drawn:
             self._start_race(unit, wanted, drawn, height)
         else:
             self._sleep(unit, slots.of_service(record.service), wanted, height)
+        return bool(drawn)
 
     def _sleep(self, unit: OpenUnit, found: ServiceSlots, wanted: Wanted, height: int) -> None:
         """Have the unit wait for a slot of its service to change, or for its price to meet an ask."""
@@ -145,8 +157,6 @@ class Queueing:
             terms = self.state.catalogue.service(record.service).terms
             age = money.age_of_price(terms.price_min, record.terms.price_max, ask, terms.ramp)
             self.state.agenda.rising.put(max(record.posted_at + age, height + 1), unit.id)
-        if found.changed_at > record.recorded_at:  # a slot that changed in between was no candidate: it is for the next
-            self.state.sleepers.stir({record.service: 1}, before=height + 1)
 
     def _wake(self, unit_id: bytes, admission: Budget, read: dict[int, None]) -> None:
         unit, height = self._queued(unit_id), self.state.system.number.get()

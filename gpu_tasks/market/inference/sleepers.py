@@ -6,7 +6,7 @@ been tried: no slot stays idle beside a unit that it could serve, and no unit th
 """
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Annotated
 
 from gpu_tasks.market.ids import ServiceId, UnitId
@@ -68,30 +68,22 @@ class Sleepers:
         queue = {stirred.service: stirred for stirred in self.stirred.get()}
         for service, changed in slots.items():
             if self.count[service]:
-                known = queue.get(service)
-                allowed = min(max(changed, known.slots if known else 0), SLOTS_STIRRED_MAX)
-                queue[service] = Stirred(service, before, allowed)
-        self._keep(tuple(queue.values()))
+                known = queue.get(service, Stirred(service, before, 0))
+                allowed = min(max(changed, known.slots), SLOTS_STIRRED_MAX)
+                queue[service] = Stirred(service, max(before, known.before), allowed)
+        self.keep_stirred(tuple(queue.values()))
 
-    def take_turn(self) -> tuple[Stirred, list[bytes]] | None:
-        """The service whose turn it is, and whom to wake of it; None if nobody is to be woken."""
-        queue = self.stirred.get()
-        if not queue:
-            return None
-        turn, rest = queue[0], queue[1:]
-        room = WAKES_PER_SLOT * turn.slots
-        keys = [key for key, _ in islice(self.sleeping.under(turn.service), room + 1) if _since(key) < turn.before]
-        self._keep((*rest, turn) if len(keys) > room else rest)
-        return turn, [_unit(key) for key in keys[:room]]
-
-    def give_back(self, turn: Stirred) -> None:
-        """Have a turn that could not be finished taken again."""
-        if all(stirred.service != turn.service for stirred in self.stirred.get()):
-            self._keep((*self.stirred.get(), turn))
-
-    def _keep(self, queue: StirredServices) -> None:
+    def keep_stirred(self, queue: StirredServices) -> None:
+        """Have these services woken, the first one first."""
         if queue != self.stirred.get():
             self.stirred.set(queue[:UNITS_OPEN_MAX])
+
+    def of_turn(self, turn: Stirred) -> tuple[list[bytes], bool]:
+        """Whom to wake when it is the turn of a service, and whether more are left for its next."""
+        room = WAKES_PER_SLOT * turn.slots
+        keys = (key for key, _ in self.sleeping.under(turn.service))
+        found = list(islice(takewhile(lambda key: _since(key) < turn.before, keys), room + 1))
+        return [_unit(key) for key in found[:room]], len(found) > room
 
 
 def _key(since: int, unit: bytes) -> bytes:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from runtime.state.overlay import Memory, Overlay
 
-KEYS = [b"a", b"ab", b"abc", b"b", b"ba"]
+ITEM, OTHER = b"i" * 32, b"i" * 31 + b"j"
+KEYS = [b"a", b"ab", b"abc", b"b", b"ba", ITEM, ITEM + b"a", ITEM + b"ab", OTHER + b"a"]
 
 
 class Abandoned(Exception):
@@ -91,8 +92,8 @@ def test_the_overlay_agrees_with_a_dictionary(start: dict[bytes, bytes], script:
         for key in KEYS:
             assert overlay.load(key, plain) == model.get(key)
             assert overlay.raw(key) == model.get(key)
-        for prefix in (b"", b"a", b"ab", b"c"):
-            for after in (b"", b"a", b"ab"):
+        for prefix in (b"", b"a", b"ab", b"c", b"i", ITEM, ITEM + b"a", OTHER):
+            for after in (b"", b"a", b"ab", ITEM + b"a"):
                 expected = sorted(key for key in model if key.startswith(prefix) and key > after)
                 assert list(overlay.keys(prefix, after)) == expected
     assert Memory(start).updated(overlay.changes()).values == model
