@@ -87,6 +87,7 @@ class _Market:
         if self.height > 2:
             items.append(consensus_item(FinalRef(self.height - 2, _hash_of(self.height - 2), b"")))
         bound[System].initialize(self.height, _hash_of(self.height - 1), tuple(items))
+        seconds = 0.0
         for pallet in bound.pallets:
             started = time.process_time()
             pallet.on_initialize()

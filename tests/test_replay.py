@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "62de1f6d1744bef116c478f3cd3cf9830d3bb722bfa4ef08070487f45a83e375"
+KEPT_DIGEST = "71d74c616fa0b8ddd0bc43ff93889d73137e9318571fe1a8815deab82fa06a3b"
 
 
 @pytest.fixture(scope="module")

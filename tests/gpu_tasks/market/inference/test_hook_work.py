@@ -224,9 +224,14 @@ def test_d2_who_posts_and_cancels_has_a_deposit_locked_for_each_record() -> None
 
 
 def test_the_hook_says_what_it_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
-    chain, said = MarketChain(named_keys(2)), []
-    hook = InferenceMarket.on_initialize
-    monkeypatch.setattr(InferenceMarket, "on_initialize", lambda market: said.append(hook(market)) or said[-1])
+    chain, hook = MarketChain(named_keys(2)), InferenceMarket.on_initialize
+    said: list[Weight] = []
+
+    def noted(market: InferenceMarket) -> Weight:
+        said.append(hook(market))
+        return said[-1]
+
+    monkeypatch.setattr(InferenceMarket, "on_initialize", noted)
     chain.blocks(3)
     (unit_id,) = chain.post(terms())
     chain.blocks(3)
