@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
-from gpu_tasks.market.inference import inference
+from gpu_tasks.market.inference import inference, posting
 from gpu_tasks.market.inference.events import MarketBusy
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, ServiceTerms
@@ -21,6 +21,7 @@ from gpu_tasks.market.inference.slots import (
     reading_weight,
 )
 from gpu_tasks.market.inference.units import UnitState, unit_id_of
+from market_agents import tolerant
 from market_chain import (
     CUSTOMER,
     DEVICE_BOND,
@@ -38,7 +39,7 @@ from market_chain import (
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT
-from runtime.frame.weights import work
+from runtime.frame.weights import MICROSECOND, work
 from runtime.state.overlay import StateReader
 
 MALLORY = Keys("mallory")
@@ -165,6 +166,28 @@ def test_d1_a_slot_that_changes_in_every_block_wakes_a_bounded_number(reads: lis
         chain.block(signed(chain.validators[0].stash, Devices.resume(device=device)))
     in_a_block = inference.WAKE_BUDGET.ref_time // (50 * SCAN_WEIGHT.ref_time)
     assert max(reads) <= in_a_block * (50 * (SCAN_READS + 3) + 200)
+
+
+@pytest.mark.usefixtures("_unaudited")
+def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attacker fills what each block takes in, and wakes sleepers in each; budgets are a twentieth of the real ones."""
+    monkeypatch.setattr(posting, "ADMITTED_MAX", work(microseconds=4_000))
+    monkeypatch.setattr(inference, "DRAW_BUDGET", work(microseconds=8_000))
+    monkeypatch.setattr(inference, "WAKE_BUDGET", work(microseconds=2_000))
+    chain = crowded(services=OFFERS_PER_DEVICE_MAX, offers=30, ask=OGPU)
+    chain.blocks(2)
+    stir = signed(chain.validators[0].stash, Devices.resume(device=blake2_256(b"0/0")))
+    junk = [
+        InferenceMarket.post(service=number, units=(terms(OGPU // 100, 1),) * 2)
+        for number in range(1, OFFERS_PER_DEVICE_MAX + 1)
+    ]
+    for turn in range(15):
+        attack = [tolerant(signed(MALLORY.stash, junk[(turn + place) % len(junk)])) for place in range(len(junk))]
+        honest = signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(OGPU, 1),)))  # a higher tip
+        bound = chain.block(honest, *attack, stir)
+        waiting = [height for (height, _), _ in bound[InferenceMarket].draws.items()]
+        assert min(waiting) >= chain.height - 1, "what was posted four blocks ago has been drawn"
+        assert bound[InferenceMarket].admitted.get().weight.ref_time > 3_000 * MICROSECOND, "the block is full"
 
 
 @pytest.mark.usefixtures("_unaudited")
