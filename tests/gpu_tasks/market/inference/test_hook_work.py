@@ -170,7 +170,7 @@ def test_d1_a_slot_that_changes_in_every_block_wakes_a_bounded_number(reads: lis
 
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An attacker fills what each block takes in, and wakes sleepers in each; budgets are a twentieth of the real ones."""
+    """An attacker fills what each block takes in, and wakes sleepers in each; budgets are a twentieth of real ones."""
     monkeypatch.setattr(posting, "ADMITTED_MAX", work(microseconds=4_000))
     monkeypatch.setattr(inference, "DRAW_BUDGET", work(microseconds=8_000))
     monkeypatch.setattr(inference, "WAKE_BUDGET", work(microseconds=2_000))
