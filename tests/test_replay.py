@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "71d74c616fa0b8ddd0bc43ff93889d73137e9318571fe1a8815deab82fa06a3b"
+KEPT_DIGEST = "5c32b5cc7b3de1920c92c9eb09170e1c0a19cbfba48897b35fb4dedbc8c32e64"
 
 
 @pytest.fixture(scope="module")

@@ -104,8 +104,6 @@ class Unit:
     posted_at: BlockNumber
     recorded_at: BlockNumber
     """The draw uses the beacon of two blocks after this one."""
-    asleep_since: BlockNumber = 0
-    """The block in which it could not be matched, while it waits for a slot to change; 0 while it does not."""
     state: UnitState = UnitState.QUEUED
     attempt: U32 = 0
     """How often the unit was drawn; results of earlier attempts do not count."""
@@ -118,6 +116,8 @@ class Unit:
     output_root: Hash | None = None
     """The result, once settled."""
     ended_at: BlockNumber = 0
+    asleep_since: BlockNumber = 0
+    """The block in which it could not be matched, while it waits for a slot to change; 0 while it does not."""
 
 
 @dataclass(frozen=True, slots=True)
