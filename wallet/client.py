@@ -24,9 +24,10 @@ from runtime.frame.runtime import Runtime
 from runtime.frame.storage import StorageItem
 from runtime.pallets.system import EventRecord, ExtrinsicFailed, System
 from runtime.pallets.transaction_payment import TransactionFeePaid
+from wallet.defaults import DEFAULT_URL
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.rpc import DEFAULT_URL, RpcConnection, RpcJson
+from wallet.rpc import RpcConnection, RpcJson
 
 ERA_BLOCKS = 64
 FINISHED = ("usurped", "dropped", "invalid", "finalityTimeout")

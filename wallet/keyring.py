@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from wallet import keyfile
+from wallet.defaults import DEFAULT_FOLDER
 from wallet.errors import KeyFileError, KeyringError
 from wallet.keyfile import DEFAULT_COST, MAX_FILE_BYTES, KeyFile, ScryptCost
 from wallet.keypair import Keypair
 from wallet.private_file import read_limited, read_private, write_new
 
-DEFAULT_FOLDER = Path("~/.ogpu/wallet")
 MAX_ACCOUNTS = 10_000
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)

@@ -17,9 +17,10 @@ from typing import Any, Self
 import websockets
 from websockets.asyncio.client import ClientConnection
 
+from wallet.defaults import DEFAULT_URL
+
 RpcJson = Any
 
-DEFAULT_URL = "ws://127.0.0.1:9944"
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 CONNECT_SECONDS = 10.0
 CALL_SECONDS = 60.0
