@@ -12,7 +12,6 @@ import click
 
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError, Identity
-from gpu_tasks.provider.chain.trial import TrialError
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.duties.standing import StandingError
 from gpu_tasks.provider.execution.bench import MakeExecutor
@@ -30,6 +29,7 @@ from wallet.keyring import Keyring
 from wallet.output import Output
 from wallet.rpc import NodeUnreachableError
 from wallet.session import WalletSession
+from wallet.trial import TrialError
 
 Body = Callable[[], Awaitable[None]]
 FOLDER_MODE = 0o700
