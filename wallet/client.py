@@ -25,7 +25,7 @@ from runtime.frame.api import Apis
 from runtime.frame.call import Call
 from runtime.frame.errors import ErrorValue
 from runtime.frame.runtime import Runtime
-from runtime.frame.storage import StorageItem
+from runtime.frame.storage import StateCorrupted, StorageItem
 from runtime.pallets.system import EventRecord, ExtrinsicFailed, System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.amounts import MAX_GRAINS
@@ -78,6 +78,15 @@ class Prepared:
     def hash(self) -> bytes:
         """What it is called on the chain."""
         return blake2_256(self.extrinsic)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBody:
+    """What a wallet reads of a block."""
+
+    height: int
+    parent: bytes
+    extrinsics: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +167,10 @@ class ChainClient:
         key = known.key() if not keys else known.key(keys[0] if len(keys) == 1 else keys)  # type: ignore[attr-defined]  # by kind
 
         def decoded(raw: RpcJson) -> Any:
-            return known.default if raw is None else known.decode(_bytes(raw))
+            try:
+                return known.default if raw is None else known.decode(_bytes(raw))
+            except StateCorrupted as error:  # our own state would be; here it is only what a node says
+                raise ValueError(str(error)) from error
 
         return await self.rpc.ask(decoded, "state_getStorage", _hex(key), _hex(at))
 
@@ -181,13 +193,25 @@ class ChainClient:
         records: tuple[EventRecord, ...] = await self.read(System.event_records, at=block)
         return records
 
-    async def block_id(self, height: int) -> bytes:
-        """The id of the block at a height."""
+    async def block_id(self, height: int | None = None) -> bytes:
+        """The id of the block at a height, or of the best one."""
         return await self.rpc.ask(_hash, "chain_getBlockHash", height)
 
-    async def block(self, block: bytes) -> tuple[int, list[bytes]]:
-        """The height and the extrinsics of a block."""
-        return await self.rpc.ask(_height_and_body, "chain_getBlock", _hex(block))
+    async def block(self, block: bytes) -> BlockBody:
+        """A block that the node must have."""
+        return await self.rpc.ask(_block_body, "chain_getBlock", _hex(block))
+
+    async def block_if_known(self, block: bytes) -> BlockBody | None:
+        """A block, or None where the node has none of that id."""
+        return await self.rpc.ask(
+            lambda answer: None if answer is None else _block_body(answer), "chain_getBlock", _hex(block)
+        )
+
+    async def pending(self) -> list[bytes]:
+        """The hashes of what waits in the node's pool."""
+        return await self.rpc.ask(
+            lambda waiting: [blake2_256(_bytes(raw)) for raw in waiting], "author_pendingExtrinsics"
+        )
 
     # --- writes
 
@@ -262,14 +286,14 @@ class ChainClient:
 
     async def outcome(self, block: bytes, extrinsic_hash: bytes) -> Outcome:
         """What an extrinsic did in the block that holds it."""
-        height, body = await self.block(block)
+        found = await self.block(block)
         with self.rpc.understanding("chain_getBlock"):
-            index = [blake2_256(extrinsic) for extrinsic in body].index(extrinsic_hash)
+            index = [blake2_256(extrinsic) for extrinsic in found.extrinsics].index(extrinsic_hash)
         phase = ApplyExtrinsic(index)
         happened = tuple(record.event for record in await self.events(block) if record.phase == phase)
         failed = next((event for event in happened if isinstance(event, ExtrinsicFailed)), None)
         error = None if failed is None else describe_error(self.runtime, failed.dispatch_error)
-        return Outcome(extrinsic_hash, block, height, index, happened, error)
+        return Outcome(extrinsic_hash, block, found.height, index, happened, error)
 
     async def finalized_heads(self) -> AsyncIterator[RpcJson]:
         """Every final header from now on."""
@@ -335,9 +359,10 @@ def _whole(value: RpcJson, most: int) -> int:
     return number
 
 
-def _height_and_body(answer: RpcJson) -> tuple[int, list[bytes]]:
-    block = answer["block"]
-    return _whole(int(block["header"]["number"], 16), U32_MAX), [_bytes(raw) for raw in block["extrinsics"]]
+def _block_body(answer: RpcJson) -> BlockBody:
+    header, extrinsics = answer["block"]["header"], answer["block"]["extrinsics"]
+    height = _whole(int(header["number"], 16), U32_MAX)
+    return BlockBody(height, _hash(header["parentHash"]), tuple(_bytes(raw) for raw in extrinsics))
 
 
 def _hex(data: bytes | None) -> str | None:

@@ -102,10 +102,10 @@ async def _included(client: ChainClient, prepared: Prepared) -> Outcome:
 
 
 async def _find(client: ChainClient, prepared: Prepared, height: int) -> bytes | None:
-    """The final block that holds an extrinsic, among those that could: at most as many as it lives."""
-    for number in range(prepared.born, min(height + 1, prepared.dies)):
+    """The final block that holds an extrinsic, among those that could: as many as it lives at most."""
+    for number in range(prepared.born + 1, min(height + 1, prepared.dies)):
         block = await client.block_id(number)
-        if prepared.extrinsic in (await client.block(block))[1]:
+        if prepared.extrinsic in (await client.block(block)).extrinsics:
             return block
     return None
 
