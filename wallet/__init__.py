@@ -10,7 +10,7 @@ In reading order:
 * `rpc`: JSON-RPC over one connection
 * `client`: typed reads, signed calls, and what became of them
 * `calls`: any call from what a person types
-* `outbox`, `sending`: what was signed is written down before it is sent, and sent once
+* `sent_notes`, `sending`: what was signed is written down before it is sent, and sent once
 * `trial`: what the chain would say to calls that are not sent
 * `output`: tables, or JSON
 * `session`: what every command shares

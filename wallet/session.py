@@ -20,11 +20,11 @@ from wallet.client import ChainClient, Outcome, Payer
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
-from wallet.outbox import Outbox
 from wallet.output import Grains, Output, harmless
 from wallet.private_file import read_private
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.sending import send_once
+from wallet.sent_notes import SentNotes
 from wallet.suri import keypair_from_suri
 
 PASSWORD_BYTES_MAX = 1024
@@ -102,9 +102,9 @@ class WalletSession:
 
     async def make(self, client: ChainClient, call: Call, key: Keypair) -> None:
         """Send a call, wait until it is final, show what became of it; CallFailedError if it failed in its block."""
-        outbox = Outbox(self.keyring.folder / SENT_FOLDER, client.genesis_hash)
+        notes = SentNotes(self.keyring.folder / SENT_FOLDER, client.genesis_hash)
         with self.output.console.status("waiting for finality"):
-            outcome = await send_once(client, call, key, outbox, lambda text: click.echo(f"note: {text}", err=True))
+            outcome = await send_once(client, call, key, notes, lambda text: click.echo(f"note: {text}", err=True))
         self.output.facts(_outcome_facts(call, outcome))
         if not outcome.is_success:
             raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")

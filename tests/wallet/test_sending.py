@@ -23,9 +23,9 @@ from wallet import sending
 from wallet.client import NO_SIGNATURE, ChainClient, NotIncludedError, Outcome
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.outbox import Outbox
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.sending import UnsettledError, send_once
+from wallet.sent_notes import SentNotes
 from wallet.suri import keypair_from_suri
 from wallet_runner import chain, wallet
 
@@ -73,7 +73,7 @@ async def call_it_invalid(direction: str, message: dict[str, Any], wallet_side: 
 async def sent(url: str, folder: Path, call: Any = PAY, key: Keypair = ALICE) -> tuple[Outcome, list[str]]:
     said: list[str] = []
     async with await ChainClient.connect(url) as client:
-        return await send_once(client, call, key, Outbox(folder / "sent", client.genesis_hash), said.append), said
+        return await send_once(client, call, key, SentNotes(folder / "sent", client.genesis_hash), said.append), said
 
 
 async def nonce_of(url: str) -> int:
@@ -184,6 +184,27 @@ def test_b5_a_node_that_says_invalid_and_sends_it_gains_nothing(tmp_path: Path) 
         asyncio.run(lied_to(node))
 
 
+def test_b5_what_can_no_longer_be_read_is_not_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def discarded(node: str) -> None:
+        async with await ChainClient.connect(node) as client:
+            notes = SentNotes(tmp_path / "sent", client.genesis_hash)
+            earlier = await client.prepare(PAY, ALICE)
+            with notes.noted(earlier):
+                await client.send(earlier.extrinsic)
+
+            async def gone(*_: Any) -> Outcome:
+                raise RpcError(4003, "State already discarded")
+
+            monkeypatch.setattr(client, "outcome", gone)
+            for _ in range(2):
+                with pytest.raises(UnsettledError, match="is not sent again"):
+                    await send_once(client, PAY, ALICE, notes, print)
+        assert await nonce_of(node) == 1
+
+    with chain(tmp_path) as node:
+        asyncio.run(discarded(node))
+
+
 def test_b5_another_call_is_not_taken_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "FIRST_STATUS_SECONDS", 0.5)
 
@@ -217,8 +238,8 @@ def test_b5_what_the_node_has_already_is_waited_for(tmp_path: Path, monkeypatch:
                 raise RpcError(sending.ALREADY_IMPORTED, "Transaction Already Imported")
 
             monkeypatch.setattr(client, "send", already)
-            outbox = Outbox(tmp_path / "sent", client.genesis_hash)
-            assert (await send_once(client, PAY, ALICE, outbox, print)).is_success
+            notes = SentNotes(tmp_path / "sent", client.genesis_hash)
+            assert (await send_once(client, PAY, ALICE, notes, print)).is_success
 
     with chain(tmp_path) as node:
         asyncio.run(waited(node))
@@ -227,14 +248,14 @@ def test_b5_what_the_node_has_already_is_waited_for(tmp_path: Path, monkeypatch:
 def test_b5_a_dead_extrinsic_is_signed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def outlived(node: str) -> None:
         async with await ChainClient.connect(node) as client:
-            outbox = Outbox(tmp_path / "sent", client.genesis_hash)
+            notes = SentNotes(tmp_path / "sent", client.genesis_hash)
             dead = await client.prepare(PAY, ALICE)
-            with outbox.noted(dead):
+            with notes.noted(dead):
                 pass
             for _ in range(2):
                 await client.submit(PAY_LESS, BOB)  # two blocks
-            monkeypatch.setattr(sending.Outbox, "unsettled", lambda *_: [replace(dead, dies=2)])
-            assert (await send_once(client, PAY, ALICE, outbox, print)).extrinsic_hash != dead.hash
+            monkeypatch.setattr(SentNotes, "unsettled", lambda *_: [replace(dead, dies=2)])
+            assert (await send_once(client, PAY, ALICE, notes, print)).extrinsic_hash != dead.hash
             assert not list((tmp_path / "sent").rglob("*.json"))
 
     with chain(tmp_path) as node:
@@ -248,19 +269,19 @@ def test_what_another_program_is_sending_is_left_to_it(tmp_path: Path) -> None:
 
     with chain(tmp_path) as node:
         waiting = asyncio.run(prepared(node))
-    outbox = Outbox(tmp_path / "sent", bytes(32))
-    with outbox.noted(waiting):
-        assert outbox.unsettled(ALICE.account) == []
-        with pytest.raises(WalletError, match="another program is sending"), outbox.noted(waiting):
+    notes = SentNotes(tmp_path / "sent", bytes(32))
+    with notes.noted(waiting):
+        assert notes.unsettled(ALICE.account) == []
+        with pytest.raises(WalletError, match="another program is sending"), notes.noted(waiting):
             pass
-    assert outbox.unsettled(ALICE.account) == [waiting]
-    assert outbox.unsettled(BOB.account) == []
-    assert Outbox(tmp_path / "sent", b"\1" * 32).unsettled(ALICE.account) == [], "another chain"
+    assert notes.unsettled(ALICE.account) == [waiting]
+    assert notes.unsettled(BOB.account) == []
+    assert SentNotes(tmp_path / "sent", b"\1" * 32).unsettled(ALICE.account) == [], "another chain"
     (path,) = (tmp_path / "sent").rglob("*.json")
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_text("{}")
     with pytest.raises(WalletError, match="find out what became of it before you remove the file"):
-        outbox.unsettled(ALICE.account)
+        notes.unsettled(ALICE.account)
 
 
 def test_b12_a_silent_node_ends_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from wallet.calls.directory import Directory, Method, full_name
 from wallet.calls.form import Style
 from wallet.calls.money import Moved, moved_by, posts_in
 from wallet.client import ChainClient
-from wallet.commands.making import Planned, Sending, make, sending_options
+from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.errors import CallInputError
 from wallet.output import Grains
 from wallet.session import WalletSession, explained
@@ -64,7 +64,7 @@ def call(
     arguments: tuple[str, ...],
     sender: str | None,
     help_args: bool,
-    sending: Sending,
+    sending: SendingOptions,
 ) -> None:
     r"""Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`.
 
@@ -127,7 +127,7 @@ def _require_signer(method: Method) -> None:
         raise CallInputError(f"{full_name(method)} needs Root: on a development chain make it with Sudo.sudo")
 
 
-async def _plan(client: ChainClient, made: Call, style: Style) -> Planned:
+async def _plan(client: ChainClient, made: Call, style: Style) -> PlannedCall:
     """The call as the chain will read it, and what it moves."""
     if made.method.pallet not in client.runtime.pallets:
         raise CallInputError(f"the chain {client.chain} has no pallet {made.method.pallet.__name__}")
@@ -142,7 +142,7 @@ async def _plan(client: ChainClient, made: Call, style: Style) -> Planned:
     money = {"sends": moved.sent, "locks": moved.locked, "prepays": moved.prepaid, "burns": moved.burned}
     facts = {"arguments": arguments, "encoded": encoded}
     facts |= {name: Grains(grains) for name, grains in money.items() if grains}
-    return Planned(made, facts, moved.total)
+    return PlannedCall(made, facts, moved.total)
 
 
 async def _moved_by_posts(client: ChainClient, made: Call) -> Moved:

@@ -26,7 +26,7 @@ force_option = click.option("--force", is_flag=True, help="Send even what the ch
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class SendingOptions:
     """What the options say about sending."""
 
     dry_run: bool
@@ -35,7 +35,7 @@ class Sending:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedCall:
     """A call, what of it is shown before fee and total, and how many grains it moves beside the fee."""
 
     call: Call
@@ -43,7 +43,7 @@ class Planned:
     moves: int = 0
 
 
-Plan = Callable[[ChainClient, Payer], Awaitable[Planned]]
+Plan = Callable[[ChainClient, Payer], Awaitable[PlannedCall]]
 
 
 def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,12 +51,12 @@ def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def with_sending(*given: Any, dry_run: bool, yes: bool, force: bool, **named: Any) -> Any:
-        return command(*given, sending=Sending(dry_run, yes, force), **named)
+        return command(*given, sending=SendingOptions(dry_run, yes, force), **named)
 
     return dry_run_option(yes_option(force_option(with_sending)))
 
 
-def make(session: WalletSession, sender: str, sending: Sending, plan: Plan) -> None:
+def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Plan) -> None:
     """Plan a call at the node, show it, ask, send it; see the head of this file."""
     calls: list[Call] = []
     facts: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def make(session: WalletSession, sender: str, sending: Sending, plan: Plan) -> N
     session.run(send)
 
 
-async def _facts(client: ChainClient, planned: Planned, payer: Payer) -> dict[str, Any]:
+async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer) -> dict[str, Any]:
     fee = await client.fee(planned.call, payer)
     return {
         "call": planned.call.name,
@@ -108,7 +108,7 @@ def _refuse(why: str) -> None:
     raise CallFailedError(f"the chain would refuse this: {why}. Nothing was sent; --force sends it all the same")
 
 
-def _require_somebody_to_ask(sending: Sending) -> None:
+def _require_somebody_to_ask(sending: SendingOptions) -> None:
     if not (sending.dry_run or sending.is_agreed or is_attended()):
         raise WalletError("nobody is here to be asked: a program that sends adds --yes, or looks first with --dry-run")
 
@@ -118,7 +118,7 @@ def is_attended() -> bool:
     return sys.stdin.isatty()
 
 
-def _ask(output: Output, facts: Mapping[str, Any], sending: Sending) -> None:
+def _ask(output: Output, facts: Mapping[str, Any], sending: SendingOptions) -> None:
     shown = {name: value for name, value in facts.items() if value is not None}
     if not output.as_json:
         output.facts(shown)

@@ -7,7 +7,7 @@ import click
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import AccountInfo, System
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import Planned, Sending, make, sending_options
+from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT, from_option
 from wallet.output import Account, Grains
 from wallet.session import WalletSession
@@ -47,12 +47,14 @@ def balance(session: WalletSession, accounts: tuple[str, ...]) -> None:
 @sending_options
 @click.option("--allow-death", is_flag=True, help="Even if the sending account ends with it.")
 @click.pass_obj
-def send(session: WalletSession, to: str, amount: int, sender: str, allow_death: bool, sending: Sending) -> None:
+def send(session: WalletSession, to: str, amount: int, sender: str, allow_death: bool, sending: SendingOptions) -> None:
     """Send AMOUNT oGPU to an account."""
 
-    async def plan(_client: ChainClient, _payer: Payer) -> Planned:
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
         dest = session.account(to)
         transfer = Balances.transfer_allow_death if allow_death else Balances.transfer_keep_alive
-        return Planned(transfer(dest=dest, value=amount), {"to": Account(dest), "amount": Grains(amount)}, moves=amount)
+        return PlannedCall(
+            transfer(dest=dest, value=amount), {"to": Account(dest), "amount": Grains(amount)}, moves=amount
+        )
 
     make(session, sender, sending, plan)

@@ -10,7 +10,7 @@ from runtime.interface.staking_api import PendingReward, StakeSummary, Validator
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.utility import Utility
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import Planned, Sending, make, sending_options
+from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT, from_option
 from wallet.errors import WalletError
 from wallet.output import Account, Grains
@@ -25,13 +25,13 @@ PPM_PER_PERCENT = 10_000
 @from_option
 @sending_options
 @click.pass_obj
-def stake(session: WalletSession, amount: int, sender: str, sending: Sending) -> None:
+def stake(session: WalletSession, amount: int, sender: str, sending: SendingOptions) -> None:
     """Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there."""
 
-    async def plan(client: ChainClient, payer: Payer) -> Planned:
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
         own = await client.read(TrustStake.stakes, payer.account, payer.account)
         call = (TrustStake.bond_extra if own else TrustStake.bond)(value=amount)
-        return Planned(call, {"amount": Grains(amount)}, moves=amount)
+        return PlannedCall(call, {"amount": Grains(amount)}, moves=amount)
 
     make(session, sender, sending, plan)
 
@@ -42,13 +42,13 @@ def stake(session: WalletSession, amount: int, sender: str, sending: Sending) ->
 @from_option
 @sending_options
 @click.pass_obj
-def delegate(session: WalletSession, validator: str, amount: int, sender: str, sending: Sending) -> None:
+def delegate(session: WalletSession, validator: str, amount: int, sender: str, sending: SendingOptions) -> None:
     """Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."""
 
-    async def plan(_client: ChainClient, _payer: Payer) -> Planned:
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
         behind = session.account(validator)
         call = TrustStake.delegate(validator=behind, value=amount)
-        return Planned(call, {"validator": Account(behind), "amount": Grains(amount)}, moves=amount)
+        return PlannedCall(call, {"validator": Account(behind), "amount": Grains(amount)}, moves=amount)
 
     make(session, sender, sending, plan)
 
@@ -59,15 +59,15 @@ def delegate(session: WalletSession, validator: str, amount: int, sender: str, s
 @from_option
 @sending_options
 @click.pass_obj
-def unstake(session: WalletSession, amount: int, validator: str | None, sender: str, sending: Sending) -> None:
+def unstake(session: WalletSession, amount: int, validator: str | None, sender: str, sending: SendingOptions) -> None:
     """Begin to take AMOUNT oGPU out; it is free after the unbonding time, with `withdraw`."""
 
-    async def plan(_client: ChainClient, _payer: Payer) -> Planned:
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
         if validator is None:
-            return Planned(TrustStake.unbond(value=amount), {"takes_back": Grains(amount)})
+            return PlannedCall(TrustStake.unbond(value=amount), {"takes_back": Grains(amount)})
         behind = session.account(validator)
         facts = {"validator": Account(behind), "takes_back": Grains(amount)}
-        return Planned(TrustStake.undelegate(validator=behind, value=amount), facts)
+        return PlannedCall(TrustStake.undelegate(validator=behind, value=amount), facts)
 
     make(session, sender, sending, plan)
 
@@ -76,11 +76,11 @@ def unstake(session: WalletSession, amount: int, validator: str | None, sender: 
 @from_option
 @sending_options
 @click.pass_obj
-def withdraw(session: WalletSession, sender: str, sending: Sending) -> None:
+def withdraw(session: WalletSession, sender: str, sending: SendingOptions) -> None:
     """Free everything that was unstaked long enough ago."""
 
-    async def plan(_client: ChainClient, _payer: Payer) -> Planned:
-        return Planned(TrustStake.withdraw_unbonded())
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
+        return PlannedCall(TrustStake.withdraw_unbonded())
 
     make(session, sender, sending, plan)
 
@@ -100,17 +100,17 @@ def offer(
     provider_key: str,
     commission: int,
     sender: str,
-    sending: Sending,
+    sending: SendingOptions,
 ) -> None:
     """Offer to validate and to mine, with these three public keys (0x and hex digits)."""
 
-    async def plan(_client: ChainClient, _payer: Payer) -> Planned:
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
         keys = [session.account(text) for text in (session_key, vrf_key, provider_key)]
         call = TrustStake.validate(
             session_key=keys[0], vrf_key=keys[1], provider_key=keys[2], commission_ppm=commission * PPM_PER_PERCENT
         )
         shown = zip(("session_key", "vrf_key", "provider_key"), keys, strict=True)
-        return Planned(call, {**dict(shown), "commission": f"{commission} %"})
+        return PlannedCall(call, {**dict(shown), "commission": f"{commission} %"})
 
     make(session, sender, sending, plan)
 
@@ -119,11 +119,11 @@ def offer(
 @from_option
 @sending_options
 @click.pass_obj
-def chill(session: WalletSession, sender: str, sending: Sending) -> None:
+def chill(session: WalletSession, sender: str, sending: SendingOptions) -> None:
     """Stop to offer to validate and to mine."""
 
-    async def plan(_client: ChainClient, _payer: Payer) -> Planned:
-        return Planned(TrustStake.chill())
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
+        return PlannedCall(TrustStake.chill())
 
     make(session, sender, sending, plan)
 
@@ -161,7 +161,7 @@ def _stake_row(kind: str, behind: bytes | None, amount: int, until_epoch: int | 
 @click.option("--from", "sender", metavar="KEY", help="Who signs the claim; the account itself if left out.")
 @sending_options
 @click.pass_obj
-def rewards(session: WalletSession, account: str, claim: bool, sender: str | None, sending: Sending) -> None:
+def rewards(session: WalletSession, account: str, claim: bool, sender: str | None, sending: SendingOptions) -> None:
     """Show an account's unpaid rewards by era, or claim them."""
 
     async def unpaid(client: ChainClient) -> tuple[PendingReward, ...]:
@@ -177,14 +177,14 @@ def rewards(session: WalletSession, account: str, claim: bool, sender: str | Non
         ]
         session.output.rows("Unpaid rewards", ("era", "validator", "amount"), rows)
 
-    async def plan(client: ChainClient, _payer: Payer) -> Planned:
+    async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
         pending = await unpaid(client)
         if not pending:
             raise WalletError("there is nothing to claim; rewards appear when an era has ended")
         paid = pending[:PAYOUTS_PER_BATCH]
         batch = [TrustStake.payout_stakers(validator=reward.validator, era=reward.era) for reward in paid]
         facts = {"to": Account(session.account(account)), "claims": Grains(sum(reward.amount for reward in paid))}
-        return Planned(batch[0] if len(batch) == 1 else Utility.batch_all(calls=tuple(batch)), facts)
+        return PlannedCall(batch[0] if len(batch) == 1 else Utility.batch_all(calls=tuple(batch)), facts)
 
     if claim:
         make(session, sender or account, sending, plan)

@@ -21,7 +21,7 @@ NOTE_BYTES_MAX = 8 * 1024 * 1024
 NOTES_MAX = 10_000
 
 
-class Outbox:
+class SentNotes:
     """The notes of one chain in a folder."""
 
     def __init__(self, folder: Path, genesis_hash: bytes) -> None:
@@ -31,7 +31,7 @@ class Outbox:
     @contextlib.contextmanager
     def noted(self, prepared: Prepared) -> Iterator[None]:
         """Write a note, and hold it meanwhile; it stays until `forget`."""
-        path = self._path(prepared)
+        path = self.path_of(prepared)
         with contextlib.suppress(FileExistsError):
             write_new(path, _dump(prepared))
         with _held(path) as is_ours:
@@ -50,9 +50,10 @@ class Outbox:
 
     def forget(self, prepared: Prepared) -> None:
         """Its fate is known."""
-        self._path(prepared).unlink(missing_ok=True)
+        self.path_of(prepared).unlink(missing_ok=True)
 
-    def _path(self, prepared: Prepared) -> Path:
+    def path_of(self, prepared: Prepared) -> Path:
+        """Where its note is."""
         return self.folder / f"{prepared.hash.hex()}.json"
 
 
