@@ -67,6 +67,10 @@ def test_what_counts_as_heavy_is_seen_where_a_command_needs_it() -> None:
     assert loaded_by("wallet.cli", "send", "--help") >= {"genesis.chain", "rich", "websockets"}
 
 
+def test_keys_need_no_chain(tmp_path: Path) -> None:
+    assert "genesis.chain" not in loaded_by("wallet.cli", "--keyring", str(tmp_path), "--json", "list")
+
+
 def test_the_shell_completes_names_of_commands_without_importing_them() -> None:
     asked = {"COMP_WORDS": "program se", "COMP_CWORD": "1", "_PROGRAM_COMPLETE": "bash_complete"}
     assert loaded_by("wallet.cli", **asked) == set()

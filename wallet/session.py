@@ -10,22 +10,22 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runtime.cryptography import ss58
-from runtime.frame.call import Call
-from wallet.client import ChainClient, Outcome, Payer
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.output import Grains, Output, harmless
 from wallet.private_file import read_private
 from wallet.rpc import NodeUnreachableError, RpcError
-from wallet.sending import send_once
-from wallet.sent_notes import SentNotes
 from wallet.suri import keypair_from_suri
+
+if TYPE_CHECKING:  # the rules of the chain take half a second to import, and keys need none of them
+    from runtime.frame.call import Call
+    from wallet.client import ChainClient, Outcome, Payer
 
 PASSWORD_BYTES_MAX = 1024
 SENT_FOLDER = "sent"
@@ -48,6 +48,7 @@ class WalletSession:
 
     def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]]) -> None:
         """Connect to the node and do `body`; errors end the program with a sentence."""
+        from wallet.client import ChainClient  # noqa: PLC0415  # as above
 
         async def main() -> None:
             async with await ChainClient.connect(self.url) as client:
@@ -102,6 +103,9 @@ class WalletSession:
 
     async def make(self, client: ChainClient, call: Call, key: Keypair) -> None:
         """Send a call, wait until it is final, show what became of it; CallFailedError if it failed in its block."""
+        from wallet.sending import send_once  # noqa: PLC0415  # as above
+        from wallet.sent_notes import SentNotes  # noqa: PLC0415
+
         notes = SentNotes(self.keyring.folder / SENT_FOLDER, client.genesis_hash)
         with self.output.console.status("waiting for finality"):
             outcome = await send_once(client, call, key, notes, lambda text: click.echo(f"note: {text}", err=True))
