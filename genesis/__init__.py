@@ -2,6 +2,7 @@
 
 In reading order:
 
+preset_names    what people may name: ready-made chains, known accounts
 parameters      the two sets of numbers that a chain may run by
 spec            the chain specification as a file
 patch_form      what it may say about each pallet

@@ -14,7 +14,6 @@ from runtime.encoding.codec import Annotated, Bounded, codec
 
 DEV_PHRASE = "bottom drive obey lake curtain smoke basket hold race lonely fit walk"
 DEV_SEED = bytes.fromhex("fac7959dbfe72f052e5a0c3c8d6530f202b02fd8f9f5ca3580ec8deb7797479e")  # the phrase's mini-secret
-DEV_NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie")
 SESSION, VRF, PROVIDER = "session", "vrf", "provider"
 
 _TEXT = codec(Annotated[str, Bounded(256)])

@@ -38,7 +38,9 @@ def check_patch(patch: Patch) -> None:
 
 
 def _refuse(where: str, should: str, value: SpecJson) -> NoReturn:
-    raise SpecError(f"{where} must be {should}, not {value!r:.80}")
+    # What stands there may have millions of parts: its kind and length say enough.
+    found = f"{type(value).__name__} of {len(value):,}" if isinstance(value, list | dict) else f"{value!r:.80}"
+    raise SpecError(f"{where} must be {should}, not {found}")
 
 
 def _number(lowest: int, highest: int) -> Form:
@@ -81,8 +83,10 @@ def _word(*words: str) -> Form:
 
 def _list_of(form: Form) -> Form:
     def check(value: SpecJson, where: str) -> None:
-        if not isinstance(value, list) or len(value) > LIST_LENGTH_MAX:
+        if not isinstance(value, list):
             _refuse(where, "a list", value)
+        if len(value) > LIST_LENGTH_MAX:
+            raise SpecError(f"{where} has {len(value):,} entries, at most {LIST_LENGTH_MAX:,} are allowed")
         for place, item in enumerate(value):
             form(item, f"{where}[{place}]")
 

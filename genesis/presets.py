@@ -10,7 +10,7 @@ from typing import Any
 
 from genesis import dev_accounts
 from genesis.chain import genesis_state
-from genesis.dev_accounts import DEV_NAMES
+from genesis.preset_names import DEV_NAMES, VALIDATORS_MAX
 from genesis.spec import ChainSpec, Patch, from_json
 from gpu_tasks.market.devices.records import device_id
 from runtime.cryptography.hashing import blake2_256
@@ -22,7 +22,6 @@ PROPERTIES = {"ss58Format": 42, "tokenDecimals": 8, "tokenSymbol": "oGPU"}
 ENDOWMENT = 1_000_000 * GRAINS_PER_OGPU
 PROVIDER_ENDOWMENT = 10 * GRAINS_PER_OGPU
 GENESIS_BOND = 10_000 * GRAINS_PER_OGPU
-VALIDATORS_MAX = 16
 
 DEVICE_BOND = 100 * GRAINS_PER_OGPU
 BLOB_PORT_FIRST = 9750
@@ -33,8 +32,6 @@ UNIT_PRICE_MAX = GRAINS_PER_OGPU
 TEXTGEN_WORKLOAD = bytes.fromhex("a99b44f323e5803fea6e9d0f333b929ad346f5ac77fc9552ccbe9e663c07fc9e")
 TEXTGEN_MODEL = bytes.fromhex("9a4aa3ca24c16979964acf53d58c2f80d8f6e8b3c42fdd0a29023af2d0a8b6e1")
 """The workload textgen-int8 and its published model; a test compares them with the package's."""
-
-PRESETS = ("dev", "local")
 
 
 def load_spec(source: str | bytes) -> ChainSpec:

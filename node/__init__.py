@@ -2,7 +2,7 @@
 
 In reading order:
 
-* `errors`: what stops a node, and the exit codes
+* `errors`, `ports`: what stops a node, and the exit codes; where it listens
 * `config`, `clock`, `durable`: what the command line says, the time, small files
 * `log_limit`, `process`: a log that strangers cannot fill; the process itself
 * `p2p`, `peers`: the transport; above it, what nodes say to each other
@@ -15,5 +15,5 @@ In reading order:
 * `rpc`: the RPC process
 * `loop`: carries out what the consensus machine says
 * `service`: the node, put together from these rooms
-* `key_commands`, `cli`: the command line
+* `chain_options`, `running`, `chain_commands`, `key_commands`, `cli`: the command line
 """

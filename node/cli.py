@@ -6,47 +6,26 @@ What always holds: whatever goes wrong is one message that says what, why and wh
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import click
 
-from genesis.dev_accounts import DEV_NAMES
-from genesis.presets import PRESETS, raw_spec
-from genesis.spec import SpecError, to_json
-from node.config import (
-    DEFAULT_PORT,
-    DEFAULT_PROMETHEUS_PORT,
-    DEFAULT_RPC_PORT,
-    Config,
-    Paths,
-    RpcConfig,
-    chosen_spec,
-    default_base_path,
-)
-from node.errors import BadInputError, DatabaseError, NodeError
-from node.key_commands import key
+from genesis.preset_names import DEV_NAMES
+from genesis.spec import SpecError
+from node.chain_options import chain_options
+from node.errors import BadInputError, NodeError
+from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
+from wallet.deferred import add_deferred
 
 PORT = click.IntRange(0, 65535)
-
-
-def _chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Which chain, and where its files are: the options of every subcommand that needs to know."""
-    for option in (
-        click.option("--base-path", "-d", type=click.Path(path_type=Path), help="Folder for this node's files."),
-        click.option(
-            "--dev", is_flag=True, help="The development chain; a node runs alone, as Alice, in a temporary folder."
-        ),
-        click.option("--chain", metavar="CHAIN", help=f"{', '.join(PRESETS)}, or the path of a chain spec file."),
-    ):
-        function = option(function)
-    return function
+COMMANDS = {
+    "build-spec": ("chain_commands:build_spec", "Print the chain specification."),
+    "purge-chain": ("chain_commands:purge_chain", "Remove the chain's database; keys and sign-state stay."),
+    "chain-info": ("chain_commands:chain_info", "Print the last final block in the database, as JSON."),
+    "key": ("key_commands:key", "Make, look at and store keys."),
+}
 
 
 def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,7 +36,7 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@_chain_options
+@chain_options
 @_account_options
 @click.option("--tmp", is_flag=True, help="Keep files in a temporary folder that goes with the node.")
 @click.option("--name", help="What this node is called in logs and telemetry.")
@@ -98,134 +77,12 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def ogpu_node(context: click.Context, /, **flags: Any) -> None:
     """A node of an ogpu chain.  Without a subcommand: run it."""
     if context.invoked_subcommand is None:
-        _run(**flags)
+        from node import running  # noqa: PLC0415  # the network stack takes a second to import; nothing else needs it
+
+        running.run(flags)
 
 
-def _run(**flags: Any) -> None:
-    from node import service  # noqa: PLC0415  # the network stack takes a second to import; other commands need none of it
-
-    spec = chosen_spec(flags["chain"], dev=flags["dev"])
-    temporary = tempfile.mkdtemp(prefix="ogpu-") if _is_temporary(flags) else None
-    try:
-        service.run(_config(flags, Path(temporary) if temporary else None), spec)
-    finally:
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _is_temporary(flags: dict[str, Any]) -> bool:
-    if flags["tmp"] and flags["base_path"] is not None:
-        raise BadInputError("--tmp and --base-path exclude each other: leave out one of them")
-    return bool(flags["tmp"] or (flags["dev"] and flags["base_path"] is None))
-
-
-def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
-    # A development chain has one validator, Alice: without her keys it would make no block.
-    account = flags["dev_account"] or ("Alice" if flags["dev"] else None)
-    rpc = RpcConfig(
-        port=flags["rpc_port"],
-        external=flags["rpc_external"],
-        methods=flags["rpc_methods"],
-        # Browsers' clients connect to a development chain as they are (docs/operators.md).
-        cors=flags["rpc_cors"] or ("all" if flags["dev"] else None),
-        connections_max=flags["rpc_max_connections"],
-        request_mebibytes=flags["rpc_max_request_size"],
-        batch_max=flags["rpc_max_batch_request_len"],
-        subscriptions_max=flags["rpc_max_subscriptions_per_connection"],
-        calls_per_minute=flags["rpc_rate_limit"],
-    )
-    return Config(
-        chain=flags["chain"] or "dev",
-        base_path=temporary or flags["base_path"] or default_base_path(),
-        name=flags["name"] or account or "ogpu-node",
-        is_validator=flags["validator"] or account is not None,
-        dev_account=account,
-        bootnodes=flags["bootnodes"],
-        node_key=_hex_key(flags["node_key"]),
-        # Its keys are known to everybody, so no other machine is let in.
-        listen_host="127.0.0.1" if flags["dev"] else flags["listen_host"],
-        port=flags["port"],
-        public_addresses=flags["public_addr"],
-        rpc=None if flags["no_rpc"] else rpc,
-        prometheus_port=None if flags["no_prometheus"] else flags["prometheus_port"],
-        prometheus_external=flags["prometheus_external"],
-        sample_units=flags["sample"],
-        init_sign_state=flags["init_sign_state"],
-        log=flags["log"],
-    )
-
-
-@ogpu_node.command("build-spec")
-@_chain_options
-@click.option("--raw", is_flag=True, help="Storage keys and values instead of one object for each pallet.")
-def build_spec(chain: str | None, dev: bool, base_path: Path | None, raw: bool) -> None:
-    """Print the chain specification."""
-    del base_path
-    spec = chosen_spec(chain, dev=dev)
-    click.echo(to_json(raw_spec(spec) if raw else spec), nl=False)
-
-
-@ogpu_node.command("purge-chain")
-@_chain_options
-@click.option("-y", "yes", is_flag=True, help="Do not ask.")
-@click.option("--with-sign-state", is_flag=True, help="Remove the sign-state too: only for a chain that starts over.")
-def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool, with_sign_state: bool) -> None:
-    """Remove the chain's database; keys and sign-state stay."""
-    paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
-    if not paths.database.exists():
-        click.echo(f"{paths.database} does not exist: nothing to do")
-        return
-    _refuse_running(paths)
-    if not yes:
-        click.confirm(f"Remove {paths.database}?", abort=True)
-    shutil.rmtree(paths.database)
-    paths.preference.unlink(missing_ok=True)
-    paths.rounds.unlink(missing_ok=True)
-    click.echo(f"removed {paths.database}")
-    if with_sign_state:
-        paths.sign_state.unlink(missing_ok=True)
-        click.echo(f"removed {paths.sign_state}")
-    elif paths.sign_state.exists():
-        click.echo(f"kept {paths.sign_state}: it stops this validator from signing twice")
-
-
-def _refuse_running(paths: Paths) -> None:
-    """`BadInputError` while a node has the database open; a damaged one may well be removed."""
-    from node.ledger.storage import Storage  # noqa: PLC0415  # as in chain_info
-
-    with suppress(DatabaseError):
-        Storage(paths.database, free_bytes_floor=0).close()
-
-
-@ogpu_node.command("chain-info")
-@_chain_options
-def chain_info(chain: str | None, dev: bool, base_path: Path | None) -> None:
-    """Print the last final block in the database, as JSON."""
-    from node.ledger.storage import Storage  # noqa: PLC0415  # LevelDB is not needed by the other commands
-
-    paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
-    if not paths.database.exists():
-        raise BadInputError(
-            f"{paths.database} does not exist: give the --base-path and --chain that the node runs with"
-        )
-    storage = Storage(paths.database, free_bytes_floor=0)
-    try:
-        info = {"finalized_number": storage.head_height, "finalized_hash": "0x" + storage.head_id.hex()}
-    finally:
-        storage.close()
-    click.echo(json.dumps(info))
-
-
-ogpu_node.add_command(key)
-
-
-def _hex_key(text: str | None) -> bytes | None:
-    if text is None:
-        return None
-    try:
-        return bytes.fromhex(text.removeprefix("0x"))
-    except ValueError as error:
-        raise BadInputError("--node-key is not hex: make one with `ogpu-node key generate-node-key`") from error
+add_deferred(ogpu_node, "node", COMMANDS)
 
 
 def main(words: Sequence[str] | None = None) -> None:

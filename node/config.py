@@ -11,14 +11,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from genesis.presets import PRESETS, load_spec
+from genesis.preset_names import PRESETS
+from genesis.presets import load_spec
 from genesis.spec import SPEC_BYTES_MAX, ChainSpec, SpecError
 from node.errors import BadInputError
+from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 from runtime.cryptography.hashing import blake2_256
 
-DEFAULT_PORT = 30333
-DEFAULT_RPC_PORT = 9944
-DEFAULT_PROMETHEUS_PORT = 9615
 NAME_LENGTH_MAX = 64
 BOOTNODES_MAX = 64
 PUBLIC_ADDRESSES_MAX = 4

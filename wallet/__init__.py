@@ -2,6 +2,7 @@
 
 In reading order:
 
+* `defaults`, `deferred`: what the command line says by itself, and imports when it is called
 * `errors`: what a person can set right
 * `amounts`: oGPU and grains
 * `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text
@@ -9,6 +10,8 @@ In reading order:
 * `rpc`: JSON-RPC over one connection
 * `client`: typed reads, signed calls, and what became of them
 * `calls`: any call from what a person types
+* `sent_notes`, `sending`: what was signed is written down before it is sent, and sent once
+* `trial`: what the chain would say to calls that are not sent
 * `output`: tables, or JSON
 * `session`: what every command shares
 * `commands`, `cli`: the command line

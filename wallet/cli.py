@@ -9,11 +9,36 @@ from pathlib import Path
 
 import click
 
-from wallet.commands import call, keys, money, staking, why
-from wallet.keyring import DEFAULT_FOLDER, Keyring
-from wallet.output import Output
-from wallet.rpc import DEFAULT_URL
-from wallet.session import WalletSession
+from wallet.defaults import DEFAULT_FOLDER, DEFAULT_URL
+from wallet.deferred import add_deferred
+
+COMMANDS = {
+    "new": ("keys:new", "Make a key and store it, encrypted, under NAME."),
+    "import": (
+        "keys:import_key",
+        "Store a key under NAME: a recovery phrase or secret URI, typed at the prompt, or a key FILE.",
+    ),
+    "list": ("keys:list_keys", "Show the stored keys."),
+    "balance": ("money:balance", "Show final balances of accounts, or of every stored key."),
+    "send": ("money:send", "Send AMOUNT oGPU to an account."),
+    "stake": (
+        "staking:stake",
+        "Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there.",
+    ),
+    "delegate": ("staking:delegate", "Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."),
+    "unstake": (
+        "staking:unstake",
+        "Begin to take AMOUNT oGPU out; it is free after the unbonding time, with `withdraw`.",
+    ),
+    "withdraw": ("staking:withdraw", "Free everything that was unstaked long enough ago."),
+    "stakes": ("staking:show_stakes", "Show what an account has bonded, delegated, unstaked and locked."),
+    "rewards": ("staking:rewards", "Show an account's unpaid rewards by era, or claim them."),
+    "validators": ("staking:validators", "Show everybody who offers to validate and to mine."),
+    "validate": ("staking:offer", "Offer to validate and to mine, with these three public keys (0x and hex digits)."),
+    "chill": ("staking:chill", "Stop to offer to validate and to mine."),
+    "call": ("call:call", "Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`."),
+    "why": ("why:why", "Explain the extrinsic with this hash: where it is, what it did, why it failed."),
+}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,17 +60,14 @@ def main(context: click.Context, url: str, keyring: Path, password_file: Path | 
 
     Shell completion: eval "$(_OGPU_WALLET_COMPLETE=bash_source ogpu-wallet)" (or zsh_source, fish_source).
     """
+    from wallet.keyring import Keyring  # noqa: PLC0415  # here and below: the help of the program needs none of these
+    from wallet.output import Output  # noqa: PLC0415
+    from wallet.session import WalletSession  # noqa: PLC0415
+
     context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file)
 
 
-for command in (
-    keys.new, keys.import_key, keys.list_keys,
-    money.balance, money.send,
-    staking.stake, staking.delegate, staking.unstake, staking.withdraw, staking.show_stakes, staking.rewards,
-    staking.validators, staking.offer, staking.chill,
-    call.call, why.why,
-):  # fmt: skip
-    main.add_command(command)
+add_deferred(main, "wallet.commands", COMMANDS)
 
 if __name__ == "__main__":
     main()

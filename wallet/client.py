@@ -1,34 +1,45 @@
 """A chain as a wallet sees it: typed reads, signed calls, and what became of them.
 
 Everything is derived from the pallets' declarations: a call is built by its pallet, a storage item is read by its
-declaration (`System.account`). Invariant: nothing is signed before the node's genesis hash and versions have been read
-from it, and only for rules (`spec_version`) that this program knows.
+declaration (`System.account`). Invariants: nothing is signed before the node's genesis hash and versions have been read
+from it, and only for rules (`spec_version`) that this program knows; only `prepare` signs, and only for what is meant
+to be sent: a node is asked for a fee with a signature that cannot be valid. Whatever a node answers is a value, or an
+error of `wallet.rpc`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from genesis.chain import apis_for
 from runtime.blocks.era import mortal
 from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
 from runtime.cryptography import ss58
-from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.hashing import HASH_BYTES, blake2_256
+from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import ApplyExtrinsic
 from runtime.frame.api import Apis
 from runtime.frame.call import Call
 from runtime.frame.errors import ErrorValue
 from runtime.frame.runtime import Runtime
-from runtime.frame.storage import StorageItem
+from runtime.frame.storage import StateCorrupted, StorageItem
 from runtime.pallets.system import EventRecord, ExtrinsicFailed, System
 from runtime.pallets.transaction_payment import TransactionFeePaid
+from wallet.amounts import MAX_GRAINS
+from wallet.defaults import DEFAULT_URL
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.rpc import DEFAULT_URL, RpcConnection, RpcJson
+from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 
 ERA_BLOCKS = 64
+U32_MAX = 2**32 - 1
+FIRST_STATUS_SECONDS = 10.0  # a node that took an extrinsic says so at once
+NEXT_STATUS_SECONDS = 30.0  # until it is in a block, and then until that is final
+NO_SIGNATURE = b"\x7f" * 64
+"""Valid under no key and for no message: ed25519 wants a scalar below its order, sr25519 a mark in the last byte."""
 FINISHED = ("usurped", "dropped", "invalid", "finalityTimeout")
 
 
@@ -38,6 +49,44 @@ class UnknownRulesError(WalletError):
 
 class NotIncludedError(WalletError):
     """An extrinsic was handed in, but will not be in a block."""
+
+
+class Payer(Protocol):
+    """Who would sign: a key, or a key file that nobody unlocked."""
+
+    @property
+    def account(self) -> bytes:
+        """The 32-byte account id."""
+
+    @property
+    def scheme(self) -> Scheme:
+        """How it signs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A signed extrinsic that nobody has seen yet; it can be in blocks from `born` to before `dies`."""
+
+    extrinsic: bytes
+    call: bytes
+    signer: bytes
+    nonce: int
+    born: int
+    dies: int
+
+    @property
+    def hash(self) -> bytes:
+        """What it is called on the chain."""
+        return blake2_256(self.extrinsic)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBody:
+    """What a wallet reads of a block."""
+
+    height: int
+    parent: bytes
+    extrinsics: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +134,7 @@ class ChainClient:
             try:
                 apis = apis_for(parameters["parameters"], is_development=parameters["isDevelopment"])
                 _check_version(version, apis.runtime)
-                return cls(rpc, apis, bytes.fromhex(genesis[2:]), str(chain))
+                return cls(rpc, apis, _hash(genesis), str(chain))
             except (KeyError, TypeError, ValueError) as error:
                 raise UnknownRulesError(f"{url} does not answer as a node of this chain does") from error
         except BaseException:
@@ -104,88 +153,147 @@ class ChainClient:
 
     async def finalized(self) -> bytes:
         """The id of the last final block: what balances and payments should be read at."""
-        return bytes.fromhex((await self.rpc.call("chain_getFinalizedHead"))[2:])
+        return await self.rpc.ask(_hash, "chain_getFinalizedHead")
 
     async def height(self, at: bytes | None = None) -> int:
         """The number of a block, or of the best one."""
-        header = await self.rpc.call("chain_getHeader", _hex(at))
-        return int(header["number"], 16)
+        return await self.rpc.ask(
+            lambda header: _whole(int(header["number"], 16), U32_MAX), "chain_getHeader", _hex(at)
+        )
 
     async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
         """The value of a storage item, its default where nothing is stored: `read(System.account, who)`."""
         known = self.runtime.item(item)
         key = known.key() if not keys else known.key(keys[0] if len(keys) == 1 else keys)  # type: ignore[attr-defined]  # by kind
-        raw = await self.rpc.call("state_getStorage", _hex(key), _hex(at))
-        return known.default if raw is None else known.decode(bytes.fromhex(raw[2:]))
+
+        def decoded(raw: RpcJson) -> Any:
+            try:
+                return known.default if raw is None else known.decode(_bytes(raw))
+            except StateCorrupted as error:  # our own state would be; here it is only what a node says
+                raise ValueError(str(error)) from error
+
+        return await self.rpc.ask(decoded, "state_getStorage", _hex(key), _hex(at))
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
         method = self.apis.methods[function]
         data = b"".join(codec.encode(argument) for (_, codec), argument in zip(method.inputs, arguments, strict=True))
-        raw = await self.rpc.call("state_call", function, _hex(data), _hex(at))
-        return method.output.decode(bytes.fromhex(raw[2:]))
+
+        def decoded(raw: RpcJson) -> Any:
+            return method.output.decode(_bytes(raw))
+
+        return await self.rpc.ask(decoded, "state_call", function, _hex(data), _hex(at))
 
     async def nonce(self, account: bytes) -> int:
         """The nonce for the account's next extrinsic, those that wait in the pool counted."""
-        return int(await self.rpc.call("system_accountNextIndex", ss58.encode(account)))
+        return await self.rpc.ask(lambda nonce: _whole(nonce, U32_MAX), "system_accountNextIndex", ss58.encode(account))
 
     async def events(self, block: bytes) -> tuple[EventRecord, ...]:
         """What happened in a block."""
         records: tuple[EventRecord, ...] = await self.read(System.event_records, at=block)
         return records
 
+    async def block_id(self, height: int | None = None) -> bytes:
+        """The id of the block at a height, or of the best one."""
+        return await self.rpc.ask(_hash, "chain_getBlockHash", height)
+
+    async def block(self, block: bytes) -> BlockBody:
+        """A block that the node must have."""
+        return await self.rpc.ask(_block_body, "chain_getBlock", _hex(block))
+
+    async def block_if_known(self, block: bytes) -> BlockBody | None:
+        """A block, or None where the node has none of that id."""
+        return await self.rpc.ask(
+            lambda answer: None if answer is None else _block_body(answer), "chain_getBlock", _hex(block)
+        )
+
+    async def pending(self) -> list[bytes]:
+        """The hashes of what waits in the node's pool."""
+        return await self.rpc.ask(
+            lambda waiting: [blake2_256(_bytes(raw)) for raw in waiting], "author_pendingExtrinsics"
+        )
+
     # --- writes
 
-    async def sign(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> bytes:
-        """A signed extrinsic, valid for about `ERA_BLOCKS` blocks from now."""
-        if nonce is None:
-            nonce = await self.nonce(key.account)
-        at = await self.finalized()
-        era = mortal(ERA_BLOCKS, await self.height(at))
-        birth = era.birth(await self.height(at))
-        birth_hash = bytes.fromhex((await self.rpc.call("chain_getBlockHash", birth))[2:])
-        return self._signed(call, key, Extra(era, nonce, tip), birth_hash)
-
-    def _signed(self, call: Call, key: Keypair, extra: Extra, birth_hash: bytes) -> bytes:
+    async def prepare(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> Prepared:
+        """A signed extrinsic, valid for about `ERA_BLOCKS` blocks from now: from here on it can be sent, by anybody."""
+        extra, birth, birth_hash = await self._extra(key.account, nonce, tip)
         version = self.runtime.version
         additional = Additional(version.spec_version, version.transaction_version, self.genesis_hash, birth_hash)
         payload = signing_payload(payload_head(self.runtime, call, extra), additional)
-        signature = MultiSignature(key.scheme, key.sign(payload))
-        return encode_signed(self.runtime, call, extra, key.account, signature)
+        extrinsic = self._encoded(call, extra, key, key.sign(payload))
+        dies = birth + extra.era.period
+        return Prepared(extrinsic, self.runtime.call_codec.encode(call), key.account, extra.nonce, birth, dies)
 
-    async def fee(self, call: Call, key: Keypair) -> int:
-        """Grains that the call would cost in fees, by the node's own reckoning."""
-        extrinsic = await self.sign(call, key)
-        info = await self.rpc.call("payment_queryInfo", _hex(extrinsic))
-        return int(info["partialFee"])
+    async def sign(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> bytes:
+        """The bytes of `prepare`."""
+        return (await self.prepare(call, key, nonce=nonce, tip=tip)).extrinsic
+
+    async def fee(self, call: Call, payer: Payer) -> int:
+        """Grains that the call would cost in fees, by the node's own reckoning.
+
+        The node gets an extrinsic of the right length that no chain takes: asking is not sending.
+        """
+        extra, _, _ = await self._extra(payer.account, None, 0)
+        extrinsic = self._encoded(call, extra, payer, NO_SIGNATURE)
+        return await self.rpc.ask(
+            lambda info: _whole(info["partialFee"], MAX_GRAINS), "payment_queryInfo", _hex(extrinsic)
+        )
+
+    async def _extra(self, account: bytes, nonce: int | None, tip: int) -> tuple[Extra, int, bytes]:
+        """What is signed beside the call, and height and hash of the block from which on it is valid."""
+        if nonce is None:
+            nonce = await self.nonce(account)
+        height = await self.height(await self.finalized())
+        era = mortal(ERA_BLOCKS, height)
+        birth = era.birth(height)
+        return Extra(era, nonce, tip), birth, await self.block_id(birth)
+
+    def _encoded(self, call: Call, extra: Extra, payer: Payer, signature: bytes) -> bytes:
+        return encode_signed(self.runtime, call, extra, payer.account, MultiSignature(payer.scheme, signature))
 
     async def submit(self, call: Call, key: Keypair, *, until: str = "finalized", tip: int = 0) -> Outcome:
         """Sign, hand in, and wait until it is `inBlock` or `finalized`."""
         return await self.send(await self.sign(call, key, tip=tip), until=until)
 
     async def send(self, extrinsic: bytes, *, until: str = "finalized") -> Outcome:
-        """Hand a signed extrinsic in and wait; NotIncludedError if it never will be in a block."""
+        """Hand a signed extrinsic in and wait; NotIncludedError if it never will be in a block.
+
+        NodeUnreachableError also for a node that falls silent about it: what became of it is unknown then.
+        """
         updates = await self.rpc.subscribe(
             "author_submitAndWatchExtrinsic", _hex(extrinsic), unsubscribe="author_unwatchExtrinsic"
         )
-        async for status in updates:
-            name, value = _status(status)
+        patience = FIRST_STATUS_SECONDS
+        while (status := await self._next_status(updates, patience)) is not None:
+            with self.rpc.understanding("author_submitAndWatchExtrinsic"):
+                name, value = _status(status)
+                block = _hash(value) if name == until else b""
             if name == until:
-                return await self.outcome(bytes.fromhex(value[2:]), blake2_256(extrinsic))
+                return await self.outcome(block, blake2_256(extrinsic))
             if name in FINISHED:
                 raise NotIncludedError(f"the extrinsic was {name} and will not be in a block")
+            patience = NEXT_STATUS_SECONDS
         raise NotIncludedError("the node stopped following the extrinsic")
+
+    async def _next_status(self, updates: AsyncIterator[RpcJson], patience: float) -> RpcJson | None:
+        """The next status, or None when there will be none."""
+        try:
+            async with asyncio.timeout(patience):
+                return await anext(updates, None)
+        except TimeoutError as error:
+            raise NodeUnreachableError(f"{self.rpc.url} said nothing of the extrinsic for {patience:.0f} s") from error
 
     async def outcome(self, block: bytes, extrinsic_hash: bytes) -> Outcome:
         """What an extrinsic did in the block that holds it."""
-        body = (await self.rpc.call("chain_getBlock", _hex(block)))["block"]
-        hashes = [blake2_256(bytes.fromhex(raw[2:])) for raw in body["extrinsics"]]
-        index = hashes.index(extrinsic_hash)
+        found = await self.block(block)
+        with self.rpc.understanding("chain_getBlock"):
+            index = [blake2_256(extrinsic) for extrinsic in found.extrinsics].index(extrinsic_hash)
         phase = ApplyExtrinsic(index)
         happened = tuple(record.event for record in await self.events(block) if record.phase == phase)
         failed = next((event for event in happened if isinstance(event, ExtrinsicFailed)), None)
         error = None if failed is None else describe_error(self.runtime, failed.dispatch_error)
-        return Outcome(extrinsic_hash, block, int(body["header"]["number"], 16), index, happened, error)
+        return Outcome(extrinsic_hash, block, found.height, index, happened, error)
 
     async def finalized_heads(self) -> AsyncIterator[RpcJson]:
         """Every final header from now on."""
@@ -226,6 +334,35 @@ def _status(value: RpcJson) -> tuple[str, str]:
         return value, ""
     name, detail = next(iter(value.items()))
     return name, detail if isinstance(detail, str) else ""
+
+
+def _bytes(text: RpcJson) -> bytes:
+    """The bytes of an answer in hex; TypeError or ValueError for any other."""
+    if not isinstance(text, str) or not text.startswith("0x"):
+        raise ValueError("not hex")
+    return bytes.fromhex(text[2:])
+
+
+def _hash(text: RpcJson) -> bytes:
+    """An answer that is 32 bytes."""
+    found = _bytes(text)
+    if len(found) != HASH_BYTES:
+        raise ValueError("not a hash")
+    return found
+
+
+def _whole(value: RpcJson, most: int) -> int:
+    """An answer that counts something, as a number or in digits."""
+    number = int(value) if isinstance(value, int | str) else -1
+    if not 0 <= number <= most:
+        raise ValueError(f"not a number from 0 to {most}")
+    return number
+
+
+def _block_body(answer: RpcJson) -> BlockBody:
+    header, extrinsics = answer["block"]["header"], answer["block"]["extrinsics"]
+    height = _whole(int(header["number"], 16), U32_MAX)
+    return BlockBody(height, _hash(header["parentHash"]), tuple(_bytes(raw) for raw in extrinsics))
 
 
 def _hex(data: bytes | None) -> str | None:

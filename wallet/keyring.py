@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from wallet import keyfile
+from wallet.defaults import DEFAULT_FOLDER
 from wallet.errors import KeyFileError, KeyringError
 from wallet.keyfile import DEFAULT_COST, MAX_FILE_BYTES, KeyFile, ScryptCost
 from wallet.keypair import Keypair
 from wallet.private_file import read_limited, read_private, write_new
 
-DEFAULT_FOLDER = Path("~/.ogpu/wallet")
 MAX_ACCOUNTS = 10_000
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
@@ -38,14 +38,19 @@ class Keyring:
         self._store(name, file)
         return file
 
-    def import_file(self, name: str, source: Path) -> KeyFile:
-        """Copy a key file, such as one exported by a browser wallet; it keeps its password."""
+    def import_file(self, name: str, source: Path, password: str) -> KeyFile:
+        """Copy a key file, such as one exported by a browser wallet; it keeps its password.
+
+        It is unlocked first: an address that is not its key's, or a damaged copy, is found out now and not when the
+        key is needed. CannotUnlockError.
+        """
         try:
             with source.open("rb") as stream:
                 data = read_limited(source, stream.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
         except OSError as error:
             raise KeyFileError(f"{source} cannot be read: {error.strerror}") from None
         file = keyfile.load(data)
+        keyfile.unlock(file, password)
         self._store(name, file)
         return file
 

@@ -46,7 +46,7 @@ class Output:
                 name.replace("_", " "), justify=justify, overflow="fold", no_wrap=isinstance(first, Account)
             )
         for row in rows:
-            table.add_row(*(escape(_text(row[name])) for name in columns))
+            table.add_row(*(escape(as_text(row[name])) for name in columns))
         self.console.print(table)
 
     def facts(self, facts: Mapping[str, Any]) -> None:
@@ -56,7 +56,7 @@ class Output:
             return
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         for name, value in facts.items():
-            table.add_row(f"[bold]{name.replace('_', ' ')}[/bold]", escape(_text(value)))
+            table.add_row(f"[bold]{name.replace('_', ' ')}[/bold]", escape(as_text(value)))
         self.console.print(table)
 
 
@@ -73,7 +73,8 @@ def harmless(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """A value as a table shows it."""
     match value:
         case Grains():
             return f"{format_amount(value)} {SYMBOL}"
@@ -94,7 +95,7 @@ def _plain(value: Any) -> Any:
         case Grains():
             return {"grains": str(int(value)), "ogpu": format_amount(value)}
         case bytes():
-            return _text(value)
+            return as_text(value)
         case dict():
             return {name: _plain(part) for name, part in value.items()}
         case list() | tuple():

@@ -1,7 +1,8 @@
 """A JSON-RPC 2.0 connection to a node, over WebSocket.
 
 Invariant: every call ends, with its result, with `RpcError` (the node said no) or with `NodeUnreachableError`
-(the connection is gone); a subscription ends the same two ways. One task reads; callers wait on futures.
+(the connection is gone, or what came over it makes no sense: `OddAnswerError`); a subscription ends the same ways. One
+task reads; callers wait on futures. `RpcConnection.ask` is the one place where an answer becomes a value.
 """
 
 from __future__ import annotations
@@ -10,24 +11,31 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import websockets
 from websockets.asyncio.client import ClientConnection
 
-RpcJson = Any
+from wallet.defaults import DEFAULT_URL
 
-DEFAULT_URL = "ws://127.0.0.1:9944"
+RpcJson = Any
+T = TypeVar("T")
+
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 CONNECT_SECONDS = 10.0
-CALL_SECONDS = 60.0
+CALL_SECONDS = 20.0
+GOODBYE_SECONDS = 1.0
 SUBSCRIPTION_ITEMS = 4096
 
 
 class NodeUnreachableError(ConnectionError):
     """No node answers at this address, or the connection to it broke."""
+
+
+class OddAnswerError(NodeUnreachableError):
+    """What the node answered is no answer to what it was asked: as good as none."""
 
 
 class RpcError(Exception):
@@ -59,7 +67,13 @@ class RpcConnection:
     async def open(cls, url: str = DEFAULT_URL) -> Self:
         """Connect; `NodeUnreachableError` says where nobody answered."""
         try:
-            socket = await websockets.connect(url, max_size=MAX_MESSAGE_BYTES, open_timeout=CONNECT_SECONDS, proxy=None)
+            socket = await websockets.connect(
+                url,
+                max_size=MAX_MESSAGE_BYTES,
+                open_timeout=CONNECT_SECONDS,
+                close_timeout=GOODBYE_SECONDS,
+                proxy=None,
+            )
         except (OSError, websockets.WebSocketException, ValueError) as error:
             text = f"no node answers at {url} ({error}); start one, or give another --url"
             raise NodeUnreachableError(text) from error
@@ -80,8 +94,24 @@ class RpcConnection:
         """False once the connection is gone; a new one is needed then."""
         return not self._reader.done()
 
+    async def ask(self, read: Callable[[RpcJson], T], method: str, *params: RpcJson) -> T:
+        """The result of `method` as `read` understands it; OddAnswerError where it does not."""
+        answer = await self.call(method, *params)
+        with self.understanding(method):
+            return read(answer)
+
+    @contextlib.contextmanager
+    def understanding(self, what: str) -> Iterator[None]:
+        """Whatever reading an answer raises is an `OddAnswerError`: the other side chose every byte of it."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise OddAnswerError(
+                f"{self.url} gives an answer to {what} that makes no sense ({error!r:.120}): ask another node"
+            ) from error
+
     async def call(self, method: str, *params: RpcJson) -> RpcJson:
-        """The result of `method`."""
+        """The result of `method`, as it came."""
         if not self.is_open:
             raise NodeUnreachableError(f"the connection to {self.url} is closed")
         number = next(self._ids)
@@ -129,10 +159,10 @@ class RpcConnection:
         finally:
             self._queues.pop(key, None)
             if self.is_open:
-                with contextlib.suppress(
-                    NodeUnreachableError, RpcError
-                ):  # the connection is being closed: that ends it too
-                    await self.call(unsubscribe, key)
+                # Nobody waits for the end of it: a node that fell silent would be waited for twice.
+                with contextlib.suppress(NodeUnreachableError, RpcError, TimeoutError):
+                    async with asyncio.timeout(GOODBYE_SECONDS):
+                        await self.call(unsubscribe, key)
 
     async def _read(self) -> None:
         reason = f"the connection to {self.url} broke"

@@ -1,6 +1,7 @@
 """What every command shares: which node, which keys, how results are shown, and how a call is made.
 
-Invariant: under `--dry-run` a call is shown with its exact fee, and nothing is sent.
+Invariants: everything that is sent goes through `make`, which notes it first; every error is one sentence, without what
+a terminal would take for a command, whoever wrote it (`_say`).
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runtime.cryptography import ss58
-from runtime.frame.call import Call
-from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
-from wallet.output import Account, Grains, Output, harmless
+from wallet.output import Grains, Output, harmless
+from wallet.private_file import read_private
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.suri import keypair_from_suri
 
+if TYPE_CHECKING:  # the rules of the chain take half a second to import, and keys need none of them
+    from runtime.frame.call import Call
+    from wallet.client import ChainClient, Outcome, Payer
+
 PASSWORD_BYTES_MAX = 1024
+SENT_FOLDER = "sent"
 EXIT_INPUT = 2
 EXIT_FAILED = 1
 
@@ -43,6 +48,7 @@ class WalletSession:
 
     def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]]) -> None:
         """Connect to the node and do `body`; errors end the program with a sentence."""
+        from wallet.client import ChainClient  # noqa: PLC0415  # as above
 
         async def main() -> None:
             async with await ChainClient.connect(self.url) as client:
@@ -72,38 +78,40 @@ class WalletSession:
         self.keyring.get(text)  # whether it is there is said before a password is asked for
         return self.keyring.unlock(text, self.password(f"Password of {text}"))
 
+    def payer(self, text: str) -> Payer:
+        """Who `key` would be, without its password: enough to ask what a call costs."""
+        return keypair_from_suri(text) if text.startswith("//") else self.keyring.get(text)
+
+    def new_password(self) -> str:
+        """For a key that is about to be stored; an empty one is warned of."""
+        password = self.password("New password", confirm=True)
+        if not password:
+            click.echo("warning: the password is empty: whoever has the key file has the key", err=True)
+        return password
+
     def password(self, prompt: str, *, confirm: bool = False) -> str:
         """From `--password-file`, else typed."""
         if self.password_file is None:
             typed: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
             return typed
         try:
-            with self.password_file.open(encoding="utf-8") as stream:
-                return stream.read(PASSWORD_BYTES_MAX).rstrip("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise WalletError(f"the password file {self.password_file} cannot be read: {error}") from None
+            return read_private(self.password_file, PASSWORD_BYTES_MAX).decode().rstrip("\n")
+        except FileNotFoundError:
+            raise WalletError(f"the password file {self.password_file} does not exist") from None
+        except UnicodeDecodeError:
+            raise WalletError(f"the password in {self.password_file} is not UTF-8") from None
 
-    async def make(self, client: ChainClient, call: Call, key: Keypair, *, dry_run: bool, moves: int = 0) -> None:
-        """Send a call and wait until it is final, or with `dry_run` only say what it would cost."""
-        if dry_run:
-            self.output.facts(await self._cost(client, call, key, moves))
-            return
+    async def make(self, client: ChainClient, call: Call, key: Keypair) -> None:
+        """Send a call, wait until it is final, show what became of it; CallFailedError if it failed in its block."""
+        from wallet.sending import send_once  # noqa: PLC0415  # as above
+        from wallet.sent_notes import SentNotes  # noqa: PLC0415
+
+        notes = SentNotes(self.keyring.folder / SENT_FOLDER, client.genesis_hash)
         with self.output.console.status("waiting for finality"):
-            outcome = await client.submit(call, key)
+            outcome = await send_once(client, call, key, notes, lambda text: click.echo(f"note: {text}", err=True))
         self.output.facts(_outcome_facts(call, outcome))
         if not outcome.is_success:
             raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
-
-    async def _cost(self, client: ChainClient, call: Call, key: Keypair, moves: int) -> dict[str, Any]:
-        fee = await client.fee(call, key)
-        return {
-            "call": call.name,
-            "from": Account(key.account),
-            "amount": Grains(moves),
-            "fee": Grains(fee),
-            "total": Grains(moves + fee),
-            "sent": False,
-        }
 
 
 def explained(action: Callable[[], Awaitable[None] | None]) -> None:

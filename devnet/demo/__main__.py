@@ -17,6 +17,7 @@ from devnet.demo.telling import Narrator
 from devnet.launcher import layout
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import chosen_folder
 from devnet.launcher.layout import Devnet
 from devnet.measuring.report import Report, write
 from wallet.amounts import format_amount
@@ -89,7 +90,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--units", type=int, default=UNITS, help="how many units; prompts are repeated when fewer")
     parser.add_argument("--stay", action="store_true", help="leave the network running")
     parser.add_argument("--any-ports", action="store_true", help="whatever ports are free, not the well-known ones")
-    parser.add_argument("--folder", type=Path, default=layout.chosen_folder(None), help="of the network; emptied first")
+    parser.add_argument("--folder", type=Path, default=chosen_folder(None), help="of the network; emptied first")
     return parser.parse_args(arguments)
 
 

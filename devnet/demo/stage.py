@@ -68,7 +68,8 @@ def delegate(net: Devnet, tell: Narrator) -> dict[str, Any]:
     """The customer's account puts stake behind a validator with `ogpu-wallet`; gives what its `stakes` then shows."""
     url = ("--url", net.members[0].rpc_url)
     validator = ss58(dev_accounts.stash(FAVOURITE))
-    programs.run("ogpu-wallet", *url, "delegate", validator, DELEGATED, "--from", f"//{CUSTOMER}", show=tell.command)
+    words = ("delegate", validator, DELEGATED, "--from", f"//{CUSTOMER}", "--yes")
+    programs.run("ogpu-wallet", *url, *words, show=tell.command)
     rows = json.loads(programs.run("ogpu-wallet", *url, "validators"))
     found: dict[str, Any] = next(row for row in rows if row["stash"] == validator)
     tell.line(f"{FAVOURITE} now has {found['total']['ogpu']} oGPU behind it")

@@ -2,11 +2,11 @@
 
 In reading order:
 
-* `errors`: what goes wrong, in words
+* `errors`, `folder`: what goes wrong, in words; where a devnet lies
 * `layout`: which nodes there are, their ports, files and commands; `devnet.json`
 * `processes`: start, watch, kill and end real processes
 * `status`: where the nodes stand
 * `lifecycle`: the devnet up, ready and down as a whole
 * `programs`: `ogpu-wallet`, `ogpu-provider` and `ogpu`, run as people run them
-* `cli`: the command line
+* `commands`, `cli`: the command line
 """

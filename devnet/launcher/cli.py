@@ -1,56 +1,35 @@
 """`ogpu-devnet`: a network of real nodes on one machine, in one command.
 
-What always holds: whatever goes wrong is one message that says what, why and what to do next; without --detach nothing
-that `up` started outlives it.
+What always holds: whatever goes wrong is one message that says what, why and what to do next.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import shutil
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
-from rich.console import Console
-from rich.live import Live
 
-from devnet.launcher import layout, processes, status
-from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.layout import Devnet
-from devnet.launcher.processes import Process
-from genesis.presets import VALIDATORS_MAX
+from devnet.launcher.folder import DEFAULT_FOLDER, chosen_folder
 from node.errors import NodeError
+from wallet.deferred import add_deferred
 
-REFRESH_SECONDS = 1.0
-FOLLOW_SECONDS = 0.2
-WIDTH_WITHOUT_TERMINAL = 120
-
-
-def _names(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The nodes of the devnet, for the shell's completion."""
-    folder = context.parent.params.get("folder") if context.parent else None
-    try:
-        net = layout.load(layout.chosen_folder(folder))
-    except DevnetError:
-        return []
-    return [CompletionItem(member.name) for member in net.members if member.name.lower().startswith(begun.lower())]
-
-
-NODE = click.argument("node", shell_complete=_names)
+COMMANDS = {
+    "up": ("commands:up", "Start a new devnet, or the one in the folder again."),
+    "status": ("commands:show_status", "Heights, peers, pool and units of each node."),
+    "logs": ("commands:logs", "The log of a node."),
+    "kill": ("commands:kill", "Kill a node with -9, as a power cut would."),
+    "restart": ("commands:restart", "Start a node again, stopping it first where it runs."),
+    "down": ("commands:down", "End every process of the devnet."),
+}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
-    help=f"Where the devnet's files are.  [default: {layout.DEFAULT_FOLDER}]",
+    help=f"Where the devnet's files are.  [default: {DEFAULT_FOLDER}]",
 )
 @click.version_option(package_name="ogpu")
 @click.pass_context
@@ -59,157 +38,10 @@ def ogpu_devnet(context: click.Context, folder: Path | None) -> None:
 
     Shell completion: eval "$(_OGPU_DEVNET_COMPLETE=bash_source ogpu-devnet)"
     """
-    context.obj = layout.chosen_folder(folder)
+    context.obj = chosen_folder(folder)
 
 
-@ogpu_devnet.command()
-@click.option(
-    "-n", "validators", type=click.IntRange(1, VALIDATORS_MAX), help="Validators of a new devnet.  [default: 4]"
-)
-@click.option("--providers", is_flag=True, help="With a GPU provider beside each validator of a new devnet.")
-@click.option("--any-ports", is_flag=True, help="Take whatever ports are free, not the well-known ones.")
-@click.option("--detach", is_flag=True, help="Return when it works, and leave it running.")
-@click.pass_obj
-def up(folder: Path, validators: int | None, providers: bool, any_ports: bool, detach: bool) -> None:
-    """Start a new devnet, or the one in the folder again."""
-    is_new = not (folder / "devnet.json").exists()
-    net = (
-        layout.create(folder, validators or 4, providers=providers, any_ports=any_ports)
-        if is_new
-        else layout.load(folder)
-    )
-    count = sum(member.is_validator for member in net.members)
-    if validators not in {None, count}:
-        raise DevnetError(
-            f"the devnet in {folder} has {count} validators: leave out -n, or `ogpu-devnet down --purge` first"
-        )
-    click.echo(f"starting {len(net.members)} nodes in {net.folder}")
-    network.up(net, detach=detach)
-    if detach:
-        _show(net)
-        click.echo("running; `ogpu-devnet status` shows it, `ogpu-devnet down` ends it")
-        return
-    try:
-        with network.ending_on_signals():
-            _watch(net, "Ctrl-C ends it")
-    finally:
-        network.down(net)
-
-
-@ogpu_devnet.command("status")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("-w", "--watch", is_flag=True, help="Go on showing it.")
-@click.pass_obj
-def show_status(folder: Path, as_json: bool, watch: bool) -> None:
-    """Heights, peers, pool and units of each node."""
-    net = layout.load(folder)
-    if as_json:
-        standing = asyncio.run(status.ask_all(net))
-        click.echo(json.dumps(status.as_json(standing, _restarts(net)), indent=2))
-    elif watch:
-        _watch(net, "Ctrl-C stops watching")
-    else:
-        _show(net)
-
-
-@ogpu_devnet.command()
-@NODE
-@click.option("-f", "--follow", is_flag=True, help="Go on showing what comes.")
-@click.option(
-    "-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="How many of the last lines."
-)
-@click.pass_obj
-def logs(folder: Path, node: str, follow: bool, lines: int) -> None:
-    """The log of a node."""
-    process = _process(folder, node)
-    click.echo(network.tail(process.log, lines))
-    if follow:
-        for line in _following(process.log):
-            click.echo(line, nl=False)
-
-
-@ogpu_devnet.command()
-@NODE
-@click.pass_obj
-def kill(folder: Path, node: str) -> None:
-    """Kill a node with -9, as a power cut would."""
-    process = _process(folder, node)
-    pid = processes.kill(process)
-    click.echo(f"killed {process.label}, process {pid}; `ogpu-devnet restart {process.label}` brings it back")
-
-
-@ogpu_devnet.command()
-@NODE
-@click.pass_obj
-def restart(folder: Path, node: str) -> None:
-    """Start a node again, stopping it first where it runs."""
-    process = _process(folder, node)
-    processes.stop(process)
-    click.echo(f"started {process.label}, process {processes.start(process, detach=True)}; its log is {process.log}")
-
-
-@ogpu_devnet.command()
-@click.option("--purge", is_flag=True, help="Remove the devnet's files too: chain, keys, logs.")
-@click.pass_obj
-def down(folder: Path, purge: bool) -> None:
-    """End every process of the devnet."""
-    net = layout.load(folder)
-    forced = network.down(net)
-    click.echo("ended" + (f"; {', '.join(forced)} had to be killed" if forced else ""))
-    if purge:
-        shutil.rmtree(net.folder)
-        click.echo(f"removed {net.folder}")
-
-
-def _process(folder: Path, name: str) -> Process:
-    net = layout.load(folder)
-    return network.node_process(net, net.member(name))
-
-
-def _restarts(net: Devnet) -> dict[str, int]:
-    return {member.name: processes.restarts(network.node_process(net, member)) for member in net.members}
-
-
-def _show(net: Devnet) -> None:
-    standing = asyncio.run(status.ask_all(net))
-    _console().print(status.as_table(standing, _restarts(net), str(net.folder)))
-
-
-def _console() -> Console:
-    """As wide as the terminal; wide enough for the table where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
-
-
-def _watch(net: Devnet, hint: str) -> None:
-    """The table, again and again, until Ctrl-C."""
-
-    def table() -> Any:
-        standing = asyncio.run(status.ask_all(net))
-        return status.as_table(standing, _restarts(net), f"{net.folder}: {hint}")
-
-    try:
-        with Live(table(), auto_refresh=False) as live:
-            while True:
-                time.sleep(REFRESH_SECONDS)
-                live.update(table(), refresh=True)
-    except KeyboardInterrupt:
-        pass
-
-
-def _following(path: Path) -> Iterator[str]:
-    """Lines that are added to a file from now on, until Ctrl-C."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as log:
-            log.seek(0, 2)
-            while True:
-                line = log.readline()
-                if line:
-                    yield line
-                else:
-                    time.sleep(FOLLOW_SECONDS)
-    except KeyboardInterrupt:
-        pass
+add_deferred(ogpu_devnet, "devnet.launcher", COMMANDS)
 
 
 def main() -> None:

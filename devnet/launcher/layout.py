@@ -7,7 +7,6 @@ lies in that folder; each member has a folder, a log and a node key of its own; 
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -16,18 +15,17 @@ from pathlib import Path
 from devnet.launcher.errors import DevnetError
 from genesis import dev_accounts
 from genesis.chain import genesis_block_header, genesis_state
-from genesis.dev_accounts import DEV_NAMES
-from genesis.presets import BLOB_PORT_FIRST, VALIDATORS_MAX, load_spec, preset, validator_names
+from genesis.preset_names import DEV_NAMES, VALIDATORS_MAX
+from genesis.presets import BLOB_PORT_FIRST, load_spec, preset, validator_names
 from genesis.spec import ChainSpec, to_json
-from node.config import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT, Paths
+from node.config import Paths
 from node.duty.keystore import SESSION, VRF, Keystore
 from node.p2p.identity import load_or_create
+from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 from runtime.blocks.block import block_id
 from runtime.cryptography import ss58
 
 CHAIN_ID = "devnet"
-DEFAULT_FOLDER = Path("out") / "devnet"
-FOLDER_VARIABLE = "OGPU_DEVNET"
 PORT_TRIES = 200
 
 
@@ -119,11 +117,6 @@ class Devnet:
         for other in self.members:
             words += ["--bootnodes", other.address] if other != member else []
         return words
-
-
-def chosen_folder(given: Path | None) -> Path:
-    """The devnet's folder: what was asked for, else what the environment names, else out/devnet."""
-    return given or Path(os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER)
 
 
 def create(folder: Path, validators: int, *, providers: bool = False, any_ports: bool = False) -> Devnet:

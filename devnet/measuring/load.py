@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 
 from devnet.launcher.layout import Devnet
-from genesis.dev_accounts import DEV_NAMES
+from genesis.preset_names import DEV_NAMES
 from runtime.cryptography.signatures import Scheme
 from runtime.pallets.balances import Balances
 from wallet.client import ChainClient, NotIncludedError

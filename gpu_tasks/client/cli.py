@@ -10,13 +10,28 @@ from pathlib import Path
 
 import click
 
-from gpu_tasks.client.commands.post import post
-from gpu_tasks.client.commands.services import close_service, create_service, providers, services
-from gpu_tasks.client.commands.units import cancel, result, watch
-from wallet.keyring import DEFAULT_FOLDER, Keyring
-from wallet.output import Output
-from wallet.rpc import DEFAULT_URL
-from wallet.session import WalletSession
+from wallet.defaults import DEFAULT_FOLDER, DEFAULT_URL
+from wallet.deferred import add_deferred
+
+COMMANDS = {
+    "post": ("post:post", "Post a unit for each line of FILE (- is standard input)."),
+    "watch": ("units:watch", "Follow UNITS (0x..), or the open units of the key, until they end."),
+    "result": ("units:result", "Print what a settled UNIT (0x..) asked and the answer; with --json all about it."),
+    "cancel": (
+        "units:cancel",
+        "Take back a UNIT (0x..) that is still queued: a tenth of its bond burns, the rest comes back.",
+    ),
+    "services": ("services:services", "List what can be bought."),
+    "providers": ("services:providers", "List devices and what they ask."),
+    "create-service": (
+        "services:create_service",
+        "Offer a new kind of unit; a deposit is locked until the service is closed.",
+    ),
+    "close-service": (
+        "services:close_service",
+        "Let no more units of SERVICE be posted, and take its deposit back; open units go on.",
+    ),
+}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,11 +46,14 @@ from wallet.session import WalletSession
 @click.pass_context
 def main(context: click.Context, url: str, keyring: Path, password_file: Path | None, as_json: bool) -> None:
     """Have work done on an ogpu chain: post units of inference, watch them, read the completions."""
+    from wallet.keyring import Keyring  # noqa: PLC0415  # here and below: the help of the program needs none of these
+    from wallet.output import Output  # noqa: PLC0415
+    from wallet.session import WalletSession  # noqa: PLC0415
+
     context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file)
 
 
-for command in (post, watch, result, cancel, services, providers, create_service, close_service):
-    main.add_command(command)
+add_deferred(main, "gpu_tasks.client.commands", COMMANDS)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,34 @@ from pathlib import Path
 
 import click
 
-from gpu_tasks.provider.commands import joining, leaving, offering, running, showing
-from gpu_tasks.provider.commands.options import ProviderOptions
-from wallet.output import Output
-from wallet.rpc import DEFAULT_URL
+from wallet.defaults import DEFAULT_URL
+from wallet.deferred import add_deferred
 
 DEFAULT_BASE = Path("~/.ogpu/provider")
+COMMANDS = {
+    "run": (
+        "running:run",
+        "Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.",
+    ),
+    "devices": ("showing:devices", "List this machine's devices; without a GPU the reason stands beside the CPU."),
+    "status": ("showing:status", "Show devices, offers and duties on the chain, and what the journal says of races."),
+    "register": (
+        "joining:register",
+        "Register provider, device and offer; bonds and offers to validate first, where that is missing.",
+    ),
+    "offer": ("offering:offer", "Have DEVICE (0x.., or the beginning of it) work for a service, or change its price."),
+    "withdraw-offer": ("offering:withdraw_offer", "Have DEVICE work for a service no more; what is assigned stays."),
+    "pause": (
+        "offering:pause",
+        "Take no new work with a device (0x.., or the beginning of it), or with all; what is assigned goes on.",
+    ),
+    "resume": ("offering:resume", "Take work again with a paused device (0x.., or the beginning of it), or with all."),
+    "unregister": (
+        "leaving:unregister",
+        "Take DEVICE (0x.., or the beginning of it) and its offers out of the market; its bond comes back at once.",
+    ),
+    "withdraw-bond": ("leaving:withdraw_bond", "Stop being a provider and a candidate, and take the stash's bond out."),
+}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,16 +57,14 @@ def main(
     context: click.Context, url: str, key_text: str, password_file: Path | None, base_path: Path, as_json: bool
 ) -> None:
     """Mine GPU work on an ogpu chain: offer devices, execute what they are drawn for, be paid."""
+    from gpu_tasks.provider.commands.options import ProviderOptions  # noqa: PLC0415  # the help needs none of these
+    from wallet.output import Output  # noqa: PLC0415
+
     output = Output(as_json=as_json)
     context.obj = ProviderOptions(url, key_text, password_file, base_path.expanduser(), output)
 
 
-for command in (
-    running.run, showing.devices, showing.status,
-    joining.register, offering.offer, offering.withdraw_offer, offering.pause, offering.resume,
-    leaving.unregister, leaving.withdraw_bond,
-):  # fmt: skip
-    main.add_command(command)
+add_deferred(main, "gpu_tasks.provider.commands", COMMANDS)
 
 if __name__ == "__main__":
     main()

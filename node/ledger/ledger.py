@@ -13,15 +13,13 @@ from pathlib import Path
 from consensus.certificates import CERTIFICATE, Certificate, verify_certificate
 from consensus.events import Recovery
 from consensus.signstate import SignState
-from genesis.chain import genesis_state
 from genesis.spec import ChainSpec
 from node.clock import Clock
 from node.config import Paths
 from node.durable import write_quickly
-from node.errors import as_bad_input
-from node.ledger.chain import Chain, open_chain
+from node.ledger.chain import Chain
+from node.ledger.known_genesis import open_noted_chain
 from node.ledger.round_log import RoundLog
-from node.ledger.storage import Storage
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
 
@@ -84,8 +82,6 @@ class Ledger:
 
 def open_ledger(paths: Paths, spec: ChainSpec, verify: VerifySignature, clock: Clock) -> Ledger:
     """Open the database and execute what is kept above its final block.  Raises `NodeError`."""
-    with as_bad_input(ValueError):
-        state = genesis_state(spec)
-    chain = open_chain(Storage(paths.database), spec, state, verify)
+    chain = open_noted_chain(paths.database, spec, verify)
     chain.restore(clock.now_ms())
     return Ledger(chain=chain, rounds=RoundLog(paths.rounds), preference=paths.preference)

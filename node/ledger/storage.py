@@ -38,6 +38,7 @@ REVERSE = b"r"
 PENDING = b"u"
 _SCHEMA_KEY = META + b"schema"
 _GENESIS_KEY = META + b"genesis"
+_NOTED_KEY = META + b"genesis-digest"
 _HEAD_KEY = META + b"head"
 _HEIGHT = struct.Struct(">Q")
 _HEAD = struct.Struct(">Q32s")
@@ -109,6 +110,15 @@ class Storage:
                 f"but the spec's genesis is 0x{genesis_id.hex()}: "
                 "choose another --base-path, or remove the old chain with `ogpu-node purge-chain`"
             )
+
+    def genesis_noted_for(self, digest: bytes) -> bytes | None:
+        """The genesis of the chain in here, if it was noted for what this digest stands for."""
+        return self._get(_GENESIS_KEY) if self._get(_NOTED_KEY) == digest else None
+
+    def note_genesis_for(self, digest: bytes) -> None:
+        """Note that the genesis of the chain in here follows from what this digest stands for."""
+        with self._written() as batch:
+            batch.put(_NOTED_KEY, digest)
 
     def initialise(self, block: StoredBlock, state: Mapping[bytes, bytes]) -> None:
         """Write the genesis block and its state into an empty database."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from genesis import dev_accounts
+from genesis.preset_names import DEV_NAMES
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, keypair_from_seed
 
@@ -27,6 +28,6 @@ def test_ed25519_derivation_is_substrates() -> None:
 
 def test_all_keys_are_distinct() -> None:
     purposes = (dev_accounts.SESSION, dev_accounts.VRF, dev_accounts.PROVIDER)
-    keys = [dev_accounts.key(name, purpose) for name in dev_accounts.DEV_NAMES for purpose in purposes]
-    stashes = [dev_accounts.stash(name) for name in dev_accounts.DEV_NAMES]
-    assert len(set(keys + stashes)) == 4 * len(dev_accounts.DEV_NAMES)
+    keys = [dev_accounts.key(name, purpose) for name in DEV_NAMES for purpose in purposes]
+    stashes = [dev_accounts.stash(name) for name in DEV_NAMES]
+    assert len(set(keys + stashes)) == 4 * len(DEV_NAMES)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genesis import patch_form
 from genesis.chain import genesis_state
 from genesis.presets import load_spec, raw_spec
 from genesis.spec import SpecError, from_json, to_json
@@ -67,6 +68,22 @@ def test_what_is_wrong_is_named(name: str) -> None:
     change, message = CHANGES[name]
     with pytest.raises(SpecError, match=message):
         genesis_state(from_json(patched(change)))
+
+
+@pytest.mark.parametrize("entries", [patch_form.LIST_LENGTH_MAX + 1, 10 * patch_form.LIST_LENGTH_MAX])
+def test_a_list_that_is_too_long_is_said_to_be_that_and_not_printed(entries: int) -> None:
+    """P5: it was "must be a list, not [[..."."""
+    listed = [None] * entries
+    with pytest.raises(SpecError) as refused:
+        patch_form.PALLETS["balances"]({"balances": listed}, "patch.balances")
+    assert str(refused.value) == f"patch.balances.balances has {entries:,} entries, at most 1,000,000 are allowed"
+
+
+@pytest.mark.parametrize(("value", "said"), [({"a": 1}, "not dict of 1"), ("x" * 10_000, "not 'xxx")])
+def test_what_stands_in_a_lists_place_is_said_in_few_words(value: Any, said: str) -> None:
+    with pytest.raises(SpecError, match=said) as refused:
+        patch_form.PALLETS["balances"]({"balances": value}, "patch.balances")
+    assert len(str(refused.value)) < 150
 
 
 RAW_CHANGES: dict[str, tuple[Change, str]] = {

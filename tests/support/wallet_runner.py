@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from click.testing import CliRunner, Result
 
 from played_node import served
 from wallet.cli import main
+from wallet.commands import making
 
 
 @contextmanager
@@ -41,9 +43,11 @@ def chain(folder: Path) -> Iterator[str]:
         thread.join()
 
 
-def wallet(folder: Path, url: str, *arguments: str, typed: str = "") -> Result:
+def wallet(folder: Path, url: str, *arguments: str, typed: str = "", attended: bool = False) -> Result:
+    """Run a command; `attended`: as if somebody sat at the terminal, who types `typed`."""
     options = ["--url", url, "--keyring", str(folder / "keys"), "--json"]
-    return CliRunner().invoke(main, [*options, *arguments], input=typed)
+    with patch.object(making, "is_attended", lambda: attended):
+        return CliRunner().invoke(main, [*options, *arguments], input=typed)
 
 
 def answer(result: Result) -> Any:

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from wallet.cli import main
+from wallet.commands import making
 from wallet_runner import answer, chain, wallet
 
 ALICE_ADDRESS = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
@@ -34,14 +36,15 @@ def test_a_call_is_planned_and_sent(tmp_path: Path) -> None:
 
 def test_it_asks_before_it_sends(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        refused = wallet(tmp_path, url, *SEND, typed="n\n")
+        refused = wallet(tmp_path, url, *SEND, typed="n\n", attended=True)
         assert refused.exit_code == 1
         assert "Send Balances.transfer_keep_alive" in refused.stderr
         assert refused.stdout == ""
-        agreed = wallet(tmp_path, url, *SEND, typed="y\n")
+        agreed = wallet(tmp_path, url, *SEND, typed="y\n", attended=True)
         assert answer(agreed)["success"]
 
-        for_people = CliRunner().invoke(main, ["--url", url, *SEND], input="n\n")
+        with patch.object(making, "is_attended", lambda: True):
+            for_people = CliRunner().invoke(main, ["--url", url, *SEND], input="n\n")
         assert "value = 1.5 oGPU" in for_people.stdout
         assert "Send it?" in for_people.stderr
 

@@ -20,12 +20,12 @@ def test_new_key_receives_and_sends(tmp_path: Path) -> None:
 
         planned = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--from", "//Alice", "--dry-run"))
         assert planned["sent"] is False
-        sent = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--from", "//Alice"))
+        sent = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--from", "//Alice", "--yes"))
         assert sent["success"]
         assert sent["fee"] == planned["fee"]
         assert answer(wallet(tmp_path, url, "balance", "carol"))[0]["free"]["ogpu"] == "12.5"
 
-        answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "carol", typed="pass\n"))
+        answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "carol", "--yes", typed="pass\n"))
         left = int(answer(wallet(tmp_path, url, "balance", "carol"))[0]["free"]["grains"])
         assert 11 * 10**8 < left < 1150 * 10**6
 
@@ -37,9 +37,9 @@ def test_new_key_receives_and_sends(tmp_path: Path) -> None:
 def test_stake_delegate_unstake(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         assert answer(wallet(tmp_path, url, "validators"))[0]["stash"] == ALICE_ADDRESS
-        answer(wallet(tmp_path, url, "delegate", "//Alice", "50", "--from", "//Bob"))
-        answer(wallet(tmp_path, url, "stake", "20", "--from", "//Bob"))
-        answer(wallet(tmp_path, url, "unstake", "10", "--validator", "//Alice", "--from", "//Bob"))
+        answer(wallet(tmp_path, url, "delegate", "//Alice", "50", "--from", "//Bob", "--yes"))
+        answer(wallet(tmp_path, url, "stake", "20", "--from", "//Bob", "--yes"))
+        answer(wallet(tmp_path, url, "unstake", "10", "--validator", "//Alice", "--from", "//Bob", "--yes"))
         rows = answer(wallet(tmp_path, url, "stakes", "//Bob"))
         assert {(row["kind"], row["amount"]["ogpu"]) for row in rows} == {
             ("delegation", "40"),
@@ -50,7 +50,7 @@ def test_stake_delegate_unstake(tmp_path: Path) -> None:
 
 def test_a_failed_call_is_explained_and_costs_only_its_fee(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        result = wallet(tmp_path, url, "withdraw", "--from", "//Bob")
+        result = wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--yes", "--force")
         assert result.exit_code == 1
         assert "TrustStake.NothingToWithdraw: Nothing that was unbonded is free yet." in result.stderr
         extrinsic = json.loads(result.stdout)["extrinsic"]
@@ -60,9 +60,9 @@ def test_a_failed_call_is_explained_and_costs_only_its_fee(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("send", "//Bob", "1,5", "--from", "//Alice"), "is not an amount"),
-        (("send", "nobody", "1", "--from", "//Alice"), "'nobody' is no account"),
-        (("send", "//Bob", "1", "--from", "dave"), "there is no key 'dave'"),
+        (("send", "//Bob", "1,5", "--from", "//Alice", "--yes"), "is not an amount"),
+        (("send", "nobody", "1", "--from", "//Alice", "--yes"), "'nobody' is no account"),
+        (("send", "//Bob", "1", "--from", "dave", "--yes"), "there is no key 'dave'"),
         (("why", "0x12"), "is not the hash of an extrinsic"),
         (("why", "0x" + "00" * 32), "no extrinsic 0x00"),
         (("rewards", "//Bob", "--claim"), "there is nothing to claim"),
@@ -85,7 +85,7 @@ def test_no_node_is_said_plainly(tmp_path: Path) -> None:
 def test_wrong_password_is_said_plainly(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         answer(wallet(tmp_path, url, "import", "dave", typed="//Dave\npass\npass\n"))
-        result = wallet(tmp_path, url, "send", "//Bob", "1", "--from", "dave", typed="wrong\n")
+        result = wallet(tmp_path, url, "send", "//Bob", "1", "--from", "dave", "--yes", typed="wrong\n")
         assert result.exit_code == 2
         assert "cannot unlock" in result.stderr
 

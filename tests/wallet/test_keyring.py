@@ -1,11 +1,14 @@
 """A folder of keys on a real disk: modes, names, refusals, and that nothing is ever overwritten."""
 
+import base64
+import json
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
+from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
 from wallet.errors import CannotUnlockError, KeyFileError, KeyringError
@@ -89,7 +92,7 @@ def test_import_keeps_the_password_and_needs_no_private_source(keyring: Keyring,
     exported = tmp_path / "export.json"
     exported.write_bytes(keyfile.dump(keyring.get("alice")))
     exported.chmod(0o644)
-    keyring.import_file("copy", exported)
+    keyring.import_file("copy", exported, "password")
     assert keyring.unlock("copy", "password") == ALICE
     assert mode_of(keyring.folder / "copy.json") == 0o600
 
@@ -99,10 +102,26 @@ def test_import_of_something_else_stores_nothing(keyring: Keyring, tmp_path: Pat
     for content in (b"{}", b" " * (keyfile.MAX_FILE_BYTES + 1)):
         other.write_bytes(content)
         with pytest.raises(KeyFileError):
-            keyring.import_file("copy", other)
+            keyring.import_file("copy", other, "password")
     for source in (tmp_path / "absent", tmp_path):
         with pytest.raises(KeyFileError, match="cannot be read"):
-            keyring.import_file("copy", source)
+            keyring.import_file("copy", source, "password")
+    assert keyring.names() == ["alice"]
+
+
+@pytest.mark.parametrize("damage", ["wrong password", "address of another", "a flipped byte"])
+def test_a12_import_proves_the_key_before_it_is_needed(keyring: Keyring, tmp_path: Path, damage: str) -> None:
+    fields = json.loads(keyfile.dump(keyring.get("alice")))
+    if damage == "address of another":
+        fields["address"] = ss58.encode(bytes(range(32)))
+    elif damage == "a flipped byte":
+        sealed = bytearray(base64.b64decode(fields["encoded"]))
+        sealed[-1] ^= 1
+        fields["encoded"] = base64.b64encode(sealed).decode()
+    source = tmp_path / "export.json"
+    source.write_text(json.dumps(fields))
+    with pytest.raises(CannotUnlockError):
+        keyring.import_file("copy", source, "other" if damage == "wrong password" else "password")
     assert keyring.names() == ["alice"]
 
 

@@ -3,6 +3,7 @@
 In reading order:
 
 * `options`: what several commands take
+* `making`: how a call is shown, asked for and sent
 * `keys`: make, import, list
 * `money`: balances and transfers
 * `staking`: bond, delegate, rewards, validators

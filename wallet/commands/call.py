@@ -15,16 +15,14 @@ from genesis.chain import DEVELOPMENT_PALLETS, PALLETS
 from runtime.encoding.scale import EncodeError
 from runtime.encoding.types import Signed
 from runtime.frame.call import Call
-from wallet.amounts import SYMBOL, format_amount
 from wallet.calls.declared import arguments_of, written_arguments
 from wallet.calls.directory import Directory, Method, full_name
 from wallet.calls.form import Style
 from wallet.calls.money import Moved, moved_by, posts_in
 from wallet.client import ChainClient
-from wallet.commands.options import dry_run_option, yes_option
+from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.errors import CallInputError
-from wallet.keypair import Keypair
-from wallet.output import Account, Grains
+from wallet.output import Grains
 from wallet.session import WalletSession, explained
 
 ALL_PALLETS = (*PALLETS, *DEVELOPMENT_PALLETS)
@@ -57,8 +55,7 @@ def _complete_argument(context: click.Context, _parameter: click.Parameter, begu
 @click.argument("name", required=False, metavar="[PALLET.CALL]", shell_complete=_complete_call)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENT]...", shell_complete=_complete_argument)
 @click.option("--from", "sender", metavar="KEY", help="Who signs: a stored key, or a development key like //Alice.")
-@dry_run_option
-@yes_option
+@sending_options
 @click.option("--help-args", is_flag=True, help="Show the arguments of the call with their types, and send nothing.")
 @click.pass_obj
 def call(
@@ -66,9 +63,8 @@ def call(
     name: str | None,
     arguments: tuple[str, ...],
     sender: str | None,
-    dry_run: bool,
-    yes: bool,
     help_args: bool,
+    sending: SendingOptions,
 ) -> None:
     r"""Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`.
 
@@ -98,7 +94,9 @@ def call(
         _require_signer(method)
         if sender is None:
             raise CallInputError("--from is missing: name the key that signs the call")
-        _send(session, made, session.key(sender), dry_run=dry_run, is_agreed=yes)
+        session.payer(sender)  # whether it is there is said before a node is asked
+        style = Style.PROGRAMS if session.output.as_json else Style.PEOPLE
+        make(session, sender, sending, lambda client, _: _plan(client, made, style))
 
     explained(act)
 
@@ -129,55 +127,22 @@ def _require_signer(method: Method) -> None:
         raise CallInputError(f"{full_name(method)} needs Root: on a development chain make it with Sudo.sudo")
 
 
-def _send(session: WalletSession, made: Call, key: Keypair, *, dry_run: bool, is_agreed: bool) -> None:
-    """Show what will happen, ask, and do it."""
-    plan: dict[str, Any] = {}
-    is_for_people = not session.output.as_json
-
-    async def look(client: ChainClient) -> None:
-        plan.update(await _plan(client, made, key, Style.PEOPLE if is_for_people else Style.PROGRAMS))
-
-    async def make(client: ChainClient) -> None:
-        await session.make(client, made, key, dry_run=False)
-
-    session.run(look)
-    if dry_run:
-        session.output.facts({**plan, "sent": False})
-        return
-    if is_for_people:
-        session.output.facts(plan)
-    if not is_agreed:
-        # Under --json standard output holds the result and nothing else, so the question says it all.
-        what = f"{made.name} {json.dumps(plan['arguments'])}, fee {format_amount(plan['fee'])} {SYMBOL}"
-        click.confirm("Send it?" if is_for_people else f"Send {what}?", abort=True, err=True)
-    # A second connection: the first would be closed as dead while a person takes time to answer.
-    session.run(make)
-
-
-async def _plan(client: ChainClient, made: Call, key: Keypair, style: Style) -> dict[str, Any]:
-    """The call as the chain will read it, and what it costs."""
+async def _plan(client: ChainClient, made: Call, style: Style) -> PlannedCall:
+    """The call as the chain will read it, and what it moves."""
     if made.method.pallet not in client.runtime.pallets:
         raise CallInputError(f"the chain {client.chain} has no pallet {made.method.pallet.__name__}")
     try:
         encoded = client.runtime.call_codec.encode(made)
     except EncodeError as error:
         raise CallInputError(f"{made.name} cannot be encoded: {error}") from None
-    decoded = client.runtime.call_codec.decode(encoded)
-    arguments: Any = written_arguments(decoded, style)
+    arguments: Any = written_arguments(client.runtime.call_codec.decode(encoded), style)
     if style is Style.PEOPLE:
         arguments = "\n".join(f"{name} = {_as_word(value)}" for name, value in arguments.items()) or "none"
     moved = moved_by(made, client.runtime) + await _moved_by_posts(client, made)
-    fee = await client.fee(made, key)
     money = {"sends": moved.sent, "locks": moved.locked, "prepays": moved.prepaid, "burns": moved.burned}
-    return {
-        "call": decoded.name,
-        "arguments": arguments,
-        "encoded": encoded,
-        "from": Account(key.account),
-        **{name: Grains(grains) for name, grains in money.items() if grains},
-        "fee": Grains(fee),
-        "total": Grains(moved.total + fee),
-    }
+    facts = {"arguments": arguments, "encoded": encoded}
+    facts |= {name: Grains(grains) for name, grains in money.items() if grains}
+    return PlannedCall(made, facts, moved.total)
 
 
 async def _moved_by_posts(client: ChainClient, made: Call) -> Moved:

@@ -29,7 +29,7 @@ def new(session: WalletSession, name: str, scheme: str, words: str) -> None:
     def make() -> None:
         phrase = mnemonic.generate(int(words))
         keypair = keypair_from_suri(phrase, SCHEMES[scheme])
-        session.keyring.add(name, keypair, session.password("New password", confirm=True))
+        session.keyring.add(name, keypair, session.new_password())
         session.output.facts({"name": name, "address": Account(keypair.account), "recovery_phrase": phrase})
         click.echo("Write the phrase down: whoever has it owns the account, and it is not shown again.", err=True)
 
@@ -46,12 +46,12 @@ def import_key(session: WalletSession, name: str, scheme: str, path: Path | None
 
     def add() -> None:
         if path is not None:
-            account = session.keyring.import_file(name, path).account
+            account = session.keyring.import_file(name, path, session.password(f"Password of {path.name}")).account
         else:
             # Never as an argument: other users of the machine see arguments.
             secret = click.prompt("Recovery phrase or secret URI", hide_input=True, err=True)
             keypair = keypair_from_suri(secret, SCHEMES[scheme])
-            session.keyring.add(name, keypair, session.password("New password", confirm=True))
+            session.keyring.add(name, keypair, session.new_password())
             account = keypair.account
         session.output.facts({"name": name, "address": Account(account)})
 

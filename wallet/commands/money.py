@@ -6,9 +6,10 @@ import click
 
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import AccountInfo, System
-from wallet.client import ChainClient
-from wallet.commands.options import AMOUNT, dry_run_option, from_option
-from wallet.output import Grains
+from wallet.client import ChainClient, Payer
+from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.options import AMOUNT, from_option
+from wallet.output import Account, Grains
 from wallet.session import WalletSession
 
 
@@ -43,16 +44,17 @@ def balance(session: WalletSession, accounts: tuple[str, ...]) -> None:
 @click.argument("to")
 @click.argument("amount", type=AMOUNT)
 @from_option
-@dry_run_option
+@sending_options
 @click.option("--allow-death", is_flag=True, help="Even if the sending account ends with it.")
 @click.pass_obj
-def send(session: WalletSession, to: str, amount: int, sender: str, dry_run: bool, allow_death: bool) -> None:
+def send(session: WalletSession, to: str, amount: int, sender: str, allow_death: bool, sending: SendingOptions) -> None:
     """Send AMOUNT oGPU to an account."""
 
-    async def pay(client: ChainClient) -> None:
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
         dest = session.account(to)
         transfer = Balances.transfer_allow_death if allow_death else Balances.transfer_keep_alive
-        call = transfer(dest=dest, value=amount)
-        await session.make(client, call, session.key(sender), dry_run=dry_run, moves=amount)
+        return PlannedCall(
+            transfer(dest=dest, value=amount), {"to": Account(dest), "amount": Grains(amount)}, moves=amount
+        )
 
-    session.run(pay)
+    make(session, sender, sending, plan)

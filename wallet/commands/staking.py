@@ -9,8 +9,9 @@ import click
 from runtime.interface.staking_api import PendingReward, StakeSummary, ValidatorSummary
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.utility import Utility
-from wallet.client import ChainClient
-from wallet.commands.options import AMOUNT, dry_run_option, from_option
+from wallet.client import ChainClient, Payer
+from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.options import AMOUNT, from_option
 from wallet.errors import WalletError
 from wallet.output import Account, Grains
 from wallet.session import WalletSession
@@ -22,66 +23,66 @@ PPM_PER_PERCENT = 10_000
 @click.command()
 @click.argument("amount", type=AMOUNT)
 @from_option
-@dry_run_option
+@sending_options
 @click.pass_obj
-def stake(session: WalletSession, amount: int, sender: str, dry_run: bool) -> None:
+def stake(session: WalletSession, amount: int, sender: str, sending: SendingOptions) -> None:
     """Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there."""
 
-    async def bond(client: ChainClient) -> None:
-        key = session.key(sender)
-        own = await client.read(TrustStake.stakes, key.account, key.account)
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        own = await client.read(TrustStake.stakes, payer.account, payer.account)
         call = (TrustStake.bond_extra if own else TrustStake.bond)(value=amount)
-        await session.make(client, call, key, dry_run=dry_run, moves=amount)
+        return PlannedCall(call, {"amount": Grains(amount)}, moves=amount)
 
-    session.run(bond)
+    make(session, sender, sending, plan)
 
 
 @click.command()
 @click.argument("validator")
 @click.argument("amount", type=AMOUNT)
 @from_option
-@dry_run_option
+@sending_options
 @click.pass_obj
-def delegate(session: WalletSession, validator: str, amount: int, sender: str, dry_run: bool) -> None:
+def delegate(session: WalletSession, validator: str, amount: int, sender: str, sending: SendingOptions) -> None:
     """Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."""
 
-    async def put(client: ChainClient) -> None:
-        call = TrustStake.delegate(validator=session.account(validator), value=amount)
-        await session.make(client, call, session.key(sender), dry_run=dry_run, moves=amount)
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
+        behind = session.account(validator)
+        call = TrustStake.delegate(validator=behind, value=amount)
+        return PlannedCall(call, {"validator": Account(behind), "amount": Grains(amount)}, moves=amount)
 
-    session.run(put)
+    make(session, sender, sending, plan)
 
 
 @click.command()
 @click.argument("amount", type=AMOUNT)
 @click.option("--validator", help="Take back from behind this validator, instead of from your own bond.")
 @from_option
-@dry_run_option
+@sending_options
 @click.pass_obj
-def unstake(session: WalletSession, amount: int, validator: str | None, sender: str, dry_run: bool) -> None:
+def unstake(session: WalletSession, amount: int, validator: str | None, sender: str, sending: SendingOptions) -> None:
     """Begin to take AMOUNT oGPU out; it is free after the unbonding time, with `withdraw`."""
 
-    async def take(client: ChainClient) -> None:
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
         if validator is None:
-            call = TrustStake.unbond(value=amount)
-        else:
-            call = TrustStake.undelegate(validator=session.account(validator), value=amount)
-        await session.make(client, call, session.key(sender), dry_run=dry_run)
+            return PlannedCall(TrustStake.unbond(value=amount), {"takes_back": Grains(amount)})
+        behind = session.account(validator)
+        facts = {"validator": Account(behind), "takes_back": Grains(amount)}
+        return PlannedCall(TrustStake.undelegate(validator=behind, value=amount), facts)
 
-    session.run(take)
+    make(session, sender, sending, plan)
 
 
 @click.command()
 @from_option
-@dry_run_option
+@sending_options
 @click.pass_obj
-def withdraw(session: WalletSession, sender: str, dry_run: bool) -> None:
+def withdraw(session: WalletSession, sender: str, sending: SendingOptions) -> None:
     """Free everything that was unstaked long enough ago."""
 
-    async def free(client: ChainClient) -> None:
-        await session.make(client, TrustStake.withdraw_unbonded(), session.key(sender), dry_run=dry_run)
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
+        return PlannedCall(TrustStake.withdraw_unbonded())
 
-    session.run(free)
+    make(session, sender, sending, plan)
 
 
 @click.command("validate")
@@ -90,7 +91,7 @@ def withdraw(session: WalletSession, sender: str, dry_run: bool) -> None:
 @click.argument("provider_key")
 @click.option("--commission", type=click.IntRange(0, 100), default=5, show_default=True, help="Per cent.")
 @from_option
-@dry_run_option
+@sending_options
 @click.pass_obj
 def offer(
     session: WalletSession,
@@ -99,31 +100,32 @@ def offer(
     provider_key: str,
     commission: int,
     sender: str,
-    dry_run: bool,
+    sending: SendingOptions,
 ) -> None:
     """Offer to validate and to mine, with these three public keys (0x and hex digits)."""
 
-    async def put(client: ChainClient) -> None:
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
         keys = [session.account(text) for text in (session_key, vrf_key, provider_key)]
         call = TrustStake.validate(
             session_key=keys[0], vrf_key=keys[1], provider_key=keys[2], commission_ppm=commission * PPM_PER_PERCENT
         )
-        await session.make(client, call, session.key(sender), dry_run=dry_run)
+        shown = zip(("session_key", "vrf_key", "provider_key"), keys, strict=True)
+        return PlannedCall(call, {**dict(shown), "commission": f"{commission} %"})
 
-    session.run(put)
+    make(session, sender, sending, plan)
 
 
 @click.command()
 @from_option
-@dry_run_option
+@sending_options
 @click.pass_obj
-def chill(session: WalletSession, sender: str, dry_run: bool) -> None:
+def chill(session: WalletSession, sender: str, sending: SendingOptions) -> None:
     """Stop to offer to validate and to mine."""
 
-    async def stop(client: ChainClient) -> None:
-        await session.make(client, TrustStake.chill(), session.key(sender), dry_run=dry_run)
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
+        return PlannedCall(TrustStake.chill())
 
-    session.run(stop)
+    make(session, sender, sending, plan)
 
 
 @click.command("stakes")
@@ -157,33 +159,37 @@ def _stake_row(kind: str, behind: bytes | None, amount: int, until_epoch: int | 
 @click.argument("account")
 @click.option("--claim", is_flag=True, help="Have them paid out; anybody may, `--from` pays the fee.")
 @click.option("--from", "sender", metavar="KEY", help="Who signs the claim; the account itself if left out.")
-@dry_run_option
+@sending_options
 @click.pass_obj
-def rewards(session: WalletSession, account: str, claim: bool, sender: str | None, dry_run: bool) -> None:
+def rewards(session: WalletSession, account: str, claim: bool, sender: str | None, sending: SendingOptions) -> None:
     """Show an account's unpaid rewards by era, or claim them."""
 
-    async def show_or_claim(client: ChainClient) -> None:
-        who = session.account(account)
-        pending: tuple[PendingReward, ...] = await client.query(
-            "OgpuApi_pending_rewards", who, at=await client.finalized()
+    async def unpaid(client: ChainClient) -> tuple[PendingReward, ...]:
+        found: tuple[PendingReward, ...] = await client.query(
+            "OgpuApi_pending_rewards", session.account(account), at=await client.finalized()
         )
-        if not claim:
-            rows = [
-                {"era": reward.era, "validator": Account(reward.validator), "amount": Grains(reward.amount)}
-                for reward in pending
-            ]
-            session.output.rows("Unpaid rewards", ("era", "validator", "amount"), rows)
-            return
+        return found
+
+    async def show(client: ChainClient) -> None:
+        rows = [
+            {"era": reward.era, "validator": Account(reward.validator), "amount": Grains(reward.amount)}
+            for reward in await unpaid(client)
+        ]
+        session.output.rows("Unpaid rewards", ("era", "validator", "amount"), rows)
+
+    async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
+        pending = await unpaid(client)
         if not pending:
             raise WalletError("there is nothing to claim; rewards appear when an era has ended")
-        batch = [
-            TrustStake.payout_stakers(validator=reward.validator, era=reward.era)
-            for reward in pending[:PAYOUTS_PER_BATCH]
-        ]
-        call = batch[0] if len(batch) == 1 else Utility.batch_all(calls=tuple(batch))
-        await session.make(client, call, session.key(sender or account), dry_run=dry_run)
+        paid = pending[:PAYOUTS_PER_BATCH]
+        batch = [TrustStake.payout_stakers(validator=reward.validator, era=reward.era) for reward in paid]
+        facts = {"to": Account(session.account(account)), "claims": Grains(sum(reward.amount for reward in paid))}
+        return PlannedCall(batch[0] if len(batch) == 1 else Utility.batch_all(calls=tuple(batch)), facts)
 
-    session.run(show_or_claim)
+    if claim:
+        make(session, sender or account, sending, plan)
+    else:
+        session.run(show)
 
 
 @click.command()

@@ -32,8 +32,7 @@ def why(session: WalletSession, transaction: str, blocks: int) -> None:
         wanted = _hash(transaction)
         found = await _find(client, wanted, blocks)
         if found is None:
-            waiting = [_digest(raw) for raw in await client.rpc.call("author_pendingExtrinsics")]
-            if wanted in waiting:
+            if wanted in await client.pending():
                 session.output.facts({"extrinsic": wanted, "status": "waiting in the pool"})
                 return
             raise WalletError(
@@ -48,18 +47,17 @@ def why(session: WalletSession, transaction: str, blocks: int) -> None:
 
 
 async def _find(client: ChainClient, wanted: bytes, blocks: int) -> tuple[Outcome, bytes] | None:
-    at: str | None = await client.rpc.call("chain_getBlockHash")
+    at = await client.block_id()
     for _ in range(blocks):
-        found = await client.rpc.call("chain_getBlock", at)
-        if found is None:
+        block = await client.block_if_known(at)
+        if block is None:
             return None
-        body = found["block"]
-        for text in body["extrinsics"]:
-            if _digest(text) == wanted:
-                return await client.outcome(_hash(str(at)), wanted), bytes.fromhex(text[2:])
-        if int(body["header"]["number"], 16) == 0:
+        for extrinsic in block.extrinsics:
+            if blake2_256(extrinsic) == wanted:
+                return await client.outcome(at, wanted), extrinsic
+        if block.height == 0:
             return None
-        at = body["header"]["parentHash"]
+        at = block.parent
     return None
 
 
@@ -108,10 +106,6 @@ def _short(value: Any) -> str:
             return _event(value)
         case _:
             return str(value)
-
-
-def _digest(text: str) -> bytes:
-    return blake2_256(bytes.fromhex(text[2:]))
 
 
 def _hash(text: str) -> bytes:

@@ -4,5 +4,4 @@ In reading order:
 
 * `port`: what a daemon needs of a chain
 * `live`: that, behind a node's JSON-RPC
-* `trial`: what the chain would say to calls that are not sent
 """

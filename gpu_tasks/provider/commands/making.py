@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpu_tasks.provider.chain import trial
 from gpu_tasks.provider.registering import Planned
 from runtime.frame.call import Call
 from runtime.pallets.utility import Utility
+from wallet import trial
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.output import Account, Grains
@@ -25,7 +25,7 @@ async def make(
     calls = [step.call for step in planned]
     call = calls[0] if len(calls) == 1 else Utility.batch_all(calls=tuple(calls))
     if not dry_run:
-        await session.make(client, call, key, dry_run=False)
+        await session.make(client, call, key)
         return
     fee = await client.fee(call, key)
     tried = await trial.attempt(client, calls, key.account, fee)

@@ -12,7 +12,6 @@ import click
 
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError, Identity
-from gpu_tasks.provider.chain.trial import TrialError
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.duties.standing import StandingError
 from gpu_tasks.provider.execution.bench import MakeExecutor
@@ -23,12 +22,14 @@ from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import Telemetry
+from wallet.defaults import DEFAULT_FOLDER
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.keyring import DEFAULT_FOLDER, Keyring
+from wallet.keyring import Keyring
 from wallet.output import Output
 from wallet.rpc import NodeUnreachableError
 from wallet.session import WalletSession
+from wallet.trial import TrialError
 
 Body = Callable[[], Awaitable[None]]
 FOLDER_MODE = 0o700

@@ -41,7 +41,7 @@ def on_a_chain(story: Callable[[Ogpu], None]) -> None:
 
                 async def grow() -> None:
                     while True:
-                        await asyncio.sleep(0.01)
+                        await asyncio.sleep(0.05)
                         # not before the first post: its input has to be sealed at a height that the beacon calls final
                         if node.pool or node.final:
                             node.author()

@@ -130,6 +130,7 @@ def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator)
     Keyring(alice.folder / "keys").add("mine", key, "secret", cost=ScryptCost(1 << 13, 10, 8))
     password = alice.folder / "password"
     password.write_text("secret")
+    password.chmod(0o600)
     for text in ("mine", key.address):
         assert f"not for {key.address}" in alice.refusal("run", "--stash", text)
         said = alice.refusal("register", "--stash", text, "--stash-password-file", str(password))

@@ -1,4 +1,4 @@
-"""What the chain would say to calls, without sending them: this package's rules, over the state of the node.
+"""What the chain would say to calls, without sending them: the rules of this program, over the state of the node.
 
 The rules run here; what they read of the state is fetched when it is first missed, and then they run again. Always:
 every value is of one block, and nothing is sent. A trial tells what would happen now, and no more: by the time that the
@@ -16,14 +16,16 @@ from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Runtime
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.balances import Balances
+from wallet.amounts import SYMBOL, format_amount
 from wallet.client import ChainClient
+from wallet.errors import WalletError
 
 READS_MAX = 2_000
 """Values that one trial fetches at most."""
 KEYS_PAGE = 1_000
 
 
-class TrialError(Exception):
+class TrialError(WalletError):
     """The calls read more of the state than a trial fetches, or something that is no state of this chain."""
 
 
@@ -68,7 +70,7 @@ class _Fetched:
 
 
 async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int = 0) -> Trial:
-    """Make the calls in order, as the best block would; the first that fails ends it. `fee` must be left at the end.
+    """Make the calls in order, as the best block would, after the fee was taken; the first that fails ends it.
 
     TrialError if that cannot be told from what the node answers.
     """
@@ -96,17 +98,23 @@ async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, 
 def _made(runtime: Runtime, state: _Fetched, calls: Sequence[Call], signer: bytes, fee: int) -> Trial:
     bound = runtime.at(state)
     balances = bound[Balances]
+    spendable = balances.spendable_balance(signer)
+    if spendable < fee:
+        fee_text, has = format_amount(fee), format_amount(spendable)
+        return Trial(refusal=f"the fee is {fee_text} {SYMBOL}, and the account can spend {has} {SYMBOL}")
+    balances.begin_transaction(signer, fee)
     before = balances.free_balance(signer)
     for call in calls:
         try:
             with bound.overlay.transaction():
                 bound.dispatch(call, Signed(signer))
         except DispatchError as error:
-            return Trial(refusal=f"{call.name}: {_described(runtime, error)}")
-    amount = before - balances.free_balance(signer)
-    if balances.spendable_balance(signer, keep_alive=True) < fee:
-        return Trial(amount, "the balance does not cover the fee too")
-    return Trial(amount)
+            left = format_amount(balances.spendable_balance(signer))
+            refusal = (
+                f"{call.name}: {_described(runtime, error)} (beside the fee the account can spend {left} {SYMBOL})"
+            )
+            return Trial(refusal=refusal)
+    return Trial(before - balances.free_balance(signer))
 
 
 def _described(runtime: Runtime, error: DispatchError) -> str:

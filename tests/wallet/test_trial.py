@@ -9,9 +9,9 @@ from genesis.chain import runtime_of
 from genesis.presets import load_spec
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
-from gpu_tasks.provider.chain.trial import TrialError, attempt
 from runtime.encoding.codec import codec
 from wallet.client import ChainClient
+from wallet.trial import TrialError, attempt
 
 SIGNER, DEVICE = b"s" * 32, b"d" * 32
 UNREGISTER = Devices.unregister_device(device=DEVICE)

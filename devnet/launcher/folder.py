@@ -1,0 +1,14 @@
+"""Where a devnet's files are; apart from the layout, so that the help of the command line needs nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+DEFAULT_FOLDER = Path("out") / "devnet"
+FOLDER_VARIABLE = "OGPU_DEVNET"
+
+
+def chosen_folder(given: Path | None) -> Path:
+    """The devnet's folder: what was asked for, else what the environment names, else out/devnet."""
+    return given or Path(os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER)

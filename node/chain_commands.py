@@ -1,0 +1,74 @@
+"""The subcommands of `ogpu-node` on a chain's specification and its database."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from genesis.presets import raw_spec
+from genesis.spec import to_json
+from node.chain_options import chain_options
+from node.config import Paths, chosen_spec, default_base_path
+from node.errors import BadInputError, DatabaseError
+from node.ledger.storage import Storage
+
+
+@click.command("build-spec")
+@chain_options
+@click.option("--raw", is_flag=True, help="Storage keys and values instead of one object for each pallet.")
+def build_spec(chain: str | None, dev: bool, base_path: Path | None, raw: bool) -> None:
+    """Print the chain specification."""
+    del base_path
+    spec = chosen_spec(chain, dev=dev)
+    click.echo(to_json(raw_spec(spec) if raw else spec), nl=False)
+
+
+@click.command("purge-chain")
+@chain_options
+@click.option("-y", "yes", is_flag=True, help="Do not ask.")
+@click.option("--with-sign-state", is_flag=True, help="Remove the sign-state too: only for a chain that starts over.")
+def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool, with_sign_state: bool) -> None:
+    """Remove the chain's database; keys and sign-state stay."""
+    paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
+    if not paths.database.exists():
+        click.echo(f"{paths.database} does not exist: nothing to do")
+        return
+    _refuse_running(paths)
+    if not yes:
+        click.confirm(f"Remove {paths.database}?", abort=True)
+    shutil.rmtree(paths.database)
+    paths.preference.unlink(missing_ok=True)
+    paths.rounds.unlink(missing_ok=True)
+    click.echo(f"removed {paths.database}")
+    if with_sign_state:
+        paths.sign_state.unlink(missing_ok=True)
+        click.echo(f"removed {paths.sign_state}")
+    elif paths.sign_state.exists():
+        click.echo(f"kept {paths.sign_state}: it stops this validator from signing twice")
+
+
+def _refuse_running(paths: Paths) -> None:
+    """`BadInputError` while a node has the database open; a damaged one may well be removed."""
+    with suppress(DatabaseError):
+        Storage(paths.database, free_bytes_floor=0).close()
+
+
+@click.command("chain-info")
+@chain_options
+def chain_info(chain: str | None, dev: bool, base_path: Path | None) -> None:
+    """Print the last final block in the database, as JSON."""
+    paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
+    if not paths.database.exists():
+        raise BadInputError(
+            f"{paths.database} does not exist: give the --base-path and --chain that the node runs with"
+        )
+    storage = Storage(paths.database, free_bytes_floor=0)
+    try:
+        info = {"finalized_number": storage.head_height, "finalized_hash": "0x" + storage.head_id.hex()}
+    finally:
+        storage.close()
+    click.echo(json.dumps(info))

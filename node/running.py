@@ -1,0 +1,77 @@
+"""What `ogpu-node` does without a subcommand: its flags become a `Config`, and the node runs.
+
+What always holds: the folder of a temporary node goes with it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from node import service
+from node.config import Config, RpcConfig, chosen_spec, default_base_path
+from node.errors import BadInputError
+
+
+def run(flags: dict[str, Any]) -> None:
+    """Run the node that the flags of `ogpu-node` describe."""
+    spec = chosen_spec(flags["chain"], dev=flags["dev"])
+    temporary = tempfile.mkdtemp(prefix="ogpu-") if _is_temporary(flags) else None
+    try:
+        service.run(_config(flags, Path(temporary) if temporary else None), spec)
+    finally:
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _is_temporary(flags: dict[str, Any]) -> bool:
+    if flags["tmp"] and flags["base_path"] is not None:
+        raise BadInputError("--tmp and --base-path exclude each other: leave out one of them")
+    return bool(flags["tmp"] or (flags["dev"] and flags["base_path"] is None))
+
+
+def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
+    # A development chain has one validator, Alice: without her keys it would make no block.
+    account = flags["dev_account"] or ("Alice" if flags["dev"] else None)
+    rpc = RpcConfig(
+        port=flags["rpc_port"],
+        external=flags["rpc_external"],
+        methods=flags["rpc_methods"],
+        # Browsers' clients connect to a development chain as they are (docs/operators.md).
+        cors=flags["rpc_cors"] or ("all" if flags["dev"] else None),
+        connections_max=flags["rpc_max_connections"],
+        request_mebibytes=flags["rpc_max_request_size"],
+        batch_max=flags["rpc_max_batch_request_len"],
+        subscriptions_max=flags["rpc_max_subscriptions_per_connection"],
+        calls_per_minute=flags["rpc_rate_limit"],
+    )
+    return Config(
+        chain=flags["chain"] or "dev",
+        base_path=temporary or flags["base_path"] or default_base_path(),
+        name=flags["name"] or account or "ogpu-node",
+        is_validator=flags["validator"] or account is not None,
+        dev_account=account,
+        bootnodes=flags["bootnodes"],
+        node_key=_hex_key(flags["node_key"]),
+        # Its keys are known to everybody, so no other machine is let in.
+        listen_host="127.0.0.1" if flags["dev"] else flags["listen_host"],
+        port=flags["port"],
+        public_addresses=flags["public_addr"],
+        rpc=None if flags["no_rpc"] else rpc,
+        prometheus_port=None if flags["no_prometheus"] else flags["prometheus_port"],
+        prometheus_external=flags["prometheus_external"],
+        sample_units=flags["sample"],
+        init_sign_state=flags["init_sign_state"],
+        log=flags["log"],
+    )
+
+
+def _hex_key(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        return bytes.fromhex(text.removeprefix("0x"))
+    except ValueError as error:
+        raise BadInputError("--node-key is not hex: make one with `ogpu-node key generate-node-key`") from error

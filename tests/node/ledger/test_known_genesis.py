@@ -1,0 +1,115 @@
+"""Block 0 is worked out once for a database; whatever it follows from is compared at every start (P5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from genesis.chain import VERSION, genesis_state
+from genesis.presets import load_spec, raw_spec
+from genesis.spec import ChainSpec
+from node.errors import DatabaseError
+from node.ledger import known_genesis
+from node.ledger.known_genesis import genesis_digest, open_noted_chain
+from node.ledger.storage import Storage
+from runtime.cryptography import signatures
+
+SPEC = load_spec("local")
+
+
+@pytest.fixture
+def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[ChainSpec]:
+    """The specifications whose genesis is worked out, but for the probe."""
+    found: list[ChainSpec] = []
+
+    def counted(spec: ChainSpec) -> dict[bytes, bytes]:
+        if spec.id != known_genesis.PROBE:
+            found.append(spec)
+        return genesis_state(spec)
+
+    monkeypatch.setattr(known_genesis, "genesis_state", counted)
+    return found
+
+
+def started(path: Path, spec: ChainSpec = SPEC) -> bytes:
+    """Start over this database and stop again; the genesis id."""
+    chain = open_noted_chain(path, spec, signatures.verify)
+    chain.storage.close()
+    return chain.genesis
+
+
+def richer(spec: ChainSpec) -> ChainSpec:
+    """The same with one grain moved from one account to another."""
+    patch = {**(spec.patch or {})}
+    first, second, *others = patch["balances"]["balances"]
+    moved = [[first[0], first[1] - 1], [second[0], second[1] + 1], *others]
+    return replace(spec, patch={**patch, "balances": {"balances": moved}})
+
+
+def test_a_restart_works_nothing_out_again(tmp_path: Path, worked_out: list[ChainSpec]) -> None:
+    first = started(tmp_path / "db")
+    assert worked_out == [SPEC]
+    assert started(tmp_path / "db") == first
+    assert started(tmp_path / "db", replace(SPEC, name="Another", boot_nodes=("/ip4/127.0.0.1",))) == first
+    assert worked_out == [SPEC]
+
+
+def test_a_changed_specification_is_refused_as_ever(tmp_path: Path, worked_out: list[ChainSpec]) -> None:
+    genesis = started(tmp_path / "db")
+    with pytest.raises(DatabaseError, match=f"holds the chain with genesis 0x{genesis.hex()}"):
+        started(tmp_path / "db", richer(SPEC))
+    assert len(worked_out) == 2
+    assert started(tmp_path / "db") == genesis, "neither locked nor noted for the other one"
+    assert len(worked_out) == 2
+
+
+def test_the_same_genesis_in_other_words_is_worked_out_once(tmp_path: Path, worked_out: list[ChainSpec]) -> None:
+    raw = raw_spec(SPEC)
+    genesis = started(tmp_path / "db")
+    assert started(tmp_path / "db", raw) == started(tmp_path / "db", raw) == genesis
+    assert worked_out == [SPEC, raw]
+
+
+def test_a_database_without_the_note_gets_it(tmp_path: Path, worked_out: list[ChainSpec]) -> None:
+    genesis = started(tmp_path / "db")
+    storage = Storage(tmp_path / "db")
+    storage.note_genesis_for(b"")
+    storage.close()
+    assert started(tmp_path / "db") == started(tmp_path / "db") == genesis
+    assert len(worked_out) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda patch: patch.setattr(known_genesis, "VERSION", replace(VERSION, spec_version=VERSION.spec_version + 1)),
+        lambda patch: patch.setattr(known_genesis, "load_spec", lambda _: richer(load_spec(known_genesis.PROBE))),
+    ],
+    ids=["another version", "another block 0 of the same small specification"],
+)
+def test_other_rules_work_it_out_again(
+    tmp_path: Path,
+    worked_out: list[ChainSpec],
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    genesis = started(tmp_path / "db")
+    change(monkeypatch)
+    assert started(tmp_path / "db") == genesis
+    assert len(worked_out) == 2
+
+
+def test_all_that_block_0_follows_from_is_in_the_digest() -> None:
+    raw = raw_spec(SPEC)
+    assert raw.raw is not None
+    others = [
+        richer(SPEC),
+        replace(SPEC, chain_type="Live"),
+        replace(SPEC, parameters="mainnet"),
+        raw,
+        replace(raw, raw={**raw.raw, b"key": b"value"}),
+    ]
+    assert len({genesis_digest(spec) for spec in (SPEC, *others)}) == 1 + len(others)

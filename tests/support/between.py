@@ -1,0 +1,58 @@
+"""A proxy between a wallet and its node that a test can have lie, lose and fall silent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import websockets
+from websockets.asyncio.server import ServerConnection
+
+SUBMIT = "author_submitAndWatchExtrinsic"
+
+Spoil = Callable[[str, dict[str, Any], ServerConnection, Any], Awaitable[bool]]
+
+
+class Between:
+    """Stands between a wallet and its node: keeps what is asked, and spoils what `spoil` says.
+
+    `spoil` gets direction (`ask` or `answer`), message, the wallet's and the node's socket; a true result means that it
+    has dealt with the message itself.
+    """
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.asked: list[dict[str, Any]] = []
+        self.spoil: Spoil | None = None
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[str]:
+        """Gives its URL."""
+        async with websockets.serve(self._serve, "127.0.0.1", 0) as server:
+            yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+
+    async def _serve(self, wallet_side: ServerConnection) -> None:
+        async with websockets.connect(self.node, proxy=None) as node_side:
+
+            async def back() -> None:
+                async for text in node_side:
+                    message = json.loads(text)
+                    if self.spoil is None or not await self.spoil("answer", message, wallet_side, node_side):
+                        await wallet_side.send(json.dumps(message))
+
+            task = asyncio.create_task(back())
+            try:
+                async for text in wallet_side:
+                    message = json.loads(text)
+                    self.asked.append(message)
+                    if self.spoil is None or not await self.spoil("ask", message, wallet_side, node_side):
+                        await node_side.send(json.dumps(message))
+            finally:
+                task.cancel()
+
+    def submitted(self) -> list[str]:
+        """The extrinsics that were handed in, without repetitions."""
+        return list(dict.fromkeys(asked["params"][0] for asked in self.asked if asked["method"] == SUBMIT))

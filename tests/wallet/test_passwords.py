@@ -1,0 +1,82 @@
+"""Passwords from files: private ones only, and an empty one is warned of (B12); a node without a word ends in one."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import websockets
+from click.testing import CliRunner, Result
+from websockets.asyncio.server import ServerConnection
+
+from wallet import rpc
+from wallet.cli import main
+from wallet.rpc import NodeUnreachableError, RpcConnection
+
+
+def run(folder: Path, password: Path, *words: str, typed: str = "") -> Result:
+    options = ["--keyring", str(folder / "keys"), "--password-file", str(password), "--json"]
+    return CliRunner().invoke(main, [*options, *words], input=typed)
+
+
+def private(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o666])
+def test_b12_a_password_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    password = private(tmp_path / "password", "secret\n")
+    password.chmod(mode)
+    result = run(tmp_path, password, "new", "carol")
+    assert result.exit_code == 2
+    assert "can be read by others: run chmod 600" in result.stderr
+    assert not list(tmp_path.rglob("carol.json"))
+    password.chmod(0o600)
+    assert run(tmp_path, password, "new", "carol").exit_code == 0
+
+
+@pytest.mark.parametrize(("content", "said"), [(b"\xff", "is not UTF-8"), (b"x" * 2_000, "larger than")])
+def test_a_password_file_that_is_none_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    password = private(tmp_path / "password", "")
+    password.write_bytes(content)
+    assert said in run(tmp_path, password, "new", "carol").stderr
+    assert "does not exist" in run(tmp_path, tmp_path / "absent", "new", "carol").stderr
+
+
+@pytest.mark.parametrize("command", [("new", "carol"), ("import", "carol")])
+def test_b12_an_empty_password_is_warned_of(tmp_path: Path, command: tuple[str, ...]) -> None:
+    warning = "the password is empty: whoever has the key file has the key"
+    result = run(tmp_path, private(tmp_path / "empty", "\n"), *command, typed="//Alice\n")
+    assert (result.exit_code, warning in result.stderr) == (0, True)
+    result = run(tmp_path, private(tmp_path / "full", "secret"), *command[:1], "dave", typed="//Alice\n")
+    assert (result.exit_code, warning in result.stderr) == (0, False)
+
+
+def test_a12_import_of_a_file_asks_for_its_password(tmp_path: Path) -> None:
+    assert run(tmp_path, private(tmp_path / "password", "secret"), "new", "carol").exit_code == 0
+    exported = str(tmp_path / "keys" / "carol.json")
+    wrong = run(tmp_path, private(tmp_path / "wrong", "other"), "import", "copy", "--file", exported)
+    assert (wrong.exit_code, "cannot unlock" in wrong.stderr) == (2, True)
+    assert not (tmp_path / "keys" / "copy.json").exists()
+    assert run(tmp_path, tmp_path / "password", "import", "copy", "--file", exported).exit_code == 0
+
+
+def test_b12_a_node_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits are what bounds it; they are shortened here."""
+    assert rpc.CONNECT_SECONDS + rpc.CALL_SECONDS + 2 * rpc.GOODBYE_SECONDS <= 35
+    monkeypatch.setattr(rpc, "CALL_SECONDS", 0.2)
+    monkeypatch.setattr(rpc, "GOODBYE_SECONDS", 0.1)
+
+    async def mute(socket: ServerConnection) -> None:
+        async for _ in socket:
+            pass
+
+    async def ask() -> None:
+        async with websockets.serve(mute, "127.0.0.1", 0) as server:
+            port = next(iter(server.sockets)).getsockname()[1]
+            async with await RpcConnection.open(f"ws://127.0.0.1:{port}") as connection:
+                with pytest.raises(NodeUnreachableError, match="did not answer system_chain within"):
+                    await connection.call("system_chain")
+
+    asyncio.run(ask())

@@ -1,0 +1,128 @@
+"""How a command makes a call: whom it reaches and what it costs is shown, what must fail is refused, people are asked.
+
+Always: under `--dry-run` no key is unlocked, nothing is signed and nothing is sent; without `--yes` nothing is signed
+before somebody at a terminal agreed to what the chain will read.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from runtime.frame.call import Call
+from wallet.client import ChainClient, Payer
+from wallet.commands.options import dry_run_option, yes_option
+from wallet.errors import WalletError
+from wallet.output import Account, Grains, Output, as_text, harmless
+from wallet.session import CallFailedError, WalletSession, explained
+from wallet.trial import TrialError, attempt
+
+force_option = click.option("--force", is_flag=True, help="Send even what the chain would refuse; it costs the fee.")
+
+
+@dataclass(frozen=True, slots=True)
+class SendingOptions:
+    """What the options say about sending."""
+
+    dry_run: bool
+    is_agreed: bool
+    is_forced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call, what of it is shown before fee and total, and how many grains it moves beside the fee."""
+
+    call: Call
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    moves: int = 0
+
+
+Plan = Callable[[ChainClient, Payer], Awaitable[PlannedCall]]
+
+
+def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--dry-run`, `--yes` and `--force`, which arrive together as `sending`."""
+
+    @functools.wraps(command)
+    def with_sending(*given: Any, dry_run: bool, yes: bool, force: bool, **named: Any) -> Any:
+        return command(*given, sending=SendingOptions(dry_run, yes, force), **named)
+
+    return dry_run_option(yes_option(force_option(with_sending)))
+
+
+def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Plan) -> None:
+    """Plan a call at the node, show it, ask, send it; see the head of this file."""
+    calls: list[Call] = []
+    facts: dict[str, Any] = {}
+
+    async def look(client: ChainClient) -> None:
+        payer = session.payer(sender)
+        planned = await plan(client, payer)
+        _require_somebody_to_ask(sending)
+        calls.append(planned.call)
+        facts.update(await _facts(client, planned, payer))
+
+    async def send(client: ChainClient) -> None:
+        await session.make(client, calls[0], session.key(sender))
+
+    session.run(look)
+    is_refused = facts["refused"] is not None
+    if sending.dry_run or (is_refused and not sending.is_forced):
+        session.output.facts({**facts, "sent": False})
+        if is_refused:
+            explained(lambda: _refuse(facts["refused"]))
+        return
+    _ask(session.output, facts, sending)
+    # A second connection: the first would be closed as dead while a person takes time to answer.
+    session.run(send)
+
+
+async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer) -> dict[str, Any]:
+    fee = await client.fee(planned.call, payer)
+    return {
+        "call": planned.call.name,
+        "from": Account(payer.account),
+        **planned.facts,
+        "fee": Grains(fee),
+        "total": Grains(planned.moves + fee),
+        "refused": await _refusal(client, planned.call, payer, fee),
+    }
+
+
+async def _refusal(client: ChainClient, call: Call, payer: Payer, fee: int) -> str | None:
+    """Why the chain would refuse the call now; None too where that cannot be told, which is said."""
+    try:
+        return (await attempt(client, [call], payer.account, fee)).refusal
+    except TrialError as error:
+        click.echo(f"note: whether the chain would take it could not be tried: {harmless(str(error))}", err=True)
+        return None
+
+
+def _refuse(why: str) -> None:
+    raise CallFailedError(f"the chain would refuse this: {why}. Nothing was sent; --force sends it all the same")
+
+
+def _require_somebody_to_ask(sending: SendingOptions) -> None:
+    if not (sending.dry_run or sending.is_agreed or is_attended()):
+        raise WalletError("nobody is here to be asked: a program that sends adds --yes, or looks first with --dry-run")
+
+
+def is_attended() -> bool:
+    """Whether somebody sits at the terminal."""
+    return sys.stdin.isatty()
+
+
+def _ask(output: Output, facts: Mapping[str, Any], sending: SendingOptions) -> None:
+    shown = {name: value for name, value in facts.items() if value is not None}
+    if not output.as_json:
+        output.facts(shown)
+    if not sending.is_agreed:
+        # Under --json standard output holds the result and nothing else, so the question says it all.
+        what = ", ".join(f"{name} {as_text(value)}" for name, value in shown.items() if name != "call")
+        click.confirm(f"Send {facts['call']} ({what})?" if output.as_json else "Send it?", abort=True, err=True)

@@ -1,0 +1,134 @@
+"""Sending a call once: what is signed is noted first, and a second try finishes the first one instead of repeating it.
+
+Always: of one call at most one extrinsic of an account is alive. A note goes only when the final chain shows that its
+extrinsic is in a block, or never can be: what a node says meanwhile, `invalid` included, is not taken for that. The
+final chain is as true as the client's reads of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from runtime.frame.call import Call
+from runtime.pallets.system import AccountInfo, System
+from wallet.client import NEXT_STATUS_SECONDS, ChainClient, NotIncludedError, Outcome, Prepared
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+from wallet.rpc import NodeUnreachableError, RpcError
+from wallet.sent_notes import SentNotes
+
+ALREADY_IMPORTED = 1013
+POLL_SECONDS = 1.0
+
+Tell = Callable[[str], None]
+
+
+class UnsettledError(WalletError):
+    """What was signed may be on its way; what became of it is not known."""
+
+
+async def send_once(client: ChainClient, call: Call, key: Keypair, notes: SentNotes, tell: Tell) -> Outcome:
+    """Sign a call, note it, send it, wait until it is final; or finish the same call of an earlier try.
+
+    `tell` hears of an earlier try. UnsettledError where the connection ends before the fate is known, RpcError and
+    NotIncludedError as `ChainClient.send`: after all three the same call again is safe.
+    """
+    encoded = client.runtime.call_codec.encode(call)
+    for earlier in notes.unsettled(key.account):
+        outcome = await _finish(client, earlier, notes, tell, is_wanted=earlier.call == encoded)
+        if outcome is not None:
+            return outcome
+    prepared = await client.prepare(call, key)
+    with notes.noted(prepared):
+        outcome = await _hand_in(client, prepared)
+    notes.forget(prepared)
+    return outcome
+
+
+async def _finish(
+    client: ChainClient, earlier: Prepared, notes: SentNotes, tell: Tell, *, is_wanted: bool
+) -> Outcome | None:
+    """What became of an earlier try; None where nothing did and nothing can, or where it is another call's."""
+    name = f"0x{earlier.hash.hex()}"
+    final = await client.finalized()
+    height = await client.height(final)
+    account: AccountInfo = await client.read(System.account, earlier.signer, at=final)
+    is_used = account.nonce > earlier.nonce
+    if not is_wanted:
+        if is_used or height >= earlier.dies:
+            notes.forget(earlier)
+        return None
+    if is_used or height >= earlier.dies:
+        block = await _find(client, earlier, height)
+        if block is None:
+            notes.forget(earlier)
+            return None
+        tell(f"this very call was sent before, as {name}: it is in a block, and is not sent again")
+        outcome = await _outcome_of(client, block, earlier, notes.path_of(earlier))
+        notes.forget(earlier)
+        return outcome
+    tell(f"this very call was signed before, as {name}: that one is sent again, no second one")
+    with notes.noted(earlier):
+        outcome = await _hand_in(client, earlier)
+    notes.forget(earlier)
+    return outcome
+
+
+async def _outcome_of(client: ChainClient, block: bytes, earlier: Prepared, note: Path) -> Outcome:
+    """What an extrinsic of an earlier try did; where its block's events are gone, only that it is there."""
+    try:
+        return await client.outcome(block, earlier.hash)
+    except RpcError as error:
+        raise UnsettledError(
+            f"the extrinsic 0x{earlier.hash.hex()} of an earlier try is in the final block 0x{block.hex()}, but the "
+            f"node no longer tells what it did there ({error}). It is not sent again: ask another node, or, to make "
+            f"the call once more, remove {note}"
+        ) from error
+
+
+async def _hand_in(client: ChainClient, prepared: Prepared) -> Outcome:
+    try:
+        return await client.send(prepared.extrinsic)
+    except RpcError as error:
+        if error.code != ALREADY_IMPORTED:
+            raise
+    except NodeUnreachableError as error:
+        raise _unsettled(prepared, error) from error
+    try:
+        async with asyncio.timeout(NEXT_STATUS_SECONDS):
+            return await _included(client, prepared)
+    except (NodeUnreachableError, TimeoutError) as error:
+        raise _unsettled(prepared, error) from error
+
+
+async def _included(client: ChainClient, prepared: Prepared) -> Outcome:
+    """The node has it already and tells nobody twice: look at the final chain until it is there."""
+    while True:
+        final = await client.finalized()
+        height = await client.height(final)
+        account: AccountInfo = await client.read(System.account, prepared.signer, at=final)
+        if account.nonce > prepared.nonce or height >= prepared.dies:
+            block = await _find(client, prepared, height)
+            if block is None:
+                raise NotIncludedError(f"the extrinsic 0x{prepared.hash.hex()} is in no block and never will be")
+            return await client.outcome(block, prepared.hash)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _find(client: ChainClient, prepared: Prepared, height: int) -> bytes | None:
+    """The final block that holds an extrinsic, among those that could: as many as it lives at most."""
+    for number in range(prepared.born + 1, min(height + 1, prepared.dies)):
+        block = await client.block_id(number)
+        if prepared.extrinsic in (await client.block(block)).extrinsics:
+            return block
+    return None
+
+
+def _unsettled(prepared: Prepared, error: BaseException) -> UnsettledError:
+    return UnsettledError(
+        f"{str(error) or 'no block that is final holds it yet'}. The extrinsic 0x{prepared.hash.hex()} (nonce "
+        f"{prepared.nonce}, valid before block {prepared.dies}) was signed and may have been sent: give the same "
+        "command again, it looks for this one and sends no second one"
+    )
