@@ -3,7 +3,7 @@
 A mutant is a table under its name: `file`, the exact text to `find` there, the bug to `plant` in its place, the `harm`
 that somebody would suffer, and the `tests` (files or node ids) that must fail. Equivalent mutants are not listed.
 
-Always: a mutant whose text does not occur exactly once is an error, never left out: the code moved on and nobody looked.
+Always: a mutant whose text does not occur exactly once is an error, never left out: the code moved on unseen.
 """
 
 import tomllib
