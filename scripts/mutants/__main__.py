@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from scripts.mutants.campaign import Campaign, open_campaign
-from scripts.mutants.planted import Mutant, MutantError, choose, read_list
+from scripts.mutants.planted import Mutant, MutantError, choose, read_list, require_applicable
 from scripts.mutants.trial import Trial, Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +33,7 @@ def main() -> int:
     started = time.monotonic()
     try:
         mutants = choose(read_list(), arguments.only)
+        require_applicable(mutants, ROOT)
         with open_campaign(ROOT, arguments.processes) as campaign:
             problems = _unsound(campaign, mutants)
             trials = [] if problems else _try_all(campaign, mutants)

@@ -60,6 +60,18 @@ def choose(mutants: list[Mutant], wanted: list[str]) -> list[Mutant]:
     return [mutant for mutant in mutants if not wanted or {mutant.name, mutant.room} & {*wanted}]
 
 
+def require_applicable(mutants: list[Mutant], root: Path) -> None:
+    """See that each can be planted in this tree, before time is spent on any. MutantError names all that cannot."""
+    problems = []
+    for mutant in mutants:
+        try:
+            mutant.applied((root / mutant.file).read_text(encoding="utf-8"))
+        except (MutantError, FileNotFoundError) as error:
+            problems.append(str(error))
+    if problems:
+        raise MutantError("\n".join(problems))
+
+
 def _read_room(path: Path) -> Iterator[Mutant]:
     try:
         room = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from threading import Lock
 
 LIMIT_SECONDS = 60.0
 """What the tests of one mutant may take: they are quick ones, so whatever takes longer hangs."""
@@ -49,30 +51,35 @@ class Trials:
         """Nothing runs."""
         self._running: set[subprocess.Popen[str]] = set()
         self._is_over = False
+        self._lock = Lock()
 
     def run(self, root: Path, tests: Iterable[str], limit_seconds: float = LIMIT_SECONDS, *, compiles: bool) -> Trial:
         """Run tests in a copy. `compiles` leaves compiled files there, which must not be done of a planted bug."""
-        if self._is_over:
-            return Trial(Verdict.STOPPED)
         started = time.monotonic()
-        process = _start(root, tests, compiles=compiles)
-        self._running.add(process)
-        try:
-            output, _ = process.communicate(timeout=limit_seconds)
-        except subprocess.TimeoutExpired:
-            return Trial(Verdict.HUNG, time.monotonic() - started)
-        finally:
-            _end(process)
-            self._running.discard(process)
+        with self._lock:
+            if self._is_over:
+                return Trial(Verdict.STOPPED)
+            process = _start(root, tests, compiles=compiles)
+            self._running.add(process)
+        with process:
+            try:
+                output, _ = process.communicate(timeout=limit_seconds)
+            except subprocess.TimeoutExpired:
+                return Trial(Verdict.HUNG, time.monotonic() - started)
+            finally:
+                _end(process)
+                self._running.discard(process)
         if self._is_over:
             return Trial(Verdict.STOPPED)
         return _judge(process.returncode, output, time.monotonic() - started)
 
     def stop(self) -> None:
         """End what runs; nothing begins any more."""
-        self._is_over = True
-        for process in [*self._running]:
-            _end(process)
+        # With the lock: what is being started at this moment would else outlive this.
+        with self._lock:
+            self._is_over = True
+            for process in [*self._running]:
+                _end(process)
 
 
 def _start(root: Path, tests: Iterable[str], *, compiles: bool) -> subprocess.Popen[str]:
@@ -101,8 +108,5 @@ def _judge(code: int, output: str, seconds: float) -> Trial:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    try:
+    with suppress(ProcessLookupError):  # all of it ended by itself
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()
