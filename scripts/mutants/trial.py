@@ -19,7 +19,7 @@ from threading import Lock
 LIMIT_SECONDS = 60.0
 """What the tests of one mutant may take: they are quick ones, so whatever takes longer hangs."""
 PASSED, FAILED = 0, 1  # exit codes of pytest
-KILLER = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+KILLER = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 OPTIONS = ("-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
 
 
