@@ -55,3 +55,12 @@ def test_no_more_of_the_disk_is_read_for_a_peer_than_an_answer_holds(
     monkeypatch.setattr(chain, "_final_block", noted)
     assert len(chain.branch(chain.final.facts.id, 0)) == 2
     assert read == [1, 2]
+
+
+def test_a_peer_is_sent_no_more_blocks_than_an_answer_holds(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.ledger.chain, "BLOCKS_PER_ANSWER_MAX", 3)
+    blocks = [maker.make()]
+    for _ in range(4):
+        blocks.append(maker.make(blocks[-1].facts.id))
+    oldest = [block.stored.header + block.stored.body for block in blocks[:3]]
+    assert maker.chain.branch(blocks[-1].facts.id, 0) == oldest
