@@ -84,9 +84,9 @@ def _read_room(path: Path) -> Iterator[Mutant]:
 def _read_mutant(name: str, room: str, said: Any) -> Mutant:
     if not isinstance(said, dict) or {*said} != {*TEXTS, "tests"}:
         raise MutantError(f"{name}: a mutant says {', '.join(TEXTS)} and tests, and nothing else")
-    texts = [said[key] for key in TEXTS]
+    file, find, plant, harm = texts = [said[key] for key in TEXTS]
     tests = said["tests"]
     are_texts = all(isinstance(text, str) for text in (*texts, *tests))
-    if not are_texts or not said["find"] or said["find"] == said["plant"] or not tests:
+    if not are_texts or not find or find == plant or not tests:
         raise MutantError(f"{name}: a text to find, another one to plant, and at least one test")
-    return Mutant(name, room, *texts, tests=tuple(tests))
+    return Mutant(name, room, file, find, plant, harm, tuple(tests))
