@@ -10,13 +10,14 @@ SECONDS ?= 30
 HYPOTHESIS_PROFILE ?= dev
 PURE := runtime consensus genesis gpu_tasks/market gpu_tasks/workloads
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+comma := ,
 MAKEFLAGS += --no-print-directory
 export HYPOTHESIS_PROFILE
 # NumPy here multiplies small matrices: more BLAS threads than one only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench peers clients simulate replay soak crash cheats units equivocation flood house lock package clean
+.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay soak crash cheats units equivocation flood house lock package clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +64,9 @@ clients: .venv-clients/stamp ## unmodified public clients against a node of ours
 
 simulate: ## SEEDS=200 simulated networks with loss, delay, crashes, partitions and a Byzantine node
 	@$(PY) -m devnet.simulation --seeds $(SEEDS)
+
+mutants: ## bugs planted on purpose in copies of the tree, each of which its tests must find; ONLY=name,name chooses
+	@$(PY) -m scripts.mutants $(foreach name,$(subst $(comma), ,$(ONLY)),--only $(name))
 
 replay: ## the same 5,000 random extrinsics under two Python versions and three hash seeds: the same roots and events
 	@$(PY) -m scripts.replay

@@ -104,3 +104,44 @@ def test_headers_refuse_what_passes_over_a_boundary() -> None:
         else:
             with pytest.raises(InvalidHeaderError, match="passes over the boundary"):
                 rules.check_facts(facts, parent, lambda at: at.to_bytes(32, "big"), 100_000)
+
+
+def slot_of_ours(first: int) -> int:
+    epoch = epochs_of(4)(0)
+    return next(
+        slot for slot in range(first, first + 100) if proposer(epoch, slot) == epoch.validators.members[0].session
+    )
+
+
+@pytest.mark.parametrize(
+    ("built_before", "tip_before", "processing", "builds"),
+    [
+        (1, 1, 0, True),
+        (0, 1, 0, False),
+        (1, 0, 0, False),
+        (1, 1, DEVNET.processing_max - 1, True),
+        (1, 1, DEVNET.processing_max, False),
+    ],
+    ids=["a slot later", "slot used", "slot of the tip", "room for one more", "pipeline full"],
+)
+def test_one_block_a_slot_after_the_tips_and_no_more_undecided_ones_than_the_pipeline_holds(
+    built_before: int, tip_before: int, processing: int, *, builds: bool
+) -> None:
+    slot = slot_of_ours(100)
+    tip = BlockFacts(b"t" * 32, b"p" * 32, 5, slot - tip_before, b"a" * 32, 0)
+    session = epochs_of(4)(0).validators.members[0].session
+    request = plan_block(
+        DEVNET, epochs_of(4), session, slot, slot - built_before, tip, processing, None, lambda _: None
+    )
+    assert (request is not None) == builds
+
+
+@pytest.mark.parametrize(("late", "is_heartbeat"), [(1, False), (2, True), (3, True)])
+def test_a_heartbeat_comes_when_so_many_slots_went_by(late: int, *, is_heartbeat: bool) -> None:
+    slot = slot_of_ours(100)
+    tip = BlockFacts(b"t" * 32, b"p" * 32, 5, slot - late, b"a" * 32, 0)
+    session = epochs_of(4)(0).validators.members[0].session
+    parameters = replace(DEVNET, heartbeat_slots=2)
+    request = plan_block(parameters, epochs_of(4), session, slot, 0, tip, 0, None, lambda _: None)
+    assert request is not None
+    assert request.heartbeat == is_heartbeat

@@ -198,3 +198,23 @@ def test_a_claimed_reference_needs_a_certificate() -> None:
 def test_genesis_can_be_built_on() -> None:
     opening = header(number=1, parent=GENESIS)
     assert check(opening, parent=GENESIS_BLOCK).height == 1
+
+
+def test_the_first_block_of_an_epoch_names_the_last_one_which_the_set_before_certified() -> None:
+    last = replace(PARENT, height=60, referenced_height=59)
+    assert check(header(number=61, epoch=1, reference=final_ref(60)), parent=last).referenced_height == 60
+
+
+def test_the_output_is_the_one_that_the_proof_proves() -> None:
+    author = author_of(120)
+    output, proof = vrf.prove(VRF_SEEDS[author], vrf_input(GENESIS, bytes(32), 120))
+    for claimed, is_valid in ((output, True), (bytes(len(output)), False)):
+        digest: Digest = (author_item(bytes([author]) * 32), pre_digest_item(PreDigest(120, 0, claimed, proof)))
+        unsealed = Header(PARENT.id, 11, bytes(32), bytes(32), digest)
+        seal = seal_item(SIGNERS[author].sign(seal_payload(GENESIS, unsealed)))
+        sealed = replace(unsealed, digest=(*digest, seal))
+        if is_valid:
+            assert check(sealed).author == SIGNERS[author].public
+        else:
+            with pytest.raises(InvalidHeaderError, match="randomness"):
+                check(sealed)

@@ -60,6 +60,18 @@ def test_what_does_not_contradict_is_signed(first: signstate.SignedRecord, secon
     assert SIGN_STATE.decode(SIGN_STATE.encode(state)) == state
 
 
+def test_what_is_above_the_floor_is_remembered() -> None:
+    open_votes: list[signstate.SignedRecord] = [notarise(A, round_=4), Proposal(0, 4, 3, 1, A), notarise(A, epoch=1)]
+    state = EMPTY
+    for record in (notarise(A), Proposal(0, 3, 0, 1, A), *open_votes):
+        state = after(state, record)
+    state = raise_floor(state, 0, 3)
+    assert {*state.ballots, *state.proposals} == {*open_votes}
+    for record in (notarise(B, round_=4), Proposal(0, 4, 3, 1, B), notarise(B, epoch=1)):
+        with pytest.raises(SigningRefusedError):
+            after(state, record)
+
+
 def test_nothing_is_signed_below_the_floor() -> None:
     state = raise_floor(after(EMPTY, notarise(A)), 0, 3)
     assert state.ballots == ()

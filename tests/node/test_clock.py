@@ -42,6 +42,15 @@ def test_a_jump_that_stays_is_believed() -> None:
     assert machine.after(2_000) == 3_600_000
 
 
+def test_what_was_taken_back_does_not_count_for_the_next_jump() -> None:
+    machine = Machine()
+    for _ in range(3):
+        machine.wrong = 3_600_000
+        assert machine.after(TRUST_MS - 1_000) == 0
+        machine.wrong = 0
+        assert machine.after(2_000) == 0
+
+
 def test_a_clock_that_is_turned_back_for_good_stops_the_node_instead_of_the_time() -> None:
     machine = Machine()
     machine.wrong = -3_600_000

@@ -264,6 +264,15 @@ def test_malformed_messages_change_nothing(alice: Stage) -> None:
     assert alice.chain.final.facts.height > before.height
 
 
+def test_what_no_honest_peer_sends_costs_its_peer(alice: Stage) -> None:
+    alice.loop.peer_up("peer", None)
+    alice.hear(FrameKind.STATUS, b"\xff" * 3)
+    assert alice.peers.penalties == 1, "found by the decoder"
+    stranger = SignedBallot(Ballot(BallotKind.SKIP, 0, 1, 0, bytes(32)), b"s" * 32, bytes(64))
+    alice.hear(FrameKind.VOTE, MESSAGE.encode(Vote(stranger, None)))
+    assert alice.peers.penalties == 2, "found by consensus"
+
+
 def test_a_new_peer_is_told_where_this_node_stands(alice: Stage) -> None:
     alice.transport.sent.clear()
     alice.loop.peer_up("peer", None)

@@ -50,9 +50,10 @@ def test_a_file_open_to_others_or_a_link_is_refused(tmp_path: Path) -> None:
     store = Keystore(tmp_path / "a")
     public = store.insert(SESSION, SEED)
     (path,) = (tmp_path / "a").iterdir()
-    path.chmod(0o644)
-    with pytest.raises(BadInputError, match="chmod 600"):
-        store.pair(SESSION, public)
+    for mode in (0o644, 0o640, 0o620, 0o601):
+        path.chmod(mode)
+        with pytest.raises(BadInputError, match="chmod 600"):
+            store.pair(SESSION, public)
     path.chmod(0o600)
     target = tmp_path / "target"
     path.rename(target)

@@ -134,6 +134,13 @@ def test_what_can_never_be_attached_is_refused(stage: Stage) -> None:
         stage.pool.submit(ENCODE(good))
 
 
+def test_well_signed_ones_of_another_attempt_or_place_are_refused(stage: Stage) -> None:
+    for changed in ({"attempt": stage.unit.attempt + 1}, {"replica": len(stage.racers)}):
+        with pytest.raises(PoolRefusalError, match="no such race"):
+            stage.pool.submit(ENCODE(stage.attested(stage.racers[0], **changed)))
+    assert len(stage.pool) == 0
+
+
 def test_one_that_does_not_open_its_commitment_is_left_out_and_spoils_nothing(stage: Stage) -> None:
     good = stage.attested(stage.racers[0])
     wrong = attestation(stage.racers[1], stage.unit_id, stage.unit, b"W" * 32)

@@ -69,6 +69,19 @@ def test_known_and_banned_are_told_apart() -> None:
     pool.refuse_known(b"bad", 100.0 + node.pool.transaction_queue.BAN_SECONDS)
 
 
+def test_long_ones_that_pay_more_push_out_as_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.pool.transaction_queue, "BYTES_LIMIT", 100)
+    pool = TransactionQueue()
+    cheap = [xt(1, 0, 10, size=60), xt(2, 0, 20, size=40)]
+    for candidate in cheap:
+        pool.add(candidate, 0)
+    admitted = pool.add(xt(3, 0, 30, size=90), 0)
+    assert admitted.dropped == tuple(candidate.extrinsic_hash for candidate in cheap)
+    assert (pool.bytes_used, order(pool)) == (90, [(3, 0)])
+    with pytest.raises(PoolRefusalError):
+        pool.add(xt(4, 0, 30, size=11), 0)
+
+
 def test_a_block_uses_nonces_and_expires_others() -> None:
     pool = TransactionQueue()
     for candidate in (xt(1, 0), xt(1, 1), xt(1, 3), xt(2, 0, expires_at=4), xt(2, 1)):

@@ -41,8 +41,10 @@ def test_keys_of_different_claims_differ() -> None:
         Claim(Scheme.SR25519, base.signer, base.payload, base.signature),
         Claim(base.scheme, base.signer[1:], base.payload + base.signer[:1], base.signature),
         Claim(base.scheme, base.signer, base.payload[:-1], base.signature),
+        Claim(base.scheme, bytes(32), base.payload, base.signature),
+        Claim(base.scheme, base.signer, base.payload, bytes(64)),
     ]
-    assert len({claim.key for claim in [base, *others]}) == 4
+    assert len({claim.key for claim in [base, *others]}) == 6
 
 
 @pytest.mark.trio

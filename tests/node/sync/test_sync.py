@@ -118,6 +118,15 @@ def test_what_was_not_asked_for_is_ignored(stage: Stage) -> None:
     assert not stage.sync.has_work
 
 
+def test_one_question_has_one_answer(stage: Stage) -> None:
+    first, second = stage.branch(2)
+    stage.sync.fetch(first.facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode((as_bytes(first),)), PEER)
+    stage.import_all()
+    stage.sync.on_answer(BLOCKS.encode((as_bytes(second),)), PEER)
+    assert not stage.sync.has_work
+
+
 def test_requests_are_answered_within_a_message(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node.ledger.chain, "BLOCKS_PER_ANSWER_MAX", 8)
     blocks = stage.branch(10)

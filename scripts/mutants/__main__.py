@@ -1,0 +1,135 @@
+"""`python -m scripts.mutants [--only NAME] [--json]`: plant each listed bug in a copy of the tree; tests must find it.
+
+Writes out/mutants.json. Exits with 1 when a mutant survives, does not apply or does not run, or when a named test fails
+without any.
+"""
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from scripts.mutants.campaign import Campaign, open_campaign
+from scripts.mutants.planted import Mutant, MutantError, choose, read_list, require_applicable
+from scripts.mutants.trial import Trial, Verdict
+
+ROOT = Path(__file__).parents[2]
+PROCESSES = 2
+GOOD = {Verdict.KILLED, Verdict.HUNG}
+
+
+def main() -> int:
+    """Read the list, try it, report."""
+    arguments = _arguments()
+    # A supervisor's way of stopping this must remove the copies as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    started = time.monotonic()
+    try:
+        mutants = choose(read_list(), arguments.only)
+        require_applicable(mutants, ROOT)
+        with open_campaign(ROOT, arguments.processes) as campaign:
+            problems = _unsound(campaign, mutants)
+            trials = [] if problems else _try_all(campaign, mutants)
+    except MutantError as error:
+        print(f"mutants: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("mutants: stopped; the copies are gone", file=sys.stderr)
+        return 130
+    problems += [_problem(mutant, trial) for mutant, trial in zip(mutants, trials, strict=False) if _is_bad(trial)]
+    report = _report(mutants, trials, problems, time.monotonic() - started)
+    out = ROOT / "out"
+    out.mkdir(exist_ok=True)
+    written = json.dumps(report, indent=2) + "\n"
+    (out / "mutants.json").write_text(written, encoding="utf-8")
+    if arguments.json:
+        print(written, end="")
+    for problem in problems:
+        print(f"mutants: {problem}", file=sys.stderr)
+    print(_summary(report), file=sys.stderr if arguments.json else sys.stdout)
+    return 1 if problems else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m scripts.mutants", description=__doc__)
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a mutant or a room, repeatable")
+    parser.add_argument("--json", action="store_true", help="print what out/mutants.json holds")
+    parser.add_argument("--processes", type=int, default=PROCESSES, help="how many are tried at a time")
+    return parser.parse_args()
+
+
+def _unsound(campaign: Campaign, mutants: list[Mutant]) -> list[str]:
+    """Whether the named tests pass without any bug: if not, they show nothing."""
+    failed = campaign.check_sound(test for mutant in mutants for test in mutant.tests)
+    return [
+        f"a named test fails on the tree as it is ({trial.verdict}): {trial.killer}\n{trial.output}" for trial in failed
+    ]
+
+
+def _try_all(campaign: Campaign, mutants: list[Mutant]) -> list[Trial]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task("mutants", total=len(mutants))
+
+        def on_end(mutant: Mutant, trial: Trial) -> None:
+            if trial.verdict is not Verdict.KILLED:
+                progress.console.print(f"{trial.verdict}: {mutant.name} ({mutant.file})", markup=False, highlight=False)
+            progress.advance(bar)
+
+        return campaign.try_all(mutants, on_end)
+
+
+def _is_bad(trial: Trial) -> bool:
+    return trial.verdict not in GOOD
+
+
+def _problem(mutant: Mutant, trial: Trial) -> str:
+    said = {
+        Verdict.SURVIVED: f"no test fails: {', '.join(mutant.tests)}. {mutant.harm}",
+        Verdict.BROKEN: f"its tests do not even run:\n{trial.output}",
+    }
+    return f"{mutant.name}: {trial.verdict}: {said.get(trial.verdict, trial.output)}"
+
+
+def _report(mutants: list[Mutant], trials: list[Trial], problems: list[str], seconds: float) -> dict[str, Any]:
+    counts = Counter(trial.verdict for trial in trials)
+    return {
+        "mutants": len(mutants),
+        "files": len({mutant.file for mutant in mutants}),
+        "killed": counts[Verdict.KILLED],
+        "timed_out": counts[Verdict.HUNG],
+        "survived": counts[Verdict.SURVIVED],
+        "not_applied": counts[Verdict.INAPPLICABLE] + counts[Verdict.BROKEN],
+        "seconds": round(seconds, 1),
+        "problems": problems,
+        "each": {
+            mutant.name: {
+                "file": mutant.file,
+                "harm": mutant.harm,
+                "verdict": trial.verdict,
+                "killer": trial.killer,
+                "seconds": round(trial.seconds, 1),
+            }
+            for mutant, trial in zip(mutants, trials, strict=False)
+        },
+    }
+
+
+def _summary(report: dict[str, Any]) -> str:
+    good = report["killed"] + report["timed_out"]
+    return (
+        f"mutants: {good} of {report['mutants']} killed in {report['files']} files "
+        f"({report['timed_out']} by time-out), {report['survived']} survived, {report['not_applied']} not applied, "
+        f"{report['seconds']:.0f} s"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""A trial: the tests that are meant to find a bug, run in a copy of the tree that has it.
+
+Always: a trial ends within its limit, with everything that it started.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from threading import Lock
+
+LIMIT_SECONDS = 60.0
+"""What the tests of one mutant may take: they are quick ones, so whatever takes longer hangs."""
+PASSED, FAILED = 0, 1  # exit codes of pytest
+KILLER = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
+OPTIONS = ("-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
+
+
+class Verdict(StrEnum):
+    """What became of a mutant."""
+
+    KILLED = "killed"
+    HUNG = "killed by time-out"
+    SURVIVED = "SURVIVED"
+    BROKEN = "DOES NOT RUN"
+    INAPPLICABLE = "DOES NOT APPLY"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a run of tests ended: `killer` is the test that failed first, `output` the end of what was printed."""
+
+    verdict: Verdict
+    seconds: float = 0.0
+    killer: str = ""
+    output: str = ""
+
+
+class Trials:
+    """Runs trials, from any number of threads, until told to stop."""
+
+    def __init__(self) -> None:
+        """Nothing runs."""
+        self._running: set[subprocess.Popen[str]] = set()
+        self._is_over = False
+        self._lock = Lock()
+
+    def run(self, root: Path, tests: Iterable[str], limit_seconds: float = LIMIT_SECONDS, *, compiles: bool) -> Trial:
+        """Run tests in a copy. `compiles` leaves compiled files there, which must not be done of a planted bug."""
+        started = time.monotonic()
+        with self._lock:
+            if self._is_over:
+                return Trial(Verdict.STOPPED)
+            process = _start(root, tests, compiles=compiles)
+            self._running.add(process)
+        with process:
+            try:
+                output, _ = process.communicate(timeout=limit_seconds)
+            except subprocess.TimeoutExpired:
+                return Trial(Verdict.HUNG, time.monotonic() - started)
+            finally:
+                _end(process)
+                self._running.discard(process)
+        if self._is_over:
+            return Trial(Verdict.STOPPED)
+        return _judge(process.returncode, output, time.monotonic() - started)
+
+    def stop(self) -> None:
+        """End what runs; nothing begins any more."""
+        # With the lock: what is being started at this moment would else outlive this.
+        with self._lock:
+            self._is_over = True
+            for process in [*self._running]:
+                _end(process)
+
+
+def _start(root: Path, tests: Iterable[str], *, compiles: bool) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pytest", *OPTIONS, f"--basetemp={root}.t", *tests]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root),
+        "PYTHONDONTWRITEBYTECODE": "" if compiles else "1",
+        "HYPOTHESIS_PROFILE": "ci",  # the same examples each time: a kill by luck is none
+    }
+    # A session of its own: nodes and workers that a test started end with it.
+    return subprocess.Popen(
+        command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def _judge(code: int, output: str, seconds: float) -> Trial:
+    found = KILLER.search(output)
+    killer = found[1] if found else ""
+    if code == PASSED:
+        return Trial(Verdict.SURVIVED, seconds)
+    # Whatever else pytest ends with (no such test, a file that cannot be imported) shows nothing about the tests.
+    verdict = Verdict.KILLED if code == FAILED and killer else Verdict.BROKEN
+    return Trial(verdict, seconds, killer, output[-2_000:])
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):  # all of it ended by itself
+        os.killpg(process.pid, signal.SIGKILL)
