@@ -20,6 +20,7 @@ from consensus.votes import BallotKind
 from devnet.simulation import scenario as scenarios
 from devnet.simulation.__main__ import catalogue, deal, main, parse
 from devnet.simulation.node import SimulatedNode
+from devnet.simulation.report import summarise
 from devnet.simulation.scenario import Scenario, run
 
 SEEDS_UNTIL_CAUGHT = 15
@@ -145,6 +146,21 @@ def test_command_line_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert figures["failures"] == []
     assert figures["runs_of_kind"] == {"calm": 1}
     assert figures["scenarios"]["n4-calm"]["failed"] == 0
+
+
+def test_what_went_wrong_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = run(short(Scenario("n4-some", 4, storm_s=0)), 1)
+    monkeypatch.setattr(scenarios, "FINALS_AFTER_HEALING_MIN", 1_000)
+    stalled = run(short(Scenario("n4-some", 4, storm_s=0)), 1)
+    bad = ("conflicting finals: height 3 at node 1", "honest node framed: x", "2 pieces of evidence do not verify")
+    outcomes = [sound, stalled, *(replace(sound, failures=(failure,)) for failure in bad)]
+    assert summarise(outcomes, [], 1.0)["failed_runs"] == {
+        "conflicting_finals": 1,
+        "honest_accused": 1,
+        "false_evidence": 1,
+        "stalled": 1,
+        "late_and_stuck": 0,
+    }
 
 
 @pytest.mark.parametrize("seeds", [17, 20, 200])
