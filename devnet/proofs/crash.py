@@ -80,7 +80,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 async def _storm(net: Devnet, kills: int, rng: random.Random) -> Report:
     """Load all the time; figures of the calm phase; then the strikes."""
     load = Load()
-    struck = Struck(net, rng, Observed())
+    struck = Struck(net, rng, Observed(), layout.genesis_hash(net))
     sending = asyncio.create_task(transfers(net, load, rng))
     watching = asyncio.create_task(struck.observed.watch(net))
     try:
@@ -99,6 +99,7 @@ async def _storm(net: Devnet, kills: int, rng: random.Random) -> Report:
         "latency_line": calm.line(),
         "transfers_included": load.included,
         "transfers_retried": load.retried,
+        "open_votes": struck.open_votes,
         **strikes,
         **await _judge_blocks(net, struck.observed, are_back=not strikes["not_started"]),
     }
@@ -171,7 +172,8 @@ def _line(report: Report) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in report["kinds"].items())
     return (
         f"crash: {len(report['strikes'])} of {report['kills']} kills ({kinds}; seed {report['seed']}) in "
-        f"{report['seconds']} s, {len(report['conflicting_signatures'])} conflicting signatures in "
+        f"{report['seconds']} s, {report['open_votes']} open votes on the disks of the killed, "
+        f"{len(report['conflicting_signatures'])} conflicting signatures in "
         f"{report['observer']['ballots']} votes and {report['observer']['headers']} headers seen, "
         f"{len(report['not_started'])} nodes that did not come back, {len(report['lost_finals'])} final blocks lost, "
         f"{report['height']} blocks equal on {VALIDATORS} nodes, {report['transfers_included']} transfers; "

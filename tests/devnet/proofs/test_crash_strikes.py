@@ -28,6 +28,11 @@ class Machine:
     def __init__(self) -> None:
         self.up = set(NAMES)
         self.done: list[str] = []
+        self.vote_opens_after = 0
+
+    def has_open_vote(self, *_: object) -> bool:
+        self.vote_opens_after -= 1
+        return self.vote_opens_after < 0
 
     def start(self, process: Process) -> None:
         self.up.add(process.label)
@@ -59,6 +64,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.setattr(processes, name, getattr(made, name))
     monkeypatch.setattr(lifecycle, "ready", made.ready)
     monkeypatch.setattr(crash_strikes, "ask_all", ask_all)
+    monkeypatch.setattr(crash_strikes, "has_open_vote", made.has_open_vote)
     monkeypatch.setattr(asyncio, "sleep", at_once)
     return made
 
@@ -68,7 +74,7 @@ def struck(tmp_path: Path) -> Struck:
     """Four nodes with a database and a sign-state each, and an older copy of each database."""
     ports = Ports(1, 2, 3, 4)
     net = Devnet(tmp_path, tuple(NodeLayout(name, is_validator=True, ports=ports, address="") for name in NAMES))
-    struck = Struck(net, Random(1), Observed(highest=dict.fromkeys(NAMES, 9)))
+    struck = Struck(net, Random(1), Observed(highest=dict.fromkeys(NAMES, 9)), bytes(32))
     for member in net.members:
         paths = net.paths(member)
         paths.database.mkdir(parents=True)
@@ -139,6 +145,16 @@ def test_nobody_is_behind_when_a_database_goes(
     monkeypatch.setattr(crash_strikes, "run_purge", lambda *_: machine.done.append("purge"))
     asyncio.run(struck.strike("purge", struck.net.member("Bob")))
     assert machine.done[:3] == ["wait", "kill Bob", "purge"]
+
+
+@pytest.mark.parametrize("aimed", [0.0, 1.0])
+def test_an_aimed_strike_waits_for_an_open_vote(
+    aimed: float, struck: Struck, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crash_strikes, "AIMED", aimed)
+    machine.vote_opens_after = 5
+    strike(struck, "one")
+    assert struck.open_votes == int(aimed)
 
 
 def test_a_node_that_ended_by_itself_is_not_started_again(struck: Struck, machine: Machine) -> None:
