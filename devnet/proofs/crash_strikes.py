@@ -33,6 +33,7 @@ DETOUR_BLOCKS_MAX = 6
 AIMED = 0.5  # share of strikes that wait until the victim has voted for a block that is not final
 AIM_SECONDS_MAX = 2.0
 AIM_SECONDS = 0.002  # such a vote is open for some 60 ms of a second
+KILLED_AGAIN = 0.5  # share of nodes without their database that are killed once more, as they make one or sync
 IMPATIENT = 0.2  # share of strikes after which the next one does not wait until the nodes are back
 BACK_SECONDS = 60.0
 PURGE_SECONDS_MAX = 60.0
@@ -138,6 +139,11 @@ async def kill_all(struck: Struck, _: NodeLayout) -> None:
 async def kill_starting(struck: Struck, victim: NodeLayout) -> None:
     """One node, and once more while it starts."""
     await kill(struck, victim)
+    await kill_again(struck, victim)
+
+
+async def kill_again(struck: Struck, victim: NodeLayout) -> None:
+    """A node that was just started."""
     await struck.pause(START_SECONDS_MAX)
     await struck.end(victim, may_aim=False)
     await struck.pause()
@@ -145,16 +151,21 @@ async def kill_starting(struck: Struck, victim: NodeLayout) -> None:
 
 
 async def purge(struck: Struck, victim: NodeLayout) -> None:
-    """One node; then its database is removed by the command that the operators' page names."""
+    """One node; then its database is removed by the command that the operators' page names.
+
+    It is often killed once more, while it makes a new one or syncs.
+    """
     await struck.end(victim)
     await struck.pause()
     await asyncio.to_thread(run_purge, struck.net, victim)
     struck.observed.may_fall.add(victim.name)
     struck.start(victim)
+    if struck.rng.random() < KILLED_AGAIN:
+        await kill_again(struck, victim)
 
 
 async def put_back(struck: Struck, victim: NodeLayout) -> None:
-    """One node; then an older copy of its database takes the place of its own."""
+    """One node; then an older copy of its database takes the place of its own, as above."""
     await struck.end(victim)
     await struck.pause()
     database = struck.net.paths(victim).database
@@ -162,6 +173,8 @@ async def put_back(struck: Struck, victim: NodeLayout) -> None:
     await asyncio.to_thread(shutil.copytree, struck.copies[victim.name], database)
     struck.observed.may_fall.add(victim.name)
     struck.start(victim)
+    if struck.rng.random() < KILLED_AGAIN:
+        await kill_again(struck, victim)
 
 
 async def detour(struck: Struck, victim: NodeLayout) -> None:

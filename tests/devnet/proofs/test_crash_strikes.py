@@ -15,7 +15,7 @@ from devnet.launcher.layout import Devnet, NodeLayout, Ports
 from devnet.launcher.processes import Process
 from devnet.measuring.final_blocks import Observed
 from devnet.proofs import crash, crash_strikes
-from devnet.proofs.crash_strikes import KINDS, Struck, deal
+from devnet.proofs.crash_strikes import KINDS, TAKING, Struck, deal
 from genesis import dev_accounts
 
 NAMES = ("Alice", "Bob", "Charlie", "Dave")
@@ -119,10 +119,21 @@ def test_what_is_done_to_a_node(
     kind: str, done: list[str], struck: Struck, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crash_strikes, "run_purge", lambda *_: machine.done)
+    monkeypatch.setattr(crash_strikes, "KILLED_AGAIN", 0.0)
     strike(struck, kind)
     assert machine.done == done
     for member in struck.net.members:
         assert struck.net.paths(member).sign_state.read_text() == "what it signed"
+
+
+@pytest.mark.parametrize("kind", TAKING)
+def test_who_syncs_anew_may_be_killed_again(
+    kind: str, struck: Struck, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crash_strikes, "run_purge", lambda *_: None)
+    monkeypatch.setattr(crash_strikes, "KILLED_AGAIN", 1.0)
+    strike(struck, kind)
+    assert machine.done == ["kill Bob", "start Bob"] * 2
 
 
 def test_all_are_killed_before_any_starts(struck: Struck, machine: Machine) -> None:
