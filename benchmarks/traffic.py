@@ -4,13 +4,13 @@ Run: python -m benchmarks.traffic            about three minutes, nearly all of 
 
 A calm network of the simulator in which everybody is connected to everybody, with the delays of a wide area. Counted
 is what consensus says, as encoded on the wire, each copy to each peer; blocks and the frames around messages are not.
-The first seconds, in which peers tell each other whom they reach, do not count.
+The first seconds, in which peers tell each other whom they reach, are counted apart.
 """
 
 from collections import Counter
 
 from benchmarks.figures import Figures, report
-from consensus.wire import MESSAGE, NeedCerts
+from consensus.wire import MESSAGE, NeedCerts, Vote
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.packets import BlocksAsked, BlocksSent, Packet
 from devnet.simulation.scenario import START_MS, WAN, Scenario, make_world
@@ -56,20 +56,22 @@ def of_size(size: int, seconds: int) -> Figures:
     world = make_world(Scenario("traffic", size, delay_ms=WAN, clock_offset_max_ms=0), seed=1)
     for node in world.nodes:
         node.start()
+    starting = Meter(world)
     settled_ms = START_MS + 1_000 * SETTLING_SECONDS
     world.run_until(settled_ms)
     before = max(world.final_at)
     meter = Meter(world)
     world.run_until(settled_ms + 1_000 * seconds)
     shares = size * (max(world.final_at) - before)
-    telling = NeedCerts.__name__
+    telling, votes = NeedCerts.__name__, Vote.__name__
     return {
         f"n{size}_messages_per_block": round(meter.messages.total() / shares, 1),
         f"n{size}_bytes_per_block": round(meter.bytes.total() / shares),
+        f"n{size}_votes_per_block": round(meter.messages[votes] / shares, 1),
+        f"n{size}_vote_bytes_per_block": round(meter.bytes[votes] / shares),
         f"n{size}_state_messages_per_block": round(meter.messages[telling] / shares, 2),
-        f"n{size}_state_bytes_per_block": round(meter.bytes[telling] / shares, 1),
-        f"n{size}_votes_per_block": round(meter.messages["Vote"] / shares, 1),
-        f"n{size}_vote_bytes_per_block": round(meter.bytes["Vote"] / shares),
+        f"n{size}_state_messages_at_start": round((starting.messages - meter.messages)[telling] / size, 1),
+        f"n{size}_state_bytes_at_start": round((starting.bytes - meter.bytes)[telling] / size),
     }
 
 
