@@ -74,7 +74,7 @@ replay: ## the same 5,000 random extrinsics under two Python versions and three 
 soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed
 
-crash: ## KILLS=100 times kill -9 on a node of a live devnet: nothing final lost, no conflicting signature
+crash: ## KILLS=100 times kill -9 on a live devnet, with purges and detours: all come back, nothing final is lost
 	@$(PY) -m devnet.proofs.crash --kills $(KILLS)
 
 flood: ## SECONDS=30 of each flood by one stranger on a live devnet, ATTACKS=name,name chooses: blocks, RPC, memory hold

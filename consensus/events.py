@@ -68,6 +68,8 @@ class Recovery:
     """Of the ends of past epochs, for peers that are behind."""
     open_rounds: Iterable[Certificate] = ()
     """Those of `PersistCertificate` that no later round has settled."""
+    silent_below: int = 0
+    """The shell signs nothing before this height is final: it knows that its key has seen it final."""
 
 
 # --- events

@@ -7,6 +7,7 @@ is not asked for again while it is remembered.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consensus.events import Fetch
@@ -80,7 +81,7 @@ class Fetches:
         if len(self._rejected) > REJECTED_MAX:
             del self._rejected[next(iter(self._rejected))]
 
-    def due(self, peers: list[bytes], above: int, now_ms: int) -> list[Fetch]:
+    def due(self, peers: Sequence[bytes], above: int, now_ms: int) -> list[Fetch]:
         """Questions to ask now: first to the peer that spoke of the block, then to others in turn."""
         asked = []
         for block, wanted in list(self._wanted.items()):

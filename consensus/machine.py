@@ -128,6 +128,7 @@ class Machine:
         if certificate is not None:
             sign_state = signstate.raise_floor(sign_state, certificate.ballot.epoch, certificate.ballot.round)
         self._gadget.sign_state = sign_state
+        self._gadget.silent_below = recovery.silent_below
         self._recall = Recall(sign_state)
         self._built_slot = sign_state.header.slot
         start = self._parameters.boundary(epoch.validators.epoch - 1)
@@ -309,8 +310,9 @@ class Machine:
         while self._change_epoch():
             self._gadget.advance(now_ms)
         self._gadget_deadline_ms = self._gadget.deadline_ms(now_ms)
-        recalled = self._recall.take(self._gadget.members.epoch, self._tree, self._gadget.sign_state)
-        self._effects.extend(ev.PersistThenSign(record) for record in recalled)
+        if not self._gadget.is_silent():
+            recalled = self._recall.take(self._gadget.members.epoch, self._tree, self._gadget.sign_state)
+            self._effects.extend(ev.PersistThenSign(record) for record in recalled)
         self._twins.forget_to(self.final.slot)
         self._report()
 

@@ -14,6 +14,7 @@ class Neighbours:
         self._session = session
         self._keys: dict[bytes, bytes | None] = {}
         self._peers_by_key: dict[bytes, bytes] = {}
+        self._order: tuple[bytes, ...] = ()
         self.voters: dict[bytes, bytes] = {}
 
     def __contains__(self, peer: bytes) -> bool:
@@ -47,10 +48,9 @@ class Neighbours:
         """Whether a peer proved the key of a member."""
         return self._keys.get(peer) in self._members.index
 
-    def in_order(self) -> list[bytes]:
+    def in_order(self) -> tuple[bytes, ...]:
         """Everybody, members first."""
-        members = list(self.voters.values())
-        return members + [peer for peer in self._keys if peer not in members]
+        return self._order
 
     def linked(self) -> frozenset[bytes]:
         """Members whose ballots reach this node without anybody's help, itself among them."""
@@ -61,3 +61,6 @@ class Neighbours:
 
     def _count_voters(self) -> None:
         self.voters = {key: peer for key, peer in self._peers_by_key.items() if key in self._members.index}
+        # Kept, because every message asks for it: made anew each time it was most of the work of 128 members.
+        members = dict.fromkeys(self.voters.values())
+        self._order = (*members, *(peer for peer in self._keys if peer not in members))

@@ -179,13 +179,14 @@ class Node:
     def _restore(self) -> None:
         """Give the machine what was kept, and carry out what it says."""
         final = self.chain.final.facts
-        sign_state = EMPTY
+        sign_state, silent_below = EMPTY, 0
         if self.duty is not None:
             if (certificate := self.chain.final_certificate) is not None:
                 # Killed between the commit and its note, or run without --validator since: the database knows more.
                 self.duty.keys.note_final(certificate.ballot.epoch, certificate.ballot.round, final.height)
-            sign_state = self.duty.keys.file.state
-        effects = self.machine.restore(self.ledger.recovery(sign_state), self.clock.now_ms())
+            sign_state, silent_below = self.duty.keys.file.state, self.duty.keys.file.final_height
+        recovery = replace(self.ledger.recovery(sign_state), silent_below=silent_below)
+        effects = self.machine.restore(recovery, self.clock.now_ms())
         _LOG.info("starting at final #%d 0x%s", final.height, final.id.hex()[:12])
         self.loop.restore(effects)
         process.settle_memory()

@@ -76,6 +76,7 @@ class Gadget:
         self._emit = emit
         self._relay = relay
         self.sign_state = signstate.EMPTY
+        self.silent_below = 0
 
     def begin(self, epoch: Epoch, base: tuple[int, bytes]) -> None:
         """Start an epoch above its base, the final boundary block of the epoch before."""
@@ -330,9 +331,13 @@ class Gadget:
         if is_over or is_spoilt or is_given_up:
             self._sign(ballot)
 
+    def is_silent(self) -> bool:
+        """Whether the shell signs nothing yet: what it refused was never asked for again, and the round stood still."""
+        return self._chain.tree.final.height < self.silent_below
+
     def _sign(self, record: Proposal | Ballot) -> None:
         """Ask for a signature, once, if nothing signed before excludes it."""
-        if self._session not in self.members.index:
+        if self._session not in self.members.index or self.is_silent():
             return
         try:
             state = signstate.after(self.sign_state, record)

@@ -20,6 +20,7 @@ class Observed:
     """What each node ever called final."""
 
     highest: dict[str, int] = field(default_factory=dict)
+    may_fall: set[str] = field(default_factory=set)  # whose database was taken away: they may go back once
     finals: dict[int, set[str]] = field(default_factory=dict)  # height -> ids
     lost: list[str] = field(default_factory=list)
 
@@ -42,7 +43,10 @@ class Observed:
     def _take(self, name: str, final: dict[str, str | int]) -> None:
         number = int(final["number"])
         before = self.highest.get(name, 0)
-        if number < before:
+        if number < before and name in self.may_fall:
+            self.may_fall.remove(name)
+            before = 0
+        elif number < before:
             self.lost.append(f"{name} was at final block {before} and then at {number}")
         self.highest[name] = max(number, before)
         self.finals.setdefault(number, set()).add(str(final["hash"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consensus.votes import Ballot, BallotKind
-from devnet.launcher.layout import Devnet, genesis_hash
+from devnet.launcher.layout import Devnet, NodeLayout, genesis_hash
 from genesis import dev_accounts
 from node.duty.signstate_file import SignStateFile
 
@@ -29,3 +29,13 @@ def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
             if voter == session.hex() and (ballot.epoch, ballot.round) > floor and ballot not in recorded:
                 problems.append(f"{member.name}: {ballot.kind.name} in epoch {epoch}, round {round_}")
     return problems
+
+
+def has_open_vote(net: Devnet, genesis: bytes, member: NodeLayout) -> bool:
+    """Whether a node's sign-state holds a vote to notarise in a round after the last final one."""
+    session = dev_accounts.key(member.name, dev_accounts.SESSION)
+    file = SignStateFile.load(net.paths(member).sign_state, genesis, session)
+    if file is None:
+        return False
+    floor = (file.state.floor_epoch, file.state.floor_round)
+    return any(vote.kind is BallotKind.NOTARISE and (vote.epoch, vote.round) > floor for vote in file.state.ballots)

@@ -7,7 +7,8 @@ In reading order:
 * `cheat_judgement`: what must have become of a cheat and of everybody else, judged from the final chain
 * `cheats`: every known way to cheat the market
 * `equivocation`: a validator proposes twice
-* `crash`: kill -9 under load
+* `crash_strikes`: the ways in which nodes are killed and lose their files
+* `crash`: these strikes under load, judged
 * `public_clients`: programs with nothing but public client libraries
 * `clients`: these unmodified public clients, against a node and a devnet
 * `flood`: floods by one stranger, and whether the network holds

@@ -1,8 +1,10 @@
 """`python -m devnet.proofs.crash --kills N`: kill -9 on nodes of a live devnet under load; exit 1 if a bar fails.
 
-The bars: no node lost a final block, all nodes have the same blocks (and so the same state roots) at the same heights,
-no key signed two things that exclude each other (an observer on the network and each node's own record say so), every
-node came back, and the chain goes on.
+The strikes are of six kinds, equally often, in an order that the printed seed draws: `devnet.proofs.crash_strikes`. The
+bars: every node starts again from whatever was left of its files, comes back to the highest final block that was ever
+seen, and votes again; all nodes have the same blocks (and so the same state roots) at the same heights, and no final
+one is lost; no key signed two things that exclude each other (an observer on the network and each node's own record
+say so); the chain goes on.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import random
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,23 +24,19 @@ from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
-from devnet.launcher.lifecycle import node_process
 from devnet.launcher.processes import Process
-from devnet.launcher.status import ask_all
 from devnet.measuring.final_blocks import Observed, blocks_of_all, lost_finals
 from devnet.measuring.latency import measure
 from devnet.measuring.load import Load, transfers
 from devnet.measuring.report import Report, write
 from devnet.measuring.vote_records import missing_records
+from devnet.proofs.crash_strikes import BACK_SECONDS, KINDS, Struck, deal
+from genesis import dev_accounts
 from genesis.parameters import CONSENSUS
 
 VALIDATORS = 4
 CALM_SECONDS = 20.0
-ALIVE_SECONDS_MAX = 1.5
-DOWN_SECONDS_MAX = 1.5
-IMPATIENT = 0.2  # share of restarts after which the next kill does not wait until the node is back
-BACK_SECONDS = 60.0
-GOES_ON_BLOCKS = 5
+GOES_ON_BLOCKS = 8
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (str(net.folder), str(net.folder / "seen.json")),
         net.folder / "observer",
     )
+    print(f"crash: {options.kills} strikes, seed {options.seed}", flush=True)
     started = time.monotonic()
     with network.running(net):
         try:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             report = asyncio.run(_storm(net, options.kills, random.Random(options.seed)))
         finally:
             processes.stop(observer)
-    report |= _judge_signatures(net)
+    report |= _judge_signatures(net, report["height_after_strikes"])
     report["seconds"] = round(time.monotonic() - started)
     report["seed"] = options.seed
     report["failures"] = _failures(report)
@@ -78,61 +78,57 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 async def _storm(net: Devnet, kills: int, rng: random.Random) -> Report:
-    """Load all the time; figures of the calm phase; then the kills."""
+    """Load all the time; figures of the calm phase; then the strikes."""
     load = Load()
-    observed = Observed()
-    slot_ms = CONSENSUS["devnet"].slot_ms
+    struck = Struck(net, rng, Observed(), layout.genesis_hash(net))
     sending = asyncio.create_task(transfers(net, load, rng))
-    watching = asyncio.create_task(observed.watch(net))
+    watching = asyncio.create_task(struck.observed.watch(net))
     try:
         print(f"calm: {CALM_SECONDS:.0f} s under load", flush=True)
-        calm = await measure(net, slot_ms, CALM_SECONDS)
+        calm = await measure(net, CONSENSUS["devnet"].slot_ms, CALM_SECONDS)
         print(f"calm: {calm.line()}", flush=True)
-        for number in range(1, kills + 1):
-            await _kill_and_restart(net, rng, f"kill {number}/{kills}")
-        await _all_back(net)
-        goes_on = await _goes_on(net)
+        strikes = await _strike(struck, deal(kills, rng))
     finally:
         for task in (sending, watching):
             task.cancel()
         await asyncio.gather(sending, watching, return_exceptions=True)
     return {
         "kills": kills,
+        "kinds": {kind: Counter(strike["kind"] for strike in strikes["strikes"])[kind] for kind in KINDS},
         "latency": calm.figures(),
         "latency_line": calm.line(),
         "transfers_included": load.included,
         "transfers_retried": load.retried,
-        "goes_on": goes_on,
-    } | await _judge_blocks(net, observed)
+        "open_votes": struck.open_votes,
+        **strikes,
+        **await _judge_blocks(net, struck.observed, are_back=not strikes["not_started"]),
+    }
 
 
-async def _kill_and_restart(net: Devnet, rng: random.Random, label: str) -> None:
-    """Kill a node at a random instant, start it again at another."""
-    await asyncio.sleep(rng.uniform(0, ALIVE_SECONDS_MAX))
-    victim = node_process(net, rng.choice(net.members))
-    if processes.running(victim) is not None:
-        processes.kill(victim)
-    await asyncio.sleep(rng.uniform(0, DOWN_SECONDS_MAX))
-    processes.start(victim)
-    print(f"{label}: {victim.label}", flush=True)
-    if rng.random() >= IMPATIENT:
-        await _all_back(net)
+async def _strike(struck: Struck, kinds: Sequence[str]) -> Report:
+    """All strikes, until a node does not come back; then whether the chain goes on."""
+    done: list[Report] = []
+    not_started: list[str] = []
+    height = 0
+    try:
+        await struck.copy_databases()
+        for number, kind in enumerate(kinds, 1):
+            victim = struck.rng.choice(struck.net.members)
+            done.append({"kind": kind, "victim": victim.name})
+            print(f"strike {number}/{len(kinds)}: {kind}, {victim.name}", flush=True)
+            await struck.strike(kind, victim)
+        await struck.all_back()
+        height = await struck.height()
+        await network.ready(struck.net, BACK_SECONDS, final=height + GOES_ON_BLOCKS)
+    except DevnetError as failure:
+        not_started.append(str(failure))
+    return {"strikes": done, "not_started": not_started, "height_after_strikes": height}
 
 
-async def _all_back(net: Devnet) -> None:
-    """Wait until every node is up and where the highest was when we began to wait.  Raises `DevnetError`."""
-    await network.ready(net, BACK_SECONDS, final=max(status.final for status in await ask_all(net)))
-
-
-async def _goes_on(net: Devnet) -> bool:
-    """Whether every node sees some more final blocks after the last kill."""
-    goal = max(status.final for status in await ask_all(net)) + GOES_ON_BLOCKS
-    await network.ready(net, BACK_SECONDS, final=goal)
-    return True
-
-
-async def _judge_blocks(net: Devnet, observed: Observed) -> Report:
+async def _judge_blocks(net: Devnet, observed: Observed, *, are_back: bool) -> Report:
     """Compare the nodes, block by block, with each other and with what they ever called final."""
+    if not are_back:
+        return {"height": 0, "different_blocks": [], "lost_finals": observed.lost}
     print("comparing every block of every node", flush=True)
     height, different = await blocks_of_all(net)
     return {
@@ -142,24 +138,29 @@ async def _judge_blocks(net: Devnet, observed: Observed) -> Report:
     }
 
 
-def _judge_signatures(net: Devnet) -> Report:
-    """What the observer saw, and whether each vote that it saw is in its voter's own record."""
+def _judge_signatures(net: Devnet, above: int) -> Report:
+    """What the observer saw: each vote is in its voter's own record, and who has voted for blocks above a height."""
     seen = json.loads((net.folder / "seen.json").read_text(encoding="utf-8"))
     votes = seen.pop("votes")
+    awake = {voter for voter, _, _, _, height, _ in votes if height > above}
+    names = [member.name for member in net.members]
     return {
         "observer": seen,
         "conflicting_signatures": seen["conflicts"],
         "unrecorded_votes": missing_records(net, votes),
+        "silent": [name for name in names if dev_accounts.key(name, dev_accounts.SESSION).hex() not in awake],
     }
 
 
 def _failures(report: Report) -> list[str]:
     """Every bar that does not hold."""
     bars = {
+        "nodes that did not come back": report["not_started"],
         "final blocks lost": report["lost_finals"],
         "heights with different blocks": report["different_blocks"],
         "conflicting signatures": report["conflicting_signatures"],
         "votes that their voter did not record first": report["unrecorded_votes"],
+        "validators that vote no more": report["silent"],
     }
     failures = [f"{name}: {found[:5]}" for name, found in bars.items() if found]
     if not report["observer"]["ballots"] or not report["transfers_included"]:
@@ -168,11 +169,15 @@ def _failures(report: Report) -> list[str]:
 
 
 def _line(report: Report) -> str:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in report["kinds"].items())
     return (
-        f"crash: {report['kills']} kills in {report['seconds']} s, {len(report['conflicting_signatures'])} conflicting "
-        f"signatures in {report['observer']['ballots']} votes and {report['observer']['headers']} headers seen, "
-        f"{len(report['lost_finals'])} final blocks lost, {report['height']} blocks equal on {VALIDATORS} nodes, "
-        f"{report['transfers_included']} transfers; {report['latency_line']}"
+        f"crash: {len(report['strikes'])} of {report['kills']} kills ({kinds}; seed {report['seed']}) in "
+        f"{report['seconds']} s, {report['open_votes']} open votes on the disks of the killed, "
+        f"{len(report['conflicting_signatures'])} conflicting signatures in "
+        f"{report['observer']['ballots']} votes and {report['observer']['headers']} headers seen, "
+        f"{len(report['not_started'])} nodes that did not come back, {len(report['lost_finals'])} final blocks lost, "
+        f"{report['height']} blocks equal on {VALIDATORS} nodes, {report['transfers_included']} transfers; "
+        f"{report['latency_line']}"
     )
 
 

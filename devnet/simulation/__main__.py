@@ -22,6 +22,7 @@ from devnet.simulation.scenario import (
     HARD_MIX,
     LAN,
     LATE_MIX,
+    PUT_BACK_MIX,
     WAN,
     Scenario,
     ScenarioOutcome,
@@ -106,6 +107,7 @@ def catalogue(size: int) -> Iterator[Scenario]:
     yield Scenario(f"{name}-blackouts", size, equivocators=bad, storm=BLACKOUT_MIX, storm_s=50)
     yield Scenario(f"{name}-cuts", size, equivocators=bad, storm=CUT_MIX, storm_s=50)
     yield Scenario(f"{name}-hard", size, storm=HARD_MIX, clock_offset_max_ms=400)
+    yield Scenario(f"{name}-put-back", size, silent=bad, storm=PUT_BACK_MIX, storm_s=60)
     yield Scenario(f"{name}-slow", size, slow=bad, storm_s=40, quiet_s=30)
     yield Scenario(f"{name}-withholding", size, withholders=bad, storm_s=40)
     yield Scenario(f"{name}-weights", size, equivocators=bad, unequal=True)

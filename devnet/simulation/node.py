@@ -6,7 +6,7 @@ memory alone until a vote or finality puts them there. Subclasses in `byzantine`
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from random import Random
 from typing import assert_never
@@ -40,6 +40,12 @@ class Disk:
     sign_state: signstate.SignState = signstate.EMPTY
     preference: bytes | None = None
     certificates: dict[tuple[int, int, int], Certificate] = field(default_factory=dict)
+    noted: int = 0  # the sign-state's own word for the highest final block
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the sign-state has seen a database that knew more: then nothing may be signed."""
+        return self.final.height < self.noted
 
 
 class SimulatedNode:
@@ -56,6 +62,7 @@ class SimulatedNode:
         self.signer = signer
         self.clock_offset_ms = clock_offset_ms
         self.disk = Disk(genesis, blocks={genesis.id: genesis}, ancestors={0: genesis.id})
+        self.copy = Disk(genesis, blocks={genesis.id: genesis}, ancestors={0: genesis.id})
         self.machine: Machine | None = None
         self.starts = 0
         self.blocks = dict(self.disk.blocks)
@@ -98,6 +105,7 @@ class SimulatedNode:
             preference=disk.preference,
             boundaries=list(disk.boundaries.values())[-world.parameters.boundaries_kept :],
             open_rounds=disk.certificates.values(),
+            silent_below=disk.noted,
         )
         self._run(self.machine.restore(recovery, self.now_ms()))
         for other in self.neighbours():
@@ -121,6 +129,15 @@ class SimulatedNode:
         for other in self.neighbours():
             if other.machine is not None:
                 other.feed(ev.PeerLost(self.address))
+
+    def lose_database(self) -> None:
+        """An older copy takes its place, at first an empty one; the sign-state and what lies beside it stay."""
+        disk, older = self.disk, self.copy
+        self.copy = Disk(disk.final, disk.certificate, {**disk.boundaries}, {**disk.blocks}, {**disk.ancestors})
+        self.disk = replace(
+            older, sign_state=disk.sign_state, preference=disk.preference, certificates=disk.certificates,
+            noted=disk.noted,
+        )  # fmt: skip
 
     def is_cut_off(self) -> bool:
         """Whether the node dies here, in the middle of what it does."""
@@ -268,6 +285,8 @@ class SimulatedNode:
 
     def build(self, request: ev.Build) -> None:
         """Seal a block, after recording its slot."""
+        if self.disk.is_behind:
+            return
         facts = self.make_block(request, 0)
         record = signstate.HeaderRecord(request.slot, facts.id)
         self.disk.sign_state = signstate.after(self.disk.sign_state, record)
@@ -288,6 +307,8 @@ class SimulatedNode:
 
     def sign(self, record: signstate.SignedRecord) -> None:
         """Persist, then sign."""
+        if self.disk.is_behind:
+            return
         if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE:
             self._keep(record.block)
             if self.is_cut_off():
@@ -317,6 +338,8 @@ class SimulatedNode:
         self.world.note_final(self, [self.blocks[block] for block in blocks])
         if self.is_cut_off():
             return
-        disk.sign_state = signstate.raise_floor(disk.sign_state, ballot.epoch, ballot.round)
+        if not disk.is_behind:
+            disk.sign_state = signstate.raise_floor(disk.sign_state, ballot.epoch, ballot.round)
+            disk.noted = disk.final.height
         held = disk.certificates.items()
         disk.certificates = {key: kept for key, kept in held if key[:2] > (ballot.epoch, ballot.round)}

@@ -5,6 +5,15 @@ from collections.abc import Sequence
 
 from devnet.simulation.scenario import ScenarioOutcome
 
+FAILURES = {
+    "conflicting_finals": "conflicting finals",
+    "honest_accused": "honest node framed",
+    "false_evidence": "do not verify",
+    "stalled": "new final blocks after healing",
+    "late_and_stuck": "blocks behind",
+}
+"""What may be wrong with a run, and the words by which its failures say so."""
+
 
 def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall_s: float) -> dict[str, object]:
     """All figures of a set of runs."""
@@ -14,6 +23,7 @@ def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall
         "simulated_hours": round(sum(outcome.simulated_s for outcome in outcomes) / 3600, 2),
         "wall_s": round(wall_s, 1),
         "failures": list(failures),
+        "failed_runs": {what: sum(_has(outcome, said) for outcome in outcomes) for what, said in FAILURES.items()},
         "finals_after_healing_min": min(outcome.finals_after_healing for outcome in outcomes),
         "soft_conflicts": sum(outcome.soft_conflicts for outcome in outcomes),
         "soft_reverts": sum(outcome.soft_reverts for outcome in outcomes),
@@ -24,6 +34,10 @@ def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall
         },
         "traces": {f"{outcome.scenario}/{outcome.seed}": outcome.trace for outcome in outcomes},
     }
+
+
+def _has(outcome: ScenarioOutcome, said: str) -> bool:
+    return any(said in failure for failure in outcome.failures)
 
 
 def kind_of(scenario: str) -> str:
@@ -64,12 +78,16 @@ def summary_line(report: dict[str, object]) -> str:
     failures = report["failures"]
     kinds = report["runs_of_kind"]
     assert isinstance(failures, list)  # made above
+    failed = report["failed_runs"]
     assert isinstance(kinds, dict)
+    assert isinstance(failed, dict)
     return (
         f"simulate: {report['runs']} runs ({len(kinds)} kinds, "
         f"{min(kinds.values())} to {max(kinds.values())} times each), "
         f"{report['simulated_hours']} simulated hours, "
-        f"{len(failures)} failures, {report['soft_reverts']} soft reverts, "
-        f"{report['accused_keys']} keys accused (none honest unless failed), "
+        f"{len(failures)} failures: {failed['conflicting_finals']} runs with conflicting finals, "
+        f"{failed['stalled'] + failed['late_and_stuck']} with stalls, "
+        f"{failed['honest_accused'] + failed['false_evidence']} with honest keys accused; "
+        f"{report['accused_keys']} guilty keys accused, {report['soft_reverts']} soft reverts, "
         f"at least {report['finals_after_healing_min']} finals after healing, {report['wall_s']} s"
     )

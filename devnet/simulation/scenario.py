@@ -20,6 +20,7 @@ FINALS_AFTER_HEALING_MIN = 6
 STORM_MIX = ("crash", "crash", "blackout", "partition", "partition", "loss", "loss", "delay", "delay")
 HARD_MIX = ("cut", "cut", "cut", "one-way", "tail", "clocks", "clocks")
 CUT_MIX = ("cut", "cut", "cut", "blackout", "partition", "loss")
+PUT_BACK_MIX = ("put-back", "put-back", "crash", "cut", "loss", "delay")
 LATE_MIX = ("delay", "crash")
 EFFECTS_TO_LIVE_MAX = 12
 CLOCK_JUMP_MAX_MS = 3_000
@@ -179,7 +180,7 @@ def plan_storm(world: World[SimulatedNode], scenario: Scenario, heal_ms: int) ->
     while now < heal_ms - 1_000:
         end = min(now + chance.randint(1_000, 12_000), heal_ms - 1)
         kind = chance.choice(scenario.storm)
-        if kind in ("crash", "cut", "blackout", "clocks"):
+        if kind in ("crash", "cut", "blackout", "clocks", "put-back"):
             plan_trouble(world, kind, chance, now, end)
         else:
             world.at(now, _set_weather, world, bad_weather(scenario, kind, chance, len(world.nodes)))
@@ -198,6 +199,9 @@ def plan_trouble(world: World[SimulatedNode], kind: str, chance: Random, now: in
         case "cut":
             world.at(now, _cut, victim, chance.randrange(EFFECTS_TO_LIVE_MAX))
             world.at(end, _restart, victim)
+        case "put-back":
+            world.at(now, _crash, victim)
+            world.at(end, _put_back, victim)
         case "clocks":
             world.at(now, _set_clock, victim, chance.randint(-CLOCK_JUMP_MAX_MS, CLOCK_JUMP_MAX_MS))
             world.at(end, _set_clock, victim, victim.clock_offset_ms)
@@ -240,6 +244,15 @@ def _crash(node: SimulatedNode) -> None:
 def _restart(node: SimulatedNode) -> None:
     if node.machine is None and node.starts > 0:
         node.start()
+
+
+def _put_back(node: SimulatedNode) -> None:
+    """As operators are told: one at a time, and never the last copy of a final block."""
+    others = [other.disk for other in node.world.nodes if other.is_honest and other is not node]
+    is_safe = not any(disk.is_behind for disk in others)
+    if node.machine is None and is_safe and any(disk.final.height >= node.disk.noted for disk in others):
+        node.lose_database()
+    _restart(node)
 
 
 def _set_weather(world: World[SimulatedNode], weather: Weather) -> None:

@@ -8,6 +8,7 @@ from consensus.blocktree import BlockTree
 from consensus.recall import Recall
 from consensus.signstate import EMPTY, SignState, after
 from consensus.votes import Ballot, BallotKind, Proposal, skip_ballot
+from consensus.wire import Certified
 from consensus_parts import GENESIS_BLOCK, ballot, block, certificate
 from consensus_shell import ONE, SLOT, Shell
 
@@ -68,3 +69,22 @@ def test_a_machine_starts_above_the_floor_that_its_final_block_proves() -> None:
     assert shell.machine.gadget_round == (0, 3)
     shell.feed(ev.BlockImported(HIGHER))
     assert NOTARISE not in shell.signed()
+
+
+@pytest.mark.parametrize("earlier", [EMPTY, signed(skip_ballot(0, 2))], ids=["never signed", "signed and forgotten"])
+def test_who_may_not_sign_yet_is_asked_when_it_may(earlier: SignState) -> None:
+    """A database put back: what was refused while it caught up was never asked for again, and the round stood still."""
+    shell = Shell(me=1)
+    shell.run(shell.machine.restore(ev.Recovery(final=GENESIS_BLOCK, sign_state=earlier, silent_below=1), shell.now_ms))
+    shell.sign_state = earlier
+    shell.connect()
+    shell.feed(ev.BlockImported(ONE))
+    shell.feed(ev.BlockImported(HIGHER))
+    shell.say(0, Certified((certificate(ballot(BallotKind.NOTARISE, 1, ONE), 4, range(3)),)))
+    shell.tick(20_000)
+    assert shell.machine.gadget_round == (0, 2)
+    assert shell.signed() == []
+    shell.say(0, Certified((certificate(ballot(BallotKind.FINALISE, 1, ONE), 4, range(3)),)))
+    shell.tick(20_000)
+    assert shell.machine.final == ONE
+    assert shell.signed().count(skip_ballot(0, 2)) == 1

@@ -174,6 +174,30 @@ def test_a_purged_validator_with_an_open_vote_starts_and_signs_nothing(machinery
     assert node.paths.sign_state.read_bytes() == signed
 
 
+@pytest.mark.parametrize("copied_after_s", [3, 62])  # in the epoch before, and in the same one
+def test_an_older_database_put_back_starts_and_signs_nothing(copied_after_s: int, machinery: Machinery) -> None:
+    """Beside it lie a sign-state, a preference and certificates of rounds that it knows nothing of."""
+    node = machinery.boot()
+    machinery.pass_seconds(copied_after_s)
+    machinery.kill()
+    copy = machinery.folder / "copy"
+    shutil.copytree(node.paths.database, copy)
+    machinery.boot()
+    machinery.pass_seconds(66 - copied_after_s)
+    machinery.edit(lambda file: open_vote(file, LOST, machinery.height + 1))
+    was = machinery.height
+    machinery.kill()
+    assert was > node.chain.parameters.boundary(0)
+    shutil.rmtree(node.paths.database)
+    copy.rename(node.paths.database)
+    signed = node.paths.sign_state.read_bytes()
+    # Else consensus took a refused vote for given, and never asked for it again when the node had caught up.
+    assert machinery.boot().machine._gadget.silent_below == was
+    machinery.pass_seconds(3)
+    assert machinery.height <= copied_after_s < was
+    assert node.paths.sign_state.read_bytes() == signed
+
+
 def test_a_detour_as_a_full_node_leaves_no_open_vote_behind(machinery: Machinery) -> None:
     """Without its key the node learns more final blocks; then it votes again."""
     machinery.boot()

@@ -1,5 +1,7 @@
 """Ballots and certificates for those whom their makers do not reach."""
 
+from typing import Any, NoReturn
+
 import pytest
 
 from consensus import events as ev
@@ -146,6 +148,39 @@ def test_strangers_get_ballots_a_few_at_a_time_and_each_in_its_turn() -> None:
         assert len(peers) == STRANGERS_MAX
         reached |= peers
     assert len(reached) == 20
+
+
+class NeverWalked(dict[bytes, Any]):
+    """Fails whoever looks at one entry after another."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("walked")
+
+    items = values = keys = __iter__
+
+
+def test_a_ballot_that_nobody_lacks_is_no_work_however_many_are_connected() -> None:
+    """With 128 members there are some 250 ballots a block: a look at each peer cost more than the signature."""
+    relay = crowd(20)
+    for number in range(20):
+        relay.note_need(b"stranger %d" % number, needing(EVERYBODY))
+    relay._standings = NeverWalked(relay._standings)
+    assert relay.pass_vote(vote(2, skip_ballot(0, 1)), None) == []
+    relay.note_need(b"stranger 7", needing(BUT_TWO))
+    with pytest.raises(AssertionError, match="walked"):
+        relay.pass_vote(vote(2, skip_ballot(0, 1)), None)
+
+
+def test_who_is_gone_lacks_nothing_and_another_set_lacks_what_it_says() -> None:
+    relay = crowd(2)
+    relay.disconnect(b"stranger 0", 0)
+    assert [peer for peer, _ in sent(relay.pass_vote(vote(2, skip_ballot(0, 1)), None), Vote)] == [b"stranger 1"]
+    relay.note_need(b"stranger 1", needing(EVERYBODY))
+    assert relay.pass_vote(vote(2, skip_ballot(0, 1)), None) == []
+    relay.begin(members(10), 0)
+    assert relay.pass_vote(vote(2, skip_ballot(0, 1)), None) == []
+    new = Vote(cast(signers(10)[7], skip_ballot(0, 1)), None)
+    assert [peer for peer, _ in sent(relay.pass_vote(new, None), Vote)] == [b"stranger 1"]
 
 
 def test_a_certificate_goes_to_a_few() -> None:

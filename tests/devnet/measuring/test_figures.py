@@ -41,6 +41,15 @@ def test_a_node_that_goes_back_has_lost_something() -> None:
     assert observed.finals[4] == {"0x4"}
 
 
+def test_a_node_without_its_database_may_go_back_once() -> None:
+    observed = Observed(may_fall={"Alice"})
+    for number in (7, 7, 2, 3):
+        observed._take("Alice", {"number": number, "hash": f"0x{number}"})
+    assert (observed.lost, observed.highest, observed.may_fall) == ([], {"Alice": 3}, set())
+    observed._take("Alice", {"number": 1, "hash": "0x1"})
+    assert observed.lost == ["Alice was at final block 3 and then at 1"]
+
+
 def test_a_report_is_json_in_the_folder_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = report.write("some", {"text": "é", "failures": []})

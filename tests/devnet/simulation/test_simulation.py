@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 
 from consensus import signstate
+from consensus.finality.gadget import Gadget
 from consensus.parameters import DEVNET
 from consensus.validators import ValidatorSet
 from consensus.votes import BallotKind
 from devnet.simulation import scenario as scenarios
 from devnet.simulation.__main__ import catalogue, deal, main, parse
 from devnet.simulation.node import SimulatedNode
+from devnet.simulation.report import summarise
 from devnet.simulation.scenario import Scenario, run
 
 SEEDS_UNTIL_CAUGHT = 15
@@ -136,6 +138,37 @@ def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
     assert run(scenario, stalled).failures == ()
 
 
+def test_a_vote_that_is_never_asked_for_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three that must all sign, one had its database put back, and was asked while it could not sign."""
+    scenario = Scenario("n4-put-back", 4, silent=1, storm=scenarios.PUT_BACK_MIX, storm_s=60)
+    assert run(scenario, 1).failures == ()
+    monkeypatch.setattr(Gadget, "is_silent", lambda _: False)
+    assert run(scenario, 1).failures == ("only 0 new final blocks after healing",)
+
+
+def test_nobody_loses_the_last_copy_of_a_final_block() -> None:
+    world = scenarios.make_world(Scenario("some", 4, storm_s=0), 1)
+    for node in world.nodes:
+        node.start()
+    world.run_until(scenarios.START_MS + 10_000)
+    victim, behind = world.nodes[:2]
+    victim.crash()
+    victim.disk.noted += 100  # as if it alone had seen so much
+    scenarios._put_back(victim)
+    assert victim.disk.final.height > 0
+    victim.crash()
+    victim.disk.noted = behind.disk.noted
+    behind.disk.noted += 1
+    scenarios._put_back(victim)
+    assert victim.disk.final.height > 0
+    victim.crash()
+    behind.disk.noted -= 1
+    scenarios._put_back(victim)
+    assert victim.disk.final.height == 0
+    world.run_until(scenarios.START_MS + 20_000)
+    assert victim.disk.final.height > 10
+
+
 def test_command_line_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "simulate.json"
     arguments = ["--seeds", "1", "--validators", "4", "--scenarios", "calm", "--jobs", "1", "--report", str(report)]
@@ -147,7 +180,22 @@ def test_command_line_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert figures["scenarios"]["n4-calm"]["failed"] == 0
 
 
-@pytest.mark.parametrize("seeds", [17, 20, 200])
+def test_what_went_wrong_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = run(short(Scenario("n4-some", 4, storm_s=0)), 1)
+    monkeypatch.setattr(scenarios, "FINALS_AFTER_HEALING_MIN", 1_000)
+    stalled = run(short(Scenario("n4-some", 4, storm_s=0)), 1)
+    bad = ("conflicting finals: height 3 at node 1", "honest node framed: x", "2 pieces of evidence do not verify")
+    outcomes = [sound, stalled, *(replace(sound, failures=(failure,)) for failure in bad)]
+    assert summarise(outcomes, [], 1.0)["failed_runs"] == {
+        "conflicting_finals": 1,
+        "honest_accused": 1,
+        "false_evidence": 1,
+        "stalled": 1,
+        "late_and_stuck": 0,
+    }
+
+
+@pytest.mark.parametrize("seeds", [18, 20, 200])
 def test_every_kind_of_scenario_has_its_turn(seeds: int) -> None:
     options = parse(["--seeds", str(seeds)])
     for size in (4, 5, 7):
