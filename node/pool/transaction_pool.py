@@ -10,18 +10,18 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 from node.clock import Clock
 from node.errors import NodeError
-from node.ledger.chain import Chain, ExecutedBlock
+from node.ledger.chain import Chain, ExecutedBlock, Foreseen
 from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
 from node.pool.arrivals import Arrival
 from node.pool.entrance import BAD_PROOF, Blame, Entrance, Vetted
+from node.pool.foresight import foresee
 from node.pool.pooled import READY, PooledExtrinsic, Settled
 from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError, Refusal
 from node.pool.relay import Relay
@@ -125,18 +125,11 @@ class TransactionPool(Listener):
         """Take an extrinsic that a peer sent; dropped when it brings too much, or too much that is refused."""
         self.entrance.offer(raw, peer, extrinsic_hash)
 
-    def foresee(self, raws: Iterable[bytes]) -> None:
+    def foresee(self, raws: Iterable[bytes]) -> Foreseen | None:
         """Have the signatures of a block checked that will be executed soon; a guess, so nothing waits for it."""
         if self._verifier.frames_waiting > FORESEEN_FRAMES_MAX:
-            return
-        claims: list[Claim] = []
-        for raw in raws:
-            # Inherents, junk, and what was born in a block that is not known here yet: execution judges these itself.
-            with suppress(DecodeError, InvalidTransaction):
-                who = open_envelope(raw).authorization
-                payload = self._validator.payload(who)
-                claims.append(Claim(who.signature.scheme, who.signer, payload, who.signature.signature))
-        self._verifier.begin(claims)
+            return None
+        return foresee(raws, self._validator.payload, self._verifier)
 
     async def run(self) -> None:
         """Admit what arrives, until cancelled."""

@@ -109,6 +109,14 @@ class Verifier:
             self._send.send_nowait(_Frame(verdicts, unknown[start : start + BATCH_MAX]))
         return verdicts
 
+    def foresee(self, claims: Sequence[Claim]) -> Verdicts:
+        """The same for claims that nobody waits for: false until a worker found them valid, and not remembered."""
+        verdicts = Verdicts([False] * len(claims), len(claims))
+        items = [_Item(claim, None, position) for position, claim in enumerate(claims)]
+        for start in range(0, len(items), BATCH_MAX):
+            self._send.send_nowait(_Frame(verdicts, items[start : start + BATCH_MAX]))
+        return verdicts
+
     async def prepare(self, claims: Sequence[Claim]) -> list[bool]:
         """The same, and wait for it: this task waits, the loop does not."""
         return await self.begin(claims).wait()
@@ -165,7 +173,7 @@ class Verifier:
         frame = link.under_way.popleft()
         link.slots.release()
         for item, verdict in zip(frame.items, answer, strict=True):
-            if verdict:
+            if verdict and item.key is not None:
                 self._remember(item.key)
             frame.verdicts.note(item.position, valid=bool(verdict))
 
@@ -173,16 +181,18 @@ class Verifier:
         """Whatever killed the worker, those who wait get their verdict from this process."""
         for frame in link.under_way:
             for count, item in enumerate(frame.items):
+                if item.key is None:  # a guess, for which nobody waits
+                    continue
                 if count % AT_ONCE_HERE == 0:
                     await trio.lowlevel.checkpoint()
                 frame.verdicts.note(item.position, valid=self.verify(*item.claim))
 
 
 class _Item(NamedTuple):
-    """A claim, what it is remembered by, and whose verdict it is."""
+    """A claim, what it is remembered by (None: not at all), and whose verdict it is."""
 
     claim: Claim
-    key: bytes
+    key: bytes | None
     position: int
 
 

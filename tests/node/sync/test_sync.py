@@ -310,7 +310,7 @@ def test_a_fault_of_our_own_is_no_verdict_on_the_block(
     def fail(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(node.ledger.chain, "execute_block", fail)
+    monkeypatch.setattr(node.ledger.chain, "execute_proven", fail)
     stage.announce(as_bytes(block), PEER)
     assert stage.import_all() == []
     assert (stage.sync.abstained, stage.sync.rejected, stage.network.penalties) == (1, 0, 0)
@@ -326,7 +326,7 @@ def test_a_damaged_database_is_no_verdict_on_a_block_but_stops_the_node(
     def fail(*_: object) -> None:
         raise DatabaseError("damaged")
 
-    monkeypatch.setattr(node.ledger.chain, "execute_block", fail)
+    monkeypatch.setattr(node.ledger.chain, "execute_proven", fail)
     stage.announce(as_bytes(block), PEER)
     with pytest.raises(DatabaseError):
         stage.import_all()
