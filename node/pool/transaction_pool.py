@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -31,6 +30,7 @@ from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic, open_envelope
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, VerifySignature
 from runtime.encoding.codec import DecodeError
+from runtime.encoding.record import record
 from runtime.execution.pool_validation import TransactionValidator, Validity
 from runtime.frame.errors import InvalidTransaction
 from runtime.frame.fees import highest_priority
@@ -47,7 +47,7 @@ OnStatus: TypeAlias = Callable[[bytes, str, "bytes | None"], None]
 """(extrinsic hash, status, block id or None): what happened to an extrinsic that somebody watches."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Held:
     """An extrinsic in the pool, decoded, and the claim that was checked on its way in."""
 
@@ -138,11 +138,11 @@ class TransactionPool(Listener):
     def check_outside(self, arrival: Arrival) -> Vetted:
         """What can be said before the signature is checked; raises `PoolRefusalError`."""
         extrinsic_hash = arrival.extrinsic_hash
-        self.queue.refuse_known(extrinsic_hash, self._now())
+        self.queue.refuse_known(extrinsic_hash, self._now)
         try:
             envelope = open_envelope(arrival.raw)
             who = envelope.authorization
-            self.queue.refuse_known(who.signer, self._now())
+            self.queue.refuse_known(who.signer, self._now)
             vouched = self._validator.check_outside(envelope)
         except DecodeError as error:
             raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
@@ -169,8 +169,8 @@ class TransactionPool(Listener):
             if again.claim != claim:
                 raise PoolRefusalError(INVALID, "Invalid Transaction", "signed for another fork")
             vouched = again.vouched
-        self.queue.refuse_known(extrinsic_hash, self._now())
-        self.queue.refuse_known(claim.signer, self._now())  # what came with this one may have said enough
+        self.queue.refuse_known(extrinsic_hash, self._now)
+        self.queue.refuse_known(claim.signer, self._now)  # what came with this one may have said enough
         try:
             self._take_in(checked._replace(vouched=vouched))
         except PoolRefusalError:
