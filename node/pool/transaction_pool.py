@@ -241,10 +241,14 @@ class TransactionPool(Listener):
         In blocks above it, then the pool, ready ones in the order of a block.
         """
         _, above = self._chain.path(self._best.facts.id, self._tip.facts.id)
-        in_blocks = [raw for block in above for raw in block.extrinsics if self._is_signed(raw)]
+        in_blocks = [raw for block in above for raw in self._signed_in(block)]
         ready = [candidate.raw for candidate in self.queue.ready()]
         future = [candidate.raw for candidate in self.queue.future()]
         return in_blocks + ready + future
+
+    def next_nonce(self, account: bytes, nonce: int) -> int:
+        """The first nonce from `nonce` on that nothing of an account uses, in the pool or in a block up to the tip."""
+        return self.queue.next_nonce(account, max(nonce, self._nonce(account)))
 
     def drop_invalid(self, extrinsic_hash: bytes, reason: str) -> None:
         """An author found it invalid, or it broke this node: out, and banned."""
@@ -355,8 +359,12 @@ class TransactionPool(Listener):
             self._held.pop(extrinsic_hash, None)
             self._tell(extrinsic_hash, why, last=True)
 
-    def _is_signed(self, raw: bytes) -> bool:
-        return decode_extrinsic(self._chain.runtime, raw).authorization is not None
+    def _signed_in(self, block: ExecutedBlock) -> tuple[bytes, ...]:
+        """What is not the author's own: inherents come first, and decoding 10,000 transfers would take 0.2 s."""
+        for position, raw in enumerate(block.extrinsics):
+            if decode_extrinsic(self._chain.runtime, raw).authorization is not None:
+                return block.extrinsics[position:]
+        return ()
 
     def _tell_in_block(self, block: ExecutedBlock) -> None:
         if block.facts.id not in self._told:

@@ -106,6 +106,13 @@ class TransactionQueue:
         """The one with that hash."""
         return self._by_hash.get(extrinsic_hash)
 
+    def next_nonce(self, account: bytes, nonce: int) -> int:
+        """The first nonce from `nonce` on that nothing of an account has here."""
+        sender = self._senders.get(account)
+        while sender is not None and nonce in sender.by_nonce:
+            nonce += 1
+        return nonce
+
     def refuse_hopeless(self, account: bytes, nonce: int, priority_max: int) -> None:
         """Raise when one with that nonce and at most that priority has no chance: asked before its signature is."""
         sender = self._senders.get(account)
