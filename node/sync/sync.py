@@ -198,6 +198,8 @@ class Sync:
         did not determine yet, would else have to be found missing and asked for.
         """
         self._orphans.forget_to(self._chain.final.facts.height)
+        if not self._answered:  # what was seen ahead is of blocks that left with their peer
+            self._ahead.clear()
         for waiting in self._early.take_all():
             self._answered.add(waiting)
 
