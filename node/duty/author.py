@@ -1,7 +1,7 @@
 """Building a block in an own slot.
 
 What always holds: a block is built from ready extrinsics in the pool's order, within the bytes that a network message
-holds and a third of a slot; an extrinsic that is refused leaves the pool, and one that breaks our own code is
+holds and half a slot; an extrinsic that is refused leaves the pool, and one that breaks our own code is
 quarantined and never stops the building.
 """
 
@@ -29,7 +29,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.timestamp import Timestamp
 
-SLOT_SHARE = 3  # building takes at most one part in so many of a slot
+SLOT_SHARE = 2  # building takes at most one part in so many of a slot
 CLOCK_EVERY = 16  # extrinsics between two looks at the clock, which cost a microsecond each
 REFUSALS_FOR_SPACE_MAX = 16  # extrinsics that do not fit, until the block counts as full
 _LOG = logging.getLogger(__name__)

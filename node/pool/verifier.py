@@ -4,7 +4,7 @@ What always holds: `verify` gives the verdict of `runtime.cryptography.signature
 verdict is one that was positive, and its key covers payload, signer and signature, so it can be used for no other
 extrinsic.  Nonce, era and balance are never remembered: execution checks them again.
 
-A worker is fed ahead: it finds the next claims in its pipe while the node does something else, a third of each slot
+A worker is fed ahead: it finds the next claims in its pipe while the node does something else, up to half of each slot
 long when it builds.
 """
 
