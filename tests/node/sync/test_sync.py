@@ -20,7 +20,7 @@ from node.sync import intake, sync
 from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, LOOK_AHEAD, UNATTACHED_BURST, Sync
 from node.sync.waiting import Room
 from played_transport import PlayedTransport
-from runtime.blocks.block import BLOCK, HEADER, Block, Header
+from runtime.blocks.block import BLOCK, HEADER, Block, Header, extrinsics_root
 from runtime.encoding.scale import encode_compact
 from runtime.execution import executive
 
@@ -101,11 +101,9 @@ def test_the_next_blocks_are_told_ahead_and_each_once(stage: Stage) -> None:
 def test_a_body_is_cut_out_and_proven_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = stage.branch(4)
     proven: list[tuple[bytes, ...]] = []
-    root = intake.extrinsics_root
-
     def note(extrinsics: tuple[bytes, ...]) -> bytes:
         proven.append(extrinsics)
-        return root(extrinsics)
+        return extrinsics_root(extrinsics)
 
     monkeypatch.setattr(intake, "extrinsics_root", note)
     monkeypatch.setattr(executive, "extrinsics_root", None)  # nobody asks a second time
