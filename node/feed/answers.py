@@ -48,6 +48,8 @@ class Answers(Listener):
                 return view.pools.attestations.submit(attestation)
             case feed.Pending():
                 return list(view.pools.transactions.pending())
+            case feed.NextNonce(_, account, nonce):
+                return view.pools.transactions.next_nonce(account, nonce)
             case feed.ListPeers():
                 return [self._peer(info) for info in view.network.transport.peers()]
             case feed.BlockAt(_, block):

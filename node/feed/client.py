@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import cast
 
 from node.feed import messages as feed
+from node.feed.shared_answer import SharedAnswer
 
 READ_BYTES = 256 * 1024
+PENDING_SECONDS = 0.25  # between two looks at the whole pool: megabytes, which take both processes tens of milliseconds
 QUEUED_FRAMES = 4_096  # beyond this the reader waits, and the socket holds the node's feed back
 
 
@@ -38,6 +40,7 @@ class FeedClient:
         self._waiting: dict[int, asyncio.Future[feed.RequestResult | feed.Refused]] = {}
         self._numbers = itertools.count(1)
         self._frames: asyncio.Queue[feed.ToRpc | None] = asyncio.Queue(QUEUED_FRAMES)
+        self._pending = SharedAnswer(self._ask_pending, PENDING_SECONDS)
         self._task = asyncio.create_task(self._read())
 
     @classmethod
@@ -70,7 +73,11 @@ class FeedClient:
 
     async def pending(self) -> list[bytes]:
         """The extrinsics in the pool, ready ones first."""
-        return cast("list[bytes]", await self._ask(feed.Pending(next(self._numbers))))
+        return await self._pending.get()
+
+    async def next_nonce(self, account: bytes, nonce: int) -> int:
+        """The first nonce from `nonce` on that nothing of the account uses, in the pool or above the best block."""
+        return cast("int", await self._ask(feed.NextNonce(next(self._numbers), account, nonce)))
 
     async def peers(self) -> list[dict[str, feed.Value]]:
         """The peers as `system_peers` shows them."""
@@ -103,6 +110,9 @@ class FeedClient:
         self._task.cancel()
         self._writer.close()
         await asyncio.gather(self._task, self._writer.wait_closed(), return_exceptions=True)
+
+    async def _ask_pending(self) -> list[bytes]:
+        return cast("list[bytes]", await self._ask(feed.Pending(next(self._numbers))))
 
     async def _ask(self, request: feed.Request) -> feed.Value:
         if self._task.done():

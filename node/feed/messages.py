@@ -239,17 +239,29 @@ class SubmitMany:
     extrinsics: list[bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class NextNonce:
+    """-> the first nonce from that one on that nothing of the account uses, in the pool or above the best block."""
+
+    kind: ClassVar[int] = 26
+    request_id: int
+    account: bytes
+    nonce: int
+
+
 ToRpc: TypeAlias = (
     FeedHello | Snapshot | Reverse | ImportedBlock | NodeStatus | ExtrinsicStatus | RequestResult | Refused
 )
 Request: TypeAlias = (
     Submit | SubmitMany | Prove | Pending | ListPeers | BlockAt | IdAt | CertificateAt | Inspect | SubmitAttestation
-)
+    | NextNonce
+)  # fmt: skip
 Frame: TypeAlias = ToRpc | Request
 
 FRAMES: tuple[type[Frame], ...] = (
     FeedHello, Snapshot, Reverse, ImportedBlock, NodeStatus, ExtrinsicStatus, RequestResult, Refused,
     Submit, Prove, Pending, ListPeers, BlockAt, IdAt, CertificateAt, Inspect, SubmitAttestation, SubmitMany,
+    NextNonce,
 )  # fmt: skip
 _NONE = type(None)
 _SHAPES: dict[str, tuple[type, ...]] = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, CertifiedRef
@@ -26,10 +27,11 @@ from node.ledger.layers import DiffLayer
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
 from node.peers.messages import BLOCKS_PER_ANSWER_MAX
 from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id
+from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
 from runtime.execution.authoring import BuiltBlock
-from runtime.execution.executive import execute_block
+from runtime.execution.executive import DecodeExtrinsic, ExecutionOutcome, execute_block, execute_proven
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Runtime
 from runtime.pallets.beacon import Beacon
@@ -56,6 +58,22 @@ class ExecutedBlock:
     changes: Changes
     state: DiffLayer
     trie: Trie
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProvenBlock:
+    """A block whose extrinsics are those that its header commits to, and the bytes of both as they came."""
+
+    block: Block
+    header: bytes
+    body: bytes
+
+
+class Foreseen(NamedTuple):
+    """What was found out about a block's extrinsics before its turn came; both give what the plain ones give."""
+
+    verify: VerifySignature
+    decode: DecodeExtrinsic
 
 
 class Chain:
@@ -180,21 +198,23 @@ class Chain:
             raise UnknownParentError(header.parent_hash.hex())
         return self._rules.check_header(header, parent.facts, self._ancestors_of(parent), now_ms)
 
-    def execute(self, block: Block, facts: BlockFacts) -> None:
+    def execute(self, proven: ProvenBlock, facts: BlockFacts, foreseen: Foreseen | None = None) -> None:
         """Execute a block whose header `check` found right, and add it to the tree.
 
         Raises `UnknownParentError`: its branch has died since; `InvalidBlock`.
         """
-        parent = self._tree.get(facts.parent)
-        if parent is None:
-            raise UnknownParentError(facts.parent.hex())
-        done = execute_block(self.runtime, parent.state, parent.trie, block, self._verify)
-        self._add(block, facts, parent, done.changes, done.trie)
+        parent = self._parent_of(facts)
+        verify, decode = foreseen or (self._verify, decode_extrinsic)
+        done = execute_proven(self.runtime, parent.state, parent.trie, proven.block, verify, decode)
+        stored = StoredBlock(facts.height, facts.id, proven.header, proven.body)
+        self._add(proven.block, facts, stored, parent, done)
 
     def import_block(self, block: Block, now_ms: int) -> BlockFacts:
         """Check and execute a block, add it to the tree -> its facts.  Raises as `check` and `execute` do."""
         facts = self.check(block.header, now_ms)
-        self.execute(block, facts)
+        parent = self._parent_of(facts)
+        done = execute_block(self.runtime, parent.state, parent.trie, block, self._verify)
+        self._add(block, facts, _as_stored(block, facts), parent, done)
         return facts
 
     def add_own(
@@ -204,7 +224,8 @@ class Chain:
         parent = self._tree[header.parent_hash]
         referenced = parent.facts.referenced_height if final_ref is None else final_ref.height
         facts = BlockFacts(block_id(header), header.parent_hash, header.number, slot, author, referenced, final_ref)
-        self._add(Block(header, built.extrinsics), facts, parent, built.executed.changes, built.executed.trie)
+        block = Block(header, built.extrinsics)
+        self._add(block, facts, _as_stored(block, facts), parent, built.executed)
         return facts
 
     def keep(self, block: bytes) -> bool:
@@ -228,6 +249,7 @@ class Chain:
         alive = self._descendants(last)
         dead = [block for block in self._tree if block not in alive]
         self.storage.commit_final(entries, abandoned=dead)
+        self.storage.rest_on(last.trie)
         self._proof_tries.extend((executed.facts.id, executed.trie) for executed in becoming)
         for block in dead:
             del self._tree[block]
@@ -279,12 +301,17 @@ class Chain:
         """When a block's slot begins: a kept one was judged by the clock once, and clocks may be set back."""
         return read_header(header).pre_digest.slot * self.parameters.slot_ms
 
-    def _add(self, block: Block, facts: BlockFacts, parent: ExecutedBlock, changes: Changes, trie: Trie) -> None:
-        header = HEADER.encode(block.header)
-        body = BLOCK.encode(block)[len(header) :]
-        stored = StoredBlock(facts.height, facts.id, header, body)
-        layer = DiffLayer(parent.state, changes)
-        self._tree[facts.id] = ExecutedBlock(facts, block.header, stored, block.extrinsics, changes, layer, trie)
+    def _parent_of(self, facts: BlockFacts) -> ExecutedBlock:
+        parent = self._tree.get(facts.parent)
+        if parent is None:
+            raise UnknownParentError(facts.parent.hex())
+        return parent
+
+    def _add(
+        self, block: Block, facts: BlockFacts, stored: StoredBlock, parent: ExecutedBlock, done: ExecutionOutcome
+    ) -> None:
+        changes, layer = done.changes, DiffLayer(parent.state, done.changes)
+        self._tree[facts.id] = ExecutedBlock(facts, block.header, stored, block.extrinsics, changes, layer, done.trie)
 
     def _load_final(self) -> None:
         """Read the last final block, and see that the state on the disk is the one that its header commits to."""
@@ -298,6 +325,7 @@ class Chain:
                 f"the state in {self.storage.path} is not the one of block {stored.height}: the database is damaged. "
                 "Keep the sign-state file, run purge-chain, and let the node sync again"
             )
+        self.storage.rest_on(trie)
         facts = self._facts_of(block.header, stored.block_id)
         state = DiffLayer(self.storage, {})
         self._tree[stored.block_id] = ExecutedBlock(facts, block.header, stored, block.extrinsics, {}, state, trie)
@@ -353,6 +381,11 @@ class Chain:
             if executed.facts.parent in alive:
                 alive.add(executed.facts.id)
         return alive
+
+
+def _as_stored(block: Block, facts: BlockFacts) -> StoredBlock:
+    header = HEADER.encode(block.header)
+    return StoredBlock(facts.height, facts.id, header, BLOCK.encode(block)[len(header) :])
 
 
 def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], verify: VerifySignature) -> Chain:

@@ -6,6 +6,7 @@ In reading order:
 * `pooled`: an extrinsic in the pool, and what a step of the queue did
 * `transaction_queue`: the extrinsics that wait: who is ready, who leaves when it is full; pure
 * `verify_worker`, `verifier`: signatures, checked in a process of its own and remembered
+* `foresight`: blocks that will be executed soon: their signatures meanwhile
 * `relay`: extrinsics that were admitted, to peers that have not seen them
 * `arrivals`: extrinsics that wait to be judged, those of each source in turn
 * `manners`: what each peer's refused extrinsics cost, and who is not listened to for it; pure

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from runtime.encoding.record import record
+
 READY = "ready"
 FUTURE = "future"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PooledExtrinsic:
     """A valid signed extrinsic: `priority` orders (what it pays), `expires_at` is the last height it may be in.
 
@@ -24,7 +26,7 @@ class PooledExtrinsic:
     fee: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Admitted:
     """What adding an extrinsic did to the pool."""
 

@@ -10,18 +10,17 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 from node.clock import Clock
 from node.errors import NodeError
-from node.ledger.chain import Chain, ExecutedBlock
+from node.ledger.chain import Chain, ExecutedBlock, Foreseen
 from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
 from node.pool.arrivals import Arrival
 from node.pool.entrance import BAD_PROOF, Blame, Entrance, Vetted
+from node.pool.foresight import foresee
 from node.pool.pooled import READY, PooledExtrinsic, Settled
 from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError, Refusal
 from node.pool.relay import Relay
@@ -31,6 +30,7 @@ from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic, open_envelope
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, VerifySignature
 from runtime.encoding.codec import DecodeError
+from runtime.encoding.record import record
 from runtime.execution.pool_validation import TransactionValidator, Validity
 from runtime.frame.errors import InvalidTransaction
 from runtime.frame.fees import highest_priority
@@ -47,7 +47,7 @@ OnStatus: TypeAlias = Callable[[bytes, str, "bytes | None"], None]
 """(extrinsic hash, status, block id or None): what happened to an extrinsic that somebody watches."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Held:
     """An extrinsic in the pool, decoded, and the claim that was checked on its way in."""
 
@@ -125,18 +125,11 @@ class TransactionPool(Listener):
         """Take an extrinsic that a peer sent; dropped when it brings too much, or too much that is refused."""
         self.entrance.offer(raw, peer, extrinsic_hash)
 
-    def foresee(self, raws: Iterable[bytes]) -> None:
+    def foresee(self, raws: Iterable[bytes]) -> Foreseen | None:
         """Have the signatures of a block checked that will be executed soon; a guess, so nothing waits for it."""
         if self._verifier.frames_waiting > FORESEEN_FRAMES_MAX:
-            return
-        claims: list[Claim] = []
-        for raw in raws:
-            # Inherents, junk, and what was born in a block that is not known here yet: execution judges these itself.
-            with suppress(DecodeError, InvalidTransaction):
-                who = open_envelope(raw).authorization
-                payload = self._validator.payload(who)
-                claims.append(Claim(who.signature.scheme, who.signer, payload, who.signature.signature))
-        self._verifier.begin(claims)
+            return None
+        return foresee(raws, self._validator.payload, self._verifier)
 
     async def run(self) -> None:
         """Admit what arrives, until cancelled."""
@@ -145,11 +138,11 @@ class TransactionPool(Listener):
     def check_outside(self, arrival: Arrival) -> Vetted:
         """What can be said before the signature is checked; raises `PoolRefusalError`."""
         extrinsic_hash = arrival.extrinsic_hash
-        self.queue.refuse_known(extrinsic_hash, self._now())
+        self.queue.refuse_known(extrinsic_hash, self._now)
         try:
             envelope = open_envelope(arrival.raw)
             who = envelope.authorization
-            self.queue.refuse_known(who.signer, self._now())
+            self.queue.refuse_known(who.signer, self._now)
             vouched = self._validator.check_outside(envelope)
         except DecodeError as error:
             raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
@@ -176,8 +169,8 @@ class TransactionPool(Listener):
             if again.claim != claim:
                 raise PoolRefusalError(INVALID, "Invalid Transaction", "signed for another fork")
             vouched = again.vouched
-        self.queue.refuse_known(extrinsic_hash, self._now())
-        self.queue.refuse_known(claim.signer, self._now())  # what came with this one may have said enough
+        self.queue.refuse_known(extrinsic_hash, self._now)
+        self.queue.refuse_known(claim.signer, self._now)  # what came with this one may have said enough
         try:
             self._take_in(checked._replace(vouched=vouched))
         except PoolRefusalError:
@@ -248,10 +241,14 @@ class TransactionPool(Listener):
         In blocks above it, then the pool, ready ones in the order of a block.
         """
         _, above = self._chain.path(self._best.facts.id, self._tip.facts.id)
-        in_blocks = [raw for block in above for raw in block.extrinsics if self._is_signed(raw)]
+        in_blocks = [raw for block in above for raw in self._signed_in(block)]
         ready = [candidate.raw for candidate in self.queue.ready()]
         future = [candidate.raw for candidate in self.queue.future()]
         return in_blocks + ready + future
+
+    def next_nonce(self, account: bytes, nonce: int) -> int:
+        """The first nonce from `nonce` on that nothing of an account uses, in the pool or in a block up to the tip."""
+        return self.queue.next_nonce(account, max(nonce, self._nonce(account)))
 
     def drop_invalid(self, extrinsic_hash: bytes, reason: str) -> None:
         """An author found it invalid, or it broke this node: out, and banned."""
@@ -362,8 +359,12 @@ class TransactionPool(Listener):
             self._held.pop(extrinsic_hash, None)
             self._tell(extrinsic_hash, why, last=True)
 
-    def _is_signed(self, raw: bytes) -> bool:
-        return decode_extrinsic(self._chain.runtime, raw).authorization is not None
+    def _signed_in(self, block: ExecutedBlock) -> tuple[bytes, ...]:
+        """What is not the author's own: inherents come first, and decoding 10,000 transfers would take 0.2 s."""
+        for position, raw in enumerate(block.extrinsics):
+            if decode_extrinsic(self._chain.runtime, raw).authorization is not None:
+                return block.extrinsics[position:]
+        return ()
 
     def _tell_in_block(self, block: ExecutedBlock) -> None:
         if block.facts.id not in self._told:

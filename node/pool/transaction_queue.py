@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from node.pool.pooled import FUTURE, READY, Admitted, PooledExtrinsic, Sender, Settled
 from node.pool.refusal import ALREADY_KNOWN, BANNED, INVALID, NO_ROOM, PRIORITY_TOO_LOW, PoolRefusalError
@@ -78,14 +78,15 @@ class TransactionQueue:
         """Every extrinsic in the pool, oldest first."""
         return list(self._by_hash)
 
-    def refuse_known(self, extrinsic_hash: bytes, now: float) -> None:
+    def refuse_known(self, extrinsic_hash: bytes, now: Callable[[], float]) -> None:
         """Raise when an extrinsic is in the pool or banned.
 
-        Asked first, because it costs one look-up and a signature 40 us.
+        Asked first, because it costs two look-ups and a signature 40 us; what time it is, only where it matters.
         """
         if extrinsic_hash in self._by_hash:
             raise PoolRefusalError(ALREADY_KNOWN, "Transaction is already in the pool", "0x" + extrinsic_hash.hex())
-        if self._banned.get(extrinsic_hash, now) > now:
+        banned_until = self._banned.get(extrinsic_hash)
+        if banned_until is not None and banned_until > now():
             raise PoolRefusalError(
                 BANNED, "Transaction is temporarily banned", f"it was invalid in the last {BAN_SECONDS:.0f} s"
             )
@@ -104,6 +105,13 @@ class TransactionQueue:
     def get(self, extrinsic_hash: bytes) -> PooledExtrinsic | None:
         """The one with that hash."""
         return self._by_hash.get(extrinsic_hash)
+
+    def next_nonce(self, account: bytes, nonce: int) -> int:
+        """The first nonce from `nonce` on that nothing of an account has here."""
+        sender = self._senders.get(account)
+        while sender is not None and nonce in sender.by_nonce:
+            nonce += 1
+        return nonce
 
     def refuse_hopeless(self, account: bytes, nonce: int, priority_max: int) -> None:
         """Raise when one with that nonce and at most that priority has no chance: asked before its signature is."""
@@ -146,7 +154,7 @@ class TransactionQueue:
         return Admitted(
             READY if candidate.nonce < sender.ready_end else FUTURE,
             usurped.extrinsic_hash if usurped else None,
-            tuple(other for other in promoted if other != candidate.extrinsic_hash),
+            tuple([other for other in promoted if other != candidate.extrinsic_hash]),
             tuple(dropped),
         )
 

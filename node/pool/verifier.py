@@ -4,14 +4,13 @@ What always holds: `verify` gives the verdict of `runtime.cryptography.signature
 verdict is one that was positive, and its key covers payload, signer and signature, so it can be used for no other
 extrinsic.  Nonce, era and balance are never remembered: execution checks them again.
 
-A worker is fed ahead: it finds the next claims in its pipe while the node does something else, a third of each slot
+A worker is fed ahead: it finds the next claims in its pipe while the node does something else, up to half of each slot
 long when it builds.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import logging
 import subprocess
 import sys
@@ -27,6 +26,7 @@ import trio
 from node.pool import verify_worker
 from node.pool.verify_worker import LENGTH
 from runtime.cryptography import signatures
+from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme
 
 REMEMBERED_MAX = 200_000
@@ -36,6 +36,7 @@ PIPE_BYTES = 1024 * 1024  # what Linux lets anybody have; its default of 64 KiB 
 AT_ONCE_HERE = 16  # claims of a dead worker that this process checks before it looks after something else
 READ_BYTES = 64 * 1024
 RESTART_SECONDS = 0.1
+_SCHEME = {scheme: bytes((scheme,)) for scheme in Scheme}
 _LOG = logging.getLogger(__name__)
 
 
@@ -50,8 +51,8 @@ class Claim(NamedTuple):
     @property
     def key(self) -> bytes:
         """What it is remembered by."""
-        parts = (bytes([self.scheme]), len(self.payload).to_bytes(4, "big"), self.payload, self.signer, self.signature)
-        return hashlib.blake2b(b"".join(parts), digest_size=32).digest()
+        # Scheme, signature and signer have fixed lengths, so the parts cannot be cut in two ways.
+        return blake2_256(_SCHEME[self.scheme] + self.signature + self.signer + self.payload)
 
 
 @dataclass(slots=True, eq=False)
@@ -107,6 +108,14 @@ class Verifier:
         verdicts.missing = len(unknown)
         for start in range(0, len(unknown), BATCH_MAX):
             self._send.send_nowait(_Frame(verdicts, unknown[start : start + BATCH_MAX]))
+        return verdicts
+
+    def foresee(self, claims: Sequence[Claim]) -> Verdicts:
+        """The same for claims that nobody waits for: false until a worker found them valid, and not remembered."""
+        verdicts = Verdicts([False] * len(claims), len(claims))
+        items = [_Item(claim, None, position) for position, claim in enumerate(claims)]
+        for start in range(0, len(items), BATCH_MAX):
+            self._send.send_nowait(_Frame(verdicts, items[start : start + BATCH_MAX]))
         return verdicts
 
     async def prepare(self, claims: Sequence[Claim]) -> list[bool]:
@@ -165,7 +174,7 @@ class Verifier:
         frame = link.under_way.popleft()
         link.slots.release()
         for item, verdict in zip(frame.items, answer, strict=True):
-            if verdict:
+            if verdict and item.key is not None:
                 self._remember(item.key)
             frame.verdicts.note(item.position, valid=bool(verdict))
 
@@ -173,16 +182,18 @@ class Verifier:
         """Whatever killed the worker, those who wait get their verdict from this process."""
         for frame in link.under_way:
             for count, item in enumerate(frame.items):
+                if item.key is None:  # a guess, for which nobody waits
+                    continue
                 if count % AT_ONCE_HERE == 0:
                     await trio.lowlevel.checkpoint()
                 frame.verdicts.note(item.position, valid=self.verify(*item.claim))
 
 
 class _Item(NamedTuple):
-    """A claim, what it is remembered by, and whose verdict it is."""
+    """A claim, what it is remembered by (None: not at all), and whose verdict it is."""
 
     claim: Claim
-    key: bytes
+    key: bytes | None
     position: int
 
 

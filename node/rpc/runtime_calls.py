@@ -18,7 +18,6 @@ from runtime.interface.standard_apis import FeeDetails, RuntimeDispatchInfo
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory, StateReader
 
-MAX_NONCE_WALK = 4096
 STATELESS = ("Metadata_", "Core_")  # families that answer the same over any state
 ANSWER_LENGTH_MIN = 16_384
 _LENGTH = codec(U32)
@@ -85,14 +84,6 @@ class RuntimeCalls:
         nonce: int = 0 if raw is None else self._account.decode(raw).nonce
         return nonce
 
-    def nonce_after(self, account: bytes, nonce: int, pending: list[bytes]) -> int:
-        """The first nonce from `nonce` on that no pending extrinsic of the account uses."""
-        used = {self._nonce_of(account, raw) for raw in pending}
-        for candidate in range(nonce, nonce + MAX_NONCE_WALK):
-            if candidate not in used:
-                return candidate
-        return nonce + MAX_NONCE_WALK
-
     def fee_info(self, reader: StateReader, block_id: bytes, extrinsic: bytes) -> RuntimeDispatchInfo:
         """Weight, class and fee of an extrinsic."""
         info: RuntimeDispatchInfo = self._payment(reader, block_id, "TransactionPaymentApi_query_info", extrinsic)
@@ -112,10 +103,3 @@ class RuntimeCalls:
             ) from None
         answer = self.call(reader, block_id, function, extrinsic + _LENGTH.encode(len(extrinsic)))
         return self.apis.methods[function].output.decode(answer)
-
-    def _nonce_of(self, account: bytes, raw: bytes) -> int | None:
-        try:
-            who = decode_extrinsic(self.runtime, raw).authorization
-        except DecodeError:
-            return None
-        return who.extra.nonce if who is not None and who.signer == account else None

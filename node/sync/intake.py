@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from consensus.headers import InvalidHeaderError, NotYetError, read_header
 from consensus.proposer import proposer
-from node.ledger.chain import Chain
+from node.ledger.chain import Chain, ProvenBlock
 from node.ledger.epochs import UNKNOWN_SEED
 from node.sync.waiting import Peer, Waiting
-from runtime.blocks.block import BLOCK, HEADER, HEADER_BYTES_MAX, Block, extrinsics_root, seal_payload
+from runtime.blocks.block import BLOCK, HEADER, HEADER_BYTES_MAX, extrinsics_root, seal_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
@@ -34,7 +34,7 @@ def read_waiting(data: bytes, peer: Peer) -> Waiting:
     return Waiting(blake2_256(data[:end]), header, data, end, peer)
 
 
-def read_body(waiting: Waiting) -> Block:
+def read_body(waiting: Waiting) -> ProvenBlock:
     """The whole block.  Raises `WrongBodyError`."""
     try:
         count, _ = decode_compact(waiting.data, waiting.body_start)
@@ -47,7 +47,7 @@ def read_body(waiting: Waiting) -> Block:
     if extrinsics_root(block.extrinsics) != waiting.header.extrinsics_root:
         # The id covers the header alone: a wrong body must not condemn the block that it was put to.
         raise WrongBodyError("a block with another body than its header's")
-    return block
+    return ProvenBlock(block, waiting.data[: waiting.body_start], waiting.data[waiting.body_start :])
 
 
 def check_unattached(chain: Chain, waiting: Waiting) -> None:

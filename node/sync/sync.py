@@ -12,12 +12,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from consensus import events as ev
 from consensus.headers import NotYetError
 from node.errors import NodeError
-from node.ledger.chain import Chain, UnknownParentError
+from node.ledger.chain import Chain, Foreseen, ProvenBlock, UnknownParentError
 from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
 from node.peers.rates import PeerRates
@@ -30,6 +30,7 @@ MEBIBYTE = 1024 * 1024
 BAD_MAX = 1_024  # blocks that broke a rule, remembered
 REQUESTS_MAX = 64
 LOOK_AHEAD = 4  # blocks; between two imports a worker's pipe is written and read once, so a verdict takes three of them
+LOOK_AHEAD_BYTES = 2 * MEBIBYTE  # of them together: what is decoded of them takes some ten times as much
 FORESEEN_MAX = 512
 ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a megabyte
 STANDINGS_MAX = 1_024
@@ -41,8 +42,16 @@ K = TypeVar("K")
 V = TypeVar("V")
 Welcome: TypeAlias = Callable[[ev.BlockFacts], bool]
 """Whether to execute a block whose header is valid (`Machine.is_welcome`)."""
-Foresee: TypeAlias = Callable[[Iterable[bytes]], None]
+Foresee: TypeAlias = Callable[[Iterable[bytes]], "Foreseen | None"]
 """Told of the extrinsics of a block that will be executed soon: their signatures can be checked meanwhile."""
+
+
+class _Ahead(NamedTuple):
+    """A waiting block that was looked at before its turn."""
+
+    waiting: Waiting
+    proven: ProvenBlock
+    foreseen: Foreseen | None
 
 
 class Sync:
@@ -57,6 +66,7 @@ class Sync:
         self._is_welcome = is_welcome
         self._foresee = foresee
         self._foreseen: OrderedDict[bytes, None] = OrderedDict()
+        self._ahead: dict[bytes, _Ahead] = {}
         # Announced blocks have a proven header: they go before all that is only asked for.
         self._announced = Room(peer_count_max=32, peer_bytes_max=8 * MEBIBYTE, bytes_max=32 * MEBIBYTE)
         self._answered = Room(peer_count_max=512, peer_bytes_max=16 * MEBIBYTE, bytes_max=48 * MEBIBYTE)
@@ -153,13 +163,14 @@ class Sync:
     def import_next(self) -> list[ev.Event]:
         """Import the next waiting block; what the machine has to know of it."""
         waiting = (self._announced or self._answered).take()
+        ahead = self._ahead.pop(waiting.block_id, None)
         self._look_ahead()
         if (known := self._chain.get(waiting.block_id)) is not None:
             return [ev.BlockImported(known.facts)]
         if waiting.block_id in self._bad or waiting.block_id in self.faulty:
             return []
         try:
-            return self._import(waiting)
+            return self._import(waiting, ahead)
         except UnknownParentError:
             return self._adopt_later(waiting)
         except NotYetError:
@@ -187,6 +198,8 @@ class Sync:
         did not determine yet, would else have to be found missing and asked for.
         """
         self._orphans.forget_to(self._chain.final.facts.height)
+        if not self._answered:  # what was seen ahead is of blocks that left with their peer
+            self._ahead.clear()
         for waiting in self._early.take_all():
             self._answered.add(waiting)
 
@@ -197,14 +210,24 @@ class Sync:
 
         Only of blocks that this node asked for, each once: their bodies are bounded, and a wrong one costs its peer.
         """
+        size = 0
         for waiting in islice(self._answered, LOOK_AHEAD):
+            size += len(waiting.data)
+            if size > LOOK_AHEAD_BYTES:
+                return
             if waiting.block_id in self._foreseen:
                 continue
             _remember(self._foreseen, waiting.block_id, None, FORESEEN_MAX)
             try:
-                self._foresee(read_body(waiting).extrinsics)
+                proven = read_body(waiting)
             except WrongBodyError:  # judged when its turn comes
                 continue
+            _remember(
+                self._ahead,
+                waiting.block_id,
+                _Ahead(waiting, proven, self._foresee(proven.block.extrinsics)),
+                LOOK_AHEAD,
+            )
 
     def _read(self, data: bytes, peer: Peer) -> Waiting | None:
         try:
@@ -227,14 +250,17 @@ class Sync:
         self._announced.add(replace(waiting, facts=facts))
         return []
 
-    def _import(self, waiting: Waiting) -> list[ev.Event]:
+    def _import(self, waiting: Waiting, ahead: _Ahead | None) -> list[ev.Event]:
         facts = waiting.facts
         if facts is None:
             facts = self._chain.check(waiting.header, self._now_ms())
         # A proposer may seal any number of headers in its slot; executing them all would be our work for its one.
         if not self._is_welcome(facts):
             return []
-        self._chain.execute(read_body(waiting), facts)
+        if ahead is not None and ahead.waiting.data is waiting.data:
+            self._chain.execute(ahead.proven, facts, ahead.foreseen)
+        else:
+            self._chain.execute(read_body(waiting), facts)
         self.highest_height = max(self.highest_height, facts.height)
         events: list[ev.Event] = [ev.BlockImported(facts)]
         for child in self._orphans.take_children(facts.id):

@@ -6,6 +6,7 @@ Building a block and executing one are the same steps over a `BlockExecution`; s
 transaction for the pool and applying it. Pure: the state is a `StateReader`, signatures are judged by a function.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from runtime.blocks.block import Block, Header, extrinsics_root, without_seal
@@ -29,6 +30,9 @@ from runtime.state.trie import Trie
 
 _MANDATORY_ORIGIN = Unsigned()
 
+DecodeExtrinsic = Callable[[Runtime, bytes], Extrinsic]
+"""`runtime.blocks.extrinsic.decode_extrinsic`; raises DecodeError as that does."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExecutionOutcome:
@@ -45,16 +49,32 @@ def execute_block(
 
     Whether the header's parent is the block that `reader` belongs to, and its seal, are for the caller to check.
     """
+    outcome = execute_proven(runtime, reader, trie, block, verify)
+    if extrinsics_root(block.extrinsics) != block.header.extrinsics_root:
+        raise InvalidBlock("the extrinsics root differs")
+    return outcome
+
+
+def execute_proven(
+    runtime: Runtime,
+    reader: StateReader,
+    trie: Trie,
+    block: Block,
+    verify: VerifySignature,
+    decode: DecodeExtrinsic = decode_extrinsic,
+) -> ExecutionOutcome:
+    """The same for a block whose extrinsics were found to be those that its header commits to.
+
+    `decode` is `decode_extrinsic`, or gives the same as it from what was decoded before.
+    """
     header = _unsealed(block.header)
     execution = BlockExecution(runtime, reader, header.number, header.parent_hash, header.digest)
     for raw in block.extrinsics:
-        execution.apply_from_block(raw, verify)
+        execution.apply_from_block(raw, verify, decode)
     changes = execution.finalize()
     after = trie.updated(changes)
     if after.root != header.state_root:
         raise InvalidBlock("the state root differs")
-    if extrinsics_root(block.extrinsics) != header.extrinsics_root:
-        raise InvalidBlock("the extrinsics root differs")
     return ExecutionOutcome(changes, after)
 
 
@@ -85,10 +105,10 @@ class BlockExecution:
         self._balances = self.bound[Balances]
         self._payment = self.bound[TransactionPayment]
 
-    def apply_from_block(self, raw: bytes, verify: VerifySignature) -> None:
+    def apply_from_block(self, raw: bytes, verify: VerifySignature, decode: DecodeExtrinsic = decode_extrinsic) -> None:
         """Apply an extrinsic of a finished block; InvalidBlock if it may not be there."""
         try:
-            extrinsic = decode_extrinsic(self.runtime, raw)
+            extrinsic = decode(self.runtime, raw)
             if extrinsic.authorization is None:
                 self.apply_inherent(extrinsic)
             else:

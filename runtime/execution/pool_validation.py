@@ -21,12 +21,23 @@ class Validity:
     """A valid transaction: in which order it wants to be, and for how many blocks."""
 
     extrinsic: Extrinsic
+    who: Authorization
+    account_nonce: int
     priority: int
-    requires: tuple[bytes, ...]
-    provides: tuple[bytes, ...]
     longevity: int
+    fee: int
     propagate: bool = True
-    fee: int = 0
+
+    @property
+    def requires(self) -> tuple[bytes, ...]:
+        """The tag that must be provided first: none, where the nonce is the account's next."""
+        nonce = self.who.extra.nonce
+        return (nonce_tag(self.who.signer, nonce - 1),) if nonce > self.account_nonce else ()
+
+    @property
+    def provides(self) -> tuple[bytes, ...]:
+        """The tag that others may require."""
+        return (nonce_tag(self.who.signer, self.who.extra.nonce),)
 
 
 @record
@@ -85,16 +96,14 @@ class TransactionValidator:
         return self._validity(extrinsic, who, vouched.account_nonce, fee)
 
     def _validity(self, extrinsic: Extrinsic, who: Authorization, account_nonce: int, fee: int) -> Validity:
-        nonce = who.extra.nonce
-        requires = (nonce_tag(who.signer, nonce - 1),) if nonce > account_nonce else ()
         death = who.extra.era.death(self._height)
         return Validity(
             extrinsic,
-            priority=priority(who.extra.tip, len(extrinsic.raw), extrinsic.weight),
-            requires=requires,
-            provides=(nonce_tag(who.signer, nonce),),
-            longevity=U64_MAX if death is None else death - self._height,
-            fee=fee,
+            who,
+            account_nonce,
+            priority(who.extra.tip, len(extrinsic.raw), extrinsic.weight),
+            U64_MAX if death is None else death - self._height,
+            fee,
         )
 
 

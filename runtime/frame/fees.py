@@ -5,7 +5,7 @@ block is fuller than half of what it may hold, down to one otherwise (the rule o
 """
 
 from runtime.encoding.codec import struct
-from runtime.encoding.types import Balance, DispatchClass, Weight
+from runtime.encoding.types import U64_MAX, Balance, DispatchClass, Weight
 from runtime.frame.weights import class_limit, length_limit
 
 BASE_FEE = 2_000
@@ -63,7 +63,7 @@ def next_multiplier(multiplier: int, full: int) -> int:
 def priority(tip: int, length: int, weight: Weight) -> int:
     """The order of transactions in the pool: the tip for each share of a block that is taken, as a u64."""
     fitting = min(_NORMAL_TIME // max(weight.ref_time, 1), _NORMAL_LENGTH // max(length, 1))
-    return min((tip + 1) * max(fitting, 1), (1 << 64) - 1)
+    return min((tip + 1) * max(fitting, 1), U64_MAX)
 
 
 def least_fee(length: int) -> int:
@@ -73,4 +73,4 @@ def least_fee(length: int) -> int:
 
 def highest_priority(tip: int, length: int) -> int:
     """The `priority` of an extrinsic whose call weighs nothing: no call gives it a higher one."""
-    return priority(tip, length, Weight(1, 0))
+    return min((tip + 1) * max(min(_NORMAL_TIME, _NORMAL_LENGTH // max(length, 1)), 1), U64_MAX)

@@ -104,6 +104,8 @@ class PlayedNode:
                 self._send(feed.RequestResult(request.request_id, [self._outcome(raw) for raw in request.extrinsics]))
             case feed.Pending():
                 self._send(feed.RequestResult(request.request_id, list(self.pool)))
+            case feed.NextNonce():
+                self._send(feed.RequestResult(request.request_id, request.nonce))
             case feed.ListPeers():
                 self._send(feed.RequestResult(request.request_id, []))
             case feed.IdAt():

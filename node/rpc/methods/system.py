@@ -98,7 +98,7 @@ class SystemMethods:
         except ValueError as error:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", str(error)) from None
         nonce = self.runtime.nonce(await self.blocks.reader(None), account_id)
-        return self.runtime.nonce_after(account_id, nonce, await self.blocks.node.pending())
+        return await self.blocks.node.next_nonce(account_id, nonce)
 
 
 def _hex_or_none(value: feed.Value) -> Json:

@@ -14,6 +14,7 @@ import pytest
 import node.ledger.storage
 from node.errors import BadInputError, DatabaseError, DiskSpaceError
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
+from runtime.state.trie import Trie
 
 FLOOR = 0  # the tests' machine may be small
 
@@ -77,6 +78,23 @@ def test_values_in_memory_are_those_on_the_disk(tmp_path: Path, monkeypatch: pyt
         assert storage.reverse_at(height) == {key: before.get(key) for key in changes}
         assert len(storage._recent) <= 5
     assert dict(storage.items()) == model
+
+
+def test_values_are_read_from_the_trie_of_the_state_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = opened(tmp_path)
+    trie = Trie(dict(storage.items()))
+    storage.rest_on(trie)
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "_get", None)  # nobody asks the disk
+        assert [storage.get(key) for key in (b"a", b"ab", b"b", b"abc", b"")] == [b"0", b"1", b"2", None, None]
+    changes = {b"a": None, b"c": b"3"}
+    storage.commit_final([FinalEntry(block(1), changes, None)])
+    assert [storage.get(key) for key in (b"a", b"ab", b"b", b"c", b"d")] == [None, b"1", b"2", b"3", None]
+    assert storage.reverse_at(1) == {b"a": b"0", b"c": None}
+    storage.rest_on(trie.updated(changes))
+    assert [storage.get(key) for key in (b"a", b"ab", b"b", b"c", b"e")] == [None, b"1", b"2", b"3", None]
 
 
 def test_only_the_last_reverse_diffs_are_kept(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import trio
 
 from block_maker import Maker
 from genesis import dev_accounts
@@ -23,7 +22,6 @@ from runtime.blocks.extrinsic import (
     Extra,
     MultiSignature,
     encode_signed,
-    open_envelope,
     payload_head,
     signing_payload,
 )
@@ -262,21 +260,3 @@ async def test_the_tip_may_move_while_a_signature_is_checked(maker: Maker) -> No
             played.pool.enter(checked[0], is_signed=True)
         played.pool.enter(checked[1], is_signed=True)
         assert played.pool.queue.ready_count == 1
-
-
-@pytest.mark.trio
-async def test_signatures_of_a_block_that_will_come_are_known_when_it_comes(
-    maker: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running(maker) as played:
-        block = maker.make(None, maker.transfer(PAY, 0), maker.transfer(PAY, 1))
-        played.pool.foresee([*block.extrinsics, b"junk", forged(maker.transfer(PAY, 2))])
-        await played.verifier.prepare([])
-        while len(played.verifier._valid) < 2:
-            await trio.sleep(0.001)
-        monkeypatch.setattr(signatures, "verify", None)  # nobody asks for one here
-        envelope = open_envelope(block.extrinsics[1])
-        who = envelope.authorization
-        payload = played.pool._validator.payload(who)
-        assert played.verifier.verify(who.signature.scheme, who.signer, payload, who.signature.signature)
-        assert len(played.verifier._valid) == 2

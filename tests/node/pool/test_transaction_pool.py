@@ -13,6 +13,7 @@ from node.pool.pooled import PooledExtrinsic
 from node.pool.refusal import PoolRefusalError
 from node.pool.transaction_pool import TransactionPool
 from played_pool import running
+from runtime.blocks.extrinsic import open_envelope
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
@@ -62,6 +63,13 @@ async def test_blocks_use_extrinsics_and_reverts_give_them_back(maker: Maker) ->
         played.statuses.clear()
         pool.on_tip(a1.facts.id)
         assert pool.queue.ready_count == 1
+        assert [pool.next_nonce(open_envelope(raws[0]).authorization.signer, nonce) for nonce in (0, 1, 3, 7)] == [
+            3,
+            3,
+            3,
+            7,
+        ]
+        assert pool.next_nonce(bytes(32), 4) == 4, "of an account that has nothing here"
         assert (pool.pending(), played.statuses) == (raws, []), "clients read the accepted block's state, not the tip's"
         pool.on_accepted(a1.facts.id, reverted=False)
         assert pool.pending() == raws[2:]

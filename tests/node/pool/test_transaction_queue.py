@@ -60,13 +60,13 @@ def test_known_and_banned_are_told_apart() -> None:
     pool = TransactionQueue()
     pool.add(xt(1, 0), 0)
     with pytest.raises(PoolRefusalError) as known:
-        pool.refuse_known(xt(1, 0).extrinsic_hash, 0.0)
+        pool.refuse_known(xt(1, 0).extrinsic_hash, lambda: 0.0)
     assert known.value.code == 1013
     pool.ban(b"bad", 100.0)
     with pytest.raises(PoolRefusalError) as banned:
-        pool.refuse_known(b"bad", 100.0 + node.pool.transaction_queue.BAN_SECONDS - 1)
+        pool.refuse_known(b"bad", lambda: 100.0 + node.pool.transaction_queue.BAN_SECONDS - 1)
     assert banned.value.code == 1012
-    pool.refuse_known(b"bad", 100.0 + node.pool.transaction_queue.BAN_SECONDS)
+    pool.refuse_known(b"bad", lambda: 100.0 + node.pool.transaction_queue.BAN_SECONDS)
 
 
 def test_long_ones_that_pay_more_push_out_as_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

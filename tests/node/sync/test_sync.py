@@ -16,12 +16,13 @@ from node.ledger.chain import Chain, ExecutedBlock
 from node.p2p.frames import FrameKind
 from node.peers.messages import BLOCKS, GET_BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
-from node.sync import intake
+from node.sync import intake, sync
 from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, LOOK_AHEAD, UNATTACHED_BURST, Sync
 from node.sync.waiting import Room
 from played_transport import PlayedTransport
-from runtime.blocks.block import BLOCK, HEADER, Block, Header
+from runtime.blocks.block import BLOCK, HEADER, Block, Header, extrinsics_root
 from runtime.encoding.scale import encode_compact
+from runtime.execution import executive
 
 PEER, OTHER = b"peer", b"other"
 
@@ -95,6 +96,50 @@ def test_the_next_blocks_are_told_ahead_and_each_once(stage: Stage) -> None:
     assert stage.foreseen == [block.extrinsics for block in blocks[1 : 1 + LOOK_AHEAD]]
     stage.import_all()
     assert stage.foreseen == [block.extrinsics for block in blocks[1:]]
+
+
+def test_a_body_is_cut_out_and_proven_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = stage.branch(4)
+    proven: list[tuple[bytes, ...]] = []
+    def note(extrinsics: tuple[bytes, ...]) -> bytes:
+        proven.append(extrinsics)
+        return extrinsics_root(extrinsics)
+
+    monkeypatch.setattr(intake, "extrinsics_root", note)
+    monkeypatch.setattr(executive, "extrinsics_root", None)  # nobody asks a second time
+    stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
+    stage.import_all()
+    assert sorted(proven) == sorted(block.extrinsics for block in blocks)
+    assert [stage.chain[block.facts.id].stored for block in blocks] == [block.stored for block in blocks]
+
+
+def test_what_was_seen_ahead_of_one_copy_says_nothing_of_another(stage: Stage) -> None:
+    first, second = stage.branch(2)
+    stage.sync.fetch(second.facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode((as_bytes(first), as_bytes(second))), PEER)
+    stage.sync.import_next()
+    assert second.facts.id in stage.sync._ahead
+    wrong = BLOCK.encode(Block(second.header, (*second.extrinsics, encode_compact(1) + b"x")))
+    stage.announce(wrong, OTHER)
+    stage.sync.import_next()  # the announced copy goes first
+    assert second.facts.id not in stage.chain
+    assert stage.network.penalties == 1
+    stage.import_all()
+    assert second.facts.id in stage.chain
+
+
+def test_no_more_is_opened_ahead_than_fits(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = stage.branch(LOOK_AHEAD + 1)
+    monkeypatch.setattr(sync, "LOOK_AHEAD_BYTES", sum(len(as_bytes(block)) for block in blocks[1:3]))
+    stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
+    stage.sync.import_next()
+    assert stage.foreseen == [block.extrinsics for block in blocks[1:3]]
+    assert stage.sync._ahead
+    stage.sync.forget_peer(PEER)
+    stage.sync.retry_early()
+    assert not stage.sync._ahead, "nothing is kept of blocks that left with their peer"
 
 
 def test_a_long_answer_is_asked_for_in_parts(stage: Stage) -> None:
@@ -319,7 +364,7 @@ def test_a_fault_of_our_own_is_no_verdict_on_the_block(
     def fail(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(node.ledger.chain, "execute_block", fail)
+    monkeypatch.setattr(node.ledger.chain, "execute_proven", fail)
     stage.announce(as_bytes(block), PEER)
     assert stage.import_all() == []
     assert (stage.sync.abstained, stage.sync.rejected, stage.network.penalties) == (1, 0, 0)
@@ -335,7 +380,7 @@ def test_a_damaged_database_is_no_verdict_on_a_block_but_stops_the_node(
     def fail(*_: object) -> None:
         raise DatabaseError("damaged")
 
-    monkeypatch.setattr(node.ledger.chain, "execute_block", fail)
+    monkeypatch.setattr(node.ledger.chain, "execute_proven", fail)
     stage.announce(as_bytes(block), PEER)
     with pytest.raises(DatabaseError):
         stage.import_all()
