@@ -32,6 +32,7 @@ from node.rpc.jsonrpc import (
     RpcRequest,
 )
 from node.rpc.pool_errors import json_error
+from node.rpc.questions import ASKING
 from node.rpc.registry import Registry
 from node.rpc.runs import answers, runs
 from node.rpc.subscription_shares import SubscriptionShares
@@ -196,6 +197,7 @@ class Server:
 
     async def _answer(self, body: bytes, connection: ClientConnection | None, work: Work) -> str | None:
         """The text of the response to one message, or None when it held only notifications."""
+        ASKING.set(work.caller)
         await self.shared.turns.take(work.caller)
         try:
             with work.step():

@@ -48,6 +48,7 @@ class BarResult:
     quiet_doors: Mapping[str, AttackFigures]
     doors: Mapping[str, AttackFigures]
     cpu_per_second: Mapping[str, float]  # beyond the quiet share, by role over all nodes
+    cpu_by_node: Mapping[str, float]  # all of it, while the attack lasted
     cpu_us_per_message: float | None
     memory: Mapping[str, MemoryUse]
     messages: int

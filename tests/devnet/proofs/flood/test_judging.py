@@ -24,6 +24,7 @@ HELD = BarResult(
     quiet_doors={"rpc": milliseconds(30)},
     doors={"rpc": milliseconds(150)},
     cpu_per_second={"rpc": 0.5},
+    cpu_by_node={"Bob": 0.7},
     cpu_us_per_message=3.0,
     memory={"Bob/rpc": MemoryUse(100_000_000, 900_000_000, 150_000_000)},
     messages=10,
