@@ -250,6 +250,7 @@ class Course:
             doors={door: self.records.door_figures(door, [stretch], now) for door in attack.doors},
             cpu_per_second={role: round(seconds / stretch.seconds, 3) for role, seconds in cpu.items()},
             cpu_by_node=self._cpu_by_node(stretch),
+            others_cpu_per_second=self._others_cpu(stretch, account),
             cpu_us_per_message=round(sum(cpu.values()) * 1e6 / account.messages, 1) if account.messages else None,
             memory=memory,
             messages=account.messages,
@@ -270,6 +271,11 @@ class Course:
             name = role.rpartition("/")[0]
             found[name] = found.get(name, 0.0) + used / stretch.seconds
         return {name: round(share, 3) for name, share in found.items()}
+
+    def _others_cpu(self, stretch: Stretch, account: AttackAccount) -> float:
+        """CPU seconds a second of what has nothing to do with the run; the attacker's include its preparation."""
+        others = self.records.others_seconds(stretch) - account.cpu_seconds
+        return round(max(0.0, others) / stretch.seconds, 2)
 
     def _extra_cpu(self, stretch: Stretch) -> dict[str, float]:
         """CPU seconds beyond the quiet share, by kind of role, over all nodes."""
