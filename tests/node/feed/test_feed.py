@@ -219,7 +219,7 @@ def test_dear_questions_get_a_share_of_the_core(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(server_room, "monotonic", lambda: clock["now"])
     monkeypatch.setattr(server_room, "thread_time", lambda: clock["cpu"])
-    monkeypatch.setattr(server_room.trio, "sleep", sleep)
+    monkeypatch.setattr(trio, "sleep", sleep)
     trio.run(ask)
     assert clock["now"] > 0
     assert clock["cpu"] <= server_room.QUESTIONS_SHARE * clock["now"] + server_room.QUESTIONS_BURST_SECONDS + 0.1 + 1e-9
