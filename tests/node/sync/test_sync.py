@@ -109,6 +109,18 @@ def test_a_long_answer_is_asked_for_in_parts(stage: Stage) -> None:
     assert tip in stage.chain
 
 
+def test_answers_that_were_not_asked_for_ban_after_a_while_and_late_ones_cost_nothing(stage: Stage) -> None:
+    answer = BLOCKS.encode((as_bytes(stage.branch(1)[0]),))
+    for number in range(PENALTIES_MAX):  # asked again before the answer came
+        stage.sync.fetch(bytes([number]) * 32, OTHER, 0)
+    for _ in range(PENALTIES_MAX):
+        assert stage.transport.banned == []
+        stage.sync.on_answer(answer, PEER)
+        stage.sync.on_answer(answer, OTHER)
+    assert stage.transport.banned == ["peer"]
+    assert stage.network.penalties == PENALTIES_MAX
+
+
 def test_what_was_not_asked_for_is_ignored(stage: Stage) -> None:
     stage.sync.on_answer(BLOCKS.encode((as_bytes(stage.branch(1)[0]),)), PEER)
     assert not stage.sync.has_work
