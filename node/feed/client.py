@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +20,10 @@ from node.feed.shared_answer import SharedAnswer
 READ_BYTES = 256 * 1024
 PENDING_SECONDS = 0.25  # between two looks at the whole pool: megabytes, which take both processes tens of milliseconds
 QUEUED_FRAMES = 4_096  # beyond this the reader waits, and the socket holds the node's feed back
+
+
+Turn = Callable[[], AbstractAsyncContextManager[None]]
+"""What each question is asked within; it may wait before."""
 
 
 class RequestRefusedError(Exception):
@@ -39,6 +44,7 @@ class FeedClient:
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[feed.RequestResult | feed.Refused]] = {}
         self._numbers = itertools.count(1)
+        self._turn: Turn = nullcontext
         self._frames: asyncio.Queue[feed.ToRpc | None] = asyncio.Queue(QUEUED_FRAMES)
         self._pending = SharedAnswer(self._ask_pending, PENDING_SECONDS)
         self._task = asyncio.create_task(self._read())
@@ -69,7 +75,7 @@ class FeedClient:
 
     async def prove(self, block_id: bytes, keys: list[bytes]) -> list[bytes]:
         """Trie nodes that prove `keys` in the state after that block."""
-        return cast("list[bytes]", await self._ask(feed.Prove(next(self._numbers), block_id, keys)))
+        return cast("list[bytes]", await self._question(feed.Prove(next(self._numbers), block_id, keys)))
 
     async def pending(self) -> list[bytes]:
         """The extrinsics in the pool, ready ones first."""
@@ -77,33 +83,33 @@ class FeedClient:
 
     async def next_nonce(self, account: bytes, nonce: int) -> int:
         """The first nonce from `nonce` on that nothing of the account uses, in the pool or above the best block."""
-        return cast("int", await self._ask(feed.NextNonce(next(self._numbers), account, nonce)))
+        return cast("int", await self._question(feed.NextNonce(next(self._numbers), account, nonce)))
 
     async def peers(self) -> list[dict[str, feed.Value]]:
         """The peers as `system_peers` shows them."""
-        return cast("list[dict[str, feed.Value]]", await self._ask(feed.ListPeers(next(self._numbers))))
+        return cast("list[dict[str, feed.Value]]", await self._question(feed.ListPeers(next(self._numbers))))
 
     async def block_at(self, block_id: bytes) -> tuple[bytes, list[bytes]] | None:
         """Sealed header and extrinsics of a block the node has."""
-        value = await self._ask(feed.BlockAt(next(self._numbers), block_id))
+        value = await self._question(feed.BlockAt(next(self._numbers), block_id))
         return None if value is None else cast("tuple[bytes, list[bytes]]", tuple(cast("list[feed.Value]", value)))
 
     async def id_at(self, height: int) -> bytes | None:
         """The id of the final block at `height`."""
-        return cast("bytes | None", await self._ask(feed.IdAt(next(self._numbers), height)))
+        return cast("bytes | None", await self._question(feed.IdAt(next(self._numbers), height)))
 
     async def certificate_at(self, height: int) -> tuple[bytes, bytes] | None:
         """Block id and certificate of the lowest certified block at or above `height`."""
-        value = await self._ask(feed.CertificateAt(next(self._numbers), height))
+        value = await self._question(feed.CertificateAt(next(self._numbers), height))
         return None if value is None else cast("tuple[bytes, bytes]", tuple(cast("list[feed.Value]", value)))
 
     async def inspect(self, topic: str) -> feed.Value:
         """What the node says about itself: "consensus", "polls", "pool" or "network"."""
-        return await self._ask(feed.Inspect(next(self._numbers), topic))
+        return await self._question(feed.Inspect(next(self._numbers), topic))
 
     async def submit_attestation(self, attestation: bytes) -> bytes:
         """Hand a signed attestation to the node -> its id."""
-        return cast("bytes", await self._ask(feed.SubmitAttestation(next(self._numbers), attestation)))
+        return cast("bytes", await self._question(feed.SubmitAttestation(next(self._numbers), attestation)))
 
     async def close(self) -> None:
         """End the link."""
@@ -113,6 +119,14 @@ class FeedClient:
 
     async def _ask_pending(self) -> list[bytes]:
         return cast("list[bytes]", await self._ask(feed.Pending(next(self._numbers))))
+
+    def ask_in_turn(self, turn: Turn) -> None:
+        """From now on ask each question, extrinsics excepted, within `turn()`."""
+        self._turn = turn
+
+    async def _question(self, request: feed.Request) -> feed.Value:
+        async with self._turn():
+            return await self._ask(request)
 
     async def _ask(self, request: feed.Request) -> feed.Value:
         if self._task.done():

@@ -26,7 +26,7 @@ import msgpack
 FRAME_LIMIT = 32 * 1024 * 1024  # one block with the changes of its state, or one page of a snapshot
 SNAPSHOT_PAGE_BYTES = 1024 * 1024  # keys and values in one page
 SUBMIT_PER_SECOND = 20_000  # extrinsics the RPC process may hand in
-REQUESTS_PER_SECOND = 500  # everything else it may ask
+REQUESTS_PER_SECOND = 500  # everything else that is answered, or less where answers are dear
 REQUESTS_IN_FLIGHT = 1_024
 SUBMIT_MANY_MAX = 512  # extrinsics in one frame
 SUBMIT_BYTES_IN_FLIGHT = 8 * 1024 * 1024  # of extrinsics whose fate the RPC process waits for

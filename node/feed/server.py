@@ -1,25 +1,32 @@
 """The node's end of the socket (trio): a new reader gets the opening and then the news; its requests are answered.
 
-What always holds: only this user reaches the socket; a request beyond the quota, or one that fails by a mistake of
-ours, is refused and ends nothing; what is no request ends that connection alone.
+What always holds: only this user reaches the socket; extrinsics beyond the quota are refused; questions
+wait, and take no more than `QUESTIONS_SHARE` of the core; a request that fails by a mistake of ours is refused and ends
+nothing; what is no request ends that connection alone.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from time import monotonic
+from time import monotonic, thread_time
 
 import trio
 
 from node.errors import BadInputError
 from node.feed import messages as feed
 from node.feed.readers import Reader, Readers
+from node.p2p.meter import TokenBucket
 from node.pool.refusal import PoolRefusalError
 
 CONNECTIONS_MAX = 4
+QUESTIONS_SHARE = 0.25
+"""Of this node's one core, that answers to questions may take: a list of a full pool takes 10 ms and more."""
+QUESTIONS_BURST_SECONDS = 0.25
+QUESTION_SECONDS_MIN = QUESTIONS_SHARE / feed.REQUESTS_PER_SECOND
 READ_BYTES = 64 * 1024
 OWNER_ONLY_MASK = 0o177
 INTERNAL_ERROR = -32603
@@ -84,20 +91,29 @@ class FeedServer:
 
     async def _read(self, reader: Reader, nursery: trio.Nursery) -> None:
         decoder = feed.Decoder()
-        quota = _Quota()
+        quota, questions = _Quota(), _Questions()
         in_flight = _UnderWay()
         while data := await reader.stream.receive_some(READ_BYTES):
             for frame in decoder.feed(data):
                 if not isinstance(frame, feed.Request):
                     raise feed.FeedError("the RPC process sent what only the node sends")
                 _check_items(frame)
-                if quota.allows(frame):
+                if not feed.submitted(frame):
+                    await in_flight.acquire(frame)
+                    nursery.start_soon(self._respond_in_turn, reader, frame, in_flight, questions)
+                elif quota.allows(frame):
                     await in_flight.acquire(frame)
                     nursery.start_soon(self._respond, reader, frame, in_flight)
                 else:
                     why = "try again in a second"
                     reader.queue(feed.pack(feed.Refused(frame.request_id, OVER_QUOTA, "Too many requests", why)))
         nursery.cancel_scope.cancel()
+
+    async def _respond_in_turn(
+        self, reader: Reader, request: feed.Request, in_flight: _UnderWay, questions: _Questions
+    ) -> None:
+        async with questions.turn():
+            await self._respond(reader, request, in_flight)
 
     async def _respond(self, reader: Reader, request: feed.Request, in_flight: _UnderWay) -> None:
         try:
@@ -122,29 +138,42 @@ def _private_folder(folder: Path) -> None:
         raise BadInputError(f"{folder} belongs to another user: use a shorter --base-path, or remove that folder")
 
 
+class _Questions:
+    """One after the other, when the time for questions is not used up."""
+
+    def __init__(self) -> None:
+        self._account = TokenBucket(QUESTIONS_SHARE, QUESTIONS_BURST_SECONDS, monotonic())
+        self._line = trio.Lock()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait; what is done inside is counted by the time that it takes of the core."""
+        async with self._line:
+            await trio.sleep(self._account.wait(monotonic()))
+            begun = thread_time()
+            try:
+                yield
+            finally:
+                self._account.spend(max(thread_time() - begun, QUESTION_SECONDS_MIN), monotonic())
+
+
 class _Quota:
-    """Two buckets of tokens, one for extrinsics, that hold a second's worth each."""
+    """A bucket of tokens for extrinsics, that holds a second's worth."""
 
     def __init__(self) -> None:
         self._last = monotonic()
         self._submits = float(feed.SUBMIT_PER_SECOND)
-        self._others = float(feed.REQUESTS_PER_SECOND)
 
     def allows(self, request: feed.Request) -> bool:
         now = monotonic()
         passed = now - self._last
         self._last = now
         self._submits = min(feed.SUBMIT_PER_SECOND, self._submits + passed * feed.SUBMIT_PER_SECOND)
-        self._others = min(feed.REQUESTS_PER_SECOND, self._others + passed * feed.REQUESTS_PER_SECOND)
-        extrinsics = len(feed.submitted(request))
-        if extrinsics:
-            # All of them or none: the next second's are used up in advance, as long as there are any now.
-            if self._submits < 0:
-                return False
-            self._submits -= extrinsics
-            return True
-        self._others -= 1
-        return self._others >= 0
+        # All of them or none: the next second's are used up in advance, as long as there are any now.
+        if self._submits < 0:
+            return False
+        self._submits -= len(feed.submitted(request))
+        return True
 
 
 class _UnderWay:

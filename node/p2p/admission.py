@@ -3,6 +3,9 @@
 Pure: addresses and the time are inputs. What always holds: every admitted ticket is counted until `release`, once;
 the memory of addresses is bounded; half of the slots can be had by validators only that proved
 a key in office or elected.
+
+The most that all strangers together can cost: `strangers_share` of handshakes, in seconds of CPU a second, and as much
+again from hosts that this node has reached itself; hosts of validators pay only by address.
 """
 
 import ipaddress
@@ -15,6 +18,10 @@ from node.p2p.meter import TokenBucket
 from node.p2p.work import IsValidator
 
 MAX_REMEMBERED_ADDRESSES: Final = 4096
+HANDSHAKE_CPU_SECONDS: Final = 0.0035
+"""What one costs who listens, as measured; one that stays silent is charged the same."""
+SHARE_SECONDS: Final = 2.0
+"""Who was quiet may take the share of so many seconds at once: a node that all others return to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,7 @@ class AdmissionLimits:
     max_handshakes_per_address: int = 8
     connects_per_second: float = 2.0
     connect_burst: int = 16
+    strangers_share: float = 0.10
     groups: tuple[tuple[int, int, int], ...] = ((32, 128, 4), (24, 48, 8), (16, 32, 16))
 
     @staticmethod
@@ -64,6 +72,10 @@ class Admission:
         self._in_group: Counter[tuple[int, str]] = Counter()
         self._handshakes: Counter[str] = Counter()
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._strangers = _account(limits.strangers_share)
+        self._reached = _account(limits.strangers_share)
+        self._reached_hosts: OrderedDict[str, None] = OrderedDict()
+        self._validator_hosts: OrderedDict[str, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._tickets)
@@ -82,7 +94,7 @@ class Admission:
             return None
         if any(self._in_group[key] >= cap for key, (_, _, cap) in zip(keys, limits.groups, strict=True)):
             return None
-        if not self._may_connect(address, now):
+        if not self._may_connect(address, now) or not self._may_cost(address, now):
             return None
         ticket = Ticket(address, keys)
         self._tickets.add(ticket)
@@ -100,9 +112,14 @@ class Admission:
         # Strangers can fill their half of the slots and no more: validators always find one another.
         # Anybody can prove a key, so only keys of a validator set count: 64 of 64 slots went to made-up ones.
         if self._is_validator(peer):
+            _remember(self._validator_hosts, ticket.address)
             return True
         unproven = sum(not self._is_validator(other.peer) for other in others)
         return unproven < self._limits.max_inbound - self._limits.reserved_for_validators
+
+    def note_reached(self, host: str) -> None:
+        """This node dialled a peer there, which proved its name: whoever comes from there is no stranger."""
+        _remember(self._reached_hosts, host)
 
     def release(self, ticket: Ticket) -> None:
         """The connection is closed. Harmless when repeated."""
@@ -118,6 +135,19 @@ class Admission:
             ticket.in_handshake = False
             self._handshakes[ticket.address] -= 1
             self._handshakes = +self._handshakes
+
+    def _may_cost(self, address: str, now: float) -> bool:
+        """Whether the account that this address is charged to has something left; then it is charged.
+
+        A new name costs nothing and a new address little: 300 handshakes a second took the whole of a node's core.
+        """
+        if address in self._validator_hosts:
+            return True
+        account = self._reached if address in self._reached_hosts else self._strangers
+        if account.available(now) <= 0:
+            return False
+        account.spend(HANDSHAKE_CPU_SECONDS, now)
+        return True
 
     def _may_connect(self, address: str, now: float) -> bool:
         """A handshake costs milliseconds of CPU, so an address gets only so many a second."""
@@ -139,3 +169,15 @@ class Admission:
             parsed = parsed.ipv4_mapped
         prefixes = [v4 if parsed.version == 4 else v6 for v4, v6, _ in self._limits.groups]
         return tuple((prefix, str(ipaddress.ip_network((parsed, prefix), strict=False))) for prefix in prefixes)
+
+
+def _account(share: float) -> TokenBucket:
+    return TokenBucket(share, share * SHARE_SECONDS, 0.0)
+
+
+def _remember(hosts: OrderedDict[str, None], host: str) -> None:
+    """As the newest of a bounded number."""
+    hosts[host] = None
+    hosts.move_to_end(host)
+    if len(hosts) > MAX_REMEMBERED_ADDRESSES:
+        hosts.popitem(last=False)

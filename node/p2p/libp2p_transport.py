@@ -151,6 +151,7 @@ class Libp2pTransport:
             self.connect(text)
         for address in self._config.known:
             self._book.add(address, trio.current_time(), Source.REACHED)
+            self._admission.note_reached(address.host)
         listeners = await listen(self._config.listen_host, self._config.listen_port)
         self.port = int(listeners[0].socket.getsockname()[1])
         own = Hello(self._config.genesis, self._config.role, self.port, self._config.hello)
@@ -281,6 +282,7 @@ class Libp2pTransport:
             self._dialling.discard(address.peer_id)
             now = trio.current_time()
             self._unsaved |= self._book.on_connected(address, now)
+            self._admission.note_reached(address.host)
             if self._table.keeps_old(address.peer_id, dialled_by_us=True, now=now):
                 await say_goodbye(connection, GoodbyeReason.DUPLICATE)
             else:

@@ -16,6 +16,7 @@ In reading order:
 * `access`: who may ask at all
 * `turns`: whose turn it is, by the time that each used
 * `work`: what one message costs, step by step
+* `questions`: who asks the node next
 * `callers`: which requests come from one caller
 * `held_bytes`: the memory that clients make this process hold
 * `subscription_shares`: how many subscriptions there may be

@@ -15,6 +15,7 @@ from node.rpc.turns import Caller
 
 CALLERS_MAX = 4096
 IPV6_NETWORK_BITS = 64  # what one household or machine is given
+THIS_MACHINE = frozenset({"127.0.0.1", "::1"})
 
 
 class Callers:
@@ -50,9 +51,9 @@ class Callers:
 
 def _name(host: str, port: int) -> str:
     """Programs on this machine are told apart by their ports: all have one address, and so have those of a proxy."""
-    address = ipaddress.ip_address(host.partition("%")[0])
-    if address.is_loopback:
+    if host in THIS_MACHINE:
         return f"{host} {port}"
+    address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
         return str(ipaddress.ip_network((address, IPV6_NETWORK_BITS), strict=False))
     return host

@@ -53,6 +53,7 @@ class ClientConnection:
         self.outbox: asyncio.Queue[str] = asyncio.Queue(OUTBOX_ITEMS)
         self.is_dropped = False
         self.heard_at = time.monotonic()
+        self.has_asked = False
         self._socket = socket
         self._limits = limits
         self._answer = answer
@@ -118,7 +119,7 @@ class ClientConnection:
             transport.abort()
 
     async def _take(self, data: bytes) -> None:
-        self.heard_at = time.monotonic()
+        self.heard_at, self.has_asked = time.monotonic(), True
         self._answered = asyncio.Event()
         answer = await self._answer(data, self)
         if answer is not None:

@@ -32,6 +32,7 @@ from node.rpc.jsonrpc import (
     RpcRequest,
 )
 from node.rpc.pool_errors import json_error
+from node.rpc.questions import ASKING
 from node.rpc.registry import Registry
 from node.rpc.runs import answers, runs
 from node.rpc.subscription_shares import SubscriptionShares
@@ -45,6 +46,7 @@ HEARTBEAT_SECONDS = 30.0
 KEEPALIVE_SECONDS = 30.0
 ANSWER_SECONDS = 30.0  # within which whoever asked by POST has read the answer
 SILENT_SECONDS = 60.0  # after which a WebSocket without subscriptions yields to a new one when there are too many
+UNUSED_SECONDS = 5.0  # the same, of one that has never asked anything
 ADDRESS_PART = 4  # one address of another machine may have a fourth of the WebSockets
 PARSED_BYTES = 24  # of memory for a byte of JSON, at worst: "[],"
 _TOO_LARGE = jsonrpc.exceeded(BATCH_RESPONSE_TOO_LARGE, "The batch response was too large", jsonrpc.MAX_RESPONSE_BYTES)
@@ -178,8 +180,9 @@ class Server:
             raise web.HTTPServiceUnavailable(text="too many connections from this address")
         if len(self.connections) < most:
             return
-        quietest = min(self.connections, key=lambda other: (bool(other.subscriptions), other.heard_at))
-        if quietest.subscriptions or time.monotonic() - quietest.heard_at < SILENT_SECONDS:
+        quietest = min(self.connections, key=lambda other: (bool(other.subscriptions), other.has_asked, other.heard_at))
+        patience = SILENT_SECONDS if quietest.has_asked else UNUSED_SECONDS
+        if quietest.subscriptions or time.monotonic() - quietest.heard_at < patience:
             raise web.HTTPServiceUnavailable(text="too many connections")
         self.connections.discard(quietest)
         self.shared.held.drop(quietest)
@@ -196,6 +199,7 @@ class Server:
 
     async def _answer(self, body: bytes, connection: ClientConnection | None, work: Work) -> str | None:
         """The text of the response to one message, or None when it held only notifications."""
+        ASKING.set(work.caller)
         await self.shared.turns.take(work.caller)
         try:
             with work.step():

@@ -25,6 +25,7 @@ class Caller:
     calls_left: float
     calls_at: float = field(default_factory=time.monotonic)
     used: float = 0.0  # seconds, with what others used while this one was away
+    asked: float = 0.0  # the same of the node's time
     connections: int = 0
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 

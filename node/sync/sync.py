@@ -2,7 +2,7 @@
 
 What always holds: waiting blocks are bounded in number and bytes, for each peer and in all; nothing of a block is
 decoded deeper than what was proven of it; a block that broke a rule is not looked at again; an answer that was not
-asked for is ignored; nothing that a peer claims about heights decides anything: only blocks that check out do.
+asked for costs its peer; nothing that a peer claims about heights decides anything: only blocks that check out do.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from runtime.frame.errors import InvalidBlock
 MEBIBYTE = 1024 * 1024
 BAD_MAX = 1_024  # blocks that broke a rule, remembered
 REQUESTS_MAX = 64
+OWED_MAX = 64  # answers that one peer may still bring
 LOOK_AHEAD = 4  # blocks; between two imports a worker's pipe is written and read once, so a verdict takes three of them
 LOOK_AHEAD_BYTES = 2 * MEBIBYTE  # of them together: what is decoded of them takes some ten times as much
 FORESEEN_MAX = 512
@@ -75,6 +76,7 @@ class Sync:
         self._unattached = PeerRates(UNATTACHED_PER_SECOND, UNATTACHED_BURST)
         self._bad: OrderedDict[bytes, None] = OrderedDict()
         self._requests: dict[Peer, GetBlocks] = {}
+        self._owed: dict[Peer, int] = {}  # answers, late ones too: a request may be given up before its answer comes
         self._asked: dict[Peer, tuple[int, int]] = {}
         self._standings: dict[Peer, PeerStatus] = {}
         self.faulty: OrderedDict[bytes, None] = OrderedDict()
@@ -97,6 +99,12 @@ class Sync:
 
     def on_answer(self, payload: bytes, peer: Peer) -> None:
         """The answer to a request of ours."""
+        owed = self._owed.get(peer, 0)
+        if not owed:
+            # 13 MB a second of these were read and dropped, and cost their sender nothing.
+            self._peers.penalise(peer, "an answer that was not asked for", self._now_ms())
+            return
+        self._owed[peer] = owed - 1
         request = self._requests.pop(peer, None)
         if request is None:
             return
@@ -155,6 +163,7 @@ class Sync:
     def forget_peer(self, peer: Peer) -> None:
         """A connection ended."""
         self._requests.pop(peer, None)
+        self._owed.pop(peer, None)
         self._standings.pop(peer, None)
         self._answered.forget_peer(peer)
 
@@ -298,6 +307,7 @@ class Sync:
     def _ask(self, peer: Peer, request: GetBlocks) -> None:
         if self._peers.request_blocks(peer, request):
             _remember(self._requests, peer, request, REQUESTS_MAX)
+            _remember(self._owed, peer, min(self._owed.get(peer, 0) + 1, OWED_MAX), STANDINGS_MAX)
 
     def _is_plausible(self, status: PeerStatus) -> bool:
         """Heights grow by one a slot at most: nobody can be further than the time since genesis allows."""

@@ -29,15 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """A fresh devnet, the attacks, the judgement."""
     options = _parse(arguments)
     tell = Teller()
+    findings: list[BarResult] = []
     with lifecycle.ending_on_signals():
         net = network.fresh(options.folder)
         try:
             network.start(net)
             tell.line(f"{len(net.members)} validators in {net.folder}; {len(options.attacks)} attacks")
-            findings = trio.run(Course(net, options.seconds, tell).run, options.attacks)
+            trio.run(Course(net, options.seconds, tell, findings).run, options.attacks)
         finally:
             processes.stop(*lifecycle.all_processes(net))
-    _write(findings, options.seconds, tell.seconds)
+            _write(findings, options.seconds, tell.seconds)  # of a run that was broken off as well
     tell.table(findings)
     print(last_line(findings, options.seconds, tell.seconds))
     return 1 if any(finding.misses for finding in findings) else 0

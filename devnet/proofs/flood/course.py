@@ -57,12 +57,13 @@ class Course:
     net: Devnet
     seconds: float
     tell: Teller
+    findings: list[BarResult]
+    """Each attack's, judged, as they come."""
     records: Records = field(default_factory=Records)
     quiet: Stretch = field(default_factory=lambda: Stretch(0.0, 0.0))
 
-    async def run(self, attacks: Sequence[Attack]) -> list[BarResult]:
-        """Every attack's finding, judged."""
-        findings = []
+    async def run(self, attacks: Sequence[Attack]) -> None:
+        """Try all of them."""
         async with trio.open_nursery() as nursery:
             for door, attempt in honest.doors_of(self.net, genesis_hash(self.net)).items():
                 nursery.start_soon(honest.keep_trying, door, attempt, self.records)
@@ -74,10 +75,9 @@ class Course:
             for number, attack in enumerate(attacks, 1):
                 finding = await self._try(attack)
                 finding.misses = misses(finding)
-                findings.append(finding)
+                self.findings.append(finding)
                 self.tell.finding(finding, f"{number}/{len(attacks)}")
             nursery.cancel_scope.cancel()
-        return findings
 
     async def _try(self, attack: Attack) -> BarResult:
         """Prepare what it needs, attack, wait until all is well, work out the figures."""
@@ -249,6 +249,8 @@ class Course:
             quiet_doors=baseline.doors,
             doors={door: self.records.door_figures(door, [stretch], now) for door in attack.doors},
             cpu_per_second={role: round(seconds / stretch.seconds, 3) for role, seconds in cpu.items()},
+            cpu_by_node=self._cpu_by_node(stretch),
+            others_cpu_per_second=self._others_cpu(stretch, account),
             cpu_us_per_message=round(sum(cpu.values()) * 1e6 / account.messages, 1) if account.messages else None,
             memory=memory,
             messages=account.messages,
@@ -261,6 +263,19 @@ class Course:
             tracebacks=0,
             violations=[],
         )
+
+    def _cpu_by_node(self, stretch: Stretch) -> dict[str, float]:
+        """CPU seconds a second of each node, all of its processes together."""
+        found: dict[str, float] = {}
+        for role, used in self.records.cpu_seconds(stretch).items():
+            name = role.rpartition("/")[0]
+            found[name] = found.get(name, 0.0) + used / stretch.seconds
+        return {name: round(share, 3) for name, share in found.items()}
+
+    def _others_cpu(self, stretch: Stretch, account: AttackAccount) -> float:
+        """CPU seconds a second of what has nothing to do with the run; the attacker's include its preparation."""
+        others = self.records.others_seconds(stretch) - account.cpu_seconds
+        return round(max(0.0, others) / stretch.seconds, 2)
 
     def _extra_cpu(self, stretch: Stretch) -> dict[str, float]:
         """CPU seconds beyond the quiet share, by kind of role, over all nodes."""

@@ -19,6 +19,8 @@ DOOR_FLOOR_MS = 100
 MEMORY_RATIO, MEMORY_FLOOR_BYTES = 1.2, 30_000_000
 CUT_SECONDS = YOUNG_SECONDS
 LOG_BYTES_PER_SECOND = 20_000
+OTHERS_TOLD = 0.1
+"""CPU seconds a second of other programs from which on a miss that is measured in time names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class BarResult:
     quiet_doors: Mapping[str, AttackFigures]
     doors: Mapping[str, AttackFigures]
     cpu_per_second: Mapping[str, float]  # beyond the quiet share, by role over all nodes
+    cpu_by_node: Mapping[str, float]  # all of it, while the attack lasted
+    others_cpu_per_second: float  # of programs that have nothing to do with the run
     cpu_us_per_message: float | None
     memory: Mapping[str, MemoryUse]
     messages: int
@@ -85,7 +89,8 @@ def _finality(finding: BarResult) -> list[str]:
     if quiet is None or seen is None:
         return ["finality: no interval between final blocks was seen"]
     bar = round(quiet * INTERVAL_RATIO)
-    return [f"finality: interval p99 {seen} ms, quiet {quiet} ms, bar {bar} ms"] if seen > bar else []
+    text = f"finality: interval p99 {seen} ms, quiet {quiet} ms, bar {bar} ms{_busy(finding)}"
+    return [text] if seen > bar else []
 
 
 def _doors(finding: BarResult) -> list[str]:
@@ -98,8 +103,16 @@ def _doors(finding: BarResult) -> list[str]:
         bar = max(round(quiet * DOOR_RATIO), DOOR_FLOOR_MS)
         if seen.p99_ms > bar:
             refused = f", {seen.failed} of {seen.count} refused" if seen.failed else ""
-            found.append(f"{door}: honest p99 {seen.p99_ms} ms{refused}, quiet {quiet} ms, bar {bar} ms")
+            found.append(
+                f"{door}: honest p99 {seen.p99_ms} ms{refused}, quiet {quiet} ms, bar {bar} ms{_busy(finding)}"
+            )
     return found
+
+
+def _busy(finding: BarResult) -> str:
+    """What else the machine did meanwhile: it explains a late answer, and excuses none."""
+    others = finding.others_cpu_per_second
+    return f" (other programs used {others:.1f} processors)" if others >= OTHERS_TOLD else ""
 
 
 def _memory(finding: BarResult) -> list[str]:

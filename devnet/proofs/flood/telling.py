@@ -49,7 +49,16 @@ class Teller:
         """All of them, side by side."""
         table = Table(title="floods", title_justify="left")
         table.add_column("attack", no_wrap=True)
-        for name in ("finding", "sent", "MB", "interval p99 (quiet)", "rpc p99 (quiet)", "CPU s/s", "us each"):
+        for name in (
+            "finding",
+            "sent",
+            "MB",
+            "interval p99 (quiet)",
+            "rpc p99 (quiet)",
+            "CPU s/s",
+            "worst node",
+            "us each",
+        ):
             table.add_column(name, justify="right", no_wrap=True)
         for name in ("memory MB, worst", "cut s", "well s", "misses"):
             table.add_column(name, justify="right", no_wrap=True)
@@ -71,6 +80,7 @@ def _row(finding: BarResult) -> list[str]:
         f"{finding.intervals.p99_ms} ({finding.quiet_intervals.p99_ms})",
         f"{rpc.p99_ms} ({quiet.p99_ms})",
         f"{sum(finding.cpu_per_second.values()):.2f}",
+        f"{max(finding.cpu_by_node.values(), default=0.0):.2f}",
         "-" if finding.cpu_us_per_message is None else f"{finding.cpu_us_per_message:.0f}",
         "-" if worst is None else f"{worst.before / 1e6:.0f}>{worst.peak / 1e6:.0f}>{worst.after / 1e6:.0f}",
         cut,

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.feed import messages as feed
+from node.feed import server as server_room
 from node.feed.client import FeedClient, RequestRefusedError
 from node.feed.readers import Readers
 from node.feed.server import FeedServer
@@ -190,15 +191,38 @@ def test_an_answer_that_is_longer_than_a_frame_is_refused_and_ends_nothing(tmp_p
         asyncio.run(talk(served))
 
 
-def test_beyond_the_quota_requests_are_refused(tmp_path: Path) -> None:
-    async def talk(served: Served) -> int:
+def test_questions_beyond_the_quota_wait_and_extrinsics_do_not_wait_behind_them(tmp_path: Path) -> None:
+    async def talk(served: Served) -> None:
         client = await FeedClient.connect(served.path)
-        answers = await asyncio.gather(*(client.id_at(0) for _ in range(1000)), return_exceptions=True)
+        questions = [asyncio.create_task(client.id_at(0)) for _ in range(1000)]
+        await asyncio.sleep(0)
+        assert await client.submit(b"x") == b"h" * 32
+        assert not all(question.done() for question in questions)
+        assert await asyncio.gather(*questions) == [b"0" * 32] * 1000
         await client.close()
-        return sum(isinstance(answer, RequestRefusedError) for answer in answers)
 
     with Served(tmp_path / "rpc.sock") as served:
-        assert asyncio.run(talk(served)) > 300
+        asyncio.run(talk(served))
+
+
+def test_dear_questions_get_a_share_of_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = {"now": 0.0, "cpu": 0.0}
+
+    async def sleep(seconds: float) -> None:
+        clock["now"] += seconds
+
+    async def ask() -> None:
+        questions = server_room._Questions()
+        for _ in range(20):
+            async with questions.turn():
+                clock["cpu"] += 0.1
+
+    monkeypatch.setattr(server_room, "monotonic", lambda: clock["now"])
+    monkeypatch.setattr(server_room, "thread_time", lambda: clock["cpu"])
+    monkeypatch.setattr(trio, "sleep", sleep)
+    trio.run(ask)
+    assert clock["now"] > 0
+    assert clock["cpu"] <= server_room.QUESTIONS_SHARE * clock["now"] + server_room.QUESTIONS_BURST_SECONDS + 0.1 + 1e-9
 
 
 @pytest.mark.parametrize(

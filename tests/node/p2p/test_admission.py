@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.p2p.admission import MAX_REMEMBERED_ADDRESSES, Admission, AdmissionLimits, Ticket
+from node.p2p.admission import (
+    HANDSHAKE_CPU_SECONDS,
+    MAX_REMEMBERED_ADDRESSES,
+    SHARE_SECONDS,
+    Admission,
+    AdmissionLimits,
+    Ticket,
+)
 
 
 def is_named_v(peer: str) -> bool:
@@ -56,7 +63,7 @@ def test_reconnecting_costs_a_token() -> None:
 
 
 def test_memory_of_addresses_is_bounded() -> None:
-    admission = Admission(AdmissionLimits(), is_named_v)
+    admission = Admission(AdmissionLimits(strangers_share=100.0), is_named_v)
     for number in range(MAX_REMEMBERED_ADDRESSES + 100):
         admission.release(admitted(admission, f"9.{number >> 16}.{number >> 8 & 255}.{number & 255}"))
     assert len(admission._buckets) == MAX_REMEMBERED_ADDRESSES
@@ -84,6 +91,55 @@ def test_every_slot_comes_back(steps: list[tuple[int, int]]) -> None:
     assert len(admission) == 0
     assert not admission._in_group
     assert not admission._handshakes
+
+
+def _come_and_go(admission: Admission, network: str, seconds: range) -> int:
+    """How many handshakes 100 addresses of a network get that come ten times a second each."""
+    taken = 0
+    for tenth in range(seconds.start * 10, seconds.stop * 10):
+        for number in range(100):
+            ticket = admission.admit(f"{network}.{number}", tenth / 10)
+            if ticket is not None:
+                taken += 1
+                admission.establish(ticket, f"new{taken}")
+                admission.release(ticket)
+    return taken
+
+
+@pytest.mark.parametrize("limits", [AdmissionLimits(), AdmissionLimits.devnet()])
+def test_n8_new_names_from_many_addresses_cost_a_share_of_the_core_together(limits: AdmissionLimits) -> None:
+    admission = Admission(limits, is_named_v)
+    taken = _come_and_go(admission, "9.9.9", range(20))
+    share = limits.strangers_share * (20 + SHARE_SECONDS)
+    assert share * 0.9 < taken * HANDSHAKE_CPU_SECONDS <= share + HANDSHAKE_CPU_SECONDS * 10
+
+
+def test_n8_a_host_of_a_validator_and_one_that_was_reached_keep_their_way_in() -> None:
+    admission = Admission(AdmissionLimits(), is_named_v)
+    ticket = admitted(admission, "7.7.7.7")
+    assert admission.establish(ticket, "v")
+    admission.release(ticket)
+    admission.note_reached("6.6.6.6")
+    _come_and_go(admission, "9.9.9", range(1))
+    assert admission.admit("5.5.5.5", 0.9) is None
+    assert admission.admit("7.7.7.7", 0.9) is not None
+    assert admission.admit("6.6.6.6", 0.9) is not None
+
+
+def test_n8_hosts_that_were_reached_share_an_account_of_their_own() -> None:
+    admission = Admission(AdmissionLimits(), is_named_v)
+    for number in range(100):
+        admission.note_reached(f"9.9.9.{number}")
+    taken = _come_and_go(admission, "9.9.9", range(20))
+    assert taken * HANDSHAKE_CPU_SECONDS <= AdmissionLimits().strangers_share * (20 + SHARE_SECONDS) + 0.035
+    assert admission.admit("5.5.5.5", 19.9) is not None
+
+
+def test_n8_the_memory_of_hosts_is_bounded() -> None:
+    admission = Admission(AdmissionLimits(), is_named_v)
+    for number in range(MAX_REMEMBERED_ADDRESSES + 100):
+        admission.note_reached(f"9.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+    assert len(admission._reached_hosts) == MAX_REMEMBERED_ADDRESSES
 
 
 def test_an_address_is_needed() -> None:

@@ -74,8 +74,9 @@ def resident_bytes() -> int:
 
 
 async def test_1_connection_churn_leaves_nothing_behind() -> None:
+    unhurried = replace(AdmissionLimits.devnet(), strangers_share=100.0)
     async with running() as nursery:
-        node = transport(1)
+        node = transport(1, config=replace(CONFIG, admission=unhurried))
         await node.start(nursery)
         dialler = handshaker(2)
         tasks = files = 0
@@ -187,6 +188,21 @@ async def test_5_a_sender_that_ignores_its_window_is_cut_off_within_bounded_memo
         assert sent < 40_000_000
         assert resident_bytes() - before < 60_000_000
         assert await is_alive(node)
+
+
+async def test_n8_strangers_without_end_keep_no_known_host_out() -> None:
+    limits = replace(AdmissionLimits.devnet(), strangers_share=0.001)
+    async with running() as nursery:
+        known = transport(2)
+        await known.start(nursery)
+        node = transport(1, known, config=replace(CONFIG, listen_host="0.0.0.0", admission=limits))
+        await node.start(nursery)
+        await until(lambda: bool(node.peers()))
+        strangers = [await trio.open_tcp_stream("127.0.0.1", node.port, local_address="127.0.0.2") for _ in range(8)]
+        await until(lambda: node.counters["inbound_refused"] == 7)
+        assert await is_alive(node)
+        for stranger in strangers:
+            await trio.aclose_forcefully(stranger)
 
 
 async def test_slow_loris_is_capped_and_others_get_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,7 @@ def test_one_address_is_one_caller_whatever_its_port() -> None:
     assert callers.of(peer("203.0.113.7", 1)) is not callers.of(peer("203.0.113.8", 1))
     assert callers.of(peer("2001:db8::1", 1)) is callers.of(peer("2001:db8::2", 2))
     assert callers.of(peer("127.0.0.1", 1)) is not callers.of(peer("127.0.0.1", 2))
+    assert callers.of(peer("127.0.0.66", 1)) is callers.of(peer("127.0.0.66", 2))
     for number in range(10_000):
         callers.of(peer(f"10.0.{number // 256}.{number % 256}", 1))
     assert len(callers._known) <= 4096
@@ -308,6 +309,8 @@ def test_a_websocket_that_nobody_uses_yields_to_a_new_one(monkeypatch: pytest.Mo
     async def body(server: Server, _calls: Calls, at: str) -> None:
         async with aiohttp.ClientSession() as session:
             idle = await session.ws_connect(f"http://{at}/")
+            await idle.send_json(call("note", "used once"))
+            await idle.receive_json()
             busy = await session.ws_connect(f"http://{at}/")
             await busy.send_json(call("subscribe"))
             await busy.receive_json()
@@ -321,6 +324,28 @@ def test_a_websocket_that_nobody_uses_yields_to_a_new_one(monkeypatch: pytest.Mo
             assert not busy.closed
             await busy.close()
         assert len(server.connections) <= 2
+
+    serve(body, max_connections=2)
+
+
+def test_n9_a_websocket_that_never_asked_anything_yields_before_one_that_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.rpc.server.UNUSED_SECONDS", 0.0)
+
+    async def body(_server: Server, _calls: Calls, at: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            used = await session.ws_connect(f"http://{at}/")
+            await used.send_json(call("note", "x"))
+            await used.receive_json()
+            unused = await session.ws_connect(f"http://{at}/")
+            async with session.ws_connect(f"http://{at}/") as new:
+                await new.send_json(call("note", "x"))
+                await new.receive_json()
+                assert (await unused.receive()).type in {aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.CLOSE}
+                with pytest.raises(aiohttp.WSServerHandshakeError):
+                    await session.ws_connect(f"http://{at}/")
+                await used.send_json(call("note", "still here"))
+                assert (await used.receive_json())["result"] == "still here"
+            await used.close()
 
     serve(body, max_connections=2)
 

@@ -101,6 +101,7 @@ def test_the_next_blocks_are_told_ahead_and_each_once(stage: Stage) -> None:
 def test_a_body_is_cut_out_and_proven_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = stage.branch(4)
     proven: list[tuple[bytes, ...]] = []
+
     def note(extrinsics: tuple[bytes, ...]) -> bytes:
         proven.append(extrinsics)
         return extrinsics_root(extrinsics)
@@ -152,6 +153,18 @@ def test_a_long_answer_is_asked_for_in_parts(stage: Stage) -> None:
     assert len(stage.requests()) == 2
     assert len(stage.import_all()) == 5
     assert tip in stage.chain
+
+
+def test_answers_that_were_not_asked_for_ban_after_a_while_and_late_ones_cost_nothing(stage: Stage) -> None:
+    answer = BLOCKS.encode((as_bytes(stage.branch(1)[0]),))
+    for number in range(PENALTIES_MAX):  # asked again before the answer came
+        stage.sync.fetch(bytes([number]) * 32, OTHER, 0)
+    for _ in range(PENALTIES_MAX):
+        assert stage.transport.banned == []
+        stage.sync.on_answer(answer, PEER)
+        stage.sync.on_answer(answer, OTHER)
+    assert stage.transport.banned == ["peer"]
+    assert stage.network.penalties == PENALTIES_MAX
 
 
 def test_what_was_not_asked_for_is_ignored(stage: Stage) -> None:

@@ -25,8 +25,16 @@ TRACEBACK = b"Traceback (most recent call last)"
 async def watch(net: Devnet, records: Records) -> None:
     """Sample until cancelled."""
     while True:
-        records.samples.append(Sample(time.monotonic(), usages(net)))
+        records.samples.append(Sample(time.monotonic(), usages(net), machine_seconds() - time.process_time()))
         await trio.sleep(SAMPLE_SECONDS)
+
+
+def machine_seconds() -> float:
+    """CPU seconds of all processors since the machine's start, with what its host took away."""
+    with Path("/proc/stat").open(encoding="ascii") as lines:
+        times = [int(word) for word in lines.readline().split()[1:]]
+    user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen = times[:8]
+    return (user + nice + system + interrupts + soft_interrupts + stolen) / TICKS
 
 
 def usages(net: Devnet) -> dict[str, ProcessUsage]:

@@ -59,6 +59,8 @@ class Sample:
 
     at: float
     usages: dict[str, ProcessUsage]
+    machine_seconds: float = 0.0
+    """CPU seconds of the whole machine, this program's excepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,12 @@ class Records:
                 spent = sum(seconds - earlier.get(pid, 0.0) for pid, seconds in usage.cpu_seconds.items())
                 used[role] = used.get(role, 0.0) + spent
         return used
+
+    def others_seconds(self, stretch: Stretch) -> float:
+        """CPU seconds in a stretch of what is neither of the network nor this program."""
+        inside = [sample.machine_seconds for sample in self.samples if stretch.start <= sample.at <= stretch.end]
+        whole = inside[-1] - inside[0] if inside else 0.0
+        return max(0.0, whole - sum(self.cpu_seconds(stretch).values()))
 
     def resident_at(self, at: float) -> dict[str, int]:
         """Resident bytes of each role, as of the last sample up to then."""

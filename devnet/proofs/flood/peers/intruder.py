@@ -46,6 +46,8 @@ class HostilePeer:
         self._began: float | None = None
         self._ended: float | None = None
         self.gone, self.heard = trio.Event(), trio.Event()
+        self._writing = trio.Lock()
+        self._pongs: list[FloodMessage] = []
 
     @property
     def is_gone(self) -> bool:
@@ -98,7 +100,9 @@ class HostilePeer:
         if self._began is None:
             self._began = trio.current_time()
         try:
-            await self._connection.send(encode_frame(messages))
+            async with self._writing:
+                pongs, self._pongs = self._pongs, []
+                await self._connection.send(encode_frame([*pongs, *messages]))
         except (ChannelClosed, YamuxError) as error:
             self._scene.note(f"sending ended: {error}")
             await self.gone.wait()  # a node that does not read us may still end the connection: `listen` will tell
@@ -108,7 +112,7 @@ class HostilePeer:
     async def _hear(self, frame: Frame) -> None:
         for kind, payload in frame.messages:
             if kind is FrameKind.PING:
-                await self._connection.send(encode_frame([(FrameKind.PONG, payload)]))
+                await self._answer_ping(payload)
             elif kind is FrameKind.STATUS:
                 self.standing = STATUS.decode(payload)
             elif kind in {FrameKind.GET_CERTS, FrameKind.VOTE}:
@@ -119,6 +123,14 @@ class HostilePeer:
                 self._scene.note(f"got {kind.name}")
         if self.standing is not None and self.position is not None:
             self.heard.set()
+
+    async def _answer_ping(self, nonce: bytes) -> None:
+        """At once, or with the next messages: a pong in the middle of a long frame is garbage, and that ends it."""
+        if self._writing.locked():
+            self._pongs.append((FrameKind.PONG, nonce))
+            return
+        async with self._writing:
+            await self._connection.send(encode_frame([(FrameKind.PONG, nonce)]))
 
     def _note_position(self, payload: bytes) -> None:
         match MESSAGE.decode(payload):

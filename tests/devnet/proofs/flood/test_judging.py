@@ -24,6 +24,8 @@ HELD = BarResult(
     quiet_doors={"rpc": milliseconds(30)},
     doors={"rpc": milliseconds(150)},
     cpu_per_second={"rpc": 0.5},
+    cpu_by_node={"Bob": 0.7},
+    others_cpu_per_second=0.0,
     cpu_us_per_message=3.0,
     memory={"Bob/rpc": MemoryUse(100_000_000, 900_000_000, 150_000_000)},
     messages=10,
@@ -47,6 +49,11 @@ def test_a_quick_honest_client_is_allowed_the_floor() -> None:
     assert misses(found) == []
     (miss,) = misses(replace(found, doors={"rpc": milliseconds(101)}))
     assert miss == "rpc: honest p99 101 ms, quiet 3 ms, bar 100 ms"
+
+
+def test_a_late_answer_on_a_busy_machine_is_a_miss_that_names_who_else_was_at_work() -> None:
+    (miss,) = misses(replace(HELD, intervals=milliseconds(1201), others_cpu_per_second=1.24))
+    assert miss.endswith("bar 1200 ms (other programs used 1.2 processors)")
 
 
 @pytest.mark.parametrize(

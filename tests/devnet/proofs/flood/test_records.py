@@ -62,6 +62,13 @@ def test_cpu_time_of_a_stretch_and_of_a_process_that_was_started_in_it() -> None
     assert records.cpu_seconds(Stretch(0, 3)) == {"Bob/rpc": 0.5 + 0.25 + 0.5}
 
 
+def test_what_others_used_is_the_machines_less_the_networks() -> None:
+    machine = [(0, 0.0, 10.0), (1, 0.5, 12.0), (2, 0.75, 13.0), (3, 9.0, 99.0)]
+    records = Records(samples=[Sample(at, {"Bob/rpc": ProcessUsage({7: cpu}, 0)}, busy) for at, cpu, busy in machine])
+    assert records.others_seconds(Stretch(0, 2)) == 3.0 - 0.75
+    assert records.others_seconds(Stretch(9, 10)) == 0.0
+
+
 def test_memory_before_and_at_most() -> None:
     records = samples((0, {}, 100), (1, {}, 300), (2, {}, 200), (3, {}, 900))
     assert records.resident_at(1.9) == {"Bob/rpc": 300}

@@ -1,0 +1,116 @@
+"""The line in front of the node: shared by what each caller's questions took."""
+
+import asyncio
+
+import pytest
+
+from node.rpc.jsonrpc import JsonRpcError
+from node.rpc.questions import ASKING, UNDER_WAY_MAX, WAITING_MAX, Questions
+from node.rpc.turns import Caller
+
+
+class PlayedNode:
+    """Answers a question when it is told to; who asked is noted in the order in which the questions left."""
+
+    def __init__(self, questions: Questions) -> None:
+        self.questions = questions
+        self.asked: list[str] = []
+        self._done: list[asyncio.Event] = []
+
+    def ask(self, name: str, caller: Caller) -> asyncio.Task[None]:
+        async def question() -> None:
+            ASKING.set(caller)
+            async with self.questions.turn():
+                self.asked.append(name)
+                self._done.append(done := asyncio.Event())
+                await done.wait()
+
+        return asyncio.create_task(question())
+
+    async def answer_all(self) -> None:
+        """Until nobody waits."""
+        await settle()
+        while self._done:
+            self._done.pop(0).set()
+            await settle()
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_who_asks_little_waits_for_one_question_not_for_all_of_another_caller() -> None:
+    async def scenario() -> None:
+        node, greedy = PlayedNode(Questions()), Caller(0.0)
+        tasks = [node.ask("greedy", greedy) for _ in range(UNDER_WAY_MAX + 50)]
+        await settle()
+        assert node.asked == ["greedy"] * UNDER_WAY_MAX
+        tasks.append(node.ask("honest", Caller(0.0)))
+        await node.answer_all()
+        assert node.asked.index("honest") <= UNDER_WAY_MAX
+        await asyncio.gather(*tasks)
+        assert len(node.asked) == UNDER_WAY_MAX + 51
+
+    asyncio.run(scenario())
+
+
+def test_dear_questions_count_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = {"s": 0.0}
+    monkeypatch.setattr("node.rpc.questions.time.monotonic", lambda: now["s"])
+
+    async def scenario() -> None:
+        monkeypatch.setattr("node.rpc.questions.UNDER_WAY_MAX", 1)
+        questions, order = Questions(), []
+        dear, cheap = Caller(0.0), Caller(0.0)
+
+        async def ask(name: str, caller: Caller, seconds: float) -> None:
+            ASKING.set(caller)
+            async with questions.turn():
+                order.append(name)
+                now["s"] += seconds
+                await asyncio.sleep(0)
+
+        tasks = [asyncio.create_task(ask("dear", dear, 0.1)) for _ in range(10)]
+        tasks += [asyncio.create_task(ask("cheap", cheap, 0.001)) for _ in range(50)]
+        await asyncio.gather(*tasks)
+        assert order[:50].count("cheap") >= 48
+
+    asyncio.run(scenario())
+
+
+def test_too_many_of_one_caller_are_refused_and_nobody_else() -> None:
+    async def scenario() -> None:
+        node, greedy = PlayedNode(Questions()), Caller(0.0)
+        tasks = [node.ask("greedy", greedy) for _ in range(UNDER_WAY_MAX + WAITING_MAX)]
+        await settle()
+        with pytest.raises(JsonRpcError, match="busy"):
+            await node.ask("greedy", greedy)
+        tasks.append(node.ask("honest", Caller(0.0)))
+        await node.answer_all()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_who_leaves_gives_its_turn_back(is_given: bool) -> None:
+    async def scenario() -> None:
+        node, caller = PlayedNode(Questions()), Caller(0.0)
+        tasks = [node.ask("first", caller) for _ in range(UNDER_WAY_MAX)]
+        await settle()
+        leaving = node.ask("leaving", caller)
+        await settle()
+        if is_given:  # in the same step in which it is cancelled
+            tasks[0].cancel()
+            await asyncio.sleep(0)
+        leaving.cancel()
+        await node.answer_all()
+        await asyncio.gather(leaving, *tasks, return_exceptions=True)
+        again = [node.ask("again", caller) for _ in range(UNDER_WAY_MAX)]
+        await settle()
+        assert node.asked.count("again") == UNDER_WAY_MAX
+        await node.answer_all()
+        await asyncio.gather(*again)
+
+    asyncio.run(scenario())
