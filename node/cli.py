@@ -18,6 +18,7 @@ from node.chain_options import chain_options
 from node.errors import BadInputError, NodeError
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 from wallet.deferred import add_deferred
+from wallet.errors import harmless
 
 PORT = click.IntRange(0, 65535)
 COMMANDS = {
@@ -90,10 +91,10 @@ def main(words: Sequence[str] | None = None) -> None:
     try:
         ogpu_node(words, prog_name="ogpu-node")
     except SpecError as error:
-        click.echo(f"ogpu-node: the chain spec is not usable: {error}", err=True)
+        click.echo(f"ogpu-node: the chain spec is not usable: {harmless(str(error))}", err=True)
         sys.exit(BadInputError.exit_code)
     except NodeError as error:
-        click.echo(f"ogpu-node: {error}", err=True)
+        click.echo(f"ogpu-node: {harmless(str(error))}", err=True)  # a file of anybody's may have written it
         sys.exit(error.exit_code)
 
 

@@ -1,6 +1,11 @@
 """What a person can set right: every message of these is a sentence for the one who typed or stored the thing."""
 
 
+def harmless(text: str) -> str:
+    """A text without what a terminal would take for a command; line breaks stay."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+
+
 class WalletError(Exception):
     """Something that the user gave cannot be used; command lines print the message and end with code 2."""
 

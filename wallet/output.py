@@ -16,6 +16,7 @@ from rich.table import Table
 
 from runtime.cryptography import ss58
 from wallet.amounts import SYMBOL, format_amount
+from wallet.errors import harmless as harmless  # noqa: PLC0414  # part of what prints
 
 WIDTH_WITHOUT_TERMINAL = 180
 
@@ -66,11 +67,6 @@ class Grains(int):
 
 class Account(bytes):
     """An account; shown as its address."""
-
-
-def harmless(text: str) -> str:
-    """A text without what a terminal would take for a command; line breaks stay."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
 
 
 def as_text(value: Any) -> str:

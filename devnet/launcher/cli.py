@@ -14,6 +14,7 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.folder import DEFAULT_FOLDER, chosen_folder
 from node.errors import NodeError
 from wallet.deferred import add_deferred
+from wallet.errors import harmless
 
 COMMANDS = {
     "up": ("commands:up", "Start a new devnet, or the one in the folder again."),
@@ -49,7 +50,7 @@ def main() -> None:
     try:
         ogpu_devnet(prog_name="ogpu-devnet")
     except (DevnetError, NodeError) as error:
-        click.echo(f"ogpu-devnet: {error}", err=True)
+        click.echo(f"ogpu-devnet: {harmless(str(error))}", err=True)
         sys.exit(2)
 
 

@@ -120,6 +120,14 @@ def test_a_damaged_spec_is_named(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert not (tmp_path / "base").exists() or not list((tmp_path / "base").rglob("*.ldb"))
 
 
+def test_b10_a_spec_is_no_command_for_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    path.write_text(json.dumps({"\x1b[2J\x1b]0;owned\x07All is well": 1}))
+    status, said = refused(capsys, "build-spec", "--chain", str(path))
+    assert (status, "All is well is unknown" in said) == (2, True), said
+    assert all(letter.isprintable() for letter in said.removesuffix("\n"))
+
+
 def test_an_exposed_validator_needs_a_clear_wish() -> None:
     with pytest.raises(BadInputError, match="exposes"):
         Config("dev", Path(), "x", is_validator=True, rpc=RpcConfig(external=True))
