@@ -65,7 +65,7 @@ class Daemon:
             Journal(settings.base_path / "journal"),
             BlobStore(settings.base_path / "blobs", settings.quota),
         )
-        blobs = BlobClient()
+        blobs = BlobClient(private=chain.is_development)
         self.parts = Parts(
             identity=identity,
             chain=chain,

@@ -188,6 +188,10 @@ class FakeChain:
         self.keys = keys
         self.is_away = False
 
+    @property
+    def is_development(self) -> bool:
+        return True
+
     def _reach(self) -> GpuTasksApi:
         if self.is_away:
             raise ChainError("the node is away")
@@ -281,7 +285,7 @@ class Village:
         self.forms: list[WorkloadForm] = [FakeForm()]
         self.hardware: list[Hardware] = []  # of every machine; by default a CPU
         self.make: MakeExecutor | None = None  # by default a fake for each provider
-        self.blobs = BlobClient()
+        self.blobs = BlobClient(private=True)
 
     async def __aenter__(self) -> Self:
         await self.blobs.__aenter__()

@@ -26,6 +26,7 @@ from gpu_tasks.client.posting import (
     requests_of,
     seal_and_store,
 )
+from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
@@ -114,7 +115,7 @@ async def _post(
 ) -> list[Posted]:
     with Progress(console=output.console, disable=output.as_json, transient=True) as bar:
         task = bar.add_task("sealing and storing inputs", total=len(requests))
-        async with BlobClient() as blobs:
+        async with BlobClient(private=market_reads.is_development(client)) as blobs:
             try:
                 terms = await seal_and_store(client, blobs, key, wish, requests, lambda: bar.advance(task))
             except BlobError as error:

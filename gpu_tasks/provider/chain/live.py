@@ -60,6 +60,11 @@ class LiveChain:
         """Which chain this is."""
         return self.client.genesis_hash
 
+    @property
+    def is_development(self) -> bool:
+        """See `ChainPort`."""
+        return market_reads.is_development(self.client)
+
     async def close(self) -> None:
         """Close the connection."""
         await self.client.rpc.close()

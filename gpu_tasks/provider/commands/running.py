@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import logging
 import signal
-from urllib.parse import urlsplit
 
 import click
 
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
 from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.chain.port import Identity
@@ -114,8 +115,8 @@ async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tup
 async def _endpoint_port(chain: LiveChain) -> int:
     """The port of the endpoint that the chain has for us."""
     provider = (await chain.providers()).get(chain.stash)
-    port = urlsplit(provider.endpoint.decode("ascii")).port if provider else None
-    return DEFAULT_PORT if port is None else port
+    endpoint = market_reads.endpoint_of(provider) if provider else None
+    return DEFAULT_PORT if endpoint is None else parse_endpoint(endpoint).port
 
 
 async def _until_stopped(daemon: Daemon) -> None:
