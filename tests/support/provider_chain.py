@@ -259,7 +259,7 @@ class Miner:
     async def step(self) -> None:
         """One view, and everything that it started."""
         await self.daemon.step(self.chain.view())
-        for tasks in (self.daemon.racing.book.tasks, self.daemon.judging.book.tasks):
+        for tasks in (self.daemon.racing.book.tasks, self.daemon.judging.book.tasks, self.daemon.resumer.tasks):
             while tasks._tasks:
                 await asyncio.sleep(0.001)
 
