@@ -22,7 +22,9 @@ Ogpu = Callable[..., Result]
 
 
 @pytest.fixture(autouse=True)
-def stores(monkeypatch: pytest.MonkeyPatch) -> None:
+def stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OGPU_POSTINGS", str(tmp_path / "postings"))
+
     async def put(self: BlobClient, blob: bytes, endpoints: list[str], copies: int) -> list[str]:
         return endpoints
 
@@ -41,7 +43,7 @@ def on_a_chain(story: Callable[[Ogpu], None]) -> None:
 
                 async def grow() -> None:
                     while True:
-                        await asyncio.sleep(0.01)
+                        await asyncio.sleep(0.05)
                         # not before the first post: its input has to be sealed at a height that the beacon calls final
                         if node.pool or node.final:
                             node.author()
