@@ -4,7 +4,9 @@ In reading order:
 
 * `funds`: whether an account can pay for what it is about to send
 * `offers`: what is sold and who offers it
-* `posting`: from lines of a file to units on the chain
+* `posting`: from lines of a file to what units are posted with
+* `posting_record`: what is about to be posted, on the disk
+* `posting_once`: posting it, each prompt once
 * `refunds`: why a unit ended without a result
 * `results`: what became of a unit: its state in words, what it cost, its completion
 * `waiting`: why a queued unit is not taken

@@ -1,12 +1,13 @@
-"""From lines of a file to units on the chain: write each request, seal it, store it, post.
+"""From lines of a file to what units are posted with: write each request, seal it, store it.
 
 Always: what a request is, the form of the service's workload says; an input is stored before its unit is posted, so no
-racer is drawn for what cannot be had; nothing is posted if some input could not be stored; what is locked and what may
-be spent is known, to the grain, before anything is sent.
+racer is drawn for what cannot be had; what is locked and what may be spent is known, to the grain, before anything is
+sent.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,18 +18,18 @@ from gpu_tasks.data.market_reads import endpoints_of
 from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, is_usable, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.inference.events import UnitPosted
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
 from runtime.frame.call import Call
 from wallet.amounts import format_amount
-from wallet.client import ChainClient, Outcome
+from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 
 PROMPTS_MAX = 4_096
+SEALED_AT_ONCE = 8
 SEED_BYTES = 32
 PROMPT_FILE_BYTES_MAX = 4 * 1024 * 1024
 
@@ -81,15 +82,6 @@ class PostingCost:
         return self.locked + self.prepaid + self.fees
 
 
-@dataclass(frozen=True, slots=True)
-class Posted:
-    """A unit on the chain, with what it asks."""
-
-    unit: bytes
-    prompt: str
-    block: int
-
-
 def read_prompts(data: bytes) -> list[Prompt]:
     r"""One prompt a line; empty lines do not count, and `\n` in a line is a line break of its prompt. PostError."""
     if len(data) > PROMPT_FILE_BYTES_MAX:
@@ -140,8 +132,8 @@ async def cost_of(client: ChainClient, key: Keypair, wish: Wish, count: int) -> 
     if quote is None:
         raise PostError(f"there is no service {wish.service}")
     dummy = UnitTerms(wish.price_max, wish.racers, bytes(32), bytes(32), 0, wish.cost_max)
-    sizes = [len(part) for part in _parts(range(count))]
-    fee_of = {size: await client.fee(_post(wish.service, [dummy] * size), key) for size in sorted(set(sizes))}
+    sizes = [len(part) for part in parts_of(range(count))]
+    fee_of = {size: await client.fee(post_call(wish.service, [dummy] * size), key) for size in sorted(set(sizes))}
     fees = sum(fee_of[size] for size in sizes)
     return PostingCost(
         units=count,
@@ -152,56 +144,57 @@ async def cost_of(client: ChainClient, key: Keypair, wish: Wish, count: int) -> 
     )
 
 
-async def seal_and_store(
-    client: ChainClient,
-    blobs: BlobClient,
-    key: Keypair,
-    wish: Wish,
-    requests: Sequence[bytes],
-    tell: Callable[[], None],
-) -> list[UnitTerms]:
-    """Seal each request to all who may race or judge, and to the customer; store it; the terms to post."""
-    final = await client.finalized()
-    sealed_at = await client.height(final)
-    readers = await market_reads.readers(client, wish.service, final)
-    keys = [reader.seal_key for reader in readers if reader.key_since <= sealed_at and is_usable(reader.seal_key)]
-    if not keys:
-        raise PostError(f"service {wish.service} has no provider that inputs could be sealed to; see `ogpu providers`")
-    endpoints = endpoints_of(await market_reads.providers(client, final))
-    own = SealKey.of(key)
-    terms = []
-    for request in requests:
-        content = encode_input(os.urandom(32), own.public, request)
-        blob = seal(content, [own.public, *keys[: READERS_MAX - 1]])
-        address = address_of(blob)
-        await blobs.put(blob, stores_for(address, endpoints), COPIES)
-        terms.append(UnitTerms(wish.price_max, wish.racers, address, commitment_of(content), sealed_at, wish.cost_max))
-        tell()
-    return terms
+@dataclass(frozen=True, slots=True)
+class Sealer:
+    """Seals and stores inputs for one customer and wish."""
+
+    client: ChainClient
+    blobs: BlobClient
+    key: Keypair
+    wish: Wish
+
+    async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> list[UnitTerms]:
+        """Seal each request to all who may race or judge, and to the customer; store it; the terms to post.
+
+        BlobError if some input could not be stored. Several go side by side, so a slow store holds none of them up.
+        """
+        client, wish = self.client, self.wish
+        final = await client.finalized()
+        sealed_at = await client.height(final)
+        readers = await market_reads.readers(client, wish.service, final)
+        keys = [reader.seal_key for reader in readers if reader.key_since <= sealed_at and is_usable(reader.seal_key)]
+        if not keys:
+            raise PostError(
+                f"service {wish.service} has no provider that inputs could be sealed to; see `ogpu providers`"
+            )
+        endpoints = endpoints_of(await market_reads.providers(client, final))
+        turn = asyncio.Semaphore(SEALED_AT_ONCE)
+
+        async def sealed(request: bytes) -> UnitTerms:
+            async with turn:
+                own = SealKey.of(self.key).public
+                content = encode_input(os.urandom(32), own, request)
+                blob = seal(content, [own, *keys[: READERS_MAX - 1]])
+                address = address_of(blob)
+                await self.blobs.put(blob, stores_for(address, endpoints), COPIES)
+                tell()
+            commitment = commitment_of(content)
+            return UnitTerms(wish.price_max, wish.racers, address, commitment, sealed_at, wish.cost_max)
+
+        tasks = [asyncio.create_task(sealed(request)) for request in requests]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def post_all(
-    client: ChainClient, key: Keypair, wish: Wish, terms: Sequence[UnitTerms], prompts: Sequence[Prompt]
-) -> list[Posted]:
-    """Post the units, `UNITS_PER_POST_MAX` an extrinsic; all are in final blocks when this returns."""
-    posted: list[Posted] = []
-    for part in _parts(range(len(terms))):
-        outcome = await client.submit(_post(wish.service, [terms[place] for place in part]), key)
-        if not outcome.is_success:
-            raise PostError(_failure(outcome, len(posted)))
-        units = [event.unit for event in outcome.events if isinstance(event, UnitPosted)]
-        pairs = zip(units, part, strict=True)
-        posted += [Posted(unit, prompts[place].text, outcome.block_number) for unit, place in pairs]
-    return posted
-
-
-def _post(service: int, terms: Sequence[UnitTerms]) -> Call:
+def post_call(service: int, terms: Sequence[UnitTerms]) -> Call:
+    """The call that posts units."""
     return InferenceMarket.post(service=service, units=tuple(terms))
 
 
-def _parts(places: range) -> list[range]:
+def parts_of(places: Sequence[int]) -> list[Sequence[int]]:
+    """What goes into one extrinsic each."""
     return [places[start : start + UNITS_PER_POST_MAX] for start in range(0, len(places), UNITS_PER_POST_MAX)]
-
-
-def _failure(outcome: Outcome, before: int) -> str:
-    return f"posting failed in block {outcome.block_number} after {before} units: {outcome.error}"

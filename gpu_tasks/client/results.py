@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
-from gpu_tasks.data.market_reads import endpoints_of
+from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
 from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input, output_root
@@ -80,7 +80,9 @@ async def completion_of(client: ChainClient, blobs: BlobClient, key: Keypair, un
     for racer in unit.racers:
         if racer.reveal is None or racer.reveal.output_root != unit.output_root or racer.owner not in providers:
             continue
-        endpoint = providers[racer.owner].endpoint.decode("ascii")
+        endpoint = endpoint_of(providers[racer.owner])
+        if endpoint is None:
+            continue
         output = await _fetched(blobs, SealKey.of(key), racer.reveal.output_blob, endpoint)
         # any racer may serve other bytes than it was paid for: only what hashes to the settled root is shown
         if output is not None and output_root(client.genesis_hash, unit_id, asked.salt, output) == unit.output_root:

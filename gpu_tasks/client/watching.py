@@ -44,7 +44,7 @@ async def follow(
 ) -> dict[bytes, Row]:
     """Show the units until all have ended; the last row of each."""
     rows: dict[bytes, Row] = {unit: dict.fromkeys(FIELDS) | {"unit": "0x" + unit.hex()} for unit in units}
-    async with BlobClient() as blobs:
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
         changes = _changes(client, blobs, key, rows, prompts)
         if output.as_json:
             async for height, changed in changes:

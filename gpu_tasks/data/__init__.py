@@ -5,6 +5,9 @@ In reading order:
 * `sealing`: content encrypted once, its key sealed to each reader
 * `unit_input`: what a customer seals for the racers of a unit, and how a result is named on chain
 * `placement`: which blob stores keep a blob
+* `endpoint`: where a blob store answers, and where nobody may be sent
+* `side_by_side`: trying several at once, with one deadline
+* `slow_stores`: which stores were slow of late
 * `blob_client`: blobs over HTTP: store one, fetch one
 * `market_reads`: what providers and customers ask a node about the market, typed
 """

@@ -1,44 +1,81 @@
 """Blobs over HTTP: `PUT /blobs` stores one, `GET /blobs/<address in hex>` fetches it.
 
 Always: bytes count only if they hash to the address asked for, so it does not matter who serves them; no answer longer
-than a blob may be is read; redirects are not followed, and every request ends within a fixed time.
+than a blob may be is read; several stores are tried side by side, each has to make progress, and the whole ends within
+a fixed time, whatever the stores do; connections go to what `endpoint` allows, and redirects are not followed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
+from weakref import WeakValueDictionary
 
 import aiohttp
 
+from gpu_tasks.data.endpoint import public_socket, reachable_endpoint
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
+from gpu_tasks.data.side_by_side import side_by_side
+from gpu_tasks.data.slow_stores import SlowStores
+from wallet.output import harmless
 
-CONNECT_SECONDS = 3.0
-TRANSFER_SECONDS = 30.0
-PARALLEL_REQUESTS = 16
+FETCH_SECONDS = 8.0
+STORE_SECONDS = 20.0
+"""To store one blob: a customer's way out may be narrow."""
+PATIENCE_SECONDS = 0.5
+"""After so long without news the next store is tried beside."""
+SLOW_SECONDS = 1.0
+GRACE_SECONDS = 3.0
+ANSWER_SECONDS = 6.0
+"""Before the first byte of an answer to a question: the provider asks its node first."""
+BYTES_PER_SECOND_MIN = 64 * 1024
+TRANSFERS_MAX = 32
+"""At once: each may hold a blob."""
+TRANSFERS_OF_STORE_MAX = 4
 ERROR_TEXT_BYTES_MAX = 512
+PART_BYTES = 64 * 1024
 
-_TIMEOUT = aiohttp.ClientTimeout(total=TRANSFER_SECONDS, sock_connect=CONNECT_SECONDS)
+T = TypeVar("T")
 
 
 class BlobError(Exception):
     """A blob could not be fetched, or stored; the text says what each store answered."""
 
 
+@dataclass(slots=True)
+class _Refusals:
+    """What each store answered, as far as it is no blob."""
+
+    told: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """In the order in which they came."""
+        return "; ".join(f"{endpoint}: {text}" for endpoint, text in self.told.items()) or "no store to ask"
+
+
 class BlobClient:
     """A pool of connections to blob stores. Use `async with BlobClient() as blobs`."""
 
-    def __init__(self) -> None:
-        """Connects when first used."""
+    def __init__(self, *, private: bool = False) -> None:
+        """Connects when first used; with `private` to addresses of own networks too: for development chains."""
+        self._is_private = private
         self._session: aiohttp.ClientSession | None = None
-        self._slots = asyncio.Semaphore(PARALLEL_REQUESTS)
+        self._slots = asyncio.Semaphore(TRANSFERS_MAX)
+        self._slots_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # those in use
+        self._slow = SlowStores()
 
     async def __aenter__(self) -> Self:
         """Open the pool."""
-        self._session = aiohttp.ClientSession(timeout=_TIMEOUT)
+        # What is connected to is looked at, not what a name said before: names change their minds.
+        connector = aiohttp.TCPConnector(socket_factory=None if self._is_private else public_socket)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=GRACE_SECONDS)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
         return self
 
     async def __aexit__(
@@ -48,72 +85,109 @@ class BlobClient:
         if self._session is not None:
             await self._session.close()
 
-    async def get(self, address: bytes, endpoints: Iterable[str]) -> bytes:
-        """The blob of an address from the first endpoint that has it; `BlobError` if none does."""
-        refusals = []
-        for endpoint in endpoints:
-            try:
-                return await self._get_from(endpoint, address)
-            except BlobError as error:
-                refusals.append(f"{endpoint}: {error}")
-        reasons = "; ".join(refusals) or "no store to ask"
-        raise BlobError(f"blob 0x{address.hex()} was not found ({reasons})")
+    async def get(self, address: bytes, endpoints: Iterable[str], *, seconds: float = FETCH_SECONDS) -> bytes:
+        """The blob of an address from the first endpoint that serves it; `BlobError` if none does in time."""
+
+        async def fetch(endpoint: str) -> bytes:
+            blob = await self._request("GET", endpoint, f"/blobs/{address.hex()}", None)
+            if address_of(blob) != address:
+                raise BlobError("served other bytes than asked for")
+            return blob
+
+        refusals = _Refusals()
+        found = await self._tried(fetch, endpoints, refusals, wanted=1, seconds=seconds)
+        if not found:
+            raise BlobError(f"blob 0x{address.hex()} was not found ({refusals})")
+        return found[0]
 
     async def put(self, blob: bytes, endpoints: Iterable[str], copies: int = 1) -> list[str]:
         """Store a blob at the first `copies` endpoints that take it; where it lies. `BlobError` if none took it."""
-        stored: list[str] = []
-        refusals = []
-        for endpoint in endpoints:
-            if len(stored) == copies:
-                break
-            try:
-                await self._put_to(endpoint, blob)
-                stored.append(endpoint)
-            except BlobError as error:
-                refusals.append(f"{endpoint}: {error}")
+
+        async def store(endpoint: str) -> str:
+            answer = await self._request("PUT", endpoint, "/blobs", blob)
+            if answer != address_of(blob).hex().encode():
+                raise BlobError("stored something else")
+            return endpoint
+
+        refusals = _Refusals()
+        stored = await self._tried(store, endpoints, refusals, wanted=copies, seconds=STORE_SECONDS)
         if not stored:
-            raise BlobError(f"no store took the blob ({'; '.join(refusals) or 'no store to ask'})")
+            raise BlobError(f"no store took the blob ({refusals})")
         return stored
 
-    async def ask(self, url: str, question: bytes) -> bytes:
+    async def ask(self, endpoint: str, path: str, question: bytes) -> bytes:
         """What a provider answers to a question: at most a blob."""
-        return await self._request("POST", url, question)
+        return await self._request("POST", endpoint, path, question, ANSWER_SECONDS)
 
-    async def _get_from(self, endpoint: str, address: bytes) -> bytes:
-        blob = await self._request("GET", f"{endpoint.rstrip('/')}/blobs/{address.hex()}", None)
-        if address_of(blob) != address:
-            raise BlobError("served other bytes than asked for")
-        return blob
+    async def _tried(
+        self,
+        work: Callable[[str], Awaitable[T]],
+        endpoints: Iterable[str],
+        refusals: _Refusals,
+        *,
+        wanted: int,
+        seconds: float,
+    ) -> list[T]:
+        """The first `wanted` results of `work`, side by side; those that were slow of late are tried last."""
+        now = asyncio.get_running_loop().time
 
-    async def _put_to(self, endpoint: str, blob: bytes) -> None:
-        answer = await self._request("PUT", f"{endpoint.rstrip('/')}/blobs", blob)
-        if answer != address_of(blob).hex().encode():
-            raise BlobError("stored something else")
+        async def attempt(endpoint: str) -> T | None:
+            began = now()
+            try:
+                result = await work(endpoint)
+            except BlobError as error:
+                refusals.told[endpoint] = str(error)
+                return None
+            except asyncio.CancelledError:
+                if now() - began >= SLOW_SECONDS:
+                    refusals.told[endpoint] = "was too slow"
+                    self._slow.note_slow(endpoint, now())
+                raise
+            self._slow.note_quick(endpoint)
+            return result
 
-    async def _request(self, verb: str, url: str, body: bytes | None) -> bytes:
+        tries = [partial(attempt, endpoint) for endpoint in self._slow.last(endpoints, now())]
+        return await side_by_side(tries, wanted=wanted, patience_seconds=PATIENCE_SECONDS, deadline_seconds=seconds)
+
+    async def _request(
+        self, verb: str, endpoint: str, path: str, body: bytes | None, grace: float | None = None
+    ) -> bytes:
         """The body of a good answer; `BlobError` for every other end."""
         if self._session is None:
             raise RuntimeError("use `async with BlobClient()`")
+        loop, seconds = asyncio.get_running_loop(), (grace or GRACE_SECONDS) + len(body or b"") / BYTES_PER_SECOND_MIN
         try:
-            async with (
-                self._slots,
-                self._session.request(
-                    verb, url, data=None if body is None else BytesIO(body), allow_redirects=False
-                ) as answer,
-            ):
-                if answer.status not in (200, 201):
-                    text = (await answer.content.read(ERROR_TEXT_BYTES_MAX)).decode(errors="replace").strip()
-                    raise BlobError(f"answered {answer.status} {text}".strip())
-                return await _read_limited(answer)
-        except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
+            url = reachable_endpoint(endpoint, private=self._is_private).url + path
+            async with self._slot(endpoint), asyncio.timeout(seconds) as limit:
+                data = None if body is None else BytesIO(body)
+                async with self._session.request(verb, url, data=data, allow_redirects=False) as answer:
+                    if answer.status not in (200, 201):
+                        text = (await answer.content.read(ERROR_TEXT_BYTES_MAX)).decode(errors="replace").strip()
+                        raise BlobError(f"answered {answer.status} {harmless(text)}".strip())
+                    return await _read_limited(answer, limit, loop.time())
+        except TimeoutError:
+            self._slow.note_slow(endpoint, loop.time())
+            raise BlobError("was too slow (TimeoutError)") from None
+        except (aiohttp.ClientError, ValueError, OSError) as error:
             raise BlobError(f"cannot be reached ({type(error).__name__}: {error})") from error
 
+    @contextlib.asynccontextmanager
+    async def _slot(self, endpoint: str) -> AsyncIterator[None]:
+        """A part of what may run at once; one store that drips holds a few transfers up, and not all."""
+        of_store = self._slots_of.get(endpoint)
+        if of_store is None:
+            of_store = self._slots_of[endpoint] = asyncio.Semaphore(TRANSFERS_OF_STORE_MAX)
+        async with of_store, self._slots:
+            yield
 
-async def _read_limited(answer: aiohttp.ClientResponse) -> bytes:
+
+async def _read_limited(answer: aiohttp.ClientResponse, limit: asyncio.Timeout, began: float) -> bytes:
+    """The whole body, at most a blob; each part gives it more time."""
     parts, length = [], 0
-    async for part in answer.content.iter_chunked(64 * 1024):
+    async for part in answer.content.iter_chunked(PART_BYTES):
         length += len(part)
         if length > BLOB_BYTES_MAX:
             raise BlobError(f"sent more than {BLOB_BYTES_MAX:,} bytes")
         parts.append(part)
+        limit.reschedule(began + GRACE_SECONDS + length / BYTES_PER_SECOND_MIN)
     return b"".join(parts)

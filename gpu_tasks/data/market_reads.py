@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import Unit
+from runtime.pallets.sudo import Sudo
 from wallet.client import ChainClient
 
 PAGE = 500
@@ -95,8 +97,22 @@ async def providers(chain: ChainClient, at: bytes | None = None) -> dict[bytes, 
 
 
 def endpoints_of(providers: dict[bytes, Provider]) -> list[str]:
-    """The addresses of all blob stores, as text."""
-    return [provider.endpoint.decode("ascii") for provider in providers.values()]
+    """The addresses of all blob stores, as text; those that are none are left out."""
+    found = (endpoint_of(provider) for provider in providers.values())
+    return [endpoint for endpoint in found if endpoint is not None]
+
+
+def endpoint_of(provider: Provider) -> str | None:
+    """The address of a provider's blob store; None for bytes that are none."""
+    try:
+        return parse_endpoint(provider.endpoint.decode("ascii")).url
+    except ValueError:
+        return None
+
+
+def is_development(chain: ChainClient) -> bool:
+    """Whether this is a chain for development, where stores may be on the own machine."""
+    return Sudo in chain.runtime.pallets
 
 
 def _hex(data: bytes | None) -> str | None:

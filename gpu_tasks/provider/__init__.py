@@ -5,6 +5,7 @@ In reading order:
 * `chain`: the node, as these programs see it
 * `journal`: what must not be forgotten
 * `blobs`: sealed inputs and outputs: stored, served, fetched, sealed again
+* `open_files`: how many connections this process may have
 * `telemetry`: what a provider tells of its work
 * `execution`: worker processes on this machine's devices
 * `duties`: races, cases, endings: what is done next, and doing it

@@ -31,6 +31,7 @@ from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.racing import RaceDuty
+from gpu_tasks.provider.duties.resuming import Resumer
 from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
@@ -65,7 +66,7 @@ class Daemon:
             Journal(settings.base_path / "journal"),
             BlobStore(settings.base_path / "blobs", settings.quota),
         )
-        blobs = BlobClient()
+        blobs = BlobClient(private=chain.is_development)
         self.parts = Parts(
             identity=identity,
             chain=chain,
@@ -81,6 +82,8 @@ class Daemon:
         self.racing = self.racing_kind(self.parts)
         self.judging = JudgeDuty(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
+        self.resumer = Resumer(self.parts)
+        self._standing = DeviceStanding()
         self._known_devices: set[bytes] = set()
         self._exits = contextlib.AsyncExitStack()
 
@@ -99,6 +102,7 @@ class Daemon:
             exits.push_async_callback(self.server.close)
             exits.push_async_callback(self.racing.book.tasks.close)
             exits.push_async_callback(self.judging.book.tasks.close)
+            exits.push_async_callback(self.resumer.tasks.close)
             self._exits = exits.pop_all()
         return self
 
@@ -126,14 +130,14 @@ class Daemon:
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
             await self._note_endings()
             await self._report_offences()
+            await self._resume_devices(view.height)
             self.parts.store.sweep(time.time())
             await self.parts.workshop.end_idle()
 
     async def settle_devices(self, *, resume: bool) -> None:
         """Serve what stands here, pause what does not; and with `resume` offer paused devices again.
 
-        A race missed while the daemon was away paused them; while it runs a paused device stays so, or a machine that
-        cannot work would lose 1 % of a bond at every draw.
+        A race missed while the daemon was away paused them; those that miss one while it runs are `resuming`'s.
         """
         tell = self.parts.telemetry.tell
         try:
@@ -162,8 +166,19 @@ class Daemon:
         chain, workshop = self.parts.chain, self.parts.workshop
         devices = await chain.own_devices()
         self._known_devices.update(status.id for status in devices)
+        self.resumer.remember(devices)
         terms = {number: service.terms for number, service in (await chain.services()).items()}
-        return standing_of(devices, workshop.hardware, terms, workshop.workloads)
+        self._standing = standing_of(devices, workshop.hardware, terms, workshop.workloads)
+        return self._standing
+
+    async def _resume_devices(self, height: int) -> None:
+        """Offer again what a missed race paused, unless the operator wants paused devices to stay so."""
+        if self.settings.keep_paused:
+            return
+        try:
+            await self.resumer.step(height, await self.parts.chain.own_devices(), self._standing.promised)
+        except ChainError as error:
+            LOG.info("paused devices are looked at later: %s", error)
 
     async def _report_offences(self) -> None:
         try:
@@ -179,5 +194,9 @@ class Daemon:
             return
         for race in ended.races:
             self.racing.end(race)
+        for device in ended.paid:
+            self.resumer.did_well(device)
+        for device in ended.refuted:
+            self.resumer.was_refuted(device)
         for case in ended.cases:
             self.judging.end(case)

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+from wallet.output import harmless
+
 LOG = logging.getLogger("ogpu.provider")
 FILE_BYTES_MAX = 32 * 1024 * 1024
 TEXT_SHOWN = 400
@@ -24,6 +26,14 @@ class Telemetry(Protocol):
     def tell(self, event: str, **fields: Detail) -> None:
         """Something happened; bytes are shown as hexadecimal."""
         ...
+
+
+class HarmlessFormatter(logging.Formatter):
+    """Lines of a log without what a terminal would take for a command: nodes, peers and customers write parts of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The whole entry, traceback and all."""
+        return harmless(super().format(record))
 
 
 class LogTelemetry:

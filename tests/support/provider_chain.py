@@ -188,6 +188,10 @@ class FakeChain:
         self.keys = keys
         self.is_away = False
 
+    @property
+    def is_development(self) -> bool:
+        return True
+
     def _reach(self) -> GpuTasksApi:
         if self.is_away:
             raise ChainError("the node is away")
@@ -255,7 +259,7 @@ class Miner:
     async def step(self) -> None:
         """One view, and everything that it started."""
         await self.daemon.step(self.chain.view())
-        for tasks in (self.daemon.racing.book.tasks, self.daemon.judging.book.tasks):
+        for tasks in (self.daemon.racing.book.tasks, self.daemon.judging.book.tasks, self.daemon.resumer.tasks):
             while tasks._tasks:
                 await asyncio.sleep(0.001)
 
@@ -281,7 +285,7 @@ class Village:
         self.forms: list[WorkloadForm] = [FakeForm()]
         self.hardware: list[Hardware] = []  # of every machine; by default a CPU
         self.make: MakeExecutor | None = None  # by default a fake for each provider
-        self.blobs = BlobClient()
+        self.blobs = BlobClient(private=True)
 
     async def __aenter__(self) -> Self:
         await self.blobs.__aenter__()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import BinaryIO
 
 import click
-from rich.progress import Progress
+from rich.progress import Progress as ProgressBar
 
 from gpu_tasks.client.commands.sending import dry_run_option, key_option
 from gpu_tasks.client.commands.units import counted, show_until_ended
@@ -14,25 +15,26 @@ from gpu_tasks.client.funds import require, spendable
 from gpu_tasks.client.offers import form_of, open_service, require_owners
 from gpu_tasks.client.posting import (
     PROMPT_FILE_BYTES_MAX,
-    Posted,
-    PostError,
     PostingCost,
     Prompt,
+    Sealer,
     Wish,
     check_terms,
     cost_of,
-    post_all,
+    parts_of,
     read_prompts,
     requests_of,
-    seal_and_store,
 )
-from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.client.posting_once import Posted, Posting, Progress
+from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT
 from wallet.keypair import Keypair
-from wallet.output import Grains, Output
+from wallet.output import Grains, Output, harmless
 from wallet.session import WalletSession
 
 PRICE = 5_000_000
@@ -69,13 +71,26 @@ class Setting(click.ParamType[tuple[str, str]]):
 @click.option("--price", type=AMOUNT, default=PRICE, help="oGPU that the winner gets at most.  [default: 0.05]")
 @click.option("--anyway", is_flag=True, help="Even if too few owners offer the service now.")
 @click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
+@click.option(
+    "--postings",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    envvar="OGPU_POSTINGS",
+    help="Where postings are written down until they are final.",
+)
+@click.option("--again", is_flag=True, help="Forget what an earlier try that broke off may have posted.")
 @dry_run_option
 @click.pass_obj
 def post(
     session: WalletSession, file: BinaryIO, key_text: str, service: int, max_tokens: int,
-    options: tuple[tuple[str, str], ...], racers: int, price: int, anyway: bool, is_watched: bool, dry_run: bool,
+    options: tuple[tuple[str, str], ...], racers: int, price: int, anyway: bool, is_watched: bool, postings: Path,
+    again: bool, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Post a unit for each line of FILE (- is standard input)."""
+    """Post a unit for each line of FILE (- is standard input).
+
+    A post that broke off is taken up by the same command: what is on the chain already is not posted again.
+    """
     wish = Wish(service, max_tokens, dict(options), racers, price)
 
     async def body(client: ChainClient) -> None:
@@ -90,13 +105,18 @@ def post(
             session.output.facts(_cost_facts(cost, available))
             return
         require(available, cost.needed, f"posting {counted(cost.units)}")
-        posted = await _post(session.output, client, key, wish, requests, prompts)
+        identity = _identity(client, key, wish, prompts)
+        with PostingRecord.open(postings, *identity) as record:
+            if again:
+                record.forget()
+            posted = await _post(session.output, client, record, key, wish, requests, prompts)
+            if not is_watched:
+                rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
+                title = f"{counted(len(posted))} posted, for at most {format_amount(cost.most)} oGPU"
+                session.output.rows(title, ("unit", "block", "prompt"), rows)
+            record.forget()
         if is_watched:
             await show_until_ended(session.output, client, key, {unit.unit: unit.prompt for unit in posted})
-            return
-        rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
-        title = f"{counted(len(posted))} posted, for at most {format_amount(cost.most)} oGPU"
-        session.output.rows(title, ("unit", "block", "prompt"), rows)
 
     session.run(body)
 
@@ -109,18 +129,25 @@ async def _requests(client: ChainClient, wish: Wish, prompts: list[Prompt]) -> l
     return requests_of(prompts, form, wish)
 
 
+def _identity(client: ChainClient, key: Keypair, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:
+    """What makes two postings the same: chain, account, what is wished for, and every prompt."""
+    return client.genesis_hash, key.account, repr(wish).encode(), *(prompt.text.encode() for prompt in prompts)
+
+
 async def _post(
-    output: Output, client: ChainClient, key: Keypair, wish: Wish, requests: list[bytes], prompts: list[Prompt]
-) -> list[Posted]:
-    with Progress(console=output.console, disable=output.as_json, transient=True) as bar:
-        task = bar.add_task("sealing and storing inputs", total=len(requests))
-        async with BlobClient() as blobs:
-            try:
-                terms = await seal_and_store(client, blobs, key, wish, requests, lambda: bar.advance(task))
-            except BlobError as error:
-                raise PostError(f"an input could not be stored, so nothing was posted: {error}") from error
-        bar.update(task, description="posting, waiting for finality", completed=0, total=None)
-        return await post_all(client, key, wish, terms, prompts)
+    output: Output, client: ChainClient, record: PostingRecord, key: Keypair, wish: Wish, requests: list[bytes],
+    prompts: list[Prompt],
+) -> list[Posted]:  # fmt: skip
+    with ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar:
+        sealing = bar.add_task("sealing and storing inputs", total=len(requests) - len(record.recorded))
+        posting = bar.add_task("posting, waiting for finality", total=len(parts_of(range(len(requests)))))
+        progress = Progress(
+            lambda: bar.advance(sealing),
+            lambda: bar.advance(posting),
+            lambda text: click.echo(harmless(text), err=True),
+        )
+        async with BlobClient(private=market_reads.is_development(client)) as blobs:
+            return await Posting(Sealer(client, blobs, key, wish), record, prompts, requests, progress).run()
 
 
 def _cost_facts(cost: PostingCost, available: int) -> dict[str, object]:

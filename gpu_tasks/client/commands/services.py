@@ -71,7 +71,7 @@ def providers(session: WalletSession) -> None:
 
     async def body(client: ChainClient) -> None:
         endpoints = {
-            stash: provider.endpoint.decode("ascii")
+            stash: provider.endpoint.decode("ascii", errors="replace")
             for stash, provider in (await market_reads.providers(client)).items()
         }
         rows = []

@@ -73,7 +73,7 @@ def result(session: WalletSession, unit: str, key_text: str) -> None:
         key, unit_id = session.key(key_text), _unit_id(unit)
         final = await client.finalized()
         found = await _known_unit(client, unit_id, final)
-        async with BlobClient() as blobs:
+        async with BlobClient(private=market_reads.is_development(client)) as blobs:
             if session.output.as_json:
                 view = await look(client, [found], final)
                 session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view))

@@ -4,6 +4,7 @@ In reading order:
 
 * `store`: blobs on the disk
 * `request_slots`: how many requests at once, and how slow one may be
+* `door`: how many connections at once
 * `reseal`: a racer's output for a judge
 * `server`: the HTTP face of a provider
 * `inputs`: from a unit on the chain to what it asks for

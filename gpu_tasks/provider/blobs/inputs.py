@@ -6,7 +6,7 @@ import contextlib
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.market_reads import endpoints_of
-from gpu_tasks.data.placement import stores_for
+from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import SealError, is_usable
 from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input
 from gpu_tasks.market.inference.units import Unit
@@ -50,7 +50,9 @@ class Inputs:
         if blob is None:
             known = await self._chain.providers()
             racers = endpoints_of({racer.owner: known[racer.owner] for racer in unit.racers if racer.owner in known})
-            blob = await self._blobs.get(address, dict.fromkeys([*stores_for(address, endpoints_of(known)), *racers]))
+            ranked = stores_for(address, endpoints_of(known))
+            # Where the customer put it, then the other racers, who keep what they fetched; then whoever else may.
+            blob = await self._blobs.get(address, [*ranked[:COPIES], *racers, *ranked[COPIES:]])
             with contextlib.suppress(OSError):  # others have it
                 self._store.put(blob, is_own=True)  # own work: strangers' blobs cannot take its room
         return blob

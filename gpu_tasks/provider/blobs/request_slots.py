@@ -80,11 +80,14 @@ class RequestSlots:
 
 def address_of_peer(request: web.Request) -> str | None:
     """Who asks; None for this machine, where it may be anybody behind a proxy."""
-    if request.remote is None:
-        return None
-    address = ipaddress.ip_address(request.remote.partition("%")[0])
+    return None if request.remote is None else address_of(request.remote)
+
+
+def address_of(peer: str) -> str | None:
+    """The same for the address of a connection's other end."""
+    address = ipaddress.ip_address(peer.partition("%")[0])
     if address.is_loopback:
         return None
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
         return str(ipaddress.ip_network((address, 64), strict=False))  # what one household or machine is given
-    return request.remote
+    return peer

@@ -2,7 +2,8 @@
 
 Always: a body longer than a blob is refused before it is read whole; what is served cannot run in a browser; uploads,
 reads and questions of judges have slots of their own, so memory is bounded and none of them can be starved by another;
-who is too slow loses its slot. The address of the listener is 127.0.0.1 unless the operator says otherwise.
+who is too slow loses its slot; connections are bounded too. The address of the listener is 127.0.0.1 unless the
+operator says otherwise.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
+from gpu_tasks.provider.blobs.door import Door
 from gpu_tasks.provider.blobs.request_slots import (
     BYTES_PER_SECOND_MIN,
     BusyError,
@@ -32,6 +34,8 @@ DEFAULT_PORT = 9750
 UPLOADS = (32, 4)
 READS = (64, 16)
 QUESTIONS = (16, 4)
+# Connections at once, of all and of one address; each has small buffers until it holds a slot.
+CONNECTIONS = (512, 64)
 PART_BYTES = 64 * 1024
 KEEPALIVE_SECONDS = 15.0
 
@@ -57,6 +61,8 @@ class BlobServer:
             RequestSlots(*QUESTIONS),
         )
         self._runner: web.AppRunner | None = None
+        self._door: Door | None = None
+        self._listener: asyncio.Server | None = None
         self.port = 0
 
     async def start(self, port: int = DEFAULT_PORT, host: str = DEFAULT_HOST) -> None:
@@ -68,17 +74,34 @@ class BlobServer:
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
         self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
-        await site.start()
-        self.port = int(self._runner.addresses[0][1])
+        assert self._runner.server is not None  # set up
+        self._door = Door(self._runner.server, *CONNECTIONS)
+        self._listener = await asyncio.get_running_loop().create_server(self._door, host, port)
+        self.port = int(self._listener.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening."""
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
+    @contextlib.asynccontextmanager
+    async def _slot(self, slots: RequestSlots, request: web.Request) -> AsyncIterator[RequestSlot]:
+        """A slot for a request: 503 if there is none, 408 if it was lost by being slow."""
+        assert self._door is not None  # it let the request in
+        try:
+            async with slots.take(address_of_peer(request)) as slot:
+                with self._door.serving(request.transport):
+                    yield slot
+        except BusyError:
+            raise web.HTTPServiceUnavailable(text="busy; try again") from None
+        except TimeoutError:
+            text = f"at least {BYTES_PER_SECOND_MIN:,} bytes a second are asked for"
+            raise web.HTTPRequestTimeout(text=text) from None
+
     async def _put(self, request: web.Request) -> web.Response:
-        async with _slot(self._uploads, request) as slot:
+        async with self._slot(self._uploads, request) as slot:
             blob = await _body(request, BLOB_BYTES_MAX, slot)
         try:
             address = self._store.put(blob, stranger=address_of_peer(request))
@@ -96,7 +119,7 @@ class BlobServer:
             address = b""
         if len(text) != ADDRESS_DIGITS or len(address) * 2 != ADDRESS_DIGITS:
             raise web.HTTPBadRequest(text="an address is 64 hexadecimal digits")
-        async with _slot(self._reads, request) as slot:
+        async with self._slot(self._reads, request) as slot:
             blob = self._store.get(address)
             if blob is None:
                 raise web.HTTPNotFound(text="no such blob here")
@@ -105,7 +128,7 @@ class BlobServer:
     async def _reseal(self, request: web.Request) -> web.StreamResponse:
         if self._resealer is None:
             raise web.HTTPNotFound(text="nothing to seal again here")
-        async with _slot(self._questions, request) as slot:
+        async with self._slot(self._questions, request) as slot:
             question = await _body(request, RESEAL_BYTES_MAX, slot)
             try:
                 slot.progress(BLOB_BYTES_MAX)  # the chain is asked now: that is not the judge's time
@@ -118,18 +141,6 @@ class BlobServer:
 def _is_our_fault(record: logging.LogRecord) -> bool:
     """Bytes that are no HTTP, and peers that leave, leave no stack trace: else a stranger could fill the disk."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
-
-
-@contextlib.asynccontextmanager
-async def _slot(slots: RequestSlots, request: web.Request) -> AsyncIterator[RequestSlot]:
-    """A slot for a request: 503 if there is none, 408 if it was lost by being slow."""
-    try:
-        async with slots.take(address_of_peer(request)) as slot:
-            yield slot
-    except BusyError:
-        raise web.HTTPServiceUnavailable(text="busy; try again") from None
-    except TimeoutError:
-        raise web.HTTPRequestTimeout(text=f"at least {BYTES_PER_SECOND_MIN:,} bytes a second are asked for") from None
 
 
 async def _body(request: web.Request, limit: int, slot: RequestSlot) -> bytes:

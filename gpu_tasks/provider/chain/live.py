@@ -19,8 +19,10 @@ from gpu_tasks.market.inference.services import Service
 from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence, View
 from runtime.encoding.codec import codec
 from runtime.frame.call import Call
+from runtime.frame.storage import StateCorrupted
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
+from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcError, RpcJson
 
@@ -28,9 +30,18 @@ ALREADY_KNOWN = 1013
 SIGNED_KEPT = 1_024
 RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 
+ODD_ANSWERS = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, StateCorrupted,
+)  # fmt: skip
+"""What comes of reading an answer that is none."""
+
 LOG = logging.getLogger("ogpu.provider")
 T = TypeVar("T")
 _SIGNED_ATTESTATION = codec(SignedAttestation)
+
+
+class OtherChainError(WalletError):
+    """The node that was reached again is of another chain: nothing may be done for this one there."""
 
 
 class LiveChain:
@@ -49,7 +60,11 @@ class LiveChain:
     async def connect(cls, url: str, key: Keypair) -> LiveChain:
         """Connect, and find whose provider key this is. ChainError if it is nobody's."""
         client = await ChainClient.connect(url)
-        stash = await market_reads.stash_of(client, key.public_key)
+        try:
+            stash: bytes | None = await market_reads.stash_of(client, key.public_key)
+        except ODD_ANSWERS as error:
+            await client.rpc.close()
+            raise ChainError(f"the node's answer makes no sense ({error!r:.200})") from error
         if stash is None:
             await client.rpc.close()
             raise ChainError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
@@ -60,6 +75,11 @@ class LiveChain:
         """Which chain this is."""
         return self.client.genesis_hash
 
+    @property
+    def is_development(self) -> bool:
+        """See `ChainPort`."""
+        return market_reads.is_development(self.client)
+
     async def close(self) -> None:
         """Close the connection."""
         await self.client.rpc.close()
@@ -68,9 +88,10 @@ class LiveChain:
         """See `ChainPort`."""
         while True:
             try:
-                async for header in await self.client.best_heads():
-                    yield await self._view(int(header["number"], 16))
-            except (NodeUnreachableError, RpcError, ChainError) as error:
+                heads = await self._asked(self.client.best_heads())
+                while True:
+                    yield await self._view(await self._asked(_next_height(heads)))
+            except ChainError as error:
                 LOG.warning("the node is away (%s); trying again", error)
             await self._reconnect()
 
@@ -88,12 +109,13 @@ class LiveChain:
         for attempt in range(1_000_000_000):
             await asyncio.sleep(RECONNECT_SECONDS[min(attempt, len(RECONNECT_SECONDS) - 1)])
             try:
-                client = await ChainClient.connect(self._url)
-            except (NodeUnreachableError, RpcError):
+                client = await self._asked(ChainClient.connect(self._url))
+            except ChainError as error:
+                LOG.info("the node is still away: %s", error)
                 continue
             if client.genesis_hash != genesis:
                 await client.rpc.close()
-                raise RuntimeError(f"{self._url} is another chain now: 0x{client.genesis_hash.hex()}")
+                raise OtherChainError(f"{self._url} is another chain now: 0x{client.genesis_hash.hex()}")
             self.client = client
             return
 
@@ -132,7 +154,10 @@ class LiveChain:
 
     async def offences(self) -> list[DoubleHeaderEvidence]:
         """See `ChainPort`."""
-        found = await self._asked(self.client.rpc.call("ogpu_inspect", "offences"))
+        return await self._asked(self._offences())
+
+    async def _offences(self) -> list[DoubleHeaderEvidence]:
+        found = await self.client.rpc.call("ogpu_inspect", "offences")
         return [
             DoubleHeaderEvidence(bytes.fromhex(pair["first"][2:]), bytes.fromhex(pair["second"][2:])) for pair in found
         ]
@@ -165,15 +190,26 @@ class LiveChain:
     async def _sent(self, question: Awaitable[RpcJson]) -> None:
         """As `_asked`; what the node has already is as good as sent."""
         try:
-            await question
-        except NodeUnreachableError as error:
-            raise ChainError(str(error)) from error
-        except RpcError as error:
-            if error.code != ALREADY_KNOWN:
-                raise ChainError(str(error)) from error
+            await self._asked(question)
+        except ChainError as error:
+            if not (isinstance(error.__cause__, RpcError) and error.__cause__.code == ALREADY_KNOWN):
+                raise
 
     async def _asked(self, question: Awaitable[T]) -> T:
+        """What the node answers. ChainError for no answer, a refusal, and an answer that is none: all are for later."""
         try:
             return await question
-        except (NodeUnreachableError, RpcError) as error:
+        except (NodeUnreachableError, RpcError, WalletError) as error:
             raise ChainError(str(error)) from error
+        # A node may answer anything: other types, missing fields, bytes that decode to nothing.
+        except ODD_ANSWERS as error:
+            raise ChainError(f"the node's answer makes no sense ({error!r:.200})") from error
+
+
+async def _next_height(heads: AsyncIterator[RpcJson]) -> int:
+    """The number of the next best header."""
+    try:
+        header = await anext(heads)
+    except StopAsyncIteration:
+        raise NodeUnreachableError("the node ended its subscription") from None
+    return int(header["number"], 16)

@@ -64,6 +64,11 @@ class DoubleHeaderEvidence:
 class ChainPort(Protocol):
     """Reads at the best block unless they say final."""
 
+    @property
+    def is_development(self) -> bool:
+        """Whether the chain is one for development, where stores may be on the own machine."""
+        ...
+
     def views(self) -> AsyncIterator[View]:
         """The newest view, and again whenever the best block changes. Does not end; reconnects by itself."""
         ...

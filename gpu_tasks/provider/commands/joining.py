@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gpu_tasks.data import market_reads
+from gpu_tasks.data.endpoint import EndpointError, reachable_endpoint
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
 from gpu_tasks.provider.commands.making import make
@@ -76,6 +77,7 @@ def register(
         )
 
     async def join(client: ChainClient) -> None:
+        _check_endpoint(endpoint, private=market_reads.is_development(client))
         key = stash.key(options)
         planned = await registration_calls(client, wanted(key))
         if not planned:
@@ -97,6 +99,14 @@ async def check_service(client: ChainClient, number: int) -> None:
         Workloads().of(services[number].terms)
     except UnknownWorkloadError as error:
         raise ProviderError(f"service {number} cannot be offered: {error}") from None
+
+
+def _check_endpoint(text: str, *, private: bool) -> None:
+    """ProviderError for an address at which no customer would find the blob store."""
+    try:
+        reachable_endpoint(text, private=private)
+    except EndpointError as error:
+        raise ProviderError(f"--endpoint: {error}; give the public one, such as http://gpu.example.org:9750") from None
 
 
 def _node_key(option: str, text: str | None) -> bytes | None:

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import logging
 import signal
-from urllib.parse import urlsplit
 
 import click
 
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
 from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.chain.port import Identity
@@ -27,7 +28,8 @@ from gpu_tasks.provider.execution.gpu import all_hardware, why_no_gpu
 from gpu_tasks.provider.execution.starting import is_known, is_possible
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
-from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry, Telling
+from gpu_tasks.provider.open_files import raise_limit
+from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, Telling
 from gpu_tasks.workloads.registry import FORMS
 from runtime.cryptography import ss58
 from wallet.rpc import NodeUnreachableError
@@ -54,7 +56,9 @@ def run(
     A registered device that is not on this machine, or left out by --device or --workload, is paused on the chain.
     --stash refuses to start if the provider key works for another.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
+    logging.basicConfig(level=logging.INFO)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(HarmlessFormatter("%(asctime)s %(levelname)-7s %(message)s"))
 
     async def work() -> None:
         wanted = stash.account(options)
@@ -64,6 +68,8 @@ def run(
         settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
         with contextlib.closing(JsonLinesTelemetry(options.base_path / "telemetry.jsonl")) as lines:
             telemetry = Telling(LogTelemetry(), lines)
+            if (problem := raise_limit()) is not None:
+                telemetry.tell("few_files", problem=problem)
             async with options.make_daemon(identity, chain, workshop, telemetry, settings) as daemon:
                 where = f"http://{blob_host}:{daemon.server.port}"
                 for device, hardware in workshop.devices.items():
@@ -114,8 +120,8 @@ async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tup
 async def _endpoint_port(chain: LiveChain) -> int:
     """The port of the endpoint that the chain has for us."""
     provider = (await chain.providers()).get(chain.stash)
-    port = urlsplit(provider.endpoint.decode("ascii")).port if provider else None
-    return DEFAULT_PORT if port is None else port
+    endpoint = market_reads.endpoint_of(provider) if provider else None
+    return DEFAULT_PORT if endpoint is None else parse_endpoint(endpoint).port
 
 
 async def _until_stopped(daemon: Daemon) -> None:

@@ -13,6 +13,7 @@ In reading order:
 * `verdicts`: finding the right result of a disputed unit
 * `judging`: taking the steps of a case
 * `endings`: what became of races and cases
+* `resuming`: devices that a missed race paused are offered again
 * `standing`: which registered devices may work here
 * `offences`: reporting double proposals
 """

@@ -21,18 +21,25 @@ class Endings:
     """What has ended since the last look."""
 
     races: list[RaceKey] = field(default_factory=list)
+    paid: list[bytes] = field(default_factory=list)
+    """The devices whose results were paid for."""
+    refuted: list[bytes] = field(default_factory=list)
+    """The devices that computed something else than a committee."""
     cases: list[CaseKey] = field(default_factory=list)
 
 
 async def note_endings(parts: Parts) -> Endings:
     """Note in the journal which races and cases are over, and tell what races paid; ChainError."""
     ended = Endings()
-    for key, _ in list(parts.journal.open_races())[:READS_PER_ROUND_MAX]:
+    for key, entry in list(parts.journal.open_races())[:READS_PER_ROUND_MAX]:
         status = await parts.chain.final_unit(key[0])
         end = race_end(status, key, parts.identity.stash)
         if end is not None:
             parts.journal.append(Ended(*key, *end))
-            problem = {"problem": REFUTED} if is_refuted(status, key, parts.identity.stash) else {}
+            was_refuted = is_refuted(status, key, parts.identity.stash)
+            problem = {"problem": REFUTED} if was_refuted else {}
+            ended.refuted.extend([entry.device] * was_refuted)
+            ended.paid.extend([entry.device] * (end[0] is not End.UNPAID))
             parts.telemetry.tell(
                 "ended", unit=key[0], attempt=key[1], end=end[0].name.lower(), grains=end[1], **problem
             )

@@ -9,6 +9,10 @@ from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
 from gpu_tasks.provider.journal.records import RaceEntry, Sent
 
+GIVE_BACK_BLOCKS = 8
+"""A race whose input is nowhere to be had this many blocks before its lease ends is given back."""
+GIVE_BACK_LATE_BLOCKS = 3
+"""The same once a rival has committed: whom its close shuts out has missed nothing, so the search may go on longer."""
 OMITTED_BLOCKS = 5
 """After this many blocks of an open reveal window an attestation that nobody attached goes as a transaction."""
 
@@ -65,6 +69,20 @@ def race_of(duty: DutyStatus, stash: bytes) -> Race | None:
     return Race(duty.id, unit, place, status.commits_until, status.reveals_from, status.reveals_until)
 
 
+def must_give_back(race: Race, height: int) -> bool:
+    """Whether a race whose input is not here by block `height` has to be given back, or it would be missed."""
+    has_rival = race.unit.round is not None and race.unit.round.first_commit > 0
+    blocks = GIVE_BACK_LATE_BLOCKS if has_rival else GIVE_BACK_BLOCKS
+    return race.commits_until > 0 and height + blocks >= race.commits_until
+
+
+def is_about(race: Race, entry: RaceEntry) -> bool:
+    """Whether the journal's result is of the input that the chain says now; nothing is signed for another."""
+    terms, basis = race.unit.terms, entry.basis
+    # None: by a release that did not write it down; such a race is finished as it was begun
+    return basis is None or (basis.input_root, basis.input_commitment) == (terms.input_root, terms.input_commitment)
+
+
 def next_step(race: Race, entry: RaceEntry | None, height: int) -> RaceStep:
     """What the state of the chain after block `height` and the journal ask for."""
     racer, result = race.racer, entry.result if entry else None
@@ -77,8 +95,11 @@ def next_step(race: Race, entry: RaceEntry | None, height: int) -> RaceStep:
         # What was given back is not begun again: the node may not have shown the call yet, or lost it.
         if entry is not None and Sent.DECLINE in entry.sent:
             return RaceStep.DECLINE
+        if entry is not None and result is not None and not is_about(race, entry):
+            # The node said something else before: nothing was promised yet, so what it says now is computed.
+            return RaceStep.NOTHING if Sent.COMMIT in entry.sent else RaceStep.EXECUTE
         return RaceStep.EXECUTE if result is None else RaceStep.COMMIT
-    if result is None or not race.reveals_from:
+    if entry is None or result is None or not is_about(race, entry) or not race.reveals_from:
         return RaceStep.NOTHING
     # Authors may leave attestations out of their blocks; a transaction they would have to refuse one by one.
     return RaceStep.REVEAL if height >= race.reveals_from + OMITTED_BLOCKS else RaceStep.ATTEST

@@ -2,7 +2,8 @@
 
 Always: the next step is a function of what the chain says and what the journal says, so it is the same after a restart;
 a result that is in the journal is never computed again; a step that the world can see is in the journal before it is
-taken, and is taken again until the chain shows it.
+taken, and is taken again until the chain shows it; nothing is signed for another input than was computed, and nothing
+is revealed before the own commit was seen in the final chain.
 """
 
 from __future__ import annotations
@@ -13,21 +14,19 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import racer_of
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.races import SENT_BY, Race, RaceStep, next_step, race_of
+from gpu_tasks.provider.duties.races import SENT_BY, Race, RaceStep, must_give_back, next_step, race_of
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
-from gpu_tasks.provider.duties.work import execute
+from gpu_tasks.provider.duties.work import basis_of, execute
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.journal import RaceKey
-from gpu_tasks.provider.journal.records import Assigned, Sending, WorkDone, WorkResult
+from gpu_tasks.provider.journal.records import Assigned, Basis, Sending, WorkBound, WorkResult
 from gpu_tasks.provider.telemetry import Detail
 from runtime.frame.call import Call
-
-GIVE_BACK_BLOCKS = 8
-"""A race whose input is nowhere to be had this many blocks before commits close is given back."""
 
 
 class RaceDuty:
@@ -37,6 +36,8 @@ class RaceDuty:
         """Several races at once, each on the device that was drawn for it."""
         self.parts = parts
         self.book: StepBook[RaceStep] = StepBook(parts)
+        self._without_input: set[RaceKey] = set()
+        self._seen_final: set[RaceKey] = set()
 
     async def step(self, duty: DutyStatus, view: View) -> None:
         """Do what a race asks for now; ChainError if the node does not take it."""
@@ -45,15 +46,22 @@ class RaceDuty:
         if race is None:
             return
         step = next_step(race, self.parts.journal.races.get(race.key), view.height)
-        if step is RaceStep.EXECUTE:
+        if step is not RaceStep.EXECUTE:
+            if step is not RaceStep.NOTHING and await self._may_be_seen(race, step):
+                await self._take_if_due(race, step)
+        elif race.key in self._without_input and must_give_back(race, view.height):
+            # By the height of a fresh view: a store that drips keeps the search, not the way out of the race.
+            self.book.tasks.cancel(race.key)
+            await self._take_if_due(race, RaceStep.DECLINE)
+        else:
             self.book.tasks.start(race.key, self._execute(race))
-        elif step is not RaceStep.NOTHING:
-            await self._take_if_due(race, step)
 
     def end(self, key: RaceKey) -> None:
         """A race is over, and the journal says so."""
         assert self.parts.journal.races[key].end is not None
         self.book.forget(key)
+        self._without_input.discard(key)
+        self._seen_final.discard(key)
 
     async def take(self, race: Race, step: RaceStep) -> None:
         """Take a step that the world sees."""
@@ -64,35 +72,66 @@ class RaceDuty:
         if self.book.is_due(race.key, step, was_sent=was_sent):
             await self.take(race, step)
 
+    async def _may_be_seen(self, race: Race, step: RaceStep) -> bool:
+        """Whether a step gives nothing away: a result is shown only once the final chain holds its commitment.
+
+        A node that swallowed the commit, and says that reveals are open, would hand the result to a rival.
+        """
+        if step not in (RaceStep.ATTEST, RaceStep.REVEAL) or race.key in self._seen_final:
+            return True
+        status = await self.parts.chain.final_unit(race.unit_id)
+        racer = None if status is None else racer_of(status.unit, self.parts.identity.stash)
+        if status is None or racer is None or racer.commitment != self._commitment(race):
+            self.parts.telemetry.tell(
+                "not_final", unit=race.unit_id, problem="the final chain does not hold the commit"
+            )
+            return False
+        is_closed = status.unit.round is not None and status.unit.round.closed_at > 0
+        # Where finality stands still a while, a reveal that comes too late costs more than one that comes early.
+        if is_closed or step is RaceStep.REVEAL:
+            self._seen_final.add(race.key)
+        return race.key in self._seen_final
+
     # ------------------------------------------------------------------------------------------------------ execution
 
     async def _execute(self, race: Race) -> None:
         """From assignment to commit.
 
-        Inputs that cannot be used, or be had, are given back. A fault of this machine's own is not: it is tried again
-        with each block, and a lease that runs out costs this provider, not the customer.
+        Inputs that cannot be used are given back, and by `step` those that cannot be had. A fault of this machine's own
+        is not: it is tried again with each block, and a lease that runs out costs this provider, not the customer.
         """
         unit, attempt, tell = race.unit_id, race.unit.attempt, self.parts.telemetry.tell
         if race.key not in self.parts.journal.races:
             self.parts.journal.append(Assigned(unit, attempt, race.racer.device))
             tell("assigned", unit=unit, attempt=attempt, device=race.racer.device, height=self.book.height)
         try:
-            self._keep(race, await execute(self.parts, race, lambda: self.book.height))
-            await self._take_if_due(race, RaceStep.COMMIT)
+            form = await self.parts.form_of(race.unit)
+            self._without_input.add(race.key)
+            asked = await self.parts.inputs.open(race.unit)
+            self._without_input.discard(race.key)
+            result = await execute(self.parts, race, form, asked, lambda: self.book.height)
+            self._keep(race, basis_of(race.unit, form), result)
+            if await self._is_as_final(race):
+                await self._take_if_due(race, RaceStep.COMMIT)
         except (UnusableInputError, BadRequestError) as error:
             tell("bad_input", unit=unit, problem=str(error))
             await self._take_if_due(race, RaceStep.DECLINE)
-        except BlobError as error:
-            tell("hindered", unit=unit, problem=str(error))
-            if race.commits_until and self.book.height + GIVE_BACK_BLOCKS >= race.commits_until:
-                await self._take_if_due(race, RaceStep.DECLINE)
-        except (ExecutionError, ChainError) as error:
+        except (BlobError, ExecutionError, ChainError) as error:
             tell("hindered", unit=unit, problem=str(error))
 
-    def _keep(self, race: Race, result: WorkResult) -> None:
+    async def _is_as_final(self, race: Race) -> bool:
+        """Whether the final chain asks for what was computed; a unit is drawn once its posting is final."""
+        status = await self.parts.chain.final_unit(race.unit_id)
+        is_same = status is not None and status.unit.terms == race.unit.terms
+        if not is_same:
+            problem = "the node said another input than the final chain holds: computed in vain"
+            self.parts.telemetry.tell("not_final", unit=race.unit_id, problem=problem)
+        return is_same
+
+    def _keep(self, race: Race, basis: Basis, result: WorkResult) -> None:
         """A result is in the journal before anybody hears of it."""
-        assert self.parts.journal.races[race.key].result is None  # nothing is executed twice
-        self.parts.journal.append(WorkDone(*race.key, result))
+        assert self.parts.journal.races[race.key].basis != basis  # nothing is executed twice
+        self.parts.journal.append(WorkBound(*race.key, basis, result))
         cost, ms = result.usage.work_units, result.usage.wall_ms
         self.parts.telemetry.tell("executed", unit=race.unit_id, device=race.racer.device, cost=cost, ms=ms)
 
@@ -125,11 +164,14 @@ class RaceDuty:
         return StepMessage(content, event, details, None if is_noted else Sending(*race.key, sent))
 
     def _commit(self, race: Race) -> Call:
-        identity, attempt, result = self.parts.identity, race.unit.attempt, self.result(race)
-        commitment = result_commitment(
-            identity.genesis, race.unit_id, attempt, identity.stash, result.output_root, result.salt
+        attempt = race.unit.attempt
+        return InferenceMarket.commit_result(unit=race.unit_id, attempt=attempt, commitment=self._commitment(race))
+
+    def _commitment(self, race: Race) -> bytes:
+        identity, result = self.parts.identity, self.result(race)
+        return result_commitment(
+            identity.genesis, race.unit_id, race.unit.attempt, identity.stash, result.output_root, result.salt
         )
-        return InferenceMarket.commit_result(unit=race.unit_id, attempt=attempt, commitment=commitment)
 
     def result(self, race: Race) -> WorkResult:
         """What the journal has of a race that was executed."""

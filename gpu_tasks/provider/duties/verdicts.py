@@ -6,7 +6,10 @@ text takes one prefill); only where none is right, or none can be had, the whole
 
 from __future__ import annotations
 
+import asyncio
+
 from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.market_reads import endpoint_of
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.data.unit_input import UnitInput, output_root
 from gpu_tasks.market.inference.commitments import InputBad, Recomputed
@@ -32,18 +35,18 @@ async def find_verdict(parts: Parts, case: Case) -> Recomputed | InputBad:
 
 async def _right_root(parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput) -> bytes:
     seen: set[bytes] = set()
-    for racer in case.unit.racers:
-        if racer.reveal is None or racer.reveal.output_root in seen:
-            continue
-        output = await _output_of(parts, case, racer.owner)
+    revealed = [(racer, racer.reveal) for racer in case.unit.racers if racer.reveal is not None]
+    # All at once: one that drips would keep this judge from asking the others in time.
+    outputs = await asyncio.gather(*(_output_of(parts, case, racer.owner) for racer, _ in revealed))
+    for (racer, reveal), output in zip(revealed, outputs, strict=True):
         # A racer may hand out another output than it revealed: that tells nothing about the one it did.
-        if output is None or _root(parts, case, asked, output) != racer.reveal.output_root:
+        if reveal.output_root in seen or output is None or _root(parts, case, asked, output) != reveal.output_root:
             continue
-        seen.add(racer.reveal.output_root)
+        seen.add(reveal.output_root)
         is_short = form.cost(output) <= case.unit.terms.tokens_max
         if is_short and await parts.workshop.verify(form, asked.request, output):
             parts.telemetry.tell("verified", unit=case.unit_id, racer=racer.owner)
-            return racer.reveal.output_root
+            return reveal.output_root
         parts.telemetry.tell("refuted", unit=case.unit_id, racer=racer.owner)
     output = await parts.workshop.recompute(form, asked.request)
     checked_cost(form, output, case.unit.terms.tokens_max)
@@ -58,11 +61,12 @@ def _root(parts: Parts, case: Case, asked: UnitInput, output: bytes) -> bytes:
 async def _output_of(parts: Parts, case: Case, racer: bytes) -> bytes | None:
     """A racer's output, sealed again to this judge; None where it cannot be had."""
     provider = (await parts.chain.providers()).get(racer)
-    if provider is None:
+    endpoint = None if provider is None else endpoint_of(provider)
+    if endpoint is None:
         return None
-    url = provider.endpoint.decode("ascii").rstrip("/") + "/reseal"
     try:
-        blob = await parts.blobs.ask(url, reseal.question(parts.identity, case.unit_id, case.committee.number))
+        question = reseal.question(parts.identity, case.unit_id, case.committee.number)
+        blob = await parts.blobs.ask(endpoint, "/reseal", question)
         return parts.identity.seal_key.open(blob)
     except (BlobError, SealError) as error:
         parts.telemetry.tell("not_resealed", unit=case.unit_id, racer=racer, reason=str(error))

@@ -6,32 +6,37 @@ import os
 from collections.abc import Callable
 
 from gpu_tasks.data.sealing import seal
-from gpu_tasks.data.unit_input import output_root
+from gpu_tasks.data.unit_input import UnitInput, output_root
 from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race
 from gpu_tasks.provider.execution.executor import Execution
 from gpu_tasks.provider.execution.gpu import Reading
-from gpu_tasks.provider.journal.records import WorkResult
+from gpu_tasks.provider.journal.records import Basis, WorkResult
 from gpu_tasks.workloads.form import WorkloadForm
 
 
-async def execute(parts: Parts, race: Race, height: Callable[[], int]) -> WorkResult:
+async def execute(
+    parts: Parts, race: Race, form: WorkloadForm, asked: UnitInput, height: Callable[[], int]
+) -> WorkResult:
     """The result of a race's unit; `height` tells the newest block that this provider saw.
 
-    UnusableInputError and BadRequestError are the customer's fault, ExecutionError is this machine's; BlobError and
-    ChainError pass by.
+    UnusableInputError and BadRequestError are the customer's fault, ExecutionError is this machine's.
     """
     started_at = height()
-    form = await parts.form_of(race.unit)
-    asked = await parts.inputs.open(race.unit)
     execution, reading = await parts.workshop.race(race.racer.device, form, asked.request)
     cost = checked_cost(form, execution.output, race.unit.terms.tokens_max)
     blob = parts.store.put(seal(execution.output, [asked.reply_key]), is_own=True)
     root = output_root(parts.identity.genesis, race.unit_id, asked.salt, execution.output)
     usage = _usage(execution, reading, cost)
     return WorkResult(execution.output, root, blob, os.urandom(32), usage, started_at, finished_at=height())
+
+
+def basis_of(unit: Unit, form: WorkloadForm) -> Basis:
+    """What the result of a unit would be the result of."""
+    return Basis(unit.terms.input_root, unit.terms.input_commitment, form.workload_id, form.model_id)
 
 
 def checked_cost(form: WorkloadForm, output: bytes, cost_max: int) -> int:

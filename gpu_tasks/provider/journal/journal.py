@@ -17,6 +17,7 @@ from pathlib import Path
 from gpu_tasks.provider.journal.records import (
     RECORD,
     Assigned,
+    Basis,
     CaseEntry,
     Dismissed,
     Ended,
@@ -24,7 +25,9 @@ from gpu_tasks.provider.journal.records import (
     Judged,
     RaceEntry,
     Sending,
+    WorkBound,
     WorkDone,
+    WorkResult,
 )
 from runtime.cryptography.hashing import blake2_128
 from runtime.encoding.codec import DecodeError
@@ -127,6 +130,8 @@ class Journal:
                 self.races.setdefault((unit, attempt), RaceEntry(device))
             case WorkDone(unit, attempt, result):
                 self.races[unit, attempt].result = result
+            case WorkBound(unit, attempt, basis, result):
+                self.races[unit, attempt].result, self.races[unit, attempt].basis = result, basis
             case Sending(unit, attempt, sent):
                 self.races[unit, attempt].sent.add(sent)
             case Ended(unit, attempt, end, paid):
@@ -161,13 +166,17 @@ class Journal:
         for (unit, attempt), entry in self.races.items():
             yield Assigned(unit, attempt, entry.device)
             if entry.result is not None and entry.end is None:
-                yield WorkDone(unit, attempt, entry.result)
+                yield _work(unit, attempt, entry.result, entry.basis)
             for sent in sorted(entry.sent):
                 yield Sending(unit, attempt, sent)
             if entry.end is not None:
                 yield Ended(unit, attempt, entry.end, entry.paid)
         for (unit, committee), case in self.cases.items():
             yield Judged(unit, committee, case.verdict, case.salt)
+
+
+def _work(unit: bytes, attempt: int, result: WorkResult, basis: Basis | None) -> JournalRecord:
+    return WorkDone(unit, attempt, result) if basis is None else WorkBound(unit, attempt, basis, result)
 
 
 def sync_folder(folder: Path) -> None:

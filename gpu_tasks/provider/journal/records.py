@@ -46,6 +46,16 @@ class WorkResult:
     finished_at: BlockNumber
 
 
+@struct
+class Basis:
+    """What a result is the result of: whatever a node says of the unit later, nothing is signed for another input."""
+
+    input_root: Hash
+    input_commitment: Hash
+    workload: Hash
+    model: Hash
+
+
 @variant(0)
 class Assigned:
     """Work on a race begins."""
@@ -57,7 +67,7 @@ class Assigned:
 
 @variant(1)
 class WorkDone:
-    """Work on a race is done."""
+    """Work on a race is done; as older journals have it, without what it was the work on."""
 
     unit: Hash
     attempt: U32
@@ -101,7 +111,19 @@ class Dismissed:
     committee: U8
 
 
-JournalRecord = Annotated[Assigned | WorkDone | Sending | Ended | Judged | Dismissed, Tagged("ogpu::Record")]
+@variant(6)
+class WorkBound:
+    """Work on a race is done, and on what."""
+
+    unit: Hash
+    attempt: U32
+    basis: Basis
+    result: WorkResult
+
+
+JournalRecord = Annotated[
+    Assigned | WorkDone | Sending | Ended | Judged | Dismissed | WorkBound, Tagged("ogpu::Record")
+]
 RECORD = codec(JournalRecord)
 
 
@@ -114,6 +136,8 @@ class RaceEntry:
     sent: set[Sent] = field(default_factory=set)
     end: End | None = None
     paid: int = 0
+    basis: Basis | None = None
+    """What the result is of; None if an older release wrote it."""
 
 
 @dataclass(slots=True)

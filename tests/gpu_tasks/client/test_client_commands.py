@@ -22,7 +22,9 @@ Ogpu = Callable[..., Result]
 
 
 @pytest.fixture(autouse=True)
-def stores(monkeypatch: pytest.MonkeyPatch) -> None:
+def stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OGPU_POSTINGS", str(tmp_path / "postings"))
+
     async def put(self: BlobClient, blob: bytes, endpoints: list[str], copies: int) -> list[str]:
         return endpoints
 

@@ -10,8 +10,8 @@ from gpu_tasks.client.posting import (
     PostError,
     Prompt,
     Wish,
-    _parts,
     check_terms,
+    parts_of,
     read_prompts,
     requests_of,
 )
@@ -94,5 +94,5 @@ def test_what_it_sells_passes() -> None:
 
 
 def test_posts_are_as_large_as_the_chain_allows() -> None:
-    assert [len(part) for part in _parts(range(70))] == [32, 32, 6]
-    assert [place for part in _parts(range(70)) for place in part] == list(range(70))
+    assert [len(part) for part in parts_of(range(70))] == [32, 32, 6]
+    assert [place for part in parts_of(range(70)) for place in part] == list(range(70))

@@ -89,7 +89,7 @@ def read(
         monkeypatch.setattr(market_reads, "services", sold)
         monkeypatch.setattr(registry, "FORMS", (cast("WorkloadForm", Quoting()),))
         try:
-            async with BlobClient() as blobs:
+            async with BlobClient(private=True) as blobs:
                 found = await completion_of(cast("Any", FakeClient()), blobs, key, UNIT, unit)
         finally:
             await server.close()

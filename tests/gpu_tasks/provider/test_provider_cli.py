@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from gpu_tasks.provider.commands.showing import journal_facts
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.records import Assigned, End, Ended
 from gpu_tasks.provider.keys import provider_key
-from gpu_tasks.provider.telemetry import JsonLinesTelemetry, LogTelemetry
+from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, LogTelemetry
 from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
 from wallet.errors import WalletError
@@ -106,3 +107,11 @@ def test_telemetry_is_json_lines(tmp_path: Path) -> None:
     first, second = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
     assert (first["event"], first["unit"], first["tokens"]) == ("executed", "0102", 3)
     assert second["event"] == "declined"
+
+
+def test_no_line_of_the_log_is_a_command_to_the_terminal() -> None:
+    """B10: a node's error text and a store's answer come into the log as they are."""
+    record = logging.LogRecord("x", logging.WARNING, "", 0, "away (%s)", ("\x1b[2J\x1b]0;owned\x07\u202e",), None)
+    line = HarmlessFormatter("%(levelname)s %(message)s").format(record)
+    assert line.startswith("WARNING away (")
+    assert all(letter.isprintable() for letter in line)

@@ -168,7 +168,6 @@ def test_a_dry_run_shows_every_amount_and_sends_nothing(eve: Operator) -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        (["--endpoint", "foo"], "Devices.register_provider: Devices.BadEndpoint: The endpoint is no http"),
         (["--device-bond", "0.1"], "Devices.register_device: Devices.DeviceBondTooSmall"),
         (["--bond", "1"], "TrustStake.bond: TrustStake.BondTooSmall"),
         (["--bond", "20000000"], "TrustStake.bond: FundsUnavailable"),
@@ -179,6 +178,11 @@ def test_a_dry_run_says_what_the_chain_would_refuse(eve: Operator, changed: list
     said = eve.refusal(*JOIN, *changed, "--dry-run", code=1)
     assert "the chain would refuse this: " in said
     assert reason in said
+
+
+@pytest.mark.parametrize("endpoint", ["foo", "http://gpu.example.org/admin#", "http://user:pass@gpu.example.org"])
+def test_an_endpoint_is_host_and_port(eve: Operator, endpoint: str) -> None:
+    assert "is no http(s)://HOST:PORT" in eve.refusal(*JOIN, "--endpoint", endpoint, "--dry-run")
 
 
 def test_a_key_of_another_scheme_is_named_before_the_chain_refuses_it_unnamed(eve: Operator) -> None:

@@ -35,7 +35,7 @@ def with_server(folder: Path, body: Body) -> None:
     async def main() -> None:
         made = BlobServer(BlobStore(folder), cast(Resealer, RefusingResealer()))
         await made.start(port=0)
-        async with BlobClient() as client:
+        async with BlobClient(private=True) as client:
             await body(made, client, f"http://127.0.0.1:{made.port}")
         await made.close()
 

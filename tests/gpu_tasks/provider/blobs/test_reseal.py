@@ -41,7 +41,7 @@ def in_dispute(tmp_path: Path, scene: Scene) -> None:
 
 
 async def ask(village: Village, racer: Miner, question: bytes) -> bytes:
-    return await village.blobs.ask(f"http://127.0.0.1:{racer.daemon.server.port}/reseal", question)
+    return await village.blobs.ask(f"http://127.0.0.1:{racer.daemon.server.port}", "/reseal", question)
 
 
 def test_a_judge_gets_the_output_sealed_to_it(tmp_path: Path) -> None:

@@ -1,19 +1,26 @@
 """How calls reach the node: once each. The node is a fake that answers as Substrate's pool does."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
 
+from genesis.chain import apis_for
+from genesis.presets import load_spec
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.provider.chain.live import ALREADY_KNOWN, LiveChain
+from gpu_tasks.provider.chain import live
+from gpu_tasks.provider.chain.live import ALREADY_KNOWN, LiveChain, OtherChainError
 from gpu_tasks.provider.chain.port import ChainError
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
+from wallet.client import ChainClient, UnknownRulesError
 from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcError
 
+SPEC = load_spec("dev")
 KEY = Keypair.from_seed(Scheme.ED25519, b"k" * 32)
 CALL, OTHER = (Devices.resume(device=bytes([number]) * 32) for number in (1, 2))
 
@@ -81,3 +88,85 @@ def test_a_service_that_is_no_more_is_said_and_ends_nothing(monkeypatch: pytest.
     client = FakeNodeClient()
     with pytest.raises(ChainError, match="there is no service 3 on a chain"):
         asyncio.run(LiveChain("ws://nowhere", cast("Any", client), KEY, bytes(32)).service(3))
+
+
+ODD = [None, "x", "0x", "0x00", 7, [], {}, [{}], {"number": None}, {"number": "x"}, [{"first": 1}], [["0x"]], "0xzz"]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> None:
+    """B11: whatever a node answers, what comes of it is a ChainError, as if it were away."""
+
+    class OddRpc(FakeNodeClient):
+        """A real client's reads over a node that answers the same odd thing to everything."""
+
+        async def call(self, method: str, *params: object) -> Any:
+            return odd
+
+    async def main() -> None:
+        client = ChainClient(cast("Any", OddRpc()), apis_for(SPEC.parameters, is_development=True), bytes(32), "odd")
+        chain = LiveChain("ws://nowhere", client, KEY, bytes(32))
+        unit = b"u" * 32
+        for question in (
+            chain.standing(), chain.final_unit(unit), chain.unit(unit), chain.service(0), chain.services(),
+            chain.providers(), chain.own_devices(), chain.stash_of(unit), chain.offences(), chain.is_tombstoned(unit),
+            chain.submit(CALL),
+        ):  # fmt: skip
+            with contextlib.suppress(ChainError):
+                await question
+
+    asyncio.run(main())
+
+
+class OddNode:
+    """A node that is connected to again and again; `heads` are what it says of its best block."""
+
+    genesis_hash = bytes(32)
+
+    def __init__(self, *heads: object) -> None:
+        self.rpc = self
+        self.heads = heads
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def best_heads(self) -> AsyncIterator[object]:
+        async def all_heads() -> AsyncIterator[object]:
+            for head in self.heads:
+                yield head
+
+        return all_heads()
+
+
+def test_views_go_on_after_odd_headers_and_odd_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes: list[Any] = [
+        OddNode("x", {"number": "0x1"}), OddNode(None), UnknownRulesError("odd"), OddNode(), RpcError(1, "no"),
+        OddNode({"number": "0x2"}, {"number": "0x3"}),
+    ]  # fmt: skip
+    other = OddNode()
+    other.genesis_hash = b"o" * 32
+    nodes.append(other)
+
+    async def connect(_: str) -> Any:
+        node = nodes.pop(0)
+        if isinstance(node, Exception):
+            raise node
+        return node
+
+    async def none(*_: object) -> tuple[()]:
+        return ()
+
+    monkeypatch.setattr(live.ChainClient, "connect", connect)
+    monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.0,))
+    monkeypatch.setattr(market_reads, "duties", none)
+
+    async def main() -> list[int]:
+        chain = LiveChain("ws://nowhere", nodes.pop(0), KEY, bytes(32))
+        heights: list[int] = []
+        with pytest.raises(OtherChainError, match="another chain now"):
+            views = chain.views()
+            while True:
+                heights.append((await anext(views)).height)
+        return heights
+
+    assert asyncio.run(main()) == [2, 3]

@@ -13,7 +13,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.duties.endings import REFUTED
-from gpu_tasks.provider.duties.racing import GIVE_BACK_BLOCKS
+from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End

@@ -16,6 +16,7 @@ from gpu_tasks.provider.journal import journal as journal_module
 from gpu_tasks.provider.journal.journal import HEADER_BYTES, Journal, JournalError
 from gpu_tasks.provider.journal.records import (
     Assigned,
+    Basis,
     Dismissed,
     End,
     Ended,
@@ -23,15 +24,18 @@ from gpu_tasks.provider.journal.records import (
     Judged,
     Sending,
     Sent,
+    WorkBound,
     WorkDone,
     WorkResult,
 )
 
 UNIT, DEVICE = b"u" * 32, b"d" * 32
 RESULT = WorkResult(b"output", b"r" * 32, b"b" * 32, b"s" * 32, Usage(6, 0, 0, 1, 2, 3), 10, 11)
+BASIS = Basis(b"i" * 32, b"c" * 32, b"w" * 32, b"m" * 32)
 RACE: list[JournalRecord] = [
     Assigned(UNIT, 1, DEVICE),
     WorkDone(UNIT, 1, RESULT),
+    WorkBound(UNIT, 1, BASIS, RESULT),
     Sending(UNIT, 1, Sent.COMMIT),
     Sending(UNIT, 1, Sent.ATTESTATION),
 ]
@@ -172,7 +176,7 @@ def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkey
     assert path.stat().st_size < size / 3
     journal = Journal(path)
     assert [entry.paid for key, entry in journal.races.items() if entry.end is not None] == [15, 16, 17, 18, 19]
-    assert journal.races[UNIT, 1].result == RESULT
+    assert (journal.races[UNIT, 1].result, journal.races[UNIT, 1].basis) == (RESULT, BASIS)
     assert list(journal.cases) == [(UNIT, 1)]
     with pytest.raises(JournalError, match="in use"):
         Journal(path)

@@ -1,0 +1,191 @@
+"""Posting, each prompt once: what was begun before a crash or a lost connection is looked for before anything is sent.
+
+Always: an extrinsic is in the record before a node sees it; a part is signed anew only where the final chain shows that
+the earlier extrinsic is not in it and never will be; nothing is posted if some input could not be stored; inputs that
+wait for their turn until their seal is old are sealed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gpu_tasks.client.posting import PostError, Prompt, Sealer, parts_of, post_call
+from gpu_tasks.client.posting_record import PostedPart, PostingRecord
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, UnitTerms, unit_id_of
+from runtime.frame.runtime import constant_value
+from runtime.pallets.system import System
+from wallet.client import ERA_BLOCKS, NotIncludedError
+from wallet.rpc import NodeUnreachableError, RpcError
+
+SEAL_MARGIN_BLOCKS = 2 * ERA_BLOCKS
+"""Inputs whose seal would be too old this many blocks from now are sealed anew."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A unit on the chain, with what it asks."""
+
+    unit: bytes
+    prompt: str
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Who hears of it: after each input, after each part, and sentences for people."""
+
+    sealed: Callable[[], None]
+    posted: Callable[[], None]
+    say: Say
+
+
+class Posting:
+    """One set of prompts on its way to the chain."""
+
+    def __init__(
+        self, sealer: Sealer, record: PostingRecord, prompts: Sequence[Prompt], requests: Sequence[bytes],
+        progress: Progress,
+    ) -> None:  # fmt: skip
+        """`record` says what earlier tries did."""
+        self._sealer = sealer
+        self._client = sealer.client
+        self._account = sealer.key.account
+        self._record = record
+        self._prompts = prompts
+        self._requests = requests
+        self._progress = progress
+
+    async def run(self) -> list[Posted]:
+        """Post what is not posted; every unit of the prompts, all in final blocks. PostError, BlobError."""
+        await self._settle_earlier()
+        missing = [place for place in range(len(self._prompts)) if place not in self._record.recorded]
+        sealed = await self._sealed(missing)
+        for part in parts_of(missing):
+            await self._post(part, sealed)
+        return sorted_by_prompt(self._record.parts, self._prompts)
+
+    # -------------------------------------------------------------------------------------------------- earlier tries
+
+    async def _settle_earlier(self) -> None:
+        """Learn what became of each part that an earlier try sent, or was about to send."""
+        for part in list(self._record.parts):
+            if part.block is None:
+                await self._settle(part)
+            self._progress.posted()
+
+    async def _settle(self, part: PostedPart) -> None:
+        self._progress.say(f"an earlier try may have posted {_named(part)}: looking for it")
+        is_sent = False
+        async for _ in await self._client.finalized_heads():
+            final = await self._client.finalized()
+            if await self._is_found(part, final):
+                self._record.save()
+                return
+            if await self._is_lost(part, final):
+                self._record.parts.remove(part)
+                self._record.save()
+                return
+            if not is_sent:
+                is_sent = True
+                await self._send_again(part)
+
+    async def _is_found(self, part: PostedPart, final: bytes) -> bool:
+        """Whether the final chain holds the part's units: known by their inputs, whatever numbers they got."""
+        count = await self._client.read(InferenceMarket.posted, self._account, at=final)
+        last = min(count, part.first_number + UNITS_OPEN_MAX)
+        ids = [unit_id_of(self._client.genesis_hash, self._account, n) for n in range(part.first_number, last)]
+        units = await market_reads.units(self._client, ids, final) if ids else []
+        found = {unit.terms.input_root.hex(): (name, unit) for name, unit in zip(ids, units, strict=True) if unit}
+        if not all(root in found for root in part.input_roots):
+            return False
+        part.units = [found[root][0].hex() for root in part.input_roots]
+        part.block = found[part.input_roots[0]][1].posted_at
+        return True
+
+    async def _is_lost(self, part: PostedPart, final: bytes) -> bool:
+        """Whether the part's extrinsic can never be in the chain: its nonce is used, or its time is over."""
+        height = await self._client.height(final)
+        account = await self._client.read(System.account, self._account, at=final)
+        # A development chain may have been begun anew under the same genesis: nothing is left of what was sent to it.
+        is_begun_anew = height < part.signed_at and market_reads.is_development(self._client)
+        return bool(account.nonce > part.nonce or height > part.expires_at or is_begun_anew)
+
+    async def _send_again(self, part: PostedPart) -> None:
+        try:
+            await self._client.rpc.call("author_submitExtrinsic", "0x" + part.extrinsic)
+        except RpcError as error:
+            self._progress.say(f"the node does not take it again ({error}): waiting for block {part.expires_at}")
+
+    # --------------------------------------------------------------------------------------------------------- posting
+
+    async def _sealed(self, places: Sequence[int]) -> dict[int, UnitTerms]:
+        """Everything is stored before anything is posted."""
+        try:
+            terms = await self._sealer.terms([self._requests[place] for place in places], self._progress.sealed)
+        except BlobError as error:
+            raise PostError(f"an input could not be stored, so nothing was posted: {error}") from error
+        return dict(zip(places, terms, strict=True))
+
+    async def _post(self, places: Sequence[int], sealed: dict[int, UnitTerms]) -> None:
+        client = self._client
+        age_max = constant_value(InferenceMarket, InferenceMarket.sealed_age_max, client.runtime)
+        if await client.height() > sealed[places[0]].sealed_at + age_max - SEAL_MARGIN_BLOCKS:
+            self._progress.say("the inputs were sealed a while ago: sealing those that are left anew")
+            left = [place for place in sealed if place >= places[0]]
+            sealed.update(await self._sealed(left))
+        part = await self._signed(places, [sealed[place] for place in places])
+        self._record.parts.append(part)
+        self._record.save()
+        self._progress.say(f"posting {_named(part)}; written down in {self._record.path}")
+        await self._sent(part)
+        self._record.save()
+        self._progress.posted()
+
+    async def _signed(self, places: Sequence[int], terms: Sequence[UnitTerms]) -> PostedPart:
+        client, key = self._client, self._sealer.key
+        nonce = await client.nonce(key.account)
+        number = await client.read(InferenceMarket.posted, key.account)
+        extrinsic = await client.sign(post_call(self._sealer.wish.service, terms), key, nonce=nonce)
+        signed_at = await client.height(await client.finalized())
+        ids = [unit_id_of(client.genesis_hash, key.account, number + place).hex() for place in range(len(terms))]
+        roots = [term.input_root.hex() for term in terms]
+        expires_at = signed_at + ERA_BLOCKS
+        return PostedPart(list(places), extrinsic.hex(), nonce, signed_at, expires_at, number, roots, ids)
+
+    async def _sent(self, part: PostedPart) -> None:
+        try:
+            outcome = await self._client.send(bytes.fromhex(part.extrinsic))
+        except (NodeUnreachableError, RpcError, NotIncludedError) as error:
+            raise PostError(
+                f"{error}. {_named(part)} may have been sent: repeat the same command, which looks for it first and "
+                "posts nothing twice"
+            ) from error
+        if not outcome.is_success:
+            self._record.parts.remove(part)
+            self._record.save()
+            done = sum(len(known.units) for known in self._record.parts)
+            raise PostError(f"posting failed in block {outcome.block_number} after {done} units: {outcome.error}")
+        if not await self._is_found(part, outcome.block_hash):
+            raise PostError(f"block {outcome.block_number} does not hold {_named(part)}: ask another node")
+
+
+def sorted_by_prompt(parts: Sequence[PostedPart], prompts: Sequence[Prompt]) -> list[Posted]:
+    """Every unit with its prompt, in the prompts' order."""
+    found = {
+        place: Posted(bytes.fromhex(unit), prompts[place].text, part.block or 0)
+        for part in parts
+        for place, unit in zip(part.places, part.units, strict=True)
+    }
+    return [found[place] for place in sorted(found)]
+
+
+def _named(part: PostedPart) -> str:
+    """Its units, by their ids."""
+    first, count = part.units[0], len(part.units)
+    return f"unit 0x{first}" if count == 1 else f"{count} units, from 0x{first} on"

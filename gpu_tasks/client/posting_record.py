@@ -1,0 +1,134 @@
+"""What is about to be posted, written down before it is sent, so that a retry never posts twice.
+
+One file for each set of prompts that an account posts on a chain; it is gone once all of them are in final blocks. It
+holds no prompt: only what finds the units again. Always: a part's extrinsic is on the disk before any node sees it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from runtime.cryptography.hashing import blake2_256
+from wallet.errors import WalletError
+
+DEFAULT_FOLDER = Path("~/.ogpu/postings")
+FILE_MODE, FOLDER_MODE = 0o600, 0o700
+RECORD_BYTES_MAX = 64 * 1024 * 1024
+
+
+class RecordError(WalletError):
+    """The record of a posting cannot be used; the text says what to do."""
+
+
+@dataclass(slots=True)
+class PostedPart:
+    """Some of the prompts, as one extrinsic. Bytes are in hexadecimal."""
+
+    places: list[int]
+    """Which of the prompts."""
+    extrinsic: str
+    nonce: int
+    signed_at: int
+    expires_at: int
+    """After this final block the extrinsic can be in none any more."""
+    first_number: int
+    """The account's number for the first of the units, if nothing else of the account comes before it."""
+    input_roots: list[str]
+    units: list[str]
+    """The units' ids; until they are in a final block as `first_number` gives them."""
+    block: int | None = None
+    """Where they are, once that is final."""
+
+
+@dataclass(slots=True)
+class PostingRecord:
+    """The file; use as a context manager: it is this process's alone until then."""
+
+    path: Path
+    parts: list[PostedPart] = field(default_factory=list)
+    _lock: int = -1
+
+    @classmethod
+    def open(cls, folder: Path, *identity: bytes) -> Self:
+        """The record of one posting, as an earlier try left it; RecordError if another process is at it."""
+        folder = folder.expanduser()
+        name = blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
+        path = folder / f"{name}.json"
+        try:
+            folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            lock = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        except OSError as error:
+            raise RecordError(f"{folder} cannot be used, and nothing is posted without a record: {error}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            parts = [PostedPart(**part) for part in _read(path)]
+        except BlockingIOError:
+            os.close(lock)
+            raise RecordError("these prompts are being posted by another `ogpu post`: wait for it") from None
+        except (OSError, ValueError, TypeError) as error:
+            os.close(lock)
+            text = f"{path} cannot be read ({error}): see with `ogpu watch` what was posted, then remove it"
+            raise RecordError(text) from None
+        return cls(path, parts, lock)
+
+    def __enter__(self) -> Self:
+        """Already open."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let another process post these prompts."""
+        os.close(self._lock)
+
+    @property
+    def recorded(self) -> set[int]:
+        """The prompts that stand in some part."""
+        return {place for part in self.parts for place in part.places}
+
+    def save(self) -> None:
+        """Write all of it down; it is on the disk when this returns. RecordError if it cannot be."""
+        data = json.dumps([asdict(part) for part in self.parts]).encode()
+        draft = self.path.with_suffix(".draft")
+        try:
+            file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+            try:
+                with os.fdopen(file, "wb", closefd=False) as stream:
+                    stream.write(data)
+                os.fsync(file)
+            finally:
+                os.close(file)
+            draft.rename(self.path)
+            _sync(self.path.parent)
+        except OSError as error:
+            raise RecordError(f"{self.path} cannot be written, so nothing more is posted: {error}") from None
+
+    def forget(self) -> None:
+        """All is in final blocks, or the customer wants it posted anew."""
+        self.parts.clear()
+        self.path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Sequence[dict[str, Any]]:
+    if not path.exists():
+        return []
+    with path.open("rb") as stream:
+        found = json.loads(stream.read(RECORD_BYTES_MAX))
+    if not isinstance(found, list):
+        raise TypeError("no list of parts")
+    return found
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

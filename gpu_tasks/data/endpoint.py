@@ -1,0 +1,130 @@
+"""Where a blob store answers: scheme, host and port, and nothing else.
+
+Anybody who registers as provider writes an address on the chain to which all providers and customers then connect. So
+there is one parser: no user, path, query or fragment that would aim at something else on that host, and outside of
+development chains no address of somebody's own network, looked at again for the address that is connected to.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from typing import Any
+
+PORT_MAX = 65_535
+DEFAULT_PORTS = {"http": 80, "https": 443}
+PARSED_KEPT = 4_096
+
+_FORM = re.compile(r"(https?)://(?:\[([0-9A-Fa-f:.]{2,45})\]|([0-9A-Za-z.-]{1,253}))(?::([0-9]{1,5}))?")
+_LABEL = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,61}[0-9a-z])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_TRANSLATED = IPv6Network("64:ff9b::/96")
+"""IPv4 addresses as networks without IPv4 write them (RFC 6052)."""
+_TRANSLATED_LOCALLY = IPv6Network("64:ff9b:1::/48")
+_COMPATIBLE = IPv6Network("::/96")
+
+AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
+
+
+class EndpointError(ValueError):
+    """No address of a blob store, or one that must not be connected to; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A blob store's address."""
+
+    scheme: str
+    host: str
+    """A name in lower case, or an IP address."""
+    port: int
+
+    @property
+    def url(self) -> str:
+        """As text, the same for every way of writing it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}" + (f":{self.port}" if self.port != DEFAULT_PORTS[self.scheme] else "")
+
+    @property
+    def literal(self) -> str | None:
+        """The IP address, where it is written as one."""
+        return self.host if ":" in self.host or _NUMBER.fullmatch(self.host.rpartition(".")[2]) else None
+
+
+@functools.lru_cache(maxsize=PARSED_KEPT)
+def parse_endpoint(text: str) -> Endpoint:
+    """The address that a text is; EndpointError."""
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise EndpointError(f"{text!r} is no http(s)://HOST:PORT: no user, path, query or fragment belongs to it")
+    scheme, literal, name, port_text = found.groups()
+    port = int(port_text) if port_text else DEFAULT_PORTS[scheme]
+    if not 1 <= port <= PORT_MAX:
+        raise EndpointError(f"{text!r}: a port is 1 to {PORT_MAX:,}")
+    return Endpoint(scheme, _six(literal) if literal else _host(name.lower()), port)
+
+
+def reachable_endpoint(text: str, *, private: bool) -> Endpoint:
+    """As `parse_endpoint`; without `private` also refuse what is written as an address of an own network."""
+    endpoint = parse_endpoint(text)
+    literal = endpoint.literal
+    is_local = endpoint.host == "localhost" or endpoint.host.endswith(".localhost")
+    if not private and (is_local or (literal is not None and not is_public(literal))):
+        raise EndpointError(f"{endpoint.host} is no public address: nobody else reaches it, and nobody is sent there")
+    return endpoint
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address belongs to the public network, whichever way an IPv4 address is wrapped in it."""
+    known = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(known, IPv6Address):
+        inner = _wrapped(known)
+        if inner is not None:
+            return is_public(str(inner))
+        if known.teredo is not None or known.is_site_local or known in _TRANSLATED_LOCALLY:
+            return False
+    return known.is_global and not known.is_multicast
+
+
+def public_socket(info: AddressInfo) -> socket.socket:
+    """A socket to the address of `info`; OSError unless that is public.
+
+    Called with what is connected to, after the name was resolved, so a name that changes its mind gains nothing.
+    """
+    family, kind, protocol, _, address = info
+    if not is_public(str(address[0])):
+        raise OSError(f"{address[0]} is no public address")
+    return socket.socket(family, kind, protocol)
+
+
+def _wrapped(address: IPv6Address) -> IPv4Address | None:
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    is_wrapping = address in _TRANSLATED or address in _COMPATIBLE
+    return IPv4Address(int(address) & 0xFFFF_FFFF) if is_wrapping else None
+
+
+def _six(text: str) -> str:
+    try:
+        return str(IPv6Address(text))
+    except ValueError:
+        raise EndpointError(f"[{text}] is no IPv6 address") from None
+
+
+def _host(name: str) -> str:
+    labels = name.split(".")
+    # Resolvers take 0x7f000001, 2130706433 and 127.1 for addresses: one way of writing is enough.
+    if _NUMBER.fullmatch(labels[-1]):
+        try:
+            return str(IPv4Address(name))
+        except ValueError:
+            raise EndpointError(f"{name} is no IPv4 address of four decimal numbers") from None
+    if not all(_LABEL.fullmatch(label) for label in labels):
+        raise EndpointError(f"{name} is no host name")
+    return name

@@ -1,0 +1,179 @@
+"""Posting survives crashes and lost answers without posting twice (finding B5): a real chain and a real RPC server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from gpu_tasks.client import posting_once
+from gpu_tasks.client.posting import PostError, Prompt, Sealer, Wish
+from gpu_tasks.client.posting_once import Posted, Posting, Progress
+from gpu_tasks.client.posting_record import PostingRecord, RecordError
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import UnitTerms
+from played_node import PlayedNode, served
+from runtime.cryptography.hashing import blake2_256
+from wallet.client import ERA_BLOCKS, ChainClient, Outcome
+from wallet.keypair import Keypair
+from wallet.rpc import NodeUnreachableError
+from wallet.suri import keypair_from_suri
+
+WISH = Wish(service=0, cost_max=16, options={}, racers=1, price_max=5_000_000)
+PROMPTS = [Prompt(number, f"prompt {number}") for number in range(1, 41)]  # two extrinsics
+KEY: Keypair = keypair_from_suri("//Bob")
+
+
+class FixedSealer(Sealer):
+    """Stores nothing; the seal is of genesis, which the played chain's beacon calls final."""
+
+    async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> list[UnitTerms]:
+        for _ in requests:
+            tell()
+        return [UnitTerms(self.wish.price_max, 1, blake2_256(request), bytes(32), 0, 16) for request in requests]
+
+
+class Scene:
+    """A chain that grows whenever something waits in its pool, and tries to post on it."""
+
+    def __init__(self, folder: Path, node: PlayedNode, client: ChainClient) -> None:
+        self.folder = folder
+        self.node = node
+        self.client = client
+        self.said: list[str] = []
+
+    async def attempt(self, salt: bytes = b"", price: int = WISH.price_max) -> list[Posted]:
+        requests = [salt + prompt.text.encode() for prompt in PROMPTS]
+        sealer = FixedSealer(self.client, cast("Any", None), KEY, replace(WISH, price_max=price))
+        progress = Progress(lambda: None, lambda: None, self.said.append)
+        with PostingRecord.open(self.folder / "postings", b"these") as record:
+            posted = await Posting(sealer, record, PROMPTS, requests, progress).run()
+            record.forget()
+        return posted
+
+    async def count(self) -> int:
+        return int(await self.client.read(InferenceMarket.posted, KEY.account))
+
+
+def play(folder: Path, story: Callable[[Scene], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with served(folder) as (node, port), await ChainClient.connect(f"ws://127.0.0.1:{port}") as client:
+            growing = asyncio.create_task(grow(node))
+            try:
+                await story(Scene(folder, node, client))
+            finally:
+                growing.cancel()
+                await asyncio.gather(growing, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(main(), 100))
+
+
+async def grow(node: PlayedNode) -> None:
+    while True:
+        await asyncio.sleep(0.05)
+        if node.pool:
+            node.author()
+
+
+def test_all_are_posted_in_order_and_the_record_is_gone(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        posted = await scene.attempt()
+        assert [unit.prompt for unit in posted] == [prompt.text for prompt in PROMPTS]
+        assert len({unit.unit for unit in posted}) == await scene.count() == len(PROMPTS)
+        assert not list((scene.folder / "postings").glob("*.json"))
+        assert len([text for text in scene.said if text.startswith("posting ")]) == 2
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("was_sent", [True, False])
+def test_a_lost_answer_posts_nothing_twice(tmp_path: Path, *, was_sent: bool) -> None:
+    async def story(scene: Scene) -> None:
+        real = scene.client.send
+
+        async def lose(extrinsic: bytes, *, until: str = "finalized") -> Outcome:
+            if was_sent:
+                await real(extrinsic, until=until)
+            raise NodeUnreachableError("the connection broke")
+
+        scene.client.send = lose  # type: ignore[method-assign]  # the node submits, then is gone
+        with pytest.raises(PostError, match=r"32 units, from 0x[0-9a-f]{64} on may have been sent: repeat"):
+            await scene.attempt(b"first ")
+        scene.client.send = real  # type: ignore[method-assign]  # it is back
+        keep = asyncio.create_task(heartbeat(scene.node))
+        posted = await scene.attempt(b"second ")  # another try seals anew, with other salts
+        keep.cancel()
+        await asyncio.gather(keep, return_exceptions=True)
+        assert len({unit.unit for unit in posted}) == await scene.count() == len(PROMPTS)
+        assert [unit.prompt for unit in posted] == [prompt.text for prompt in PROMPTS]
+
+    play(tmp_path, story)
+
+
+async def heartbeat(node: PlayedNode) -> None:
+    """Blocks without anything in them; few, because the played chain ends with its first epoch."""
+    while True:
+        await asyncio.sleep(0.3)
+        node.author()
+
+
+def test_what_can_be_in_no_block_any_more_is_signed_anew(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        real = scene.client.send
+
+        async def die(extrinsic: bytes, *, until: str = "finalized") -> Outcome:
+            raise NodeUnreachableError("the connection broke")
+
+        scene.client.send = die  # type: ignore[method-assign]  # it never reaches a node
+        with pytest.raises(PostError):
+            await scene.attempt()
+        scene.client.send = real  # type: ignore[method-assign]
+        with PostingRecord.open(scene.folder / "postings", b"these") as record:
+            assert record.parts[0].expires_at == ERA_BLOCKS
+            record.parts[0].expires_at = 0  # the played chain has one epoch, which is shorter
+            record.save()
+        scene.node.author()
+        keep = asyncio.create_task(heartbeat(scene.node))
+        await scene.attempt()
+        keep.cancel()
+        await asyncio.gather(keep, return_exceptions=True)
+        assert await scene.count() == len(PROMPTS)
+
+    play(tmp_path, story)
+
+
+def test_a_refused_post_says_so_and_is_not_looked_for_again(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        with pytest.raises(PostError, match="posting failed in block"):
+            await scene.attempt(price=1)
+        assert len(await scene.attempt()) == len(PROMPTS)
+
+    play(tmp_path, story)
+
+
+def test_inputs_that_wait_until_their_seal_is_old_are_sealed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting_once, "SEAL_MARGIN_BLOCKS", 600)
+
+    async def story(scene: Scene) -> None:
+        await scene.attempt()
+        assert "the inputs were sealed a while ago: sealing those that are left anew" in scene.said
+
+    play(tmp_path, story)
+
+
+def test_a_record_is_one_process_s_and_holds_no_prompt(tmp_path: Path) -> None:
+    with PostingRecord.open(tmp_path, b"a", b"b"):
+        with pytest.raises(RecordError, match="another `ogpu post`"):
+            PostingRecord.open(tmp_path, b"a", b"b")
+        with PostingRecord.open(tmp_path, b"ab"):
+            pass
+    with PostingRecord.open(tmp_path, b"a", b"b") as record:
+        record.save()
+        assert record.path.stat().st_mode & 0o777 == 0o600
+        record.path.write_text("{")
+    with pytest.raises(RecordError, match="cannot be read"):
+        PostingRecord.open(tmp_path, b"a", b"b")

@@ -1,0 +1,123 @@
+"""Stores that drip: a fetch and a posting go on beside them, and they are asked last from then on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from aiohttp import web
+
+from gpu_tasks.data import blob_client
+from gpu_tasks.data.blob_client import TRANSFERS_OF_STORE_MAX, BlobClient, BlobError
+from gpu_tasks.data.sealing import address_of
+
+BLOB = b"sealed" * 100
+
+
+class Store:
+    """A server that drips a byte now and then, or answers at once."""
+
+    def __init__(self, *, drips: bool) -> None:
+        self.drips = drips
+        self.asked = 0
+        self.open = 0
+        self.open_max = 0
+        self.url = ""
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        self.asked += 1
+        self.open += 1
+        self.open_max = max(self.open_max, self.open)
+        try:
+            body = address_of(BLOB).hex().encode() if request.method == "PUT" else BLOB
+            await request.read()
+            if not self.drips:
+                return web.Response(body=body)
+            answer = web.StreamResponse()
+            await answer.prepare(request)
+            while True:
+                await answer.write(body[:1])
+                await asyncio.sleep(0.01)
+        finally:
+            self.open -= 1
+
+    async def start(self) -> web.AppRunner:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self.serve)
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        return runner
+
+
+def play(body: Callable[[BlobClient, list[Store]], Awaitable[None]], *drips: bool) -> None:
+    async def main() -> None:
+        stores = [Store(drips=drip) for drip in drips]
+        runners = [await store.start() for store in stores]
+        async with BlobClient(private=True) as client:
+            await body(client, stores)
+        for runner in runners:
+            await runner.cleanup()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blob_client, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(blob_client, "SLOW_SECONDS", 0.0)
+
+
+def test_a_store_that_drips_holds_no_fetch_up_and_is_asked_last_from_then_on() -> None:
+    async def body(client: BlobClient, stores: list[Store]) -> None:
+        urls = [store.url for store in stores]
+        for _ in range(5):
+            assert await client.get(address_of(BLOB), urls) == BLOB
+        assert [store.asked for store in stores] == [1, 5]
+
+    play(body, True, False)
+
+
+def test_nor_a_posting() -> None:
+    async def body(client: BlobClient, stores: list[Store]) -> None:
+        urls = [store.url for store in stores]
+        for _ in range(5):
+            assert set(await client.put(BLOB, urls, copies=2)) == set(urls[1:])
+        assert [store.asked for store in stores] == [1, 5, 5]
+
+    play(body, True, False, False)
+
+
+def test_a_fetch_ends_in_time_if_all_of_them_drip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blob_client, "FETCH_SECONDS", 0.3)
+
+    async def body(client: BlobClient, stores: list[Store]) -> None:
+        with pytest.raises(BlobError, match="was too slow"):
+            await client.get(address_of(BLOB), [store.url for store in stores], seconds=0.3)
+
+    play(body, *[True] * 12)
+
+
+def test_each_store_has_to_make_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blob_client, "GRACE_SECONDS", 0.2)
+
+    async def body(client: BlobClient, stores: list[Store]) -> None:
+        with pytest.raises(BlobError, match=r"was too slow \(TimeoutError\)"):
+            await client.get(address_of(BLOB), [stores[0].url], seconds=600.0)
+
+    play(body, True)
+
+
+def test_many_fetches_from_one_store_that_drips_leave_room_for_others() -> None:
+    async def body(client: BlobClient, stores: list[Store]) -> None:
+        dripping, quick = (store.url for store in stores)
+        stuck = [asyncio.create_task(client.get(address_of(BLOB), [dripping], seconds=600.0)) for _ in range(64)]
+        while stores[0].open < TRANSFERS_OF_STORE_MAX:
+            await asyncio.sleep(0.01)
+        assert await client.get(address_of(BLOB), [quick]) == BLOB
+        assert stores[0].open_max == TRANSFERS_OF_STORE_MAX
+        for task in stuck:
+            task.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+
+    play(body, True, False)

@@ -1,0 +1,344 @@
+"""An honest provider among slow stores and lying nodes: real pallets, daemons and journals (findings B1 and B3)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.market.api import UnitStatus
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
+from gpu_tasks.market.inference.units import Refund, Unit, racer_of
+from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS, GIVE_BACK_LATE_BLOCKS, must_give_back, race_of
+from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.journal.records import Sent
+from market_chain import signed
+from provider_chain import CUSTOMER_SEAL, INPUT_SALT, FakeChain, Miner, Village
+
+Scene = Callable[[Village], Awaitable[None]]
+OTHER_REQUEST = b"complete something else"
+
+
+def play(tmp_path: Path, count: int, scene: Scene) -> None:
+    async def main() -> None:
+        async with Village(tmp_path, count) as village:
+            await scene(village)
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+async def seen(village: Village, *, views: int = 3) -> None:
+    """A block, and a view for everybody; work that hangs is not waited for."""
+    village.node.block()
+    for miner in list(village.miners):
+        await miner.daemon.step(miner.chain.view())
+    for _ in range(views):
+        await asyncio.sleep(0.001)
+
+
+def hang_all_stores(village: Village) -> None:
+    async def hang(*_: object, **__: object) -> bytes:
+        return await asyncio.Future()
+
+    for miner in village.miners:
+        miner.daemon.parts.blobs.get = hang  # type: ignore[method-assign]  # every store drips
+
+
+def test_stores_that_drip_cost_no_racer_and_earn_no_customer_anything(tmp_path: Path) -> None:
+    """B1: the race is given back by the height of fresh views, whatever the search for its input does."""
+
+    async def scene(village: Village) -> None:
+        hang_all_stores(village)
+        unit = await village.post(is_stored=False)
+        for _ in range(120):
+            await seen(village)
+            status = village.node.api().unit(unit)
+            assert status is not None
+            if status.unit.ended_at:
+                break
+        assert not village.node.chain.happened(RaceMissed)
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
+        for miner in village.miners:
+            assert not (await miner.chain.own_devices())[0].device.is_paused
+
+    play(tmp_path, 4, scene)
+
+
+def test_the_daemons_need_no_restart_after_a_dripping_store(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        quick = village.miners[0].daemon.parts.blobs.get
+        hang_all_stores(village)
+        await village.post(is_stored=False)
+        while not village.node.chain.happened(UnitRefunded):
+            await seen(village)
+        for miner in village.miners:
+            miner.daemon.parts.blobs.get = quick  # type: ignore[method-assign]  # as before
+        await village.run(await village.post())
+        assert village.node.chain.happened(UnitSettled)
+
+    play(tmp_path, 4, scene)
+
+
+@pytest.mark.parametrize(("first_commit", "blocks"), [(0, GIVE_BACK_BLOCKS), (20, GIVE_BACK_LATE_BLOCKS)])
+def test_when_a_race_without_its_input_is_given_back(tmp_path: Path, first_commit: int, blocks: int) -> None:
+    async def scene(village: Village) -> None:
+        await village.post(is_stored=False)
+        while not (duties := village.miners[0].chain.view().duties):
+            village.node.block()
+        race = race_of(duties[0], village.miners[0].keys.stash)
+        assert race is not None
+        assert race.unit.round is not None
+        changed = replace(race.unit, round=replace(race.unit.round, first_commit=first_commit))
+        race = replace(race, unit=changed, commits_until=50)
+        given = [height for height in range(30, 51) if must_give_back(race, height)]
+        assert given[0] == 50 - blocks
+        assert not must_give_back(replace(race, commits_until=0), 50)
+
+    play(tmp_path, 2, scene)
+
+
+def test_racers_keep_their_inputs_and_serve_them(tmp_path: Path) -> None:
+    """Once two racers have an input, the stores of the customer's choice are needed no more."""
+
+    async def scene(village: Village) -> None:
+        status = await village.run(await village.post())
+        root = status.unit.terms.input_root
+        for racer in status.unit.racers:
+            store = f"http://127.0.0.1:{village.miner(racer.owner).daemon.server.port}"
+            assert await village.blobs.get(root, [store])
+
+    play(tmp_path, 4, scene)
+
+
+# ------------------------------------------------------------------------------------------------- resuming by itself
+
+
+async def missed_by(village: Village, miner: Miner) -> None:
+    """Let the miner miss a race."""
+    miner.executor.trouble = ExecutionError("out of memory")
+    before = len(village.node.chain.happened(RaceMissed))
+    while len(village.node.chain.happened(RaceMissed)) == before:
+        await village.run(await village.post(racers=1), blocks=150)
+    miner.executor.trouble = None
+
+
+async def is_paused(miner: Miner) -> bool:
+    return (await miner.chain.own_devices())[0].device.is_paused
+
+
+async def blocks_until_resumed(village: Village, miner: Miner) -> int:
+    while not await is_paused(miner):
+        village.node.block()
+        await miner.step()
+    begin = village.node.chain.height
+    while await is_paused(miner):
+        village.node.block()
+        await miner.step()
+        while miner.daemon.resumer.tasks._tasks:
+            await asyncio.sleep(0.001)
+        assert village.node.chain.height < begin + 4 * RESUME_AFTER_BLOCKS[1]
+    return village.node.chain.height - begin
+
+
+def test_after_a_miss_the_device_comes_back_by_itself_and_later_each_time(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        broken = village.miners[0]
+        waited = []
+        for wait in RESUME_AFTER_BLOCKS[:2]:
+            await missed_by(village, broken)
+            waited.append(await blocks_until_resumed(village, broken))
+            broken.daemon.resumer._misses[broken.keys.device] = len(waited)  # it earned nothing between the two
+            assert waited[-1] >= wait - 30  # a race's end takes a while to be seen
+        assert waited[1] > waited[0]
+        assert len(broken.heard.problems("missed")) == 2
+        await village.run(await village.post())
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_machine_that_still_fails_is_not_offered_again(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        broken = village.miners[0]
+        await missed_by(village, broken)
+
+        async def fail(*_: object) -> None:
+            raise ExecutionError("the vectors do not match")
+
+        broken.daemon.parts.workshop.start = fail  # type: ignore[method-assign]  # its worker does not conform
+        for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
+            village.node.block()
+            await broken.step()
+        assert await is_paused(broken)
+        assert broken.heard.problems("not_resumed")[0] == "the vectors do not match"
+        assert 1 <= len(broken.heard.problems("not_resumed")) <= 3
+
+    play(tmp_path, 2, scene)
+
+
+def test_what_the_operator_paused_stays_paused(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        await miner.step()
+        village.node.chain.block(signed(miner.keys.stash, Devices.pause(device=miner.keys.device)))
+        for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
+            village.node.block()
+            await miner.step()
+        assert await is_paused(miner)
+        assert not miner.heard.problems("missed")
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_device_whose_result_was_refuted_waits_for_its_operator(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        liar.executor.spoil = True
+        while not village.node.chain.happened(ProviderSlashed):
+            await village.run(await village.post())
+        for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
+            village.node.block()
+            await liar.step()
+        assert await is_paused(liar)
+        assert len(liar.heard.problems("not_resumed")) == 1
+
+    play(tmp_path, 5, scene)
+
+
+# ---------------------------------------------------------------------------------------------------- a node that lies
+
+
+class Lie:
+    """Has a provider's node say something else of every unit, in the best state, in the final one, or in both."""
+
+    def __init__(self, miner: Miner, change: Callable[[Unit], Unit]) -> None:
+        self.change = change
+        self.is_told_as_best = self.is_told_as_final = False
+        self.chain: FakeChain = miner.chain
+        self._view, self._final = miner.chain.view, miner.chain.final_unit
+        miner.chain.view = self.view  # type: ignore[method-assign]  # the node lies
+        miner.chain.final_unit = self.final_unit  # type: ignore[method-assign]
+
+    def view(self) -> View:
+        view = self._view()
+        if not self.is_told_as_best:
+            return view
+        return replace(view, duties=tuple(replace(duty, status=self._told(duty.status)) for duty in view.duties))
+
+    async def final_unit(self, unit: bytes) -> UnitStatus | None:
+        status = await self._final(unit)
+        return self._told(status) if status is not None and self.is_told_as_final else status
+
+    def _told(self, status: UnitStatus) -> UnitStatus:
+        return replace(status, unit=self.change(status.unit))
+
+
+async def other_input(village: Village) -> Callable[[Unit], Unit]:
+    """A change of a unit's input into another one that can be had and used."""
+    other = await village.post(OTHER_REQUEST, racers=8)
+    status = village.node.api().unit(other)
+    assert status is not None
+    terms = status.unit.terms
+    assert terms.input_commitment == commitment_of(encode_input(INPUT_SALT, CUSTOMER_SEAL.public, OTHER_REQUEST))
+
+    def changed(unit: Unit) -> Unit:
+        new = replace(unit.terms, input_root=terms.input_root, input_commitment=terms.input_commitment)
+        return replace(unit, terms=new)
+
+    return changed
+
+
+@pytest.mark.parametrize("also_final", [False, True])
+def test_one_false_answer_about_the_input_costs_work_and_no_bond(tmp_path: Path, *, also_final: bool) -> None:
+    """B3: what was computed for another input is never signed; nothing was promised yet, so it is computed anew."""
+
+    async def scene(village: Village) -> None:
+        lie = Lie(village.miners[0], await other_input(village))
+        victim = village.miners[0]
+        unit = await village.post(racers=5)
+        while not victim.executor.runs:
+            village.node.block()
+            lie.is_told_as_best, lie.is_told_as_final = True, also_final
+            victim.chain.is_away = False
+            original = victim.chain.submit
+
+            async def swallow(_: object) -> None:
+                return None
+
+            if also_final:
+                victim.chain.submit = swallow  # type: ignore[method-assign]  # the lie lasts: no commit gets through
+            await victim.step()
+            victim.chain.submit = original  # type: ignore[method-assign]
+        lie.is_told_as_best = lie.is_told_as_final = False
+        status = await village.run(unit)
+        assert status.unit.ended_at
+        assert not village.node.chain.happened(ProviderSlashed)
+        entry = victim.daemon.parts.journal.races[unit, 1]
+        if also_final:
+            assert Sent.COMMIT in entry.sent
+            assert Sent.ATTESTATION not in entry.sent
+            assert victim.executor.runs == [OTHER_REQUEST]
+        else:
+            assert len(victim.executor.runs) == 2
+            assert not village.node.chain.happened(RaceMissed)
+            assert victim.heard.problems("not_final")
+
+    play(tmp_path, 5, scene)
+
+
+@pytest.mark.parametrize("also_final", [False, True])
+def test_nothing_is_revealed_before_the_commit_is_final(tmp_path: Path, *, also_final: bool) -> None:
+    """B3: a node swallows the commit and says that it is in the chain and reveals are open."""
+
+    async def scene(village: Village) -> None:
+        victim = village.miners[0]
+        stash = victim.keys.stash
+        unit = await village.post()
+        while racer_of(_unit(village, unit), stash) is None:
+            village.node.block()
+            if _unit(village, unit).ended_at:
+                unit = await village.post()
+        swallowed: list[object] = []
+        attested: list[object] = []
+
+        async def swallow(call: object) -> None:
+            swallowed.append(call)
+
+        async def attest(attestation: object) -> None:
+            attested.append(attestation)
+
+        victim.chain.submit, victim.chain.attest = swallow, attest  # type: ignore[method-assign,assignment]
+        while not swallowed:
+            village.node.block()
+            await victim.step()
+
+        def told(record: Unit) -> Unit:
+            assert record.round is not None
+            commitment = swallowed[0].named_arguments["commitment"]  # type: ignore[attr-defined]  # a commit_result
+            racers = tuple(
+                replace(racer, commitment=commitment, committed_at=5) if racer.owner == stash else racer
+                for racer in record.racers
+            )
+            return replace(record, racers=racers, round=replace(record.round, closed_at=5, reveals_from=6))
+
+        lie = Lie(victim, told)
+        lie.is_told_as_best, lie.is_told_as_final = True, also_final
+        view = victim.chain.view()
+        duties = tuple(replace(duty, status=replace(duty.status, reveals_from=6)) for duty in view.duties)
+        await victim.daemon.step(replace(view, duties=duties))
+        # A node that lies about the final chain too would have to forge a proof, where answers are proved.
+        assert bool(attested) is also_final
+        if not also_final:
+            assert victim.heard.problems("not_final") == ["the final chain does not hold the commit"]
+
+    play(tmp_path, 2, scene)
+
+
+def _unit(village: Village, unit: bytes) -> Unit:
+    status = village.node.api().unit(unit)
+    assert status is not None
+    return status.unit
