@@ -101,6 +101,7 @@ def test_the_next_blocks_are_told_ahead_and_each_once(stage: Stage) -> None:
 def test_a_body_is_cut_out_and_proven_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = stage.branch(4)
     proven: list[tuple[bytes, ...]] = []
+
     def note(extrinsics: tuple[bytes, ...]) -> bytes:
         proven.append(extrinsics)
         return extrinsics_root(extrinsics)
