@@ -22,7 +22,7 @@ from runtime.execution.pool_validation import Vouched
 
 TURN_SECONDS = 0.004  # a slot is a second at least, and votes wait no longer than this
 CHECKING_MAX = 16
-BAD_SIGNATURE_SECONDS = 150e-6  # what a worker takes for one: both libraries look at it
+BAD_SIGNATURE_SECONDS = 150e-6  # what a worker takes for one, on a slow machine
 BYTE_SECONDS = 6e-9  # what it takes to hash one of an extrinsic, and to pass it to a worker
 BAD_PROOF = Refusal(INVALID, "Invalid Transaction", "bad_proof")
 Blame = Callable[[str, str], None]
