@@ -67,6 +67,7 @@ def _arguments() -> argparse.Namespace:
 
 def _unsound(campaign: Campaign, mutants: list[Mutant]) -> list[str]:
     """Whether the named tests pass without any bug: if not, they show nothing."""
+    print("mutants: first the named tests on the tree as it is", file=sys.stderr)
     failed = campaign.check_sound(test for mutant in mutants for test in mutant.tests)
     return [
         f"a named test fails on the tree as it is ({trial.verdict}): {trial.killer}\n{trial.output}" for trial in failed
