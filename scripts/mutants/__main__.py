@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from scripts.mutants.campaign import Campaign, open_campaign
 from scripts.mutants.planted import Mutant, MutantError, choose, read_list, require_applicable
-from scripts.mutants.trial import Trial, Verdict
+from scripts.mutants.trial import TrialOutcome, Verdict
 
 ROOT = Path(__file__).parents[2]
 PROCESSES = 2
@@ -67,18 +67,19 @@ def _arguments() -> argparse.Namespace:
 
 def _unsound(campaign: Campaign, mutants: list[Mutant]) -> list[str]:
     """Whether the named tests pass without any bug: if not, they show nothing."""
+    print("mutants: first the named tests on the tree as it is", file=sys.stderr)
     failed = campaign.check_sound(test for mutant in mutants for test in mutant.tests)
     return [
         f"a named test fails on the tree as it is ({trial.verdict}): {trial.killer}\n{trial.output}" for trial in failed
     ]
 
 
-def _try_all(campaign: Campaign, mutants: list[Mutant]) -> list[Trial]:
+def _try_all(campaign: Campaign, mutants: list[Mutant]) -> list[TrialOutcome]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         bar = progress.add_task("mutants", total=len(mutants))
 
-        def on_end(mutant: Mutant, trial: Trial) -> None:
+        def on_end(mutant: Mutant, trial: TrialOutcome) -> None:
             if trial.verdict is not Verdict.KILLED:
                 progress.console.print(f"{trial.verdict}: {mutant.name} ({mutant.file})", markup=False, highlight=False)
             progress.advance(bar)
@@ -86,11 +87,11 @@ def _try_all(campaign: Campaign, mutants: list[Mutant]) -> list[Trial]:
         return campaign.try_all(mutants, on_end)
 
 
-def _is_bad(trial: Trial) -> bool:
+def _is_bad(trial: TrialOutcome) -> bool:
     return trial.verdict not in GOOD
 
 
-def _problem(mutant: Mutant, trial: Trial) -> str:
+def _problem(mutant: Mutant, trial: TrialOutcome) -> str:
     said = {
         Verdict.SURVIVED: f"no test fails: {', '.join(mutant.tests)}. {mutant.harm}",
         Verdict.BROKEN: f"its tests do not even run:\n{trial.output}",
@@ -98,7 +99,7 @@ def _problem(mutant: Mutant, trial: Trial) -> str:
     return f"{mutant.name}: {trial.verdict}: {said.get(trial.verdict, trial.output)}"
 
 
-def _report(mutants: list[Mutant], trials: list[Trial], problems: list[str], seconds: float) -> dict[str, Any]:
+def _report(mutants: list[Mutant], trials: list[TrialOutcome], problems: list[str], seconds: float) -> dict[str, Any]:
     counts = Counter(trial.verdict for trial in trials)
     return {
         "mutants": len(mutants),

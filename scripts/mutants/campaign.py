@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from scripts.mutants.copies import copy_tree, planted_in
 from scripts.mutants.planted import Mutant, MutantError
-from scripts.mutants.trial import LIMIT_SECONDS, Trial, Trials, Verdict
+from scripts.mutants.trial import LIMIT_SECONDS, TrialOutcome, Trials, Verdict
 
 SOUND_SECONDS = 600.0
 """What all the named tests together may take on the tree as it is."""
@@ -31,34 +31,34 @@ class Campaign:
         for copy in copies:
             self._free.put(copy)
 
-    def check_sound(self, tests: Iterable[str]) -> list[Trial]:
+    def check_sound(self, tests: Iterable[str]) -> list[TrialOutcome]:
         """Run tests on the tree as it is, a share in each copy; what did not pass."""
         named = sorted({*tests})
         shares = [share for share in (named[first :: self._processes] for first in range(self._processes)) if share]
         trials = self._over(shares, lambda copy, share: self._trials.run(copy, share, SOUND_SECONDS, compiles=True))
         return [trial for trial in trials if trial.verdict is not Verdict.SURVIVED]
 
-    def try_all(self, mutants: list[Mutant], on_end: Callable[[Mutant, Trial], None]) -> list[Trial]:
+    def try_all(self, mutants: list[Mutant], on_end: Callable[[Mutant, TrialOutcome], None]) -> list[TrialOutcome]:
         """What became of each mutant, in their order; `on_end` is told as they end."""
 
-        def attempt(copy: Path, mutant: Mutant) -> Trial:
+        def attempt(copy: Path, mutant: Mutant) -> TrialOutcome:
             trial = self._attempt(copy, mutant)
             on_end(mutant, trial)
             return trial
 
         return self._over(mutants, attempt)
 
-    def _attempt(self, copy: Path, mutant: Mutant) -> Trial:
+    def _attempt(self, copy: Path, mutant: Mutant) -> TrialOutcome:
         try:
             with planted_in(copy, mutant):
                 return self._trials.run(copy, mutant.tests, LIMIT_SECONDS, compiles=False)
         except (MutantError, FileNotFoundError) as error:
-            return Trial(Verdict.INAPPLICABLE, output=str(error))
+            return TrialOutcome(Verdict.INAPPLICABLE, output=str(error))
 
-    def _over(self, items: list[Item], work: Callable[[Path, Item], Trial]) -> list[Trial]:
+    def _over(self, items: list[Item], work: Callable[[Path, Item], TrialOutcome]) -> list[TrialOutcome]:
         """Work on items with a free copy each."""
 
-        def lend(item: Item) -> Trial:
+        def lend(item: Item) -> TrialOutcome:
             copy = self._free.get()
             try:
                 return work(copy, item)

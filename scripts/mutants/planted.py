@@ -1,4 +1,4 @@
-"""The list of mutants: data in `planted/`, a file for each room.
+"""The list of mutants: data in `bugs/`, a file for each room.
 
 A mutant is a table under its name: `file`, the exact text to `find` there, the bug to `plant` in its place, the `harm`
 that somebody would suffer, and the `tests` (files or node ids) that must fail. Equivalent mutants are not listed.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LIST = Path(__file__).parent / "planted"
+LIST = Path(__file__).parent / "bugs"
 TEXTS = ("file", "find", "plant", "harm")
 
 

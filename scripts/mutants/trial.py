@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialOutcome:
     """How a run of tests ended: `killer` is the test that failed first, `output` the end of what was printed."""
 
     verdict: Verdict
@@ -53,24 +53,26 @@ class Trials:
         self._is_over = False
         self._lock = Lock()
 
-    def run(self, root: Path, tests: Iterable[str], limit_seconds: float = LIMIT_SECONDS, *, compiles: bool) -> Trial:
+    def run(
+        self, root: Path, tests: Iterable[str], limit_seconds: float = LIMIT_SECONDS, *, compiles: bool
+    ) -> TrialOutcome:
         """Run tests in a copy. `compiles` leaves compiled files there, which must not be done of a planted bug."""
         started = time.monotonic()
         with self._lock:
             if self._is_over:
-                return Trial(Verdict.STOPPED)
+                return TrialOutcome(Verdict.STOPPED)
             process = _start(root, tests, compiles=compiles)
             self._running.add(process)
         with process:
             try:
                 output, _ = process.communicate(timeout=limit_seconds)
             except subprocess.TimeoutExpired:
-                return Trial(Verdict.HUNG, time.monotonic() - started)
+                return TrialOutcome(Verdict.HUNG, time.monotonic() - started)
             finally:
                 _end(process)
                 self._running.discard(process)
         if self._is_over:
-            return Trial(Verdict.STOPPED)
+            return TrialOutcome(Verdict.STOPPED)
         return _judge(process.returncode, output, time.monotonic() - started)
 
     def stop(self) -> None:
@@ -97,14 +99,14 @@ def _start(root: Path, tests: Iterable[str], *, compiles: bool) -> subprocess.Po
     )  # fmt: skip
 
 
-def _judge(code: int, output: str, seconds: float) -> Trial:
+def _judge(code: int, output: str, seconds: float) -> TrialOutcome:
     found = KILLER.search(output)
     killer = found[1] if found else ""
     if code == PASSED:
-        return Trial(Verdict.SURVIVED, seconds)
+        return TrialOutcome(Verdict.SURVIVED, seconds)
     # Whatever else pytest ends with (no such test, a file that cannot be imported) shows nothing about the tests.
     verdict = Verdict.KILLED if code == FAILED and killer else Verdict.BROKEN
-    return Trial(verdict, seconds, killer, output[-2_000:])
+    return TrialOutcome(verdict, seconds, killer, output[-2_000:])
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -145,12 +146,12 @@ def test_an_interruption_ends_what_runs_and_removes_the_copies(
 
     monkeypatch.setattr(trial, "_start", start_and_say)
     with pytest.raises(KeyboardInterrupt), open_campaign(tree, 1) as opened:
-        original = campaign.ThreadPoolExecutor.map
+        original = ThreadPoolExecutor.map
 
-        def mapped(threads: campaign.ThreadPoolExecutor, *arguments: object) -> object:
+        def mapped(threads: ThreadPoolExecutor, *arguments: object) -> object:
             original(threads, *arguments)  # type: ignore[arg-type]  # as it was called
             return interrupted()
 
-        monkeypatch.setattr(campaign.ThreadPoolExecutor, "map", mapped)
+        monkeypatch.setattr(ThreadPoolExecutor, "map", mapped)
         opened.try_all([mutant("long", "True")], lambda *_: None)
     assert list((tmp_path / "copies").iterdir()) == []

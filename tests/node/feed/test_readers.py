@@ -51,7 +51,7 @@ async def test_who_falls_behind_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> N
     readers.add(slow)
     for _ in range(3):
         readers.publish(FATE)
-    with pytest.raises(feed.FeedError, match="behind"):
+    with trio.fail_after(10), pytest.raises(feed.FeedError, match="behind"):
         await slow.write_queued()
     for stream in (slow.stream, end):
         await stream.aclose()

@@ -100,6 +100,17 @@ def test_m3_hearsay_never_replaces_what_led_to_the_peer() -> None:
     assert tried.count(true) > 1, "it is not put off for all that was made up"
 
 
+@pytest.mark.parametrize("source", [Source.HEARSAY, Source.OWN_WORD, Source.REACHED])
+def test_m3_where_there_is_no_room_nothing_worse_and_nothing_that_never_failed_yields(source: Source) -> None:
+    addresses = book()
+    known = [Address(HIGH, f"9.9.9.{number}", 1) for number in range(MAX_PLACES)]
+    for address in known:
+        addresses.add(address, 0.0, source)
+    assert not addresses.add(Address(HIGH, "10.77.0.1", 1), 0.0, Source.HEARSAY)
+    addresses.on_failed(known[0], 0.0)
+    assert addresses.add(Address(HIGH, "10.77.0.1", 1), 0.0, Source.HEARSAY) == (source is Source.HEARSAY)
+
+
 def test_m3_a_peers_own_word_takes_the_place_of_hearsay() -> None:
     addresses, true = book(), Address(HIGH, "9.9.9.2", 1)
     for number in range(MAX_PLACES):

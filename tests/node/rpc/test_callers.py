@@ -11,7 +11,7 @@ from node.rpc.callers import Callers
 from node.rpc.jsonrpc import RATE_LIMITED, JsonRpcError
 
 
-class PlayedTransport(asyncio.BaseTransport):
+class PlayedSocket(asyncio.BaseTransport):
     """A connection from an address."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -20,7 +20,7 @@ class PlayedTransport(asyncio.BaseTransport):
 
 def is_same(first: tuple[str, int], second: tuple[str, int]) -> bool:
     callers = Callers(10)
-    return callers.of(PlayedTransport(*first)) is callers.of(PlayedTransport(*second))
+    return callers.of(PlayedSocket(*first)) is callers.of(PlayedSocket(*second))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_calls_are_used_up_and_come_back_with_time(monkeypatch: pytest.MonkeyPat
     now = 100.0
     monkeypatch.setattr("node.rpc.callers.time.monotonic", lambda: now)
     callers = Callers(60)
-    caller = callers.of(PlayedTransport("192.0.2.1", 1))
+    caller = callers.of(PlayedSocket("192.0.2.1", 1))
     caller.calls_at = now
 
     def taken() -> int:

@@ -60,6 +60,36 @@ def test_two_that_use_the_same_take_turns(monkeypatch: pytest.MonkeyPatch) -> No
     asyncio.run(scenario())
 
 
+def test_who_asks_for_dear_things_has_fewer_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr("node.rpc.turns.SLICE_SECONDS", 0.0)
+        busy, turns = Busy(monkeypatch), Turns()
+        first, second = caller(), caller()
+        dear = [Work(turns, first).run(busy.steps("dear", 5, 0.1)) for _ in range(20)]
+        cheap = [Work(turns, second).run(busy.steps("cheap", 5, 0.01)) for _ in range(20)]
+        await asyncio.gather(*dear, *cheap)
+        last = len(busy.done) - busy.done[::-1].index("cheap")
+        assert busy.done[:last].count("dear") <= 15  # a second's worth, which the cheap ones take together
+
+    asyncio.run(scenario())
+
+
+def test_who_was_away_has_saved_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr("node.rpc.turns.SLICE_SECONDS", 0.0)
+        busy, turns = Busy(monkeypatch), Turns()
+        first, second = caller(), caller()
+        tasks = [asyncio.create_task(Work(turns, first).run(busy.steps("here", 9, 0.1))) for _ in range(20)]
+        while busy.done.count("here") < 60:
+            await asyncio.sleep(0)
+        begun = len(busy.done)
+        tasks += [asyncio.create_task(Work(turns, second).run(busy.steps("away", 5, 0.1))) for _ in range(10)]
+        await asyncio.gather(*tasks)
+        assert busy.done[begun : begun + 60].count("here") >= 25
+
+    asyncio.run(scenario())
+
+
 def test_a_call_that_takes_too_long_is_ended_at_its_next_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         busy, work = Busy(monkeypatch), Work(Turns(), caller())
@@ -76,7 +106,7 @@ def test_a_message_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         busy, work = Busy(monkeypatch), Work(Turns(), caller())
         calls = 0
         with pytest.raises(JsonRpcError):
-            while True:
+            while calls < 1_000:
                 work.require_time()
                 await work.run(busy.steps("call", 1, 0.5))
                 calls += 1

@@ -20,6 +20,8 @@ def test_a_peer_fills_its_own_share_and_no_more() -> None:
     assert [kept.add(block(number, b"a")) for number in range(6)] == [True] * 4 + [False] * 2
     assert kept.add(block(9, b"b"))
     assert not kept.add(block(10, b"c", size=1_001))
+    long = room()
+    assert [long.add(block(number, b"a", size=300)) for number in range(4)] == [True] * 3 + [False]
 
 
 def test_turns_go_round_the_peers_and_the_oldest_of_each_comes_first() -> None:
