@@ -1,6 +1,6 @@
 """What agreement sends: messages and bytes of each node for each final block, with 4, 16 and 128 validators.
 
-Run: python -m benchmarks.traffic            about three minutes, nearly all of it for 128
+Run: python -m benchmarks.traffic            about two minutes, nearly all of it for 128
 
 A calm network of the simulator in which everybody is connected to everybody, with the delays of a wide area. Counted
 is what consensus says, as encoded on the wire, each copy to each peer; blocks and the frames around messages are not.
