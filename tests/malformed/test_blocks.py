@@ -88,7 +88,7 @@ def rich_block() -> Before:
 
 
 def is_attach(before: Before, raw: bytes) -> bool:
-    return decode_extrinsic(before.runtime, raw).call.method.pallet is Attestations
+    return decode_extrinsic(before.runtime, raw).call.name == "Attestations.attach"
 
 
 @pytest.fixture(scope="module")
