@@ -16,10 +16,14 @@ from node.p2p.channel import BufferedTcp, ChannelClosed, SecureChannel
 from node.p2p.frames import FrameReader
 from node.p2p.hardening import NOISE, NoiseUpgrade
 from node.p2p.identity import PeerId
+from node.p2p.meter import TokenBucket
 from node.p2p.multistream import Initiator, MultistreamError, Responder
 
 HANDSHAKE_CAP_BYTES: Final = 16 * 1024
 """What a stranger may send before Noise has authenticated it; an honest handshake takes about 500 bytes."""
+RECORDS_PER_SECOND: Final = 1_000
+RECORDS_BURST: Final = 4_000
+"""Of encrypted records, 30 us each.  A node sends a frame in a tick of 5 ms, and a megabyte in 17 records."""
 WINDOW_TIMEOUT_SECONDS: Final = 10.0
 """A peer that takes nothing in for so long is treated as gone."""
 
@@ -43,6 +47,7 @@ class Connection:
         self._stream: int | None = None
         self._replies = bytearray()
         self._window_opened = trio.Event()
+        self._records: TokenBucket | None = None
         self.received_bytes = 0
         self.mid_frame = False
 
@@ -96,10 +101,18 @@ class Connection:
         """Write what waits, read one record, act on it."""
         await self._flush()
         data = await self._channel.some()
+        await self._hold_back()
         self.received_bytes += len(data)
         for event in self._session.feed(data):
             self._on_event(event)
         await self._flush()
+
+    async def _hold_back(self) -> None:
+        """Before the next record: 64 KiB hold 3,000, which were read in one turn and cost their sender nothing."""
+        now = trio.current_time()
+        if self._records is None:
+            self._records = TokenBucket(RECORDS_PER_SECOND, RECORDS_BURST, now)
+        await trio.sleep(self._records.spend(1, now))
 
     async def _flush(self) -> None:
         if self._session.has_outgoing or self._replies:

@@ -2,12 +2,14 @@
 
 import struct
 
+import pytest
 import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
 from node.p2p.channel import ChannelClosed
-from node.p2p.connection import Connection, ProtocolRefused
+from node.p2p.connection import RECORDS_BURST, RECORDS_PER_SECOND, Connection, ProtocolRefused
 from node.p2p.frames import MAX_FRAME_BYTES, FrameError, FrameKind, encode_frame
 from node.p2p.hello import Hello, Role, encode_hello
 from node.p2p.multistream import encode_line
@@ -98,3 +100,29 @@ def test_an_honest_script_is_understood() -> None:
         return await connection.receive()
 
     assert trio.run(listen) == [HELLO[4:]]
+
+
+class EndlessRecords:
+    """A channel that brings a window update of twelve bytes at a time, and never waits."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    async def some(self) -> bytes:
+        self.taken += 1
+        return struct.pack(">BBHII", 0, 1, 0, 2, 1)
+
+    async def write(self, data: bytes) -> None:
+        del data
+
+
+@pytest.mark.trio
+async def test_small_records_are_read_at_a_rate_and_others_have_their_turn(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    channel = EndlessRecords()
+    connection = Connection(channel, "peer", PROTOCOL, initiator=False)  # type: ignore[arg-type]  # what a channel does
+    with trio.move_on_after(5.0):
+        await connection.receive()
+    assert channel.taken <= RECORDS_BURST + 5 * RECORDS_PER_SECOND + 1

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -76,6 +76,22 @@ def test_depth_is_bounded() -> None:
     for depth in (jsonrpc.MAX_DEPTH + 1, 500, 100_000):
         with pytest.raises(JsonRpcError, match="Parse error"):
             parse(nested(depth))
+
+
+@pytest.mark.parametrize("part", [b"[" * 31 + b"]" * 31 + b",", b"{},", b"[],"])
+def test_m7_a_megabyte_of_brackets_is_refused_before_it_is_decoded(
+    part: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[bytes] = []
+    monkeypatch.setattr("json.loads", lambda body, **_: decoded.append(body))
+    with pytest.raises(JsonRpcError, match="Parse error"):
+        parse(b"[" + part * (1_000_000 // len(part)) + b"0]")
+    assert not decoded
+
+
+def test_the_largest_batch_has_few_brackets_for_that_limit() -> None:
+    call = b'{"jsonrpc":"2.0","id":1,"method":"m","params":[[["0x00"]],{"a":[]}]}'
+    assert len(cast("list[object]", parse(b"[" + b",".join([call] * jsonrpc.MAX_BATCH) + b"]"))) == jsonrpc.MAX_BATCH
 
 
 def test_brackets_in_strings_do_not_count() -> None:
