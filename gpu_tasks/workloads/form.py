@@ -72,6 +72,10 @@ class WorkloadForm(Protocol):
         """The answer, for people; whatever the bytes are."""
         ...
 
+    def cost_asked(self, request: bytes) -> int:
+        """The most that a request may cost, in `cost_unit`, known before it is computed; DecodeError for no request."""
+        ...
+
     def cost(self, output: bytes) -> int:
         """What an output cost, in `cost_unit`: what its attestation states, at most the unit's `tokens_max`."""
         ...

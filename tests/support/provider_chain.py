@@ -65,6 +65,9 @@ class FakeForm:
     def show_output(self, output: bytes) -> str:
         return output.decode()
 
+    def cost_asked(self, request: bytes) -> int:
+        return len(request) // self.bytes_a_token if request.startswith(b"complete") else 0
+
     def cost(self, output: bytes) -> int:
         return len(output) // self.bytes_a_token
 

@@ -17,7 +17,7 @@ from gpu_tasks.provider.blobs import reseal
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.work import checked_cost
+from gpu_tasks.provider.duties.work import check_request, checked_cost
 from gpu_tasks.provider.execution.executor import BadRequestError
 from gpu_tasks.workloads.form import WorkloadForm
 
@@ -48,6 +48,7 @@ async def _right_root(parts: Parts, case: Case, form: WorkloadForm, asked: UnitI
             parts.telemetry.tell("verified", unit=case.unit_id, racer=racer.owner)
             return reveal.output_root
         parts.telemetry.tell("refuted", unit=case.unit_id, racer=racer.owner)
+    check_request(form, asked.request, case.unit.terms.tokens_max)
     output = await parts.workshop.recompute(form, asked.request)
     checked_cost(form, output, case.unit.terms.tokens_max)
     parts.telemetry.tell("recomputed", unit=case.unit_id)

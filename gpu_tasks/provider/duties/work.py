@@ -16,6 +16,7 @@ from gpu_tasks.provider.execution.executor import Execution
 from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.journal.records import Basis, WorkResult
 from gpu_tasks.workloads.form import WorkloadForm
+from runtime.encoding.codec import DecodeError
 
 
 async def execute(
@@ -26,6 +27,7 @@ async def execute(
     UnusableInputError and BadRequestError are the customer's fault, ExecutionError is this machine's.
     """
     started_at = height()
+    check_request(form, asked.request, race.unit.terms.tokens_max)
     execution, reading = await parts.workshop.race(race.racer.device, form, asked.request)
     cost = checked_cost(form, execution.output, race.unit.terms.tokens_max)
     blob = parts.store.put(seal(execution.output, [asked.reply_key]), is_own=True)
@@ -39,13 +41,27 @@ def basis_of(unit: Unit, form: WorkloadForm) -> Basis:
     return Basis(unit.terms.input_root, unit.terms.input_commitment, form.workload_id, form.model_id)
 
 
+def check_request(form: WorkloadForm, request: bytes, cost_max: int) -> None:
+    """UnusableInputError for a request that asks for more than the customer pays for, before anything is computed."""
+    try:
+        asked = form.cost_asked(request)
+    except DecodeError as error:
+        raise UnusableInputError(str(error)) from None
+    if asked > cost_max:
+        raise _too_dear(form, cost_max)
+
+
 def checked_cost(form: WorkloadForm, output: bytes, cost_max: int) -> int:
     """What an output cost; UnusableInputError if that is more than the customer pays for."""
     cost = form.cost(output)
-    # The sealed request may ask for more than the unit says on the chain: nobody can see that before it is opened.
     if cost > cost_max:
-        raise UnusableInputError(f"the request asks for more than the unit's {cost_max} {form.cost_unit}s")
+        raise _too_dear(form, cost_max)
     return cost
+
+
+def _too_dear(form: WorkloadForm, cost_max: int) -> UnusableInputError:
+    """The sealed request may ask for more than the unit says on the chain: nobody can see that before it is opened."""
+    return UnusableInputError(f"the request asks for more than the unit's {cost_max} {form.cost_unit}s")
 
 
 def _usage(execution: Execution, reading: Reading, cost: int) -> Usage:

@@ -51,6 +51,10 @@ class TextGenerationForm:
         """The completion."""
         return output.decode("utf-8", errors="replace")
 
+    def cost_asked(self, request: bytes) -> int:
+        """The tokens that it asks for."""
+        return REQUEST.decode(request).max_tokens
+
     def cost(self, output: bytes) -> int:
         """A token is a byte."""
         return len(output)

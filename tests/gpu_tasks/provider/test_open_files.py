@@ -4,7 +4,6 @@ import resource
 
 import pytest
 
-from gpu_tasks.provider import open_files
 from gpu_tasks.provider.blobs.server import CONNECTIONS
 from gpu_tasks.provider.open_files import OPEN_FILES_NEEDED, OPEN_FILES_WANTED, raise_limit
 
@@ -21,8 +20,8 @@ from gpu_tasks.provider.open_files import OPEN_FILES_NEEDED, OPEN_FILES_WANTED, 
 )
 def test_the_limit(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, becomes: int, *, is_said: bool) -> None:
     limits = [(soft, hard)]
-    monkeypatch.setattr(open_files.resource, "getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr(open_files.resource, "setrlimit", lambda _, pair: limits.append(pair))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.append(pair))
     said = raise_limit()
     assert limits[-1] == (becomes, hard)
     assert (said is not None) is is_said

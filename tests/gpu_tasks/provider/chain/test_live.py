@@ -90,7 +90,21 @@ def test_a_service_that_is_no_more_is_said_and_ends_nothing(monkeypatch: pytest.
         asyncio.run(LiveChain("ws://nowhere", cast("Any", client), KEY, bytes(32)).service(3))
 
 
-ODD = [None, "x", "0x", "0x00", 7, [], {}, [{}], {"number": None}, {"number": "x"}, [{"first": 1}], [["0x"]], "0xzz"]
+ODD: list[object] = [
+    None,
+    "x",
+    "0x",
+    "0x00",
+    7,
+    [],
+    {},
+    [{}],
+    {"number": None},
+    {"number": "x"},
+    [{"first": 1}],
+    [["0x"]],
+    "0xzz",
+]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
@@ -156,7 +170,7 @@ def test_views_go_on_after_odd_headers_and_odd_nodes(monkeypatch: pytest.MonkeyP
     async def none(*_: object) -> tuple[()]:
         return ()
 
-    monkeypatch.setattr(live.ChainClient, "connect", connect)
+    monkeypatch.setattr(ChainClient, "connect", connect)
     monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.0,))
     monkeypatch.setattr(market_reads, "duties", none)
 

@@ -169,7 +169,7 @@ def test_a_machine_that_still_fails_is_not_offered_again(tmp_path: Path) -> None
         async def fail(*_: object) -> None:
             raise ExecutionError("the vectors do not match")
 
-        broken.daemon.parts.workshop.start = fail  # type: ignore[method-assign]  # its worker does not conform
+        broken.daemon.parts.workshop.start = fail  # type: ignore[method-assign,assignment]  # its worker does not conform
         for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
             village.node.block()
             await broken.step()
@@ -270,7 +270,7 @@ def test_one_false_answer_about_the_input_costs_work_and_no_bond(tmp_path: Path,
                 return None
 
             if also_final:
-                victim.chain.submit = swallow  # type: ignore[method-assign]  # the lie lasts: no commit gets through
+                victim.chain.submit = swallow  # type: ignore[method-assign,assignment]  # the lie lasts: no commit gets through
             await victim.step()
             victim.chain.submit = original  # type: ignore[method-assign]
         lie.is_told_as_best = lie.is_told_as_final = False
@@ -311,7 +311,7 @@ def test_nothing_is_revealed_before_the_commit_is_final(tmp_path: Path, *, also_
         async def attest(attestation: object) -> None:
             attested.append(attestation)
 
-        victim.chain.submit, victim.chain.attest = swallow, attest  # type: ignore[method-assign,assignment]
+        victim.chain.submit, victim.chain.attest = swallow, attest  # type: ignore[method-assign]
         while not swallowed:
             village.node.block()
             await victim.step()

@@ -341,6 +341,7 @@ def test_an_output_that_costs_more_than_the_unit_pays_for_is_given_back(tmp_path
         told = [event for miner in village.miners for event in miner.heard.events]
         problems = {fields["problem"] for name, fields in told if name == "bad_input"}
         assert problems == {f"the request asks for more than the unit's {len(REQUEST) - 1} tokens"}
+        assert not any(miner.executor.runs for miner in village.miners)  # it is looked at before it is computed
 
     play(tmp_path, 4, scene)
 

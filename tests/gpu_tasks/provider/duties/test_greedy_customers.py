@@ -1,0 +1,147 @@
+"""Customers who try to earn by making honest racers miss, each in another way: every one of them loses (finding B1).
+
+Real pallets, real daemons, real blob stores; all that the customer has is compared before and after.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.data.sealing import address_of, seal
+from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
+from market_chain import CUSTOMER, GENESIS_HASH, signed
+from provider_chain import CUSTOMER_SEAL, INPUT_SALT, REQUEST, Village, seal_key
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.pallets.balances import Balances
+
+Attack = Callable[[Village], Awaitable[bytes]]
+PROVIDERS = 4
+BLOCKS = 150
+
+
+def worth(village: Village) -> int:
+    """All that the customer has, free and locked."""
+    balances = village.node.chain.now()[Balances]
+    return balances.free_balance(CUSTOMER.stash) + balances.reserved_balance(CUSTOMER.stash)
+
+
+async def posted(village: Village, blob: bytes, commitment: bytes, tokens_max: int = 64) -> bytes:
+    """A unit with any bytes as its input, stored where everybody finds them."""
+    for miner in village.miners:
+        await village.blobs.put(blob, [f"http://127.0.0.1:{miner.daemon.server.port}"])
+    terms = UnitTerms(GRAINS_PER_OGPU, 2, address_of(blob), commitment, village.node.chain.height - 1, tokens_max)
+    number = village.node.chain.now()[InferenceMarket].posted[CUSTOMER.stash]
+    village.node.chain.block(signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms,))))
+    return unit_id_of(GENESIS_HASH, CUSTOMER.stash, number)
+
+
+def content(reply_key: bytes = CUSTOMER_SEAL.public, request: bytes = REQUEST) -> bytes:
+    return encode_input(INPUT_SALT, reply_key, request)
+
+
+def sealed_to_all(village: Village, inside: bytes) -> bytes:
+    return seal(inside, [seal_key(reader).public for reader in village.node.chain.validators])
+
+
+async def stored_nowhere(village: Village) -> bytes:
+    return await village.post(is_stored=False)
+
+
+async def behind_stores_that_drip(village: Village) -> bytes:
+    async def hang(*_: object, **__: object) -> bytes:
+        return await asyncio.Future()
+
+    for miner in village.miners:
+        miner.daemon.parts.blobs.get = hang  # type: ignore[method-assign]  # nobody gets a byte
+    return await village.post(is_stored=False)
+
+
+async def sealed_to_nobody(village: Village) -> bytes:
+    return await village.post(readers=[])
+
+
+async def sealed_to_some(village: Village) -> bytes:
+    return await village.post(readers=village.node.chain.validators[:1])
+
+
+async def another_input_than_committed(village: Village) -> bytes:
+    return await village.post(input_commitment=b"x" * 32)
+
+
+async def no_sealed_blob(village: Village) -> bytes:
+    return await posted(village, b"garbage" * 100, bytes(32))
+
+
+async def no_content(village: Village) -> bytes:
+    return await posted(village, sealed_to_all(village, b"\xff" * 40), commitment_of(b"\xff" * 40))
+
+
+async def no_request(village: Village) -> bytes:
+    return await village.post(b"no request")
+
+
+async def a_reply_key_that_nothing_can_be_sealed_to(village: Village) -> bytes:
+    inside = content(reply_key=bytes(32))
+    return await posted(village, sealed_to_all(village, inside), commitment_of(inside))
+
+
+async def a_request_for_more_than_is_paid(village: Village) -> bytes:
+    return await village.post(tokens_max=len(REQUEST) - 1)
+
+
+async def an_input_that_goes_once_one_racer_has_it(village: Village) -> bytes:
+    """The rest of the race is behind stores that drip; the racer that has the input commits."""
+    unit = await village.post(readers=[])
+    for miner in village.miners[1:]:
+
+        async def hang(*_: object, **__: object) -> bytes:
+            return await asyncio.Future()
+
+        miner.daemon.parts.blobs.get = hang  # type: ignore[method-assign]  # these get nothing
+    return unit
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        stored_nowhere, behind_stores_that_drip, sealed_to_nobody, sealed_to_some, another_input_than_committed,
+        no_sealed_blob, no_content, no_request, a_reply_key_that_nothing_can_be_sealed_to,
+        a_request_for_more_than_is_paid, an_input_that_goes_once_one_racer_has_it,
+    ],
+)  # fmt: skip
+def test_a_customer_who_wants_racers_to_miss_loses(tmp_path: Path, attack: Attack) -> None:
+    async def main() -> None:
+        async with Village(tmp_path, PROVIDERS) as village:
+            before = worth(village)
+            unit = await attack(village)
+            for _ in range(BLOCKS):
+                village.node.block()
+                for miner in village.miners:
+                    await miner.daemon.step(miner.chain.view())
+                await settled(village)
+                status = village.node.api().unit(unit)
+                assert status is not None
+                if status.unit.ended_at:
+                    break
+            assert village.node.chain.happened(UnitRefunded)
+            assert not village.node.chain.happened(RaceMissed)
+            assert not village.node.chain.happened(ProviderSlashed)
+            assert worth(village) < before
+            for miner in village.miners:
+                assert not (await miner.chain.own_devices())[0].device.is_paused
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
+async def settled(village: Village) -> None:
+    """Let what was begun end, but do not wait for stores that drip."""
+    for _ in range(20):
+        books = [miner.daemon.racing.book.tasks._tasks for miner in village.miners]
+        if not any(books):
+            return
+        await asyncio.sleep(0.002)
