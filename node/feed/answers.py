@@ -17,7 +17,7 @@ from node.pool.refusal import PoolRefusalError, Refusal
 from runtime.blocks.block import BLOCK
 
 OFFENCES_KEPT = 64
-PROOF_KEYS_MAX = 1_024
+PROOF_KEYS_MAX = 1_024  # 35 us each
 INVALID_PARAMS = -32602
 STATE_DISCARDED = 4003
 

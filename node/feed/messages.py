@@ -27,6 +27,7 @@ FRAME_LIMIT = 32 * 1024 * 1024  # one block with the changes of its state, or on
 SNAPSHOT_PAGE_BYTES = 1024 * 1024  # keys and values in one page
 SUBMIT_PER_SECOND = 20_000  # extrinsics the RPC process may hand in
 REQUESTS_PER_SECOND = 500  # everything else it may ask
+PROOF_KEYS_PER_SECOND = 5_000  # keys it may have proved; 35 us each, so a sixth of the node's time
 REQUESTS_IN_FLIGHT = 1_024
 SUBMIT_MANY_MAX = 512  # extrinsics in one frame
 SUBMIT_BYTES_IN_FLIGHT = 8 * 1024 * 1024  # of extrinsics whose fate the RPC process waits for

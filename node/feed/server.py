@@ -123,12 +123,13 @@ def _private_folder(folder: Path) -> None:
 
 
 class _Quota:
-    """Two buckets of tokens, one for extrinsics, that hold a second's worth each."""
+    """Three buckets of tokens, for extrinsics, keys to prove and other requests, that hold a second's worth each."""
 
     def __init__(self) -> None:
         self._last = monotonic()
         self._submits = float(feed.SUBMIT_PER_SECOND)
         self._others = float(feed.REQUESTS_PER_SECOND)
+        self._keys = float(feed.PROOF_KEYS_PER_SECOND)
 
     def allows(self, request: feed.Request) -> bool:
         now = monotonic()
@@ -136,6 +137,11 @@ class _Quota:
         self._last = now
         self._submits = min(feed.SUBMIT_PER_SECOND, self._submits + passed * feed.SUBMIT_PER_SECOND)
         self._others = min(feed.REQUESTS_PER_SECOND, self._others + passed * feed.REQUESTS_PER_SECOND)
+        self._keys = min(feed.PROOF_KEYS_PER_SECOND, self._keys + passed * feed.PROOF_KEYS_PER_SECOND)
+        if isinstance(request, feed.Prove):
+            if self._keys < 0:
+                return False
+            self._keys -= len(request.keys)
         extrinsics = len(feed.submitted(request))
         if extrinsics:
             # All of them or none: the next second's are used up in advance, as long as there are any now.

@@ -17,7 +17,7 @@ from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, CertifiedRef
 from consensus.headers import AncestorAt, HeaderRules, NotYetError, read_header
 from consensus.parameters import Parameters
-from genesis.chain import genesis_block_header, runtime_of
+from genesis.chain import runtime_of
 from genesis.parameters import CONSENSUS
 from genesis.spec import ChainSpec
 from node.errors import DatabaseError
@@ -25,7 +25,7 @@ from node.ledger.epochs import EpochTable
 from node.ledger.layers import DiffLayer
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
 from node.peers.messages import BLOCKS_PER_ANSWER_MAX
-from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id
+from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id, genesis_header
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
 from runtime.execution.authoring import BuiltBlock
@@ -33,6 +33,7 @@ from runtime.execution.executive import execute_block
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Runtime
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Changes, StateReader
 from runtime.state.trie import Trie
 
@@ -62,7 +63,13 @@ class Chain:
     """One node's chain.  `open_chain` makes it."""
 
     def __init__(
-        self, storage: Storage, runtime: Runtime, parameters: Parameters, genesis: bytes, verify: VerifySignature
+        self,
+        storage: Storage,
+        runtime: Runtime,
+        parameters: Parameters,
+        genesis: bytes,
+        genesis_trie: Trie,
+        verify: VerifySignature,
     ) -> None:
         """Over a database that holds at least the genesis block."""
         self.storage = storage
@@ -74,6 +81,8 @@ class Chain:
         self._rules = HeaderRules(parameters, self.epochs, genesis, signatures.verify_ed25519)
         self._tree: dict[bytes, ExecutedBlock] = {}
         self._proof_tries: deque[tuple[bytes, Trie]] = deque(maxlen=PROOF_TRIES_KEPT)
+        self._genesis_set = runtime.item(TrustStake.seats).key()
+        self._genesis_set_proof = genesis_trie.prove([self._genesis_set])
         self._certificate: Certificate | None = None
         self._seated: tuple[int, frozenset[bytes]] = (-1, frozenset())
         self._load_final()
@@ -157,10 +166,15 @@ class Chain:
         return session in self._seated[1]
 
     def prove(self, block: bytes, keys: list[bytes]) -> list[bytes] | None:
-        """A proof of `keys` in the state after `block`; None when its trie is no longer kept."""
+        """A proof of `keys` in the state after `block`; None when its trie is no longer kept.
+
+        The first validators are proved for ever: who knows the genesis hash alone begins with them.
+        """
         executed = self._tree.get(block)
         tries = dict(self._proof_tries)
         trie = executed.trie if executed is not None else tries.get(block)
+        if trie is None and block == self.genesis and keys == [self._genesis_set]:
+            return self._genesis_set_proof
         return trie.prove(keys) if trie is not None else None
 
     def highest_possible(self, now_ms: int) -> int:
@@ -357,10 +371,11 @@ class Chain:
 
 def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], verify: VerifySignature) -> Chain:
     """The chain of a specification with that genesis state; an empty database gets its genesis block."""
-    header = genesis_block_header(state)
+    trie = Trie(state)
+    header = genesis_header(trie.root)
     genesis = block_id(header)
     if storage.is_empty:
         encoded = HEADER.encode(header)
         storage.initialise(StoredBlock(0, genesis, encoded, BLOCK.encode(Block(header, ()))[len(encoded) :]), state)
     storage.check_chain(genesis)
-    return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)
+    return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, trie, verify)

@@ -12,11 +12,14 @@ from node.rpc.registry import HashParameter, Hex, Safety, method, subscription
 from node.rpc.runtime_calls import RuntimeCalls
 from runtime.cryptography.hashing import blake2_256
 from runtime.state.overlay import StateReader
+from runtime.state.recorded_reads import RecordedReads, TooManyReads
 
 MAX_KEYS_PER_PAGE = 1000
 MAX_KEYS_PER_QUERY = 1000
 MAX_QUERY_BLOCKS = 256
 MAX_PAIRS = 10_000
+MAX_PROOF_KEYS = 1000
+PROOF_KEYS_AT_ONCE = 64  # 2 ms of the node's time; between two such questions it votes and gossips
 
 
 class State:
@@ -88,15 +91,27 @@ class State:
     @method("state_getReadProof")
     async def read_proof(self, keys: list[Hex], at: HashParameter | None) -> Json:
         """A proof of values against the state root of a block."""
-        block_id = self.blocks.best.id if at is None else at
-        nodes = await self.blocks.node.prove(block_id, list(_bounded(keys)))
-        return {"at": to_hex(block_id), "proof": [to_hex(node) for node in nodes]}
+        return await self._proof(self.blocks.best.id if at is None else at, list(_bounded(keys)))
 
     @method("state_call", "state_callAt")
     async def call(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
         """The answer of a runtime API, encoded."""
         reader, block_id = await self.blocks.state_for_call(at)
         return self.runtime.call_hex(reader, block_id, function, arguments)
+
+    @method("ogpu_callProof")
+    async def call_proof(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
+        """A proof of all that a runtime API reads: whoever holds it can answer the call without trust.
+
+        Refused for a call that reads more than `MAX_PROOF_KEYS` keys.
+        """
+        reader, block_id = await self.blocks.state_for_call(at)
+        recorded = RecordedReads(reader, MAX_PROOF_KEYS)
+        try:
+            self.runtime.call_hex(recorded, block_id, function, arguments)
+        except TooManyReads as error:
+            raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{function} reads {error}") from None
+        return await self._proof(block_id, list(recorded.noted))
 
     @method("state_getMetadata")
     async def metadata(self, at: HashParameter | None) -> Json:
@@ -133,6 +148,12 @@ class State:
             values = now
             if changed:
                 yield _change_set(block.id, changed)
+
+    async def _proof(self, block_id: bytes, keys: list[bytes]) -> Json:
+        nodes: set[bytes] = set()
+        for start in range(0, max(1, len(keys)), PROOF_KEYS_AT_ONCE):
+            nodes.update(await self.blocks.node.prove(block_id, keys[start : start + PROOF_KEYS_AT_ONCE]))
+        return {"at": to_hex(block_id), "proof": [to_hex(node) for node in sorted(nodes)]}
 
     async def _range(self, first: bytes, last: bytes) -> list[bytes]:
         """The ids from `first` up to `last`, which descends from it."""

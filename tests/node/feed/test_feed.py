@@ -48,6 +48,8 @@ async def answer(request: feed.Request) -> feed.Value:
             ]
         case feed.IdAt(_, height):
             return None if height else b"0" * 32
+        case feed.Prove():
+            return [b"node"]
         case feed.Pending():
             return [bytes(1024 * 1024)] * 33  # a full pool, and blocks that are not final
         case _:
@@ -131,6 +133,22 @@ def test_every_extrinsic_of_a_frame_counts_for_the_quota(tmp_path: Path, monkeyp
         assert len(await client.submit_many([b"x"] * 500)) == 500
         with pytest.raises(RequestRefusedError, match="Too many requests"):
             await client.submit_many([b"x"])
+        await client.close()
+
+    with Served(tmp_path / "rpc.sock") as served:
+        asyncio.run(talk(served))
+
+
+def test_every_key_to_prove_counts_for_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proofs are made where blocks are: what they may take of that time is a number of keys, not of requests."""
+    monkeypatch.setattr(feed, "PROOF_KEYS_PER_SECOND", 1)
+
+    async def talk(served: Served) -> None:
+        client = await FeedClient.connect(served.path)
+        await client.prove(b"b" * 32, [b"k"] * 64)
+        with pytest.raises(RequestRefusedError, match="Too many requests"):
+            await client.prove(b"b" * 32, [b"k"])
+        assert await client.id_at(0) == b"0" * 32
         await client.close()
 
     with Served(tmp_path / "rpc.sock") as served:
