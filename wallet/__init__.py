@@ -7,6 +7,7 @@ In reading order:
 * `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text
 * `keyfile`, `private_file`, `keyring`: locked keys on disk, by name
 * `rpc`: JSON-RPC over one connection
+* `proved`: what a node says of the final state, checked without trust
 * `client`: typed reads, signed calls, and what became of them
 * `calls`: any call from what a person types
 * `output`: tables, or JSON

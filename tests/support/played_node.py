@@ -1,4 +1,7 @@
-"""A node's side of the RPC feed, played from one process: a real chain in memory, real frames, no consensus."""
+"""A node's side of the RPC feed, played from one process: a real chain in memory, real frames, no consensus.
+
+Each of its final blocks bears Alice's certificate, who is the only validator of the development chain.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from consensus.certificates import CERTIFICATE, make_certificate
+from consensus.parameters import DEVNET
+from consensus.validators import Validator, ValidatorSet
+from consensus.votes import Ballot, BallotKind, ballot_payload
+from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
 from node.feed import messages as feed
@@ -17,6 +25,8 @@ from node.rpc.replica import Replica
 from node.rpc.server import Server, ServerOptions
 from runtime.blocks.block import HEADER, Block, block_id, genesis_header
 from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Memory
 from runtime.state.trie import Trie
 from small_chain import SmallChain
@@ -44,9 +54,11 @@ class PlayedNode:
         self.chain = DevChain()
         self.pool: list[bytes] = []
         self.blocks: dict[bytes, Block] = {}
-        self.known: dict[bytes, Any] = {}  # blocks that only this node has: header and extrinsics
+        # Blocks that only this node has: header and extrinsics.
+        self.known: dict[bytes, Any] = {self.chain.genesis_hash: [HEADER.encode(self.chain.head), []]}
         self.ids: list[bytes] = [self.chain.genesis_hash]
         self.final = 0
+        self.tries = {self.chain.genesis_hash: self.chain.trie}
         self.asked: list[feed.SubmitMany] = []
         self._writer: asyncio.StreamWriter
 
@@ -79,6 +91,7 @@ class PlayedNode:
         changed = [[k, self.chain.state.get(k)] for k in keys if before.get(k) != self.chain.state.get(k)]
         self.blocks[new_id] = block
         self.ids.append(new_id)
+        self.tries[new_id] = self.chain.trie
         self._send(feed.ImportedBlock(new_id, HEADER.encode(block.header), list(block.extrinsics), changed))
         for raw in taken:
             self._send(feed.ExtrinsicStatus(blake2_256(raw), "in_block", new_id))
@@ -112,7 +125,9 @@ class PlayedNode:
             case feed.BlockAt():
                 self._send(feed.RequestResult(request.request_id, self._block(request.block_id)))
             case feed.Prove():
-                self._send(feed.RequestResult(request.request_id, list(self.chain.trie.prove(request.keys))))
+                self._send(feed.RequestResult(request.request_id, self.tries[request.block_id].prove(request.keys)))
+            case feed.CertificateAt():
+                self._send(feed.RequestResult(request.request_id, self._certified(request.height)))
             case feed.Inspect():
                 self._send(feed.RequestResult(request.request_id, {"topic": request.topic, "id": b"\1\2"}))
             case _:
@@ -130,6 +145,12 @@ class PlayedNode:
         block = self.blocks.get(block_id)
         return self.known.get(block_id) if block is None else [HEADER.encode(block.header), list(block.extrinsics)]
 
+    def _certified(self, height: int) -> Any:
+        if not 0 < max(1, height) <= self.final:
+            return None
+        found = self.ids[max(1, height)]
+        return [found, certify(self.chain, max(1, height), found)]
+
     def _outcome(self, extrinsic: bytes) -> Any:
         if extrinsic in self.pool:
             return [1013, "Transaction is already imported", ""]
@@ -144,6 +165,16 @@ class PlayedNode:
 
     def _send(self, frame: feed.Frame) -> None:
         self._writer.write(feed.pack(frame))
+
+
+def certify(chain: DevChain, height: int, block: bytes, kind: BallotKind = BallotKind.FINALISE) -> bytes:
+    """Alice's certificate for a block, encoded."""
+    seats = chain.runtime.at(chain.state)[TrustStake].validators(0)
+    members = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in seats)
+    ballot = Ballot(kind, DEVNET.epoch_of(height), height, height, block)
+    public, secret = keypair_from_seed(Scheme.ED25519, dev_accounts.key_seed("Alice", dev_accounts.SESSION))
+    signature = sign(Scheme.ED25519, public, secret, ballot_payload(chain.genesis_hash, ballot))
+    return CERTIFICATE.encode(make_certificate(ballot, ValidatorSet(ballot.epoch, members), {public: signature}))
 
 
 @contextlib.asynccontextmanager
