@@ -28,6 +28,7 @@ from node.peers.messages import BLOCKS_PER_ANSWER_MAX
 from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id, genesis_header
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
+from runtime.encoding.codec import Annotated, Bounded, codec
 from runtime.execution.authoring import BuiltBlock
 from runtime.execution.executive import execute_block
 from runtime.frame.errors import InvalidBlock
@@ -36,10 +37,12 @@ from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Changes, StateReader
 from runtime.state.trie import Trie
+from runtime.state.trie_proof import MAX_PROOF_BYTES, MAX_PROOF_NODES
 
 NO_KEY = bytes(32)
 PROOF_TRIES_KEPT = 64  # final blocks whose state proofs can be made
 _LOG = logging.getLogger(__name__)
+_PROOF = codec(Annotated[tuple[Annotated[bytes, Bounded(MAX_PROOF_BYTES)], ...], Bounded(MAX_PROOF_NODES)])
 
 
 class UnknownParentError(Exception):
@@ -63,13 +66,7 @@ class Chain:
     """One node's chain.  `open_chain` makes it."""
 
     def __init__(
-        self,
-        storage: Storage,
-        runtime: Runtime,
-        parameters: Parameters,
-        genesis: bytes,
-        genesis_trie: Trie,
-        verify: VerifySignature,
+        self, storage: Storage, runtime: Runtime, parameters: Parameters, genesis: bytes, verify: VerifySignature
     ) -> None:
         """Over a database that holds at least the genesis block."""
         self.storage = storage
@@ -81,8 +78,6 @@ class Chain:
         self._rules = HeaderRules(parameters, self.epochs, genesis, signatures.verify_ed25519)
         self._tree: dict[bytes, ExecutedBlock] = {}
         self._proof_tries: deque[tuple[bytes, Trie]] = deque(maxlen=PROOF_TRIES_KEPT)
-        self._genesis_set = runtime.item(TrustStake.seats).key()
-        self._genesis_set_proof = genesis_trie.prove([self._genesis_set])
         self._certificate: Certificate | None = None
         self._seated: tuple[int, frozenset[bytes]] = (-1, frozenset())
         self._load_final()
@@ -173,8 +168,8 @@ class Chain:
         executed = self._tree.get(block)
         tries = dict(self._proof_tries)
         trie = executed.trie if executed is not None else tries.get(block)
-        if trie is None and block == self.genesis and keys == [self._genesis_set]:
-            return self._genesis_set_proof
+        if trie is None and block == self.genesis and keys == [self.runtime.item(TrustStake.seats).key()]:
+            return list(_PROOF.decode(self.storage.genesis_proof() or b"\0")) or None
         return trie.prove(keys) if trie is not None else None
 
     def highest_possible(self, now_ms: int) -> int:
@@ -378,4 +373,6 @@ def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], ver
         encoded = HEADER.encode(header)
         storage.initialise(StoredBlock(0, genesis, encoded, BLOCK.encode(Block(header, ()))[len(encoded) :]), state)
     storage.check_chain(genesis)
-    return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, trie, verify)
+    if storage.genesis_proof() is None:
+        storage.keep_genesis_proof(_PROOF.encode(tuple(trie.prove([runtime_of(spec).item(TrustStake.seats).key()]))))
+    return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)

@@ -39,6 +39,7 @@ PENDING = b"u"
 _SCHEMA_KEY = META + b"schema"
 _GENESIS_KEY = META + b"genesis"
 _HEAD_KEY = META + b"head"
+_GENESIS_PROOF_KEY = META + b"genesis-proof"
 _HEIGHT = struct.Struct(">Q")
 _HEAD = struct.Struct(">Q32s")
 _LENGTH = struct.Struct("<I")
@@ -109,6 +110,15 @@ class Storage:
                 f"but the spec's genesis is 0x{genesis_id.hex()}: "
                 "choose another --base-path, or remove the old chain with `ogpu-node purge-chain`"
             )
+
+    def genesis_proof(self) -> bytes | None:
+        """The proof of the first validators, as `keep_genesis_proof` was given it."""
+        return self._get(_GENESIS_PROOF_KEY)
+
+    def keep_genesis_proof(self, proof: bytes) -> None:
+        """Keep it for ever: the state that it is of does not last."""
+        with self._written() as batch:
+            batch.put(_GENESIS_PROOF_KEY, proof)
 
     def initialise(self, block: StoredBlock, state: Mapping[bytes, bytes]) -> None:
         """Write the genesis block and its state into an empty database."""
