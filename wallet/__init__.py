@@ -9,6 +9,7 @@ In reading order:
 * `rpc`: JSON-RPC over one connection
 * `proved`: what a node says of the final state, checked without trust
 * `client`: typed reads, signed calls, and what became of them
+* `verified`: a client that believes its node only what it can check
 * `calls`: any call from what a person types
 * `output`: tables, or JSON
 * `session`: what every command shares

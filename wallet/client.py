@@ -7,7 +7,7 @@ from it, and only for rules (`spec_version`) that this program knows.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ from wallet.keypair import Keypair
 from wallet.rpc import DEFAULT_URL, RpcConnection, RpcJson
 
 ERA_BLOCKS = 64
+PAGE_KEYS = 500
 FINISHED = ("usurped", "dropped", "invalid", "finalityTimeout")
 
 
@@ -194,6 +195,26 @@ class ChainClient:
     async def best_heads(self) -> AsyncIterator[RpcJson]:
         """Every best header from now on."""
         return await self.rpc.subscribe("chain_subscribeNewHeads", unsubscribe="chain_unsubscribeNewHeads")
+
+    # --- reads of several values
+
+    async def read_many(self, item: StorageItem, keys: Sequence[Any], *, at: bytes | None = None) -> list[Any]:
+        """The values of a map under several keys, in their order."""
+        return [await self.read(item, key, at=at) for key in keys]
+
+    async def entries(self, item: StorageItem, *, at: bytes | None = None) -> dict[bytes, Any]:
+        """Every value of a map by storage key."""
+        known = self.runtime.item(item)
+        found: dict[bytes, Any] = {}
+        last: str | None = None
+        while True:
+            page = await self.rpc.call("state_getKeysPaged", _hex(known.prefix), PAGE_KEYS, last, _hex(at))
+            answer = await self.rpc.call("state_queryStorageAt", page, _hex(at))
+            for key, raw in answer[0]["changes"]:
+                found[bytes.fromhex(key[2:])] = known.decode(bytes.fromhex(raw[2:]))
+            if len(page) < PAGE_KEYS:
+                return found
+            last = page[-1]
 
 
 def describe_error(runtime: Runtime, value: ErrorValue) -> str:

@@ -125,7 +125,7 @@ class PlayedNode:
             case feed.BlockAt():
                 self._send(feed.RequestResult(request.request_id, self._block(request.block_id)))
             case feed.Prove():
-                self._send(feed.RequestResult(request.request_id, self.tries[request.block_id].prove(request.keys)))
+                self._prove(request)
             case feed.CertificateAt():
                 self._send(feed.RequestResult(request.request_id, self._certified(request.height)))
             case feed.Inspect():
@@ -144,6 +144,14 @@ class PlayedNode:
     def _block(self, block_id: bytes) -> Any:
         block = self.blocks.get(block_id)
         return self.known.get(block_id) if block is None else [HEADER.encode(block.header), list(block.extrinsics)]
+
+    def _prove(self, request: feed.Prove) -> None:
+        trie = self.tries.get(request.block_id)
+        if trie is None:
+            self._send(feed.Refused(request.request_id, 4003, "State already discarded", ""))
+            return
+        nodes: feed.Value = [*trie.prove(request.keys)]
+        self._send(feed.RequestResult(request.request_id, nodes))
 
     def _certified(self, height: int) -> Any:
         if not 0 < max(1, height) <= self.final:

@@ -1,7 +1,7 @@
 """Answers that need no trust: whoever holds a chain's genesis hash checks what a node says of its final state.
 
 The genesis hash commits to the first validators, they certify final headers, a header commits to the state after it,
-and a proof leads from there to values. Nothing here believes a node; `trusting` is for who says `--trust-node`.
+and a proof leads from there to values. Nothing here believes a node.
 
 In reading order:
 
@@ -11,8 +11,7 @@ In reading order:
 * `freshness`: how old a final header is (pure)
 * `json_forms`: headers, bytes and proofs out of a node's JSON (pure)
 * `pins`: the chain of a folder, held to from its first use on
-* `port`: the reads that programs use, whoever vouches for them
-* `view`: these reads over proofs, at one final block
-* `trusting`: the same reads, on the node's word
+* `keys`: storage keys and names of items (pure)
+* `view`: typed reads over proofs, at one final block
 * `chain`: a connection's final blocks, and what an extrinsic did there
 """

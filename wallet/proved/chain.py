@@ -14,11 +14,11 @@ from runtime.frame.api import Apis
 from runtime.pallets.system import BLOCK_HASH_COUNT, System
 from runtime.state.trie_proof import ProvedState
 from wallet.errors import WalletError
-from wallet.proved.finality import FinalHeader, TrustRoot, final_header, genesis_set_key, trust_root
+from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, genesis_set_key, trust_root
 from wallet.proved.freshness import doubt_of_age
 from wallet.proved.inclusion import Inclusion, events_of, place_in
 from wallet.proved.json_forms import block_of, certified_of, header_of, proof_of
-from wallet.proved.refutation import about, require
+from wallet.proved.refutation import RefutedError, about, require
 from wallet.proved.view import AskNode, ProvedView
 
 
@@ -55,6 +55,8 @@ class ProvedChain:
     async def newest(self) -> ProvedView:
         """The state after the newest final block, or after a newer one that was seen before."""
         found = await self._certified(None)
+        if found is None:
+            raise NothingFinalError(f"{self._url} knows no final block yet: wait for the chain's first ones")
         known = self._newest
         if known is None or found.header.number > known.header.number:
             self._newest = known = found
@@ -67,6 +69,16 @@ class ProvedChain:
     def doubt_of(self, view: ProvedView, clock_ms: Callable[[], int] = system_clock_ms) -> str | None:
         """A sentence if the view's block is too old to say what holds now."""
         return doubt_of_age(view.block, self.root.parameters, clock_ms())
+
+    async def at(self, block: bytes) -> ProvedView:
+        """The state after any block, if it is final; NodeRefutedError if that is not shown."""
+        answer = await self._ask("chain_getHeader", "0x" + block.hex())
+        with about(self._url, f"block 0x{block.hex()}"):
+            header = header_of(answer)
+            require(block_id(header) == block, "it shows a header that has another hash")
+        await self._require_final(block, header.number)
+        with about(self._url, f"block 0x{block.hex()}"):
+            return ProvedView(self._url, self._ask, self._apis, descended(header))
 
     async def included(self, block: bytes, extrinsic_hash: bytes) -> Inclusion:
         """An extrinsic in a block that is final, and its events; NodeRefutedError if the node does not show it."""
@@ -87,9 +99,11 @@ class ProvedChain:
         """The block is certified, or the state after a certified block lists it among its ancestors."""
         matter = f"block 0x{block.hex()} being final"
         certified = await self._certified(number)
-        if certified.id == block:
-            return
         with about(self._url, matter):
+            if certified is None:
+                raise RefutedError(f"it has no certificate of a block of height {number} or above")
+            if certified.id == block:
+                return
             within = number < certified.header.number <= number + BLOCK_HASH_COUNT
             require(within, f"the next certified block has the number {certified.header.number}, not above {number}")
         view = ProvedView(self._url, self._ask, self._apis, certified)
@@ -97,9 +111,9 @@ class ProvedChain:
         with about(self._url, matter):
             require(ancestor == block, f"the final block {number} is another: 0x{ancestor.hex()}")
 
-    async def _certified(self, height: int | None) -> FinalHeader:
+    async def _certified(self, height: int | None) -> FinalHeader | None:
         answer = await self._ask("ogpu_certifiedHeader", *([] if height is None else [height]))
         if answer is None:
-            raise NothingFinalError(f"{self._url} knows no final block yet: wait for the chain's first ones")
+            return None
         with about(self._url, "the final block"):
             return final_header(self.root, *certified_of(answer))

@@ -1,7 +1,7 @@
 """From the genesis hash to the validators of an epoch, and from these to a header that is final. Pure.
 
-What always holds: a `FinalHeader` bears a finalise-certificate of more than two thirds of its epoch's set, and a
-`TrustRoot` holds the set that the genesis hash commits to.
+What always holds: a `FinalHeader` bears a finalise-certificate of more than two thirds of its epoch's set, or a final
+one descends from it; a `TrustRoot` holds the set that the genesis hash commits to.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wallet.proved.refutation import RefutedError, require
 
 @dataclass(frozen=True, slots=True)
 class FinalHeader:
-    """A header that its certificate shows to be final; `slot` is the one that its block fills."""
+    """A header that was shown to be final; `slot` is the one that its block fills."""
 
     id: bytes
     header: Header
@@ -75,13 +75,21 @@ def final_header(root: TrustRoot, header: Header, certificate: bytes) -> FinalHe
     require(len(certificate) <= CERTIFICATE_BYTES_MAX, f"a certificate has at most {CERTIFICATE_BYTES_MAX:,} bytes")
     try:
         signed = CERTIFICATE.decode(certificate)
-        slot = read_header(header).pre_digest.slot
-    except (DecodeError, InvalidHeaderError) as error:
-        raise RefutedError(f"its header or certificate is malformed ({error})") from error
-    ballot, found = signed.ballot, block_id(header)
+    except DecodeError as error:
+        raise RefutedError(f"its certificate is malformed ({error})") from error
+    final = descended(header)
+    ballot, found = signed.ballot, final.id
     require(ballot.kind is BallotKind.FINALISE, "the certificate does not make its block final")
     require((ballot.height, ballot.block) == (header.number, found), "the certificate is one of another block")
     require(ballot.epoch == root.parameters.epoch_of(header.number), "the certificate is one of another epoch")
     is_certified = verify_certificate(signed, root.set_at(ballot.epoch), root.genesis, verify_ed25519)
     require(is_certified, "the certificate is not signed by two thirds of the validators")
-    return FinalHeader(found, header, slot)
+    return final
+
+
+def descended(header: Header) -> FinalHeader:
+    """A header that is known to be final, because a final one descends from it; RefutedError if it is malformed."""
+    try:
+        return FinalHeader(block_id(header), header, read_header(header).pre_digest.slot)
+    except (DecodeError, InvalidHeaderError) as error:
+        raise RefutedError(f"its header is malformed ({error})") from error

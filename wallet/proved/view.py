@@ -14,7 +14,7 @@ from runtime.frame.storage import StorageItem
 from runtime.state.trie_proof import ProvedState
 from wallet.proved.finality import FinalHeader
 from wallet.proved.json_forms import Json, bytes_list, proof_of
-from wallet.proved.port import name_of, storage_key, value_of
+from wallet.proved.keys import name_of, storage_key, value_of
 from wallet.proved.refutation import RefutedError, about
 
 KEYS_OF_A_PROOF = 256
@@ -26,7 +26,7 @@ AskNode = Callable[..., Awaitable[Json]]
 
 
 class ProvedView:
-    """Implements `FinalReads`; NodeRefutedError for what the node does not show."""
+    """Every read is of one final block; NodeRefutedError for what the node does not show."""
 
     def __init__(self, url: str, ask: AskNode, apis: Apis, block: FinalHeader) -> None:
         """For the state after `block`."""
@@ -37,26 +37,29 @@ class ProvedView:
 
     @property
     def block_id(self) -> bytes:
-        """See `FinalReads`."""
+        """Which block."""
         return self.block.id
 
     @property
     def height(self) -> int:
-        """See `FinalReads`."""
+        """Its number."""
         return self.block.header.number
 
     async def read(self, item: StorageItem, *keys: Any) -> Any:
-        """See `FinalReads`."""
+        """The value of a storage item, its default where nothing is stored: `read(System.account, who)`."""
         known = self._apis.runtime.item(item)
         return (await self._values(known, [storage_key(known, keys)]))[0]
 
     async def read_many(self, item: StorageItem, keys: Sequence[Any]) -> list[Any]:
-        """See `FinalReads`."""
+        """The values of a map under several keys, in their order."""
         known = self._apis.runtime.item(item)
         return await self._values(known, [storage_key(known, (key,)) for key in keys])
 
     async def entries(self, item: StorageItem) -> dict[bytes, Any]:
-        """See `FinalReads`. The node's list of keys is a hint: the walk over the proof says which there are."""
+        """Every value of a map by storage key, none left out.
+
+        The node's list of keys is a hint: the walk over the proof says which there are.
+        """
         known = self._apis.runtime.item(item)
         matter = f"all of {name_of(self._apis.runtime, known)}"
         listed = await self._listed(known.prefix, matter)
@@ -65,7 +68,7 @@ class ProvedView:
             return {key: known.decode(state.get(key) or b"") for key in state.keys(known.prefix)}
 
     async def query(self, function: str, *arguments: Any) -> Any:
-        """See `FinalReads`."""
+        """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
         method = self._apis.methods[function]
         data = b"".join(codec.encode(argument) for (_, codec), argument in zip(method.inputs, arguments, strict=True))
         answer = await self._ask("ogpu_callProof", function, "0x" + data.hex(), "0x" + self.block.id.hex())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from wallet.errors import KeyFileError, WalletError
+from wallet.private_file import write_new
 from wallet.proved import pins
 from wallet.proved.pins import PIN_FILE, ChainChangedError, Pin, check_genesis, hold_to
 
@@ -44,12 +45,11 @@ def test_a_change_stops_with_a_sentence_that_names_both(tmp_path: Path, other: P
 
 
 def test_two_programs_that_begin_together_hold_to_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = pins.write_new
 
     def write_second(path: Path, data: bytes) -> None:
         if not path.exists():
-            write(path, data.replace(b"abab", b"cdcd"))
-        write(path, data)
+            write_new(path, data.replace(b"abab", b"cdcd"))
+        write_new(path, data)
 
     monkeypatch.setattr(pins, "write_new", write_second)
     with pytest.raises(ChainChangedError, match="cdcd"):

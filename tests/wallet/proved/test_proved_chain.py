@@ -22,10 +22,10 @@ from runtime.pallets.balances import Transfer
 from runtime.pallets.system import System
 from runtime.state.trie import Trie
 from small_chain import FIRST_SLOT
+from wallet.client import ChainClient
 from wallet.proved.chain import NothingFinalError, ProvedChain
-from wallet.proved.port import FinalReads
 from wallet.proved.refutation import NodeRefutedError
-from wallet.proved.trusting import TrustingView
+from wallet.proved.view import ProvedView
 from wallet.rpc import RpcConnection, RpcError, RpcJson
 
 APIS = apis_for(SPEC.parameters, is_development=True)
@@ -63,7 +63,7 @@ async def until_final(liar: Liar, node: PlayedNode) -> None:
         await asyncio.sleep(0.01)
 
 
-async def everything(view: FinalReads) -> list[Any]:
+async def everything(view: ProvedView | ChainClient) -> list[Any]:
     """One of each kind of read."""
     found: list[Any] = [
         await view.read(System.number),
@@ -93,7 +93,7 @@ def test_what_is_proved_is_what_the_node_says_when_it_is_honest(tmp_path: Path) 
         await until_final(liar, node)
         chain = await liar.open(node.chain.genesis_hash)
         view = await chain.newest()
-        trusting = TrustingView("ws://liar", liar.rpc.call, APIS, view.block_id, view.height)
+        trusting = ChainClient(liar.rpc, APIS, node.chain.genesis_hash, "Development")
         assert view.height == 1
         assert await everything(view) == await everything(trusting)
         assert await view.read(System.account, STASHES[0]) == node.chain.bound[System].account[STASHES[0]]
@@ -298,8 +298,10 @@ def test_a_block_that_is_not_final_and_one_that_never_was_are_not_reported(tmp_p
         raw = payment(node.chain, 7)
         node.pool.append(raw)
         block = node.author(finalise=False)
-        with pytest.raises(NothingFinalError):
+        with pytest.raises(NodeRefutedError, match="being final: it has no certificate of a block"):
             await chain.included(block, blake2_256(raw))
+        with pytest.raises(NodeRefutedError, match="being final: it has no certificate of a block"):
+            await chain.at(block)
         with pytest.raises(NodeRefutedError, match=r"the extrinsic 0x0000.* is not in that block"):
             await chain.included(block, bytes(32))
         branch = PlayedNode().chain
