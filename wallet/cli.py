@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from wallet.commands import call, keys, money, staking, why
+from wallet.genesis_option import GENESIS
 from wallet.keyring import DEFAULT_FOLDER, Keyring
 from wallet.output import Output
 from wallet.rpc import DEFAULT_URL
@@ -28,14 +29,25 @@ from wallet.session import WalletSession
 )
 @click.option("--password-file", type=click.Path(path_type=Path), help="Read the password here instead of asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@click.option("--genesis", type=GENESIS, help="The chain's genesis hash: no other chain is accepted.")
+@click.option("--trust-node", is_flag=True, help="Believe the node without proof; no chain is kept to.")
 @click.version_option(package_name="ogpu")
 @click.pass_context
-def main(context: click.Context, url: str, keyring: Path, password_file: Path | None, as_json: bool) -> None:
+def main(
+    context: click.Context,
+    url: str,
+    keyring: Path,
+    password_file: Path | None,
+    as_json: bool,
+    genesis: bytes | None,
+    trust_node: bool,
+) -> None:
     """The wallet of an ogpu chain: keys, transfers, stake, and any other call.
 
     Shell completion: eval "$(_OGPU_WALLET_COMPLETE=bash_source ogpu-wallet)" (or zsh_source, fish_source).
     """
-    context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file)
+    output = Output(as_json=as_json)
+    context.obj = WalletSession(url, Keyring(keyring), output, password_file, genesis, trust_node)
 
 
 for command in (

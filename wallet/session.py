@@ -22,6 +22,7 @@ from wallet.keyring import Keyring
 from wallet.output import Account, Grains, Output, harmless
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.suri import keypair_from_suri
+from wallet.verified import Trust, VerifiedClient
 
 PASSWORD_BYTES_MAX = 1024
 EXIT_INPUT = 2
@@ -40,12 +41,15 @@ class WalletSession:
     keyring: Keyring
     output: Output
     password_file: Path | None
+    genesis: bytes | None = None
+    is_blind: bool = False
 
     def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]]) -> None:
-        """Connect to the node and do `body`; errors end the program with a sentence."""
+        """Connect to the node, believing only what it proves, and do `body`; errors end the program with a sentence."""
 
         async def main() -> None:
-            async with await ChainClient.connect(self.url) as client:
+            trust = Trust(self.keyring.folder, self.genesis, self.is_blind)
+            async with await VerifiedClient.connect_by(self.url, trust, note) as client:
                 await body(client)
 
         explained(lambda: asyncio.run(main()))
@@ -104,6 +108,11 @@ class WalletSession:
             "total": Grains(moves + fee),
             "sent": False,
         }
+
+
+def note(text: str) -> None:
+    """Say something beside the result."""
+    click.echo(f"note: {harmless(text)}", err=True)  # it may name what a node said
 
 
 def explained(action: Callable[[], Awaitable[None] | None]) -> None:

@@ -40,24 +40,27 @@ def why(session: WalletSession, transaction: str, blocks: int) -> None:
                 f"no extrinsic {transaction} in the last {blocks} blocks nor in the pool: "
                 "it was never sent, was dropped, or is older (--blocks)"
             )
-        outcome, raw = found
-        final = await client.height(await client.finalized())
-        session.output.facts(_facts(client, outcome, raw, is_final=outcome.block_number <= final))
+        block, height, raw = found
+        is_final = height <= await client.height(await client.finalized())
+        outcome = await (client if is_final else client.unverified()).outcome(block, wanted)
+        session.output.facts(_facts(client, outcome, raw, is_final=is_final))
 
     session.run(explain)
 
 
-async def _find(client: ChainClient, wanted: bytes, blocks: int) -> tuple[Outcome, bytes] | None:
+async def _find(client: ChainClient, wanted: bytes, blocks: int) -> tuple[bytes, int, bytes] | None:
+    """Id and height of the block with this extrinsic, and its bytes, by the node's word."""
     at: str | None = await client.rpc.call("chain_getBlockHash")
     for _ in range(blocks):
         found = await client.rpc.call("chain_getBlock", at)
         if found is None:
             return None
         body = found["block"]
+        height = int(body["header"]["number"], 16)
         for text in body["extrinsics"]:
             if _digest(text) == wanted:
-                return await client.outcome(_hash(str(at)), wanted), bytes.fromhex(text[2:])
-        if int(body["header"]["number"], 16) == 0:
+                return _hash(str(at)), height, bytes.fromhex(text[2:])
+        if height == 0:
             return None
         at = body["header"]["parentHash"]
     return None

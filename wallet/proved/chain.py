@@ -13,7 +13,6 @@ from runtime.blocks.block import block_id
 from runtime.frame.api import Apis
 from runtime.pallets.system import BLOCK_HASH_COUNT, System
 from runtime.state.trie_proof import ProvedState
-from wallet.errors import WalletError
 from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, genesis_set_key, trust_root
 from wallet.proved.freshness import doubt_of_age
 from wallet.proved.inclusion import Inclusion, events_of, place_in
@@ -25,10 +24,6 @@ from wallet.proved.view import AskNode, ProvedView
 def system_clock_ms() -> int:
     """This machine's time since 1970."""
     return time.time_ns() // 1_000_000
-
-
-class NothingFinalError(WalletError):
-    """The chain has no final block yet."""
 
 
 class ProvedChain:
@@ -54,9 +49,7 @@ class ProvedChain:
 
     async def newest(self) -> ProvedView:
         """The state after the newest final block, or after a newer one that was seen before."""
-        found = await self._certified(None)
-        if found is None:
-            raise NothingFinalError(f"{self._url} knows no final block yet: wait for the chain's first ones")
+        found = await self._certified(None) or self.root.block_zero
         known = self._newest
         if known is None or found.header.number > known.header.number:
             self._newest = known = found

@@ -27,7 +27,7 @@ from wallet.proved.refutation import RefutedError, require
 
 @dataclass(frozen=True, slots=True)
 class FinalHeader:
-    """A header that was shown to be final; `slot` is the one that its block fills."""
+    """A header that was shown to be final; `slot` is the one that its block fills, 0 for block 0."""
 
     id: bytes
     header: Header
@@ -38,9 +38,14 @@ class FinalHeader:
 class TrustRoot:
     """A chain's genesis, and what follows from it: the first validators."""
 
-    genesis: bytes
+    block_zero: FinalHeader
     parameters: Parameters
     seats: tuple[Seat, ...]
+
+    @property
+    def genesis(self) -> bytes:
+        """The chain's genesis hash."""
+        return self.block_zero.id
 
     def set_at(self, epoch: int) -> ValidatorSet:
         """Who certifies in an epoch. Those of the genesis block stay in office, as `TrustStake.validators` says."""
@@ -62,7 +67,7 @@ def trust_root(
     raw = ProvedState(header.state_root, proof).get(genesis_set_key(runtime))
     if raw is None:
         raise RefutedError("the genesis state names no validators")
-    root = TrustRoot(genesis, parameters, runtime.item(TrustStake.seats).decode(raw))
+    root = TrustRoot(FinalHeader(genesis, header, 0), parameters, runtime.item(TrustStake.seats).decode(raw))
     try:
         root.set_at(0)
     except ValueError as error:

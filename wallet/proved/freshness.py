@@ -13,6 +13,8 @@ def doubt_of_age(block: FinalHeader, parameters: Parameters, now_ms: int) -> str
 
     A chain without work makes a block in every `heartbeat_slots` only.
     """
+    if block.header.number == 0:
+        return "no block is final yet: what is shown is how the chain began"
     behind_ms = now_ms - block.slot * parameters.slot_ms
     if behind_ms < -parameters.skew_ms:
         return (

@@ -74,7 +74,7 @@ def _block_zero(header: Header, trie: Trie) -> tuple[bytes, Header]:
 def test_what_does_not_make_a_header_final() -> None:
     chain, root, good = made(), made().root(), CERTIFICATE.decode(made().certificate())
     other = replace(good, ballot=replace(good.ballot, block=bytes(32)))
-    strange = replace(root, genesis=bytes(32))
+    strange = replace(root, block_zero=replace(root.block_zero, id=bytes(32)))
     notarised = certify(chain.chain, head().number, block_id(head()), BallotKind.NOTARISE)
     malformed = replace(head(), digest=head().digest[:-1])
     robbed = replace(root, seats=(replace(root.seats[0], session_key=bytes(32)),))

@@ -23,7 +23,7 @@ from runtime.pallets.system import System
 from runtime.state.trie import Trie
 from small_chain import FIRST_SLOT
 from wallet.client import ChainClient
-from wallet.proved.chain import NothingFinalError, ProvedChain
+from wallet.proved.chain import ProvedChain
 from wallet.proved.refutation import NodeRefutedError
 from wallet.proved.view import ProvedView
 from wallet.rpc import RpcConnection, RpcError, RpcJson
@@ -103,11 +103,12 @@ def test_what_is_proved_is_what_the_node_says_when_it_is_honest(tmp_path: Path) 
     with_node(tmp_path, body)
 
 
-def test_the_newest_block_never_goes_back_and_needs_one_to_be_final(tmp_path: Path) -> None:
+def test_the_newest_block_is_block_zero_at_first_and_never_goes_back(tmp_path: Path) -> None:
     async def body(node: PlayedNode, liar: Liar) -> None:
         chain = await liar.open(node.chain.genesis_hash)
-        with pytest.raises(NothingFinalError, match="knows no final block yet"):
-            await chain.newest()
+        view = await chain.newest()
+        assert await view.read(System.number) == 0
+        assert chain.doubt_of(view) == "no block is final yet: what is shown is how the chain began"
         node.author()
         await until_final(liar, node)
         old = await liar.rpc.call("ogpu_certifiedHeader")
