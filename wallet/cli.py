@@ -15,6 +15,7 @@ from wallet.keyring import DEFAULT_FOLDER, Keyring
 from wallet.output import Output
 from wallet.rpc import DEFAULT_URL
 from wallet.session import WalletSession
+from wallet.verified import Trust
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,8 +47,8 @@ def main(
 
     Shell completion: eval "$(_OGPU_WALLET_COMPLETE=bash_source ogpu-wallet)" (or zsh_source, fish_source).
     """
-    output = Output(as_json=as_json)
-    context.obj = WalletSession(url, Keyring(keyring), output, password_file, genesis, trust_node)
+    trust = Trust(keyring.expanduser(), genesis, is_blind=trust_node)
+    context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file, trust)
 
 
 for command in (

@@ -41,18 +41,22 @@ class WalletSession:
     keyring: Keyring
     output: Output
     password_file: Path | None
-    genesis: bytes | None = None
-    is_blind: bool = False
+    trust: Trust | None = None
+    """What a node has to prove; None: nothing."""
 
     def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]]) -> None:
-        """Connect to the node, believing only what it proves, and do `body`; errors end the program with a sentence."""
+        """Connect to the node, held to its proofs, and do `body`; errors end the program with a sentence."""
 
         async def main() -> None:
-            trust = Trust(self.keyring.folder, self.genesis, self.is_blind)
-            async with await VerifiedClient.connect_by(self.url, trust, note) as client:
+            async with await self._connect() as client:
                 await body(client)
 
         explained(lambda: asyncio.run(main()))
+
+    async def _connect(self) -> ChainClient:
+        if self.trust is None:
+            return await ChainClient.connect(self.url)
+        return await VerifiedClient.connect_by(self.url, self.trust, note)
 
     def account(self, text: str) -> bytes:
         """An account by address, 0x key, name in the keyring, or development path like `//Alice`."""
