@@ -12,7 +12,7 @@ In reading order:
 * `verified`: a client that believes its node only what it can check
 * `calls`: any call from what a person types
 * `output`: tables, or JSON
-* `genesis_option`: a genesis hash on a command line
+* `trust`: what a program goes by when it meets a node
 * `session`: what every command shares
 * `commands`, `cli`: the command line
 """

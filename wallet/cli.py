@@ -10,12 +10,11 @@ from pathlib import Path
 import click
 
 from wallet.commands import call, keys, money, staking, why
-from wallet.genesis_option import GENESIS
 from wallet.keyring import DEFAULT_FOLDER, Keyring
 from wallet.output import Output
 from wallet.rpc import DEFAULT_URL
 from wallet.session import WalletSession
-from wallet.verified import Trust
+from wallet.trust import Trust, genesis_option, trust_option
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,8 +29,8 @@ from wallet.verified import Trust
 )
 @click.option("--password-file", type=click.Path(path_type=Path), help="Read the password here instead of asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-@click.option("--genesis", type=GENESIS, help="The chain's genesis hash: no other chain is accepted.")
-@click.option("--trust-node", is_flag=True, help="Believe the node without proof; no chain is kept to.")
+@genesis_option
+@trust_option
 @click.version_option(package_name="ogpu")
 @click.pass_context
 def main(

@@ -22,7 +22,8 @@ from wallet.keyring import Keyring
 from wallet.output import Account, Grains, Output, harmless
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.suri import keypair_from_suri
-from wallet.verified import Trust, VerifiedClient
+from wallet.trust import Trust
+from wallet.verified import VerifiedClient
 
 PASSWORD_BYTES_MAX = 1024
 EXIT_INPUT = 2

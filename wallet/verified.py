@@ -8,8 +8,6 @@ block. On the node's word alone stand what it says of blocks that are not final 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from genesis.chain import apis_for
@@ -21,21 +19,13 @@ from wallet.proved.chain import ProvedChain
 from wallet.proved.pins import Pin, check_genesis, hold_to
 from wallet.proved.refutation import about, require
 from wallet.proved.view import ProvedView
+from wallet.trust import Trust
 
 VIEWS_KEPT = 16
 NONCES_AHEAD_MAX = 4096
 """How many extrinsics of an account may wait in a pool, by its node: more is a nonce that would never come."""
 
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """What a program goes by: the folder that knows its chain, a genesis hash that it was given, or the node's word."""
-
-    folder: Path
-    genesis: bytes | None = None
-    is_blind: bool = False
 
 
 class VerifiedClient(ChainClient):

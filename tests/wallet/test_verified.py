@@ -21,7 +21,8 @@ from wallet.proved.pins import PIN_FILE, ChainChangedError
 from wallet.proved.refutation import NodeRefutedError
 from wallet.rpc import RpcError, RpcJson
 from wallet.suri import keypair_from_suri
-from wallet.verified import Trust, VerifiedClient
+from wallet.trust import Trust
+from wallet.verified import VerifiedClient
 
 ALICE = dev_accounts.stash("Alice")
 Lies = dict[str, Callable[[RpcJson], RpcJson]]

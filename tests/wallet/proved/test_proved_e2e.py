@@ -13,7 +13,8 @@ from node_process import NodeProcess, free_port, wait_for
 from runtime.pallets.balances import Balances, Transfer
 from runtime.pallets.system import System
 from wallet.suri import keypair_from_suri
-from wallet.verified import Trust, VerifiedClient
+from wallet.trust import Trust
+from wallet.verified import VerifiedClient
 
 pytestmark = pytest.mark.e2e
 BOB = dev_accounts.stash("Bob")

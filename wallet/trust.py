@@ -1,10 +1,22 @@
-"""A genesis hash as an option of a command line, for every program that keeps to a chain."""
+"""What a program goes by when it meets a node, and how a command line says it. Light: command lines import it first."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 HASH_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The folder that knows the chain, a genesis hash that was given beforehand, or the node's word."""
+
+    folder: Path
+    genesis: bytes | None = None
+    is_blind: bool = False
 
 
 class GenesisHash(click.ParamType[bytes]):
@@ -25,4 +37,7 @@ class GenesisHash(click.ParamType[bytes]):
         return found
 
 
-GENESIS = GenesisHash()
+genesis_option = click.option(
+    "--genesis", type=GenesisHash(), help="The chain's genesis hash: no other chain is accepted."
+)
+trust_option = click.option("--trust-node", is_flag=True, help="Believe the node without proof; no chain is kept to.")
