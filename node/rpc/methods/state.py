@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
+from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
 from node.rpc.registry import HashParameter, Hex, Safety, method, subscription
 from node.rpc.runtime_calls import RuntimeCalls
 from runtime.cryptography.hashing import blake2_256
@@ -19,7 +20,6 @@ MAX_KEYS_PER_QUERY = 1000
 MAX_QUERY_BLOCKS = 256
 MAX_PAIRS = 10_000
 MAX_PROOF_KEYS = 1000
-PROOF_KEYS_AT_ONCE = 64  # 2 ms of the node's time; between two such questions it votes and gossips
 
 
 class State:
@@ -29,6 +29,7 @@ class State:
         """Reads from the replica; executes with the chain's own runtime."""
         self.blocks = blocks
         self.runtime = runtime
+        self.pace = ProofPace()
 
     @method("state_getStorage", "state_getStorageAt")
     async def storage(self, key: Hex, at: HashParameter | None) -> Json:
@@ -151,8 +152,10 @@ class State:
 
     async def _proof(self, block_id: bytes, keys: list[bytes]) -> Json:
         nodes: set[bytes] = set()
-        for start in range(0, max(1, len(keys)), PROOF_KEYS_AT_ONCE):
-            nodes.update(await self.blocks.node.prove(block_id, keys[start : start + PROOF_KEYS_AT_ONCE]))
+        for start in range(0, max(1, len(keys)), KEYS_AT_ONCE):
+            part = keys[start : start + KEYS_AT_ONCE]
+            await self.pace.take(len(part))
+            nodes.update(await self.blocks.node.prove(block_id, part))
         return {"at": to_hex(block_id), "proof": [to_hex(node) for node in sorted(nodes)]}
 
     async def _range(self, first: bytes, last: bytes) -> list[bytes]:
