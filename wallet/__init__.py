@@ -9,10 +9,10 @@ In reading order:
 * `rpc`: JSON-RPC over one connection
 * `proved`: what a node says of the final state, checked without trust
 * `client`: typed reads, signed calls, and what became of them
+* `trust`: what a program goes by when it meets a node
 * `verified`: a client that believes its node only what it can check
 * `calls`: any call from what a person types
 * `output`: tables, or JSON
-* `trust`: what a program goes by when it meets a node
 * `session`: what every command shares
 * `commands`, `cli`: the command line
 """
