@@ -29,7 +29,7 @@ from wallet.proved.view import ProvedView
 from wallet.rpc import RpcConnection, RpcError, RpcJson
 
 APIS = apis_for(SPEC.parameters, is_development=True)
-STASHES = [dev_accounts.stash(name) for name in dev_accounts.DEV_NAMES]
+STASHES = [dev_accounts.stash(name) for name in ("Alice", "Bob", "Charlie", "Dave")]
 Lie = Callable[[RpcJson], RpcJson]
 
 
