@@ -25,7 +25,7 @@ VIEWS_KEPT = 16
 NONCES_AHEAD_MAX = 4096
 """How many extrinsics of an account may wait in a pool, by its node: more is a nonce that would never come."""
 
-Tell = Callable[[str], None]
+Warn = Callable[[str], None]
 
 
 class VerifiedClient(ChainClient):
@@ -33,10 +33,10 @@ class VerifiedClient(ChainClient):
 
     _proved: ProvedChain | None = None
     _views: dict[bytes, ProvedView]
-    _tell: Tell
+    _tell: Warn
 
     @classmethod
-    async def connect_by(cls, url: str, trust: Trust, tell: Tell) -> Self:
+    async def connect_by(cls, url: str, trust: Trust, tell: Warn) -> Self:
         """Connect, hold the node to the known chain, and read who certifies it; `tell` takes warnings.
 
         ChainChangedError: another chain or other rules; NodeRefutedError: no proof of what the genesis hash says.
@@ -49,7 +49,7 @@ class VerifiedClient(ChainClient):
             raise
         return client
 
-    async def begin(self, trust: Trust, tell: Tell) -> None:
+    async def begin(self, trust: Trust, tell: Warn) -> None:
         """What `connect_by` does after connecting."""
         self._views = {}
         self._tell = tell
