@@ -82,7 +82,8 @@ class Answers(Listener):
         if found is None:
             return None
         certified_height, certificate = found
-        return [storage.id_at(certified_height), certificate]
+        certified = storage.id_at(certified_height)
+        return [certified, certificate, storage.header(certified) if certified is not None else None]
 
     def _prove(self, block: bytes, keys: list[bytes]) -> feed.Value:
         if len(keys) > PROOF_KEYS_MAX:

@@ -157,7 +157,7 @@ class PlayedNode:
         if not 0 < max(1, height) <= self.final:
             return None
         found = self.ids[max(1, height)]
-        return [found, certify(self.chain, max(1, height), found)]
+        return [found, certify(self.chain, max(1, height), found), HEADER.encode(self.blocks[found].header)]
 
     def _outcome(self, extrinsic: bytes) -> Any:
         if extrinsic in self.pool:
