@@ -204,7 +204,14 @@ class ChainClient:
 
     async def read_many(self, item: StorageItem, keys: Sequence[Any], *, at: bytes | None = None) -> list[Any]:
         """The values of a map under several keys, in their order."""
-        return [await self.read(item, key, at=at) for key in keys]
+        known = self.runtime.item(item)
+        asked = [_hex(known.key(key)) for key in keys]  # type: ignore[attr-defined]  # by kind
+        found: dict[str | None, str | None] = {}
+        for start in range(0, len(asked), PAGE_KEYS):
+            answer = await self.rpc.call("state_queryStorageAt", asked[start : start + PAGE_KEYS], _hex(at))
+            found.update(answer[0]["changes"])
+        raws = [found[key] for key in asked]
+        return [known.default if raw is None else known.decode(bytes.fromhex(raw[2:])) for raw in raws]
 
     async def entries(self, item: StorageItem, *, at: bytes | None = None) -> dict[bytes, Any]:
         """Every value of a map by storage key."""
