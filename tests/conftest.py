@@ -1,7 +1,12 @@
-"""Hypothesis profiles: `dev` while writing, `ci` for every change (the same examples each time), `soak` for nights."""
+"""Hypothesis profiles: `dev` while writing, `ci` for every change (the same examples each time), `soak` for nights.
+
+No test touches the keys of whoever runs it, nor the chain that they keep to.
+"""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Deadlines measure the machine, and no test here asserts on wall-clock time.
@@ -16,3 +21,11 @@ settings.register_profile(
 )
 settings.register_profile("soak", max_examples=20_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(autouse=True)
+def keyring_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a command line looks for keys that is told nothing else."""
+    folder = tmp_path_factory.getbasetemp() / "keyrings" / os.urandom(8).hex()
+    monkeypatch.setenv("OGPU_KEYRING", str(folder))
+    return folder

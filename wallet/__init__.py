@@ -8,7 +8,11 @@ In reading order:
 * `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text
 * `keyfile`, `private_file`, `keyring`: locked keys on disk, by name
 * `rpc`: JSON-RPC over one connection
+* `proved`: what a node says of the final state, checked without trust
+* `answers`: what a node answers, as values
 * `client`: typed reads, signed calls, and what became of them
+* `trust`: what a program goes by when it meets a node
+* `verified`: a client that believes its node only what it can check
 * `calls`: any call from what a person types
 * `sent_notes`, `sending`: what was signed is written down before it is sent, and sent once
 * `trial`: what the chain would say to calls that are not sent

@@ -11,6 +11,7 @@ import click
 
 from wallet.defaults import DEFAULT_FOLDER, DEFAULT_URL
 from wallet.deferred import add_deferred
+from wallet.trust import Trust, genesis_option, trust_option
 
 COMMANDS = {
     "new": ("keys:new", "Make a key and store it, encrypted, under NAME."),
@@ -53,9 +54,19 @@ COMMANDS = {
 )
 @click.option("--password-file", type=click.Path(path_type=Path), help="Read the password here instead of asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@genesis_option
+@trust_option
 @click.version_option(package_name="ogpu")
 @click.pass_context
-def main(context: click.Context, url: str, keyring: Path, password_file: Path | None, as_json: bool) -> None:
+def main(
+    context: click.Context,
+    url: str,
+    keyring: Path,
+    password_file: Path | None,
+    as_json: bool,
+    genesis: bytes | None,
+    trust_node: bool,
+) -> None:
     """The wallet of an ogpu chain: keys, transfers, stake, and any other call.
 
     Shell completion: eval "$(_OGPU_WALLET_COMPLETE=bash_source ogpu-wallet)" (or zsh_source, fish_source).
@@ -64,7 +75,8 @@ def main(context: click.Context, url: str, keyring: Path, password_file: Path | 
     from wallet.output import Output  # noqa: PLC0415
     from wallet.session import WalletSession  # noqa: PLC0415
 
-    context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file)
+    trust = Trust(keyring.expanduser(), genesis, is_blind=trust_node)
+    context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file, trust)
 
 
 add_deferred(main, "wallet.commands", COMMANDS)

@@ -10,7 +10,7 @@ error of `wallet.rpc`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -18,7 +18,7 @@ from genesis.chain import apis_for
 from runtime.blocks.era import mortal
 from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
 from runtime.cryptography import ss58
-from runtime.cryptography.hashing import HASH_BYTES, blake2_256
+from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import ApplyExtrinsic
 from runtime.frame.api import Apis
@@ -29,17 +29,18 @@ from runtime.frame.storage import StateCorrupted, StorageItem
 from runtime.pallets.system import EventRecord, ExtrinsicFailed, System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.amounts import MAX_GRAINS
+from wallet.answers import U32_MAX, BlockBody, block_body_of, bytes_of, hash_of, hex_of, status_of, whole_of
 from wallet.defaults import DEFAULT_URL
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 
 ERA_BLOCKS = 64
-U32_MAX = 2**32 - 1
 FIRST_STATUS_SECONDS = 10.0  # a node that took an extrinsic says so at once
 NEXT_STATUS_SECONDS = 30.0  # until it is in a block, and then until that is final
 NO_SIGNATURE = b"\x7f" * 64
 """Valid under no key and for no message: ed25519 wants a scalar below its order, sr25519 a mark in the last byte."""
+PAGE_KEYS = 500
 FINISHED = ("usurped", "dropped", "invalid", "finalityTimeout")
 
 
@@ -78,15 +79,6 @@ class Prepared:
     def hash(self) -> bytes:
         """What it is called on the chain."""
         return blake2_256(self.extrinsic)
-
-
-@dataclass(frozen=True, slots=True)
-class BlockBody:
-    """What a wallet reads of a block."""
-
-    height: int
-    parent: bytes
-    extrinsics: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +126,7 @@ class ChainClient:
             try:
                 apis = apis_for(parameters["parameters"], is_development=parameters["isDevelopment"])
                 _check_version(version, apis.runtime)
-                return cls(rpc, apis, _hash(genesis), str(chain))
+                return cls(rpc, apis, hash_of(genesis), str(chain))
             except (KeyError, TypeError, ValueError) as error:
                 raise UnknownRulesError(f"{url} does not answer as a node of this chain does") from error
         except BaseException:
@@ -153,12 +145,12 @@ class ChainClient:
 
     async def finalized(self) -> bytes:
         """The id of the last final block: what balances and payments should be read at."""
-        return await self.rpc.ask(_hash, "chain_getFinalizedHead")
+        return await self.rpc.ask(hash_of, "chain_getFinalizedHead")
 
     async def height(self, at: bytes | None = None) -> int:
         """The number of a block, or of the best one."""
         return await self.rpc.ask(
-            lambda header: _whole(int(header["number"], 16), U32_MAX), "chain_getHeader", _hex(at)
+            lambda header: whole_of(int(header["number"], 16), U32_MAX), "chain_getHeader", hex_of(at)
         )
 
     async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
@@ -167,12 +159,9 @@ class ChainClient:
         key = known.key() if not keys else known.key(keys[0] if len(keys) == 1 else keys)  # type: ignore[attr-defined]  # by kind
 
         def decoded(raw: RpcJson) -> Any:
-            try:
-                return known.default if raw is None else known.decode(_bytes(raw))
-            except StateCorrupted as error:  # our own state would be; here it is only what a node says
-                raise ValueError(str(error)) from error
+            return known.default if raw is None else _decoded(known, bytes_of(raw))
 
-        return await self.rpc.ask(decoded, "state_getStorage", _hex(key), _hex(at))
+        return await self.rpc.ask(decoded, "state_getStorage", hex_of(key), hex_of(at))
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
@@ -180,13 +169,15 @@ class ChainClient:
         data = b"".join(codec.encode(argument) for (_, codec), argument in zip(method.inputs, arguments, strict=True))
 
         def decoded(raw: RpcJson) -> Any:
-            return method.output.decode(_bytes(raw))
+            return method.output.decode(bytes_of(raw))
 
-        return await self.rpc.ask(decoded, "state_call", function, _hex(data), _hex(at))
+        return await self.rpc.ask(decoded, "state_call", function, hex_of(data), hex_of(at))
 
     async def nonce(self, account: bytes) -> int:
         """The nonce for the account's next extrinsic, those that wait in the pool counted."""
-        return await self.rpc.ask(lambda nonce: _whole(nonce, U32_MAX), "system_accountNextIndex", ss58.encode(account))
+        return await self.rpc.ask(
+            lambda nonce: whole_of(nonce, U32_MAX), "system_accountNextIndex", ss58.encode(account)
+        )
 
     async def events(self, block: bytes) -> tuple[EventRecord, ...]:
         """What happened in a block."""
@@ -195,22 +186,22 @@ class ChainClient:
 
     async def block_id(self, height: int | None = None) -> bytes:
         """The id of the block at a height, or of the best one."""
-        return await self.rpc.ask(_hash, "chain_getBlockHash", height)
+        return await self.rpc.ask(hash_of, "chain_getBlockHash", height)
 
     async def block(self, block: bytes) -> BlockBody:
         """A block that the node must have."""
-        return await self.rpc.ask(_block_body, "chain_getBlock", _hex(block))
+        return await self.rpc.ask(block_body_of, "chain_getBlock", hex_of(block))
 
     async def block_if_known(self, block: bytes) -> BlockBody | None:
         """A block, or None where the node has none of that id."""
         return await self.rpc.ask(
-            lambda answer: None if answer is None else _block_body(answer), "chain_getBlock", _hex(block)
+            lambda answer: None if answer is None else block_body_of(answer), "chain_getBlock", hex_of(block)
         )
 
     async def pending(self) -> list[bytes]:
         """The hashes of what waits in the node's pool."""
         return await self.rpc.ask(
-            lambda waiting: [blake2_256(_bytes(raw)) for raw in waiting], "author_pendingExtrinsics"
+            lambda waiting: [blake2_256(bytes_of(raw)) for raw in waiting], "author_pendingExtrinsics"
         )
 
     # --- writes
@@ -237,7 +228,7 @@ class ChainClient:
         extra, _, _ = await self._extra(payer.account, None, 0)
         extrinsic = self._encoded(call, extra, payer, NO_SIGNATURE)
         return await self.rpc.ask(
-            lambda info: _whole(info["partialFee"], MAX_GRAINS), "payment_queryInfo", _hex(extrinsic)
+            lambda info: whole_of(info["partialFee"], MAX_GRAINS), "payment_queryInfo", hex_of(extrinsic)
         )
 
     async def _extra(self, account: bytes, nonce: int | None, tip: int) -> tuple[Extra, int, bytes]:
@@ -262,13 +253,13 @@ class ChainClient:
         NodeUnreachableError also for a node that falls silent about it: what became of it is unknown then.
         """
         updates = await self.rpc.subscribe(
-            "author_submitAndWatchExtrinsic", _hex(extrinsic), unsubscribe="author_unwatchExtrinsic"
+            "author_submitAndWatchExtrinsic", hex_of(extrinsic), unsubscribe="author_unwatchExtrinsic"
         )
         patience = FIRST_STATUS_SECONDS
         while (status := await self._next_status(updates, patience)) is not None:
             with self.rpc.understanding("author_submitAndWatchExtrinsic"):
-                name, value = _status(status)
-                block = _hash(value) if name == until else b""
+                name, value = status_of(status)
+                block = hash_of(value) if name == until else b""
             if name == until:
                 return await self.outcome(block, blake2_256(extrinsic))
             if name in FINISHED:
@@ -303,6 +294,45 @@ class ChainClient:
         """Every best header from now on."""
         return await self.rpc.subscribe("chain_subscribeNewHeads", unsubscribe="chain_unsubscribeNewHeads")
 
+    def unverified(self) -> ChainClient:
+        """The same node, taken at its word; that is what this client does."""
+        return self
+
+    # --- reads of several values
+
+    async def read_many(self, item: StorageItem, keys: Sequence[Any], *, at: bytes | None = None) -> list[Any]:
+        """The values of a map under several keys, in their order."""
+        known = self.runtime.item(item)
+        asked = [known.key(key) for key in keys]  # type: ignore[attr-defined]  # by kind
+        found: dict[bytes, Any] = {}
+        for start in range(0, len(asked), PAGE_KEYS):
+            found.update(await self._values(known, asked[start : start + PAGE_KEYS], at))
+        return [found.get(key, known.default) for key in asked]
+
+    async def entries(self, item: StorageItem, *, at: bytes | None = None) -> dict[bytes, Any]:
+        """Every value of a map by storage key."""
+        known = self.runtime.item(item)
+        found: dict[bytes, Any] = {}
+        last: str | None = None
+        while True:
+            page = await self.rpc.ask(
+                lambda keys: [bytes_of(key) for key in keys],
+                "state_getKeysPaged", hex_of(known.prefix), PAGE_KEYS, last, hex_of(at),
+            )  # fmt: skip
+            found.update(await self._values(known, page, at))
+            if len(page) < PAGE_KEYS:
+                return found
+            last = hex_of(page[-1])
+
+    async def _values(self, known: StorageItem, keys: Sequence[bytes], at: bytes | None) -> dict[bytes, Any]:
+        """What is stored under keys of one item; those where nothing is are left out."""
+
+        def decoded(answer: RpcJson) -> dict[bytes, Any]:
+            changes = {bytes_of(key): raw for key, raw in answer[0]["changes"]}
+            return {key: _decoded(known, bytes_of(changes[key])) for key in keys if changes[key] is not None}
+
+        return await self.rpc.ask(decoded, "state_queryStorageAt", [hex_of(key) for key in keys], hex_of(at))
+
 
 def describe_error(runtime: Runtime, value: ErrorValue) -> str:
     """A dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else the kind."""
@@ -328,42 +358,9 @@ def _check_version(version: RpcJson, runtime: Runtime) -> None:
         )
 
 
-def _status(value: RpcJson) -> tuple[str, str]:
-    """Name and block hash of a status; the hash is empty for states that have none."""
-    if isinstance(value, str):
-        return value, ""
-    name, detail = next(iter(value.items()))
-    return name, detail if isinstance(detail, str) else ""
-
-
-def _bytes(text: RpcJson) -> bytes:
-    """The bytes of an answer in hex; TypeError or ValueError for any other."""
-    if not isinstance(text, str) or not text.startswith("0x"):
-        raise ValueError("not hex")
-    return bytes.fromhex(text[2:])
-
-
-def _hash(text: RpcJson) -> bytes:
-    """An answer that is 32 bytes."""
-    found = _bytes(text)
-    if len(found) != HASH_BYTES:
-        raise ValueError("not a hash")
-    return found
-
-
-def _whole(value: RpcJson, most: int) -> int:
-    """An answer that counts something, as a number or in digits."""
-    number = int(value) if isinstance(value, int | str) else -1
-    if not 0 <= number <= most:
-        raise ValueError(f"not a number from 0 to {most}")
-    return number
-
-
-def _block_body(answer: RpcJson) -> BlockBody:
-    header, extrinsics = answer["block"]["header"], answer["block"]["extrinsics"]
-    height = _whole(int(header["number"], 16), U32_MAX)
-    return BlockBody(height, _hash(header["parentHash"]), tuple(_bytes(raw) for raw in extrinsics))
-
-
-def _hex(data: bytes | None) -> str | None:
-    return None if data is None else "0x" + data.hex()
+def _decoded(known: StorageItem, raw: bytes) -> Any:
+    """What an item stores; ValueError for bytes that it never would."""
+    try:
+        return known.decode(raw)
+    except StateCorrupted as error:  # our own state would be; here it is only what a node says
+        raise ValueError(str(error)) from error

@@ -22,6 +22,7 @@ from wallet.output import Grains, Output, harmless
 from wallet.private_file import read_private
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.suri import keypair_from_suri
+from wallet.trust import Trust
 
 if TYPE_CHECKING:  # the rules of the chain take half a second to import, and keys need none of them
     from runtime.frame.call import Call
@@ -45,16 +46,25 @@ class WalletSession:
     keyring: Keyring
     output: Output
     password_file: Path | None
+    trust: Trust | None = None
+    """What a node has to prove; None: nothing."""
 
     def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]]) -> None:
-        """Connect to the node and do `body`; errors end the program with a sentence."""
-        from wallet.client import ChainClient  # noqa: PLC0415  # as above
+        """Connect to the node, held to its proofs, and do `body`; errors end the program with a sentence."""
 
         async def main() -> None:
-            async with await ChainClient.connect(self.url) as client:
+            async with await self._connect() as client:
                 await body(client)
 
         explained(lambda: asyncio.run(main()))
+
+    async def _connect(self) -> ChainClient:
+        from wallet.client import ChainClient  # noqa: PLC0415  # as above
+        from wallet.verified import VerifiedClient  # noqa: PLC0415
+
+        if self.trust is None:
+            return await ChainClient.connect(self.url)
+        return await VerifiedClient.connect_by(self.url, self.trust, note)
 
     def account(self, text: str) -> bytes:
         """An account by address, 0x key, name in the keyring, or development path like `//Alice`."""
@@ -112,6 +122,11 @@ class WalletSession:
         self.output.facts(_outcome_facts(call, outcome))
         if not outcome.is_success:
             raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
+
+
+def note(text: str) -> None:
+    """Say something beside the result."""
+    click.echo(f"note: {harmless(text)}", err=True)  # it may name what a node said
 
 
 def explained(action: Callable[[], Awaitable[None] | None]) -> None:

@@ -25,7 +25,10 @@ COMMANDS = {
         "Register provider, device and offer; bonds and offers to validate first, where that is missing.",
     ),
     "offer": ("offering:offer", "Have DEVICE (0x.., or the beginning of it) work for a service, or change its price."),
-    "withdraw-offer": ("offering:withdraw_offer", "Have DEVICE work for a service no more; what is assigned stays."),
+    "withdraw-offer": (
+        "offering:withdraw_offer",
+        "Have DEVICE work for a service no more, and take the offer's deposit back; what is assigned stays.",
+    ),
     "pause": (
         "offering:pause",
         "Take no new work with a device (0x.., or the beginning of it), or with all; what is assigned goes on.",

@@ -17,7 +17,7 @@ from node.pool.refusal import PoolRefusalError, Refusal
 from runtime.blocks.block import BLOCK
 
 OFFENCES_KEPT = 64
-PROOF_KEYS_MAX = 1_024
+PROOF_KEYS_MAX = 1_024  # 35 us each
 INVALID_PARAMS = -32602
 STATE_DISCARDED = 4003
 
@@ -84,7 +84,8 @@ class Answers(Listener):
         if found is None:
             return None
         certified_height, certificate = found
-        return [storage.id_at(certified_height), certificate]
+        certified = storage.id_at(certified_height)
+        return [certified, certificate, storage.header(certified) if certified is not None else None]
 
     def _prove(self, block: bytes, keys: list[bytes]) -> feed.Value:
         if len(keys) > PROOF_KEYS_MAX:

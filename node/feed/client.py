@@ -98,10 +98,10 @@ class FeedClient:
         """The id of the final block at `height`."""
         return cast("bytes | None", await self._question(feed.IdAt(next(self._numbers), height)))
 
-    async def certificate_at(self, height: int) -> tuple[bytes, bytes] | None:
-        """Block id and certificate of the lowest certified block at or above `height`."""
+    async def certificate_at(self, height: int) -> tuple[bytes, bytes, bytes] | None:
+        """Block id, certificate and sealed header of the lowest certified block at or above `height`."""
         value = await self._question(feed.CertificateAt(next(self._numbers), height))
-        return None if value is None else cast("tuple[bytes, bytes]", tuple(cast("list[feed.Value]", value)))
+        return None if value is None else cast("tuple[bytes, bytes, bytes]", tuple(cast("list[feed.Value]", value)))
 
     async def inspect(self, topic: str) -> feed.Value:
         """What the node says about itself: "consensus", "polls", "pool" or "network"."""

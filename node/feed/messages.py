@@ -202,7 +202,7 @@ class IdAt:
 
 @dataclass(frozen=True, slots=True)
 class CertificateAt:
-    """-> [block id, certificate bytes] of the lowest certified block at or above that height, or None."""
+    """-> [block id, certificate, sealed header] of the lowest certified block at or above that height, or None."""
 
     kind: ClassVar[int] = 22
     request_id: int

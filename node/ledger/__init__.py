@@ -6,6 +6,7 @@ In reading order:
 * `layers`: a block's state as what it changed in its parent's
 * `epochs`: validators and seed of each epoch, read from the final state
 * `chain`: the tree of blocks; checks, executes, makes final
+* `opening`: a chain over its database; an empty one gets block 0
 * `known_genesis`: block 0 of the specification, known from the database once it was worked out
 * `round_log`: certificates of rounds that are still open, in a file
 * `ledger`: all of it opened, and what a restart gives to consensus

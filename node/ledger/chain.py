@@ -18,9 +18,6 @@ from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, CertifiedRef
 from consensus.headers import AncestorAt, HeaderRules, NotYetError, read_header
 from consensus.parameters import Parameters
-from genesis.chain import genesis_block_header, runtime_of
-from genesis.parameters import CONSENSUS
-from genesis.spec import ChainSpec
 from node.errors import DatabaseError
 from node.ledger.epochs import EpochTable
 from node.ledger.layers import DiffLayer
@@ -30,17 +27,21 @@ from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
+from runtime.encoding.codec import Annotated, Bounded, codec
 from runtime.execution.authoring import BuiltBlock
 from runtime.execution.executive import DecodeExtrinsic, ExecutionOutcome, execute_block, execute_proven
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Runtime
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Changes, StateReader
 from runtime.state.trie import Trie
+from runtime.state.trie_proof import MAX_PROOF_BYTES, MAX_PROOF_NODES
 
 NO_KEY = bytes(32)
 PROOF_TRIES_KEPT = 64  # final blocks whose state proofs can be made
 _LOG = logging.getLogger(__name__)
+STORED_PROOF = codec(Annotated[tuple[Annotated[bytes, Bounded(MAX_PROOF_BYTES)], ...], Bounded(MAX_PROOF_NODES)])
 
 
 class UnknownParentError(Exception):
@@ -77,7 +78,7 @@ class Foreseen(NamedTuple):
 
 
 class Chain:
-    """One node's chain.  `open_chain` makes it."""
+    """One node's chain.  `opening.open_chain` makes it."""
 
     def __init__(
         self, storage: Storage, runtime: Runtime, parameters: Parameters, genesis: bytes, verify: VerifySignature
@@ -175,10 +176,15 @@ class Chain:
         return session in self._seated[1]
 
     def prove(self, block: bytes, keys: list[bytes]) -> list[bytes] | None:
-        """A proof of `keys` in the state after `block`; None when its trie is no longer kept."""
+        """A proof of `keys` in the state after `block`; None when its trie is no longer kept.
+
+        The first validators are proved for ever: who knows the genesis hash alone begins with them.
+        """
         executed = self._tree.get(block)
         tries = dict(self._proof_tries)
         trie = executed.trie if executed is not None else tries.get(block)
+        if trie is None and block == self.genesis and keys == [self.runtime.item(TrustStake.seats).key()]:
+            return list(STORED_PROOF.decode(self.storage.genesis_proof() or b"\0")) or None
         return trie.prove(keys) if trie is not None else None
 
     def highest_possible(self, now_ms: int) -> int:
@@ -386,14 +392,3 @@ class Chain:
 def _as_stored(block: Block, facts: BlockFacts) -> StoredBlock:
     header = HEADER.encode(block.header)
     return StoredBlock(facts.height, facts.id, header, BLOCK.encode(block)[len(header) :])
-
-
-def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], verify: VerifySignature) -> Chain:
-    """The chain of a specification with that genesis state; an empty database gets its genesis block."""
-    header = genesis_block_header(state)
-    genesis = block_id(header)
-    if storage.is_empty:
-        encoded = HEADER.encode(header)
-        storage.initialise(StoredBlock(0, genesis, encoded, BLOCK.encode(Block(header, ()))[len(encoded) :]), state)
-    storage.check_chain(genesis)
-    return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)

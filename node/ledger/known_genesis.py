@@ -15,7 +15,8 @@ from genesis.parameters import CONSENSUS
 from genesis.presets import load_spec
 from genesis.spec import ChainSpec
 from node.errors import as_bad_input
-from node.ledger.chain import Chain, open_chain
+from node.ledger.chain import Chain
+from node.ledger.opening import open_chain
 from node.ledger.storage import Storage
 from runtime.blocks.block import block_id
 from runtime.cryptography.hashing import blake2_256

@@ -46,6 +46,7 @@ _HEAD_KEY = META + b"head"
 _HEIGHT = struct.Struct(">Q")
 _HEAD = struct.Struct(">Q32s")
 _LENGTH = struct.Struct("<I")
+_GENESIS_PROOF_KEY = META + b"genesis-proof"
 _ABSENT = 0xFFFF_FFFF
 
 
@@ -236,6 +237,15 @@ class Storage:
         """What turns the state after final block `height` into the state before it; None when no longer kept."""
         packed = self._get(REVERSE + _HEIGHT.pack(height)) if height > 0 else None
         return _unpack_changes(packed) if packed is not None else None
+
+    def genesis_proof(self) -> bytes | None:
+        """The proof of the first validators, as `keep_genesis_proof` was given it."""
+        return self._get(_GENESIS_PROOF_KEY)
+
+    def keep_genesis_proof(self, proof: bytes) -> None:
+        """Keep it for ever: the state that it is of does not last."""
+        with self._written() as batch:
+            batch.put(_GENESIS_PROOF_KEY, proof)
 
     def check_free_space(self) -> None:
         """Raise `DiskSpaceError` when less than the floor is free."""

@@ -5,5 +5,6 @@ In reading order:
 overlay         the state under execution: writes and events, undone where a call fails
 trie_node       nodes of the tree, and their bytes
 trie            the whole tree, shared between the states of competing blocks
-trie_proof      what a light client checks against a root
+trie_proof      reading a state from a proof, as light clients do
+recorded_reads  which keys such a proof must show
 """

@@ -1,14 +1,13 @@
-"""Checking a storage proof: what one key holds in the state of a known root, from nodes that an untrusted node sent.
+"""Reading a state from a proof: values and keys under a known root, from nodes that an untrusted node sent.
 
-The proof is a set of encoded trie nodes, in any order, as `Trie.prove` and `state_getReadProof` give them. Every node
-is found by its hash, so a proof can be incomplete or malformed but never say something false.
+The proof is a set of encoded trie nodes, in any order, as `Trie.prove` and `state_getReadProof` give them. What always
+holds: every node is found by its hash, so a proof can be incomplete or malformed but never say something false.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from runtime.cryptography.hashing import HASH_BYTES, blake2_256
-from runtime.encoding.codec import DecodeError
 from runtime.state.trie_node import (
     CHILDREN,
     EMPTY_NODE,
@@ -25,11 +24,11 @@ MAX_PROOF_BYTES = 16 * 1024 * 1024
 _LEAF_INLINE, _LEAF_HASHED, _BRANCH_INLINE, _BRANCH_HASHED, _BRANCH_EMPTY = range(5)
 
 
-class InvalidProof(DecodeError):
-    """The proof shows nothing about the key: it is incomplete or malformed."""
+class InvalidProof(Exception):
+    """The proof does not show what was asked: it is incomplete or malformed.
 
-    def __str__(self) -> str:
-        return self.code
+    No DecodeError: a runtime API that runs over a proof takes those for an answer, and would give a wrong one.
+    """
 
 
 class _Decoded(NamedTuple):
@@ -39,32 +38,87 @@ class _Decoded(NamedTuple):
     children: list[bytes | None]  # an encoded node of less than 32 bytes, or the hash of a longer one
 
 
-def verify_proof(root: bytes, proof: Iterable[bytes], key: bytes) -> bytes | None:
-    """The value of `key` under the state root, or None if the proof shows that there is none.
+class ProvedState:
+    """A `StateReader` over a proof: each answer follows from the root, or is refused with InvalidProof.
 
-    Raises InvalidProof when the proof lacks a node that `key` needs, or has one there that is not in canonical form.
-    Nodes that `key` does not need are ignored: one proof may serve many keys.
+    A node is looked at when an answer needs it, so one proof may serve many questions.
     """
-    if len(key) > MAX_KEY_BYTES:
-        raise InvalidProof(f"a key of the state has at most {MAX_KEY_BYTES} bytes")
-    nodes = _by_hash(proof)
-    encoded = _find(nodes, root)
-    if encoded == EMPTY_NODE:
-        return None
-    nibbles = key.hex()
-    depth = 0
-    while True:
-        node = _decode(encoded)
-        if not nibbles.startswith(node.partial, depth):
+
+    def __init__(self, root: bytes, proof: Iterable[bytes]) -> None:
+        """Take the proof in; InvalidProof if it is too long."""
+        self._root = root
+        self._nodes = _by_hash(proof)
+        self._known: dict[bytes, _Decoded] = {}
+
+    def get(self, key: bytes, /) -> bytes | None:
+        """The value of `key`, or None if the proof shows that there is none.
+
+        Raises InvalidProof when the proof lacks a node that `key` needs, or has one there not in canonical form.
+        """
+        if len(key) > MAX_KEY_BYTES:
+            raise InvalidProof(f"a key of the state has at most {MAX_KEY_BYTES} bytes")
+        encoded = _find(self._nodes, self._root)
+        if encoded == EMPTY_NODE:
             return None
-        depth += len(node.partial)
-        if depth == len(nibbles):
-            return _value(nodes, node)
-        child = node.children[int(nibbles[depth], 16)] if node.children else None
-        if child is None:
-            return None
-        encoded = child if len(child) < HASH_BYTES else _find_long(nodes, child)
-        depth += 1
+        nibbles = key.hex()
+        depth = 0
+        while True:
+            node = self._node(encoded)
+            if not nibbles.startswith(node.partial, depth):
+                return None
+            depth += len(node.partial)
+            if depth == len(nibbles):
+                return _value(self._nodes, node)
+            child = node.children[int(nibbles[depth], 16)] if node.children else None
+            if child is None:
+                return None
+            encoded = self._encoding(child)
+            depth += 1
+
+    def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
+        """The keys that begin with `prefix` and come after `start`, ascending, none left out."""
+        wanted, after = prefix.hex(), start.hex()
+        waiting: list[tuple[str, bytes]] = [("", self._root)]
+        while waiting:
+            path, reference = waiting.pop()
+            if not _may_lead_to(path, wanted, after):
+                continue
+            encoded = self._encoding(reference)
+            if encoded == EMPTY_NODE:
+                return
+            node = self._node(encoded)
+            path += node.partial
+            if not _may_lead_to(path, wanted, after):
+                continue
+            below = [(f"{path}{nibble:x}", child) for nibble, child in enumerate(node.children) if child is not None]
+            waiting += reversed(below)
+            if node.value is not None and path.startswith(wanted) and path > after:
+                yield _whole_bytes(path)
+
+    def _encoding(self, reference: bytes) -> bytes:
+        return reference if len(reference) < HASH_BYTES else _find_long(self._nodes, reference, self._root)
+
+    def _node(self, encoded: bytes) -> _Decoded:
+        known = self._known.get(encoded)
+        if known is None:
+            known = self._known[encoded] = _decode(encoded)
+        return known
+
+
+def verify_proof(root: bytes, proof: Iterable[bytes], key: bytes) -> bytes | None:
+    """The value of `key` under the state root, or None if the proof shows that there is none; else InvalidProof."""
+    return ProvedState(root, proof).get(key)
+
+
+def _may_lead_to(path: str, prefix: str, start: str) -> bool:
+    """Whether below `path` there can be a key with the prefix that comes after `start`."""
+    return (path.startswith(prefix) or prefix.startswith(path)) and path >= start[: len(path)]
+
+
+def _whole_bytes(path: str) -> bytes:
+    if len(path) % 2:
+        raise InvalidProof("a key of the state ends in the middle of a byte")
+    return bytes.fromhex(path)
 
 
 def _by_hash(proof: Iterable[bytes]) -> dict[bytes, bytes]:
@@ -84,9 +138,9 @@ def _find(nodes: dict[bytes, bytes], digest: bytes) -> bytes:
     return nodes[digest]
 
 
-def _find_long(nodes: dict[bytes, bytes], digest: bytes) -> bytes:
+def _find_long(nodes: dict[bytes, bytes], digest: bytes, root: bytes) -> bytes:
     found = _find(nodes, digest)
-    if len(found) < HASH_BYTES:
+    if len(found) < HASH_BYTES and digest != root:
         raise InvalidProof("a node of less than 32 bytes belongs into its parent")
     return found
 

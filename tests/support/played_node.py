@@ -1,4 +1,7 @@
-"""A node's side of the RPC feed, played from one process: a real chain in memory, real frames, no consensus."""
+"""A node's side of the RPC feed, played from one process: a real chain in memory, real frames, no consensus.
+
+Each of its final blocks bears Alice's certificate, who is the only validator of the development chain.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from consensus.certificates import CERTIFICATE, make_certificate
+from consensus.parameters import DEVNET
+from consensus.validators import Validator, ValidatorSet
+from consensus.votes import Ballot, BallotKind, ballot_payload
+from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
 from node.feed import messages as feed
@@ -17,6 +25,8 @@ from node.rpc.replica import Replica
 from node.rpc.server import Server, ServerOptions
 from runtime.blocks.block import HEADER, Block, block_id, genesis_header
 from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Memory
 from runtime.state.trie import Trie
 from small_chain import SmallChain
@@ -44,9 +54,11 @@ class PlayedNode:
         self.chain = DevChain()
         self.pool: list[bytes] = []
         self.blocks: dict[bytes, Block] = {}
-        self.known: dict[bytes, Any] = {}  # blocks that only this node has: header and extrinsics
+        # Blocks that only this node has: header and extrinsics.
+        self.known: dict[bytes, Any] = {self.chain.genesis_hash: [HEADER.encode(self.chain.head), []]}
         self.ids: list[bytes] = [self.chain.genesis_hash]
         self.final = 0
+        self.tries = {self.chain.genesis_hash: self.chain.trie}
         self.asked: list[feed.SubmitMany] = []
         self._writer: asyncio.StreamWriter
 
@@ -66,7 +78,7 @@ class PlayedNode:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
                 for frame in decoder.feed(data):
-                    self._answer(frame)
+                    self._answer(cast("feed.Request", frame))
         writer.close()
 
     def author(self, *, finalise: bool = True, tell: bool = True) -> bytes:
@@ -79,6 +91,7 @@ class PlayedNode:
         changed = [[k, self.chain.state.get(k)] for k in keys if before.get(k) != self.chain.state.get(k)]
         self.blocks[new_id] = block
         self.ids.append(new_id)
+        self.tries[new_id] = self.chain.trie
         self._send(feed.ImportedBlock(new_id, HEADER.encode(block.header), list(block.extrinsics), changed))
         for raw in taken:
             self._send(feed.ExtrinsicStatus(blake2_256(raw), "in_block", new_id))
@@ -95,28 +108,34 @@ class PlayedNode:
         self.final = len(self.ids) - 1
         self._send_status()
 
-    def _answer(self, request: feed.Frame) -> None:
+    def _answer(self, request: feed.Request) -> None:
         match request:
             case feed.Submit():
                 self._submit(request)
+            case feed.Prove():
+                self._prove(request)
+            case _:
+                self._send(feed.RequestResult(request.request_id, self._value(request)))
+
+    def _value(self, request: feed.Request) -> Any:
+        match request:
             case feed.SubmitMany():
                 self.asked.append(request)
-                self._send(feed.RequestResult(request.request_id, [self._outcome(raw) for raw in request.extrinsics]))
+                return [self._outcome(raw) for raw in request.extrinsics]
             case feed.Pending():
-                self._send(feed.RequestResult(request.request_id, list(self.pool)))
+                return list(self.pool)
             case feed.NextNonce():
-                self._send(feed.RequestResult(request.request_id, request.nonce))
+                return request.nonce
             case feed.ListPeers():
-                self._send(feed.RequestResult(request.request_id, []))
+                return []
             case feed.IdAt():
-                known = request.height < len(self.ids)
-                self._send(feed.RequestResult(request.request_id, self.ids[request.height] if known else None))
+                return self.ids[request.height] if request.height < len(self.ids) else None
             case feed.BlockAt():
-                self._send(feed.RequestResult(request.request_id, self._block(request.block_id)))
-            case feed.Prove():
-                self._send(feed.RequestResult(request.request_id, list(self.chain.trie.prove(request.keys))))
+                return self._block(request.block_id)
+            case feed.CertificateAt():
+                return self._certified(request.height)
             case feed.Inspect():
-                self._send(feed.RequestResult(request.request_id, {"topic": request.topic, "id": b"\1\2"}))
+                return {"topic": request.topic, "id": b"\1\2"}
             case _:
                 raise AssertionError(request)
 
@@ -132,6 +151,20 @@ class PlayedNode:
         block = self.blocks.get(block_id)
         return self.known.get(block_id) if block is None else [HEADER.encode(block.header), list(block.extrinsics)]
 
+    def _prove(self, request: feed.Prove) -> None:
+        trie = self.tries.get(request.block_id)
+        if trie is None:
+            self._send(feed.Refused(request.request_id, 4003, "State already discarded", ""))
+            return
+        nodes: feed.Value = [*trie.prove(request.keys)]
+        self._send(feed.RequestResult(request.request_id, nodes))
+
+    def _certified(self, height: int) -> Any:
+        if not 0 < max(1, height) <= self.final:
+            return None
+        found = self.ids[max(1, height)]
+        return [found, certify(self.chain, max(1, height), found), HEADER.encode(self.blocks[found].header)]
+
     def _outcome(self, extrinsic: bytes) -> Any:
         if extrinsic in self.pool:
             return [1013, "Transaction is already imported", ""]
@@ -146,6 +179,16 @@ class PlayedNode:
 
     def _send(self, frame: feed.Frame) -> None:
         self._writer.write(feed.pack(frame))
+
+
+def certify(chain: DevChain, height: int, block: bytes, kind: BallotKind = BallotKind.FINALISE) -> bytes:
+    """Alice's certificate for a block, encoded."""
+    seats = chain.runtime.at(chain.state)[TrustStake].validators(0)
+    members = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in seats)
+    ballot = Ballot(kind, DEVNET.epoch_of(height), height, height, block)
+    public, secret = keypair_from_seed(Scheme.ED25519, dev_accounts.key_seed("Alice", dev_accounts.SESSION))
+    signature = sign(Scheme.ED25519, public, secret, ballot_payload(chain.genesis_hash, ballot))
+    return CERTIFICATE.encode(make_certificate(ballot, ValidatorSet(ballot.epoch, members), {public: signature}))
 
 
 @contextlib.asynccontextmanager

@@ -39,14 +39,16 @@ def why(session: WalletSession, transaction: str, blocks: int) -> None:
                 f"no extrinsic {transaction} in the last {blocks} blocks nor in the pool: "
                 "it was never sent, was dropped, or is older (--blocks)"
             )
-        outcome, raw = found
-        final = await client.height(await client.finalized())
-        session.output.facts(_facts(client, outcome, raw, is_final=outcome.block_number <= final))
+        block, height, raw = found
+        is_final = height <= await client.height(await client.finalized())
+        outcome = await (client if is_final else client.unverified()).outcome(block, wanted)
+        session.output.facts(_facts(client, outcome, raw, is_final=is_final))
 
     session.run(explain)
 
 
-async def _find(client: ChainClient, wanted: bytes, blocks: int) -> tuple[Outcome, bytes] | None:
+async def _find(client: ChainClient, wanted: bytes, blocks: int) -> tuple[bytes, int, bytes] | None:
+    """Id and height of the block with this extrinsic, and its bytes, by the node's word."""
     at = await client.block_id()
     for _ in range(blocks):
         block = await client.block_if_known(at)
@@ -54,7 +56,7 @@ async def _find(client: ChainClient, wanted: bytes, blocks: int) -> tuple[Outcom
             return None
         for extrinsic in block.extrinsics:
             if blake2_256(extrinsic) == wanted:
-                return await client.outcome(at, wanted), extrinsic
+                return at, block.height, extrinsic
         if block.height == 0:
             return None
         at = block.parent

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from node.rpc.block_reads import BlockReads, to_hex
+from node.rpc.block_reads import BlockReads, header_json, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.registry import Hex, method
+from runtime.blocks.block import HEADER
 
 TOPICS = ("consensus", "polls", "pool", "network", "offences")
 MAX_ATTESTATION_BYTES = 4096
@@ -38,7 +39,21 @@ class Ogpu:
     async def certificate(self, height: int) -> Json:
         """The finality certificate of the lowest certified block at or above a height."""
         found = await self.blocks.node.certificate_at(height)
-        return None if found is None else {"hash": to_hex(found[0]), "certificate": to_hex(found[1])}
+        if found is None:
+            return None
+        return {"header": header_json(HEADER.decode(found[2])), "certificate": to_hex(found[1])}
+
+    @method("ogpu_certifiedHeader")
+    async def certified_header(self, height: int | None) -> Json:
+        """Header and certificate of the lowest certified block at or above a height, or of the last final one.
+
+        Null while there is none. One header, at most 24 KiB, and one certificate, at most 16 KiB.
+        """
+        wanted = self.blocks.final.header.number if height is None else height
+        found = await self.blocks.node.certificate_at(wanted)
+        return (
+            None if found is None else {"header": header_json(HEADER.decode(found[2])), "certificate": to_hex(found[1])}
+        )
 
     @method("ogpu_inspect")
     async def inspect(self, topic: str) -> Json:

@@ -8,15 +8,18 @@ from collections.abc import AsyncIterator
 
 from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
+from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
 from node.rpc.registry import HashParameter, Hex, Safety, method, subscription
 from node.rpc.runtime_calls import RuntimeCalls
 from runtime.cryptography.hashing import blake2_256
 from runtime.state.overlay import StateReader
+from runtime.state.recorded_reads import RecordedReads, TooManyReads
 
 MAX_KEYS_PER_PAGE = 1000
 MAX_KEYS_PER_QUERY = 1000
 MAX_QUERY_BLOCKS = 256
 MAX_PAIRS = 10_000
+MAX_PROOF_KEYS = 1000
 
 
 class State:
@@ -26,6 +29,7 @@ class State:
         """Reads from the replica; executes with the chain's own runtime."""
         self.blocks = blocks
         self.runtime = runtime
+        self.pace = ProofPace()
 
     @method("state_getStorage", "state_getStorageAt")
     async def storage(self, key: Hex, at: HashParameter | None) -> Json:
@@ -88,15 +92,27 @@ class State:
     @method("state_getReadProof")
     async def read_proof(self, keys: list[Hex], at: HashParameter | None) -> Json:
         """A proof of values against the state root of a block."""
-        block_id = self.blocks.best.id if at is None else at
-        nodes = await self.blocks.node.prove(block_id, list(_bounded(keys)))
-        return {"at": to_hex(block_id), "proof": [to_hex(node) for node in nodes]}
+        return await self._proof(self.blocks.best.id if at is None else at, list(_bounded(keys)))
 
     @method("state_call", "state_callAt")
     async def call(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
         """The answer of a runtime API, encoded."""
         reader, block_id = await self.blocks.state_for_call(at)
         return self.runtime.call_hex(reader, block_id, function, arguments)
+
+    @method("ogpu_callProof")
+    async def call_proof(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
+        """A proof of all that a runtime API reads: whoever holds it can answer the call without trust.
+
+        Refused for a call that reads more than `MAX_PROOF_KEYS` keys.
+        """
+        reader, block_id = await self.blocks.state_for_call(at)
+        recorded = RecordedReads(reader, MAX_PROOF_KEYS)
+        try:
+            self.runtime.call_hex(recorded, block_id, function, arguments)
+        except TooManyReads as error:
+            raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{function} reads {error}") from None
+        return await self._proof(block_id, list(recorded.noted))
 
     @method("state_getMetadata")
     async def metadata(self, at: HashParameter | None) -> Json:
@@ -133,6 +149,14 @@ class State:
             values = now
             if changed:
                 yield _change_set(block.id, changed)
+
+    async def _proof(self, block_id: bytes, keys: list[bytes]) -> Json:
+        nodes: set[bytes] = set()
+        for start in range(0, max(1, len(keys)), KEYS_AT_ONCE):
+            part = keys[start : start + KEYS_AT_ONCE]
+            await self.pace.take(len(part))
+            nodes.update(await self.blocks.node.prove(block_id, part))
+        return {"at": to_hex(block_id), "proof": [to_hex(node) for node in sorted(nodes)]}
 
     async def _range(self, first: bytes, last: bytes) -> list[bytes]:
         """The ids from `first` up to `last`, which descends from it."""

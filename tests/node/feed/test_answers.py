@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from block_maker import Maker
+from consensus.certificates import CERTIFICATE
 from node.feed import messages as feed
 from node.feed.answers import PROOF_KEYS_MAX, Answers
 from node.pool.refusal import PoolRefusalError
+from runtime.blocks.block import HEADER
 
 
 def answers() -> Answers:
@@ -23,3 +27,17 @@ async def test_proofs_are_of_so_many_keys_at_most() -> None:
     with pytest.raises(PoolRefusalError) as refused:
         await answers().answer(feed.Prove(1, b"b", [*most, b"k"]))
     assert refused.value.code == -32602
+
+
+@pytest.mark.trio
+async def test_a_certificate_comes_with_its_header_and_without_the_blocks_body(tmp_path: Path) -> None:
+    maker = Maker(tmp_path)
+    first = maker.make()
+    second = maker.make(first.facts.id)
+    maker.chain.finalise((first.facts.id, second.facts.id), maker.certify(second))
+    view = SimpleNamespace(chain=maker.chain)
+    asked = Answers(view, list)  # type: ignore[arg-type]  # only the chain is asked for
+    expected = [second.facts.id, CERTIFICATE.encode(maker.certify(second)), HEADER.encode(second.header)]
+    for height in (0, 1, 2):
+        assert await asked.answer(feed.CertificateAt(1, height)) == expected
+    assert await asked.answer(feed.CertificateAt(1, 3)) is None

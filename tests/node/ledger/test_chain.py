@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 
-from block_maker import FIRST_SLOT, Maker, as_block, now_of, open_at
+from block_maker import FIRST_SLOT, SPEC, Maker, as_block, now_of, open_at
 from consensus.events import CertifiedRef
 from consensus.headers import NotYetError
 from genesis import dev_accounts
+from genesis.chain import genesis_block_header, genesis_state
 from node.errors import DatabaseError
 from node.ledger.chain import UnknownParentError
 from node.ledger.storage import STATE
 from runtime.blocks.block import Block, Header
+from runtime.encoding.codec import codec
 from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.stakers import Seats
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.trie import Trie
 from runtime.state.trie_proof import verify_proof
@@ -161,6 +165,22 @@ def test_proofs_of_recent_final_states(maker: Maker) -> None:
     assert verify_proof(block.header.state_root, proof, b"absent") is None
     assert chain.prove(chain.genesis, [key]) is not None
     assert chain.prove(bytes(32), [key]) is None
+
+
+def test_the_first_validators_are_proved_for_ever(maker: Maker, tmp_path: Path) -> None:
+    """Also by a node whose tries of block 0 are long gone, or that was just started again."""
+    chain = maker.chain
+    block = maker.make()
+    chain.finalise((block.facts.id,), maker.certify(block))
+    root = genesis_block_header(genesis_state(SPEC)).state_root
+    chain.storage.close()
+    again = open_at(tmp_path / "maker")
+    key = again.runtime.item(TrustStake.seats).key()
+    proof = again.prove(again.genesis, [key])
+    assert proof is not None
+    assert verify_proof(root, proof, key) == codec(Seats).encode(again.runtime.at(block.state)[TrustStake].seats.get())
+    assert again.prove(again.genesis, [key, b"other"]) is None
+    assert again.prove(again.genesis, [b"other"]) is None
 
 
 def test_a_state_that_is_not_the_headers_is_refused_at_start(maker: Maker, tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""`ogpu-wallet` holds its node to proofs: what a person sees of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from played_node import DevChain
+from wallet.proved.finality import genesis_set_key
+from wallet.proved.pins import PIN_FILE
+from wallet.rpc import RpcConnection, RpcJson
+from wallet_runner import answer, chain, wallet
+
+FIRST_SET = "0x" + genesis_set_key(DevChain().runtime).hex()
+GENESIS = "0x" + DevChain().genesis_hash.hex()
+
+
+def test_the_first_use_is_said_once_and_the_same_balance_comes_without_proof(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        first = wallet(tmp_path, url, "balance", "//Alice")
+        assert "from now on it keeps to the chain 'Development', genesis " + GENESIS in first.stderr
+        again = wallet(tmp_path, url, "--genesis", GENESIS, "balance", "//Alice")
+        assert "first use" not in again.stderr
+        assert answer(again) == answer(first)
+        believed = wallet(tmp_path, url, "--trust-node", "balance", "//Alice")
+        assert f"note: --trust-node: what {url} says is believed without proof" in believed.stderr
+        assert answer(believed) == answer(first)
+
+
+def test_another_chain_than_before_is_refused(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        answer(wallet(tmp_path, url, "balance", "//Alice"))
+        pin = tmp_path / "keys" / PIN_FILE
+        pin.write_text(pin.read_text().replace(GENESIS, "0x" + "ab" * 32))
+        refused = wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//Alice", "--yes")
+        assert refused.exit_code == 2
+        assert "0xabab" in refused.stderr
+        assert GENESIS in refused.stderr
+        assert "Nothing was signed" in refused.stderr
+        wrong = wallet(tmp_path, url, "--trust-node", "--genesis", "0x" + "cd" * 32, "balance", "//Alice")
+        assert wrong.exit_code == 2
+        assert "not 0xcdcd" in wrong.stderr
+        assert "is no genesis hash" in wallet(tmp_path, url, "--genesis", "0x12", "list").stderr
+
+
+@pytest.mark.parametrize("command", [("balance", "//Alice"), ("stakes", "//Alice"), ("rewards", "//Alice")])
+def test_a_node_that_lies_is_named_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    with chain(tmp_path) as url:
+        answer(wallet(tmp_path, url, *command))
+        honest = RpcConnection.call
+
+        async def lie(rpc: RpcConnection, method: str, *parameters: Any) -> RpcJson:
+            said = await honest(rpc, method, *parameters)
+            is_read = method == "ogpu_callProof" or (method == "state_getReadProof" and parameters[0] != [FIRST_SET])
+            return {**said, "proof": said["proof"][1:]} if is_read else said
+
+        monkeypatch.setattr(RpcConnection, "call", lie)
+        refused = wallet(tmp_path, url, *command)
+        assert refused.exit_code == 2
+        assert f"error: do not believe the node at {url} about " in refused.stderr
+        assert "Traceback" not in refused.output
+        assert refused.stdout == ""
+
+
+def test_a_transfer_that_never_happened_is_not_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node takes it, submits nothing, and says that it is final in some block (B4)."""
+    with chain(tmp_path) as url:
+        sent = answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//Alice", "--yes"))
+        assert sent["status"] == "final"
+        fake = sent["block_hash"]
+        honest = RpcConnection.subscribe
+
+        async def pretend(rpc: RpcConnection, method: str, *parameters: Any, unsubscribe: str) -> Any:
+            if method != "author_submitAndWatchExtrinsic":
+                return await honest(rpc, method, *parameters, unsubscribe=unsubscribe)
+
+            async def statuses() -> Any:
+                yield {"finalized": fake}
+
+            return statuses()
+
+        monkeypatch.setattr(RpcConnection, "subscribe", pretend)
+        refused = wallet(tmp_path, url, "send", "//Bob", "2", "--from", "//Alice", "--yes")
+        assert refused.exit_code == 2
+        assert "is not in that block" in refused.stderr
+        assert json.dumps("final") not in refused.stdout

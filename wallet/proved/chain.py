@@ -1,0 +1,112 @@
+"""A connection's final blocks, by proof: the newest one, one at or above a height, and what an extrinsic did in one.
+
+What always holds: what is given was certified under the pinned genesis; the newest final block never goes back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from consensus.parameters import Parameters
+from runtime.blocks.block import block_id
+from runtime.frame.api import Apis
+from runtime.pallets.system import BLOCK_HASH_COUNT, System
+from runtime.state.trie_proof import ProvedState
+from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, genesis_set_key, trust_root
+from wallet.proved.freshness import doubt_of_age
+from wallet.proved.inclusion import Inclusion, events_of, place_in
+from wallet.proved.json_forms import block_of, certified_of, header_of, proof_of
+from wallet.proved.refutation import RefutedError, about, require
+from wallet.proved.view import AskNode, ProvedView
+
+
+def system_clock_ms() -> int:
+    """This machine's time since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class ProvedChain:
+    """Final blocks of a node that nobody has to believe. Use `await ProvedChain.open(...)`."""
+
+    def __init__(self, url: str, ask: AskNode, apis: Apis, root: TrustRoot) -> None:
+        """Use `open`."""
+        self.root = root
+        self._url = url
+        self._ask = ask
+        self._apis = apis
+        self._newest: FinalHeader | None = None
+
+    @classmethod
+    async def open(cls, url: str, ask: AskNode, apis: Apis, parameters: Parameters, genesis: bytes) -> ProvedChain:
+        """Read the validators of the genesis block, proved by the genesis hash."""
+        at = "0x" + genesis.hex()
+        header = await ask("chain_getHeader", at)
+        proof = await ask("state_getReadProof", ["0x" + genesis_set_key(apis.runtime).hex()], at)
+        with about(url, "the validators of the genesis block"):
+            root = trust_root(genesis, header_of(header), proof_of(proof), apis.runtime, parameters)
+        return cls(url, ask, apis, root)
+
+    async def newest(self) -> ProvedView:
+        """The state after the newest final block, or after a newer one that was seen before."""
+        found = await self._certified(None) or self.root.block_zero
+        known = self._newest
+        if known is None or found.header.number > known.header.number:
+            self._newest = known = found
+        with about(self._url, "the final block"):
+            # Two certificates for one height: a third of the stake signed both.
+            is_one_chain = found.header.number < known.header.number or found.id == known.id
+            require(is_one_chain, f"there are two certified blocks of height {found.header.number}")
+        return ProvedView(self._url, self._ask, self._apis, known)
+
+    def doubt_of(self, view: ProvedView, clock_ms: Callable[[], int] = system_clock_ms) -> str | None:
+        """A sentence if the view's block is too old to say what holds now."""
+        return doubt_of_age(view.block, self.root.parameters, clock_ms())
+
+    async def at(self, block: bytes) -> ProvedView:
+        """The state after any block, if it is final; NodeRefutedError if that is not shown."""
+        answer = await self._ask("chain_getHeader", "0x" + block.hex())
+        with about(self._url, f"block 0x{block.hex()}"):
+            header = header_of(answer)
+            require(block_id(header) == block, "it shows a header that has another hash")
+        await self._require_final(block, header.number)
+        with about(self._url, f"block 0x{block.hex()}"):
+            return ProvedView(self._url, self._ask, self._apis, descended(header))
+
+    async def included(self, block: bytes, extrinsic_hash: bytes) -> Inclusion:
+        """An extrinsic in a block that is final, and its events; NodeRefutedError if the node does not show it."""
+        answer = await self._ask("chain_getBlock", "0x" + block.hex())
+        with about(self._url, f"block 0x{block.hex()}"):
+            header, extrinsics = block_of(answer)
+            require(block_id(header) == block, "it shows a block that has another hash")
+            place = place_in(header, extrinsics, extrinsic_hash)
+        await self._require_final(block, header.number)
+        key = self._apis.runtime.item(System.event_records).key()
+        answer = await self._ask("state_getReadProof", ["0x" + key.hex()], "0x" + block.hex())
+        with about(self._url, f"the events of block {header.number}"):
+            raw = ProvedState(header.state_root, proof_of(answer)).get(key)
+            records = self._apis.runtime.item(System.event_records).decode(raw or b"")
+        return Inclusion(block, header.number, place, events_of(records, place))
+
+    async def _require_final(self, block: bytes, number: int) -> None:
+        """The block is certified, or the state after a certified block lists it among its ancestors."""
+        matter = f"block 0x{block.hex()} being final"
+        certified = await self._certified(number)
+        with about(self._url, matter):
+            if certified is None:
+                raise RefutedError(f"it has no certificate of a block of height {number} or above")
+            if certified.id == block:
+                return
+            within = number < certified.header.number <= number + BLOCK_HASH_COUNT
+            require(within, f"the next certified block has the number {certified.header.number}, not above {number}")
+        view = ProvedView(self._url, self._ask, self._apis, certified)
+        ancestor = await view.read(System.block_hash, number)
+        with about(self._url, matter):
+            require(ancestor == block, f"the final block {number} is another: 0x{ancestor.hex()}")
+
+    async def _certified(self, height: int | None) -> FinalHeader | None:
+        answer = await self._ask("ogpu_certifiedHeader", *([] if height is None else [height]))
+        if answer is None:
+            return None
+        with about(self._url, "the final block"):
+            return final_header(self.root, *certified_of(answer))

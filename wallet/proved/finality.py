@@ -1,0 +1,100 @@
+"""From the genesis hash to the validators of an epoch, and from these to a header that is final. Pure.
+
+What always holds: a `FinalHeader` bears a finalise-certificate of more than two thirds of its epoch's set, or a final
+one descends from it; a `TrustRoot` holds the set that the genesis hash commits to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from consensus.certificates import CERTIFICATE, verify_certificate
+from consensus.headers import InvalidHeaderError, read_header
+from consensus.parameters import Parameters
+from consensus.validators import Validator, ValidatorSet
+from consensus.votes import BallotKind
+from runtime.blocks.block import Header, block_id
+from runtime.blocks.digest import CERTIFICATE_BYTES_MAX
+from runtime.cryptography.signatures import verify_ed25519
+from runtime.encoding.codec import DecodeError
+from runtime.frame.runtime import Runtime
+from runtime.pallets.staking.stakers import Seat
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.state.trie_proof import ProvedState
+from wallet.proved.refutation import RefutedError, require
+
+
+@dataclass(frozen=True, slots=True)
+class FinalHeader:
+    """A header that was shown to be final; `slot` is the one that its block fills, 0 for block 0."""
+
+    id: bytes
+    header: Header
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrustRoot:
+    """A chain's genesis, and what follows from it: the first validators."""
+
+    block_zero: FinalHeader
+    parameters: Parameters
+    seats: tuple[Seat, ...]
+
+    @property
+    def genesis(self) -> bytes:
+        """The chain's genesis hash."""
+        return self.block_zero.id
+
+    def set_at(self, epoch: int) -> ValidatorSet:
+        """Who certifies in an epoch. Those of the genesis block stay in office, as `TrustStake.validators` says."""
+        members = (Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in self.seats)
+        return ValidatorSet(epoch, tuple(members))
+
+
+def genesis_set_key(runtime: Runtime) -> bytes:
+    """The storage key that holds the validators of the genesis block."""
+    return runtime.item(TrustStake.seats).key()
+
+
+def trust_root(
+    genesis: bytes, header: Header, proof: Iterable[bytes], runtime: Runtime, parameters: Parameters
+) -> TrustRoot:
+    """The root of trust, from block 0 and a proof of its validators; RefutedError, InvalidProof."""
+    require(header.number == 0, "its first block is not block 0")
+    require(block_id(header) == genesis, "its block 0 does not have the genesis hash")
+    raw = ProvedState(header.state_root, proof).get(genesis_set_key(runtime))
+    if raw is None:
+        raise RefutedError("the genesis state names no validators")
+    root = TrustRoot(FinalHeader(genesis, header, 0), parameters, runtime.item(TrustStake.seats).decode(raw))
+    try:
+        root.set_at(0)
+    except ValueError as error:
+        raise RefutedError(f"the validators of the genesis state are none: {error}") from error
+    return root
+
+
+def final_header(root: TrustRoot, header: Header, certificate: bytes) -> FinalHeader:
+    """The header, final; RefutedError unless the certificate says so and the set of its epoch signed it."""
+    require(len(certificate) <= CERTIFICATE_BYTES_MAX, f"a certificate has at most {CERTIFICATE_BYTES_MAX:,} bytes")
+    try:
+        signed = CERTIFICATE.decode(certificate)
+    except DecodeError as error:
+        raise RefutedError(f"its certificate is malformed ({error})") from error
+    final = descended(header)
+    ballot, found = signed.ballot, final.id
+    require(ballot.kind is BallotKind.FINALISE, "the certificate does not make its block final")
+    require((ballot.height, ballot.block) == (header.number, found), "the certificate is one of another block")
+    require(ballot.epoch == root.parameters.epoch_of(header.number), "the certificate is one of another epoch")
+    is_certified = verify_certificate(signed, root.set_at(ballot.epoch), root.genesis, verify_ed25519)
+    require(is_certified, "the certificate is not signed by two thirds of the validators")
+    return final
+
+
+def descended(header: Header) -> FinalHeader:
+    """A header that is known to be final, because a final one descends from it; RefutedError if it is malformed."""
+    try:
+        return FinalHeader(block_id(header), header, read_header(header).pre_digest.slot)
+    except (DecodeError, InvalidHeaderError) as error:
+        raise RefutedError(f"its header is malformed ({error})") from error

@@ -1,0 +1,91 @@
+"""Headers, bytes and proofs out of a node's JSON; RefutedError for what is none. Pure.
+
+Nothing is checked here but the form: a header is known by the hash of what was read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.blocks.block import Header
+from runtime.blocks.digest import DIGEST_ITEM, DIGEST_ITEMS_MAX
+from runtime.cryptography.hashing import HASH_BYTES
+from runtime.encoding.codec import DecodeError
+from wallet.proved.refutation import RefutedError, require
+
+HEIGHT_DIGITS_MAX = 10
+
+Said = Any
+"""What a node said: any JSON."""
+
+
+def bytes_of(value: Said) -> bytes:
+    """Bytes written as 0x and hexadecimal digits."""
+    try:
+        if isinstance(value, str) and value.startswith("0x"):
+            return bytes.fromhex(value[2:])
+    except ValueError:
+        pass
+    raise RefutedError("the answer is not the hexadecimal text that it should be")
+
+
+def hash_of(value: Said) -> bytes:
+    """32 bytes."""
+    found = bytes_of(value)
+    require(len(found) == HASH_BYTES, "the answer is not a hash")
+    return found
+
+
+def header_of(value: Said) -> Header:
+    """A header as `chain_getHeader` gives it."""
+    fields = _object(value)
+    logs = _object(fields.get("digest")).get("logs")
+    if not isinstance(logs, list) or len(logs) > DIGEST_ITEMS_MAX:
+        raise RefutedError("the answer holds no header")
+    try:
+        digest = tuple(DIGEST_ITEM.decode(bytes_of(log)) for log in logs)
+    except DecodeError as error:
+        raise RefutedError(f"the header's digest is malformed ({error})") from error
+    return Header(
+        hash_of(fields.get("parentHash")),
+        _height(fields.get("number")),
+        hash_of(fields.get("stateRoot")),
+        hash_of(fields.get("extrinsicsRoot")),
+        digest,
+    )
+
+
+def block_of(value: Said) -> tuple[Header, tuple[bytes, ...]]:
+    """Header and extrinsics as `chain_getBlock` gives them."""
+    block = _object(_object(value).get("block"))
+    return header_of(block.get("header")), bytes_list(block.get("extrinsics"))
+
+
+def certified_of(value: Said) -> tuple[Header, bytes]:
+    """Header and certificate as `ogpu_certifiedHeader` gives them."""
+    fields = _object(value)
+    return header_of(fields.get("header")), bytes_of(fields.get("certificate"))
+
+
+def proof_of(value: Said) -> list[bytes]:
+    """The nodes as `state_getReadProof` and `ogpu_callProof` give them."""
+    return list(bytes_list(_object(value).get("proof")))
+
+
+def bytes_list(value: Said) -> tuple[bytes, ...]:
+    """A list of hexadecimal texts."""
+    if not isinstance(value, list):
+        raise RefutedError("the answer is not the list that it should be")
+    return tuple(bytes_of(item) for item in value)
+
+
+def _object(value: Said) -> dict[str, Said]:
+    if not isinstance(value, dict):
+        raise RefutedError("the answer is not the object that it should be")
+    return value
+
+
+def _height(value: Said) -> int:
+    if not isinstance(value, str) or not 2 < len(value) <= HEIGHT_DIGITS_MAX or not value.startswith("0x"):
+        raise RefutedError("the header has no height")
+    return int.from_bytes(bytes_of("0x" + value[2:].zfill(8)))

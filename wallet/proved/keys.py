@@ -1,0 +1,27 @@
+"""Storage keys and names of items, as reads need them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.frame.runtime import Runtime
+from runtime.frame.storage import StorageItem
+
+
+def storage_key(item: StorageItem, keys: Sequence[Any]) -> bytes:
+    """The storage key of a value, or of an entry of a map; `item` is compiled."""
+    if not keys:
+        return item.key()  # type: ignore[attr-defined,no-any-return]  # by kind of item
+    return item.key(keys[0] if len(keys) == 1 else tuple(keys))  # type: ignore[attr-defined,no-any-return]  # as above
+
+
+def value_of(item: StorageItem, raw: bytes | None) -> Any:
+    """What is stored, or the item's default."""
+    return item.default if raw is None else item.decode(raw)
+
+
+def name_of(runtime: Runtime, item: StorageItem) -> str:
+    """A compiled item's name, its pallet's before it."""
+    owners = (pallet.__name__ for pallet, items in runtime.items.items() if items.get(item.attribute) is item)
+    return f"{next(owners)}.{item.name}"

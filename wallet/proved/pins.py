@@ -1,0 +1,77 @@
+"""The chain of a folder: written down at first use, held to from then on.
+
+What always holds: a program that names its folder here signs nothing for another chain, or for other rules, than the
+ones that it met first there, until a person removes the file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from wallet.errors import WalletError
+from wallet.private_file import read_private, write_new
+
+PIN_FILE = "chain.pin"
+PIN_BYTES_MAX = 4096
+TEXT_LENGTH_MAX = 256
+
+
+class ChainChangedError(WalletError):
+    """The node serves another chain, or other rules, than the program knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One chain: its genesis hash in hexadecimal, its name, and by which rules it runs."""
+
+    genesis: str
+    chain: str
+    parameters: str
+    is_development: bool
+    spec_version: int
+
+    def __str__(self) -> str:
+        """For a person."""
+        kind = "development" if self.is_development else "live"
+        return f"{self.chain!r}, genesis {self.genesis}, {kind}, {self.parameters} parameters, spec {self.spec_version}"
+
+
+def hold_to(folder: Path, found: Pin) -> bool:
+    """Compare with the folder's chain, or write it down: True at first use. ChainChangedError if it is another."""
+    path = folder / PIN_FILE
+    known = _read(path)
+    if known is None:
+        try:
+            write_new(path, (json.dumps(asdict(found), indent=2) + "\n").encode())
+        except FileExistsError:  # another program was first, just now
+            known = _read(path)
+    if known is not None and known != found:
+        raise ChainChangedError(
+            f"this is another chain than before: {path} holds {known}; the node serves {found}. "
+            "Nothing was signed; remove that file if you mean the change"
+        )
+    return known is None
+
+
+def check_genesis(found: bytes, wanted: bytes) -> None:
+    """ChainChangedError unless the node's genesis hash is the one that was asked for."""
+    if found != wanted:
+        raise ChainChangedError(f"the node serves the chain 0x{found.hex()}, not 0x{wanted.hex()} as asked for")
+
+
+def _read(path: Path) -> Pin | None:
+    try:
+        raw = read_private(path, PIN_BYTES_MAX)
+    except FileNotFoundError:
+        return None
+    try:
+        values = json.loads(raw)
+        pin = Pin(**values)
+    except (ValueError, TypeError, RecursionError):
+        raise WalletError(f"{path} does not say which chain this is: restore it, or remove it") from None
+    kinds = {"str": str, "bool": bool, "int": int}
+    if any(type(getattr(pin, field.name)) is not kinds[str(field.type)] for field in fields(pin)):
+        raise WalletError(f"{path} does not say which chain this is: restore it, or remove it")
+    return pin

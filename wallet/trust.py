@@ -1,0 +1,43 @@
+"""What a program goes by when it meets a node, and how a command line says it. Light: command lines import it first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+HASH_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The folder that knows the chain, a genesis hash that was given beforehand, or the node's word."""
+
+    folder: Path
+    genesis: bytes | None = None
+    is_blind: bool = False
+
+
+class GenesisHash(click.ParamType[bytes]):
+    """0x and 64 hexadecimal digits on the command line, bytes in the program."""
+
+    name = "HASH"
+
+    def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """32 bytes."""
+        if isinstance(value, bytes):
+            return value
+        try:
+            found = bytes.fromhex(value.removeprefix("0x"))
+        except ValueError:
+            found = b""
+        if len(found) != HASH_BYTES:
+            self.fail(f"{value!r} is no genesis hash: 0x and 64 hexadecimal digits", param, ctx)
+        return found
+
+
+genesis_option = click.option(
+    "--genesis", type=GenesisHash(), help="The chain's genesis hash: no other chain is accepted."
+)
+trust_option = click.option("--trust-node", is_flag=True, help="Believe the node without proof; no chain is kept to.")

@@ -1,0 +1,150 @@
+"""A client that believes its node only what it can check: which chain, what its final state says, what a call did.
+
+What always holds, unless the user said `--trust-node`: the chain is the one that the folder met first; whatever is read
+or asked of a runtime API is proved, for the newest final block where no block is named; an outcome is one in a final
+block. On the node's word alone stand what it says of blocks that are not final yet, and what a fee will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from genesis.chain import apis_for
+from genesis.parameters import CONSENSUS
+from runtime.frame.storage import StorageItem
+from runtime.pallets.system import AccountInfo, ExtrinsicFailed, System
+from wallet.client import ChainClient, Outcome, describe_error
+from wallet.proved.chain import ProvedChain
+from wallet.proved.pins import Pin, check_genesis, hold_to
+from wallet.proved.refutation import about, require
+from wallet.proved.view import ProvedView
+from wallet.trust import Trust
+
+VIEWS_KEPT = 16
+NONCES_AHEAD_MAX = 4096
+"""How many extrinsics of an account may wait in a pool, by its node: more is a nonce that would never come."""
+
+Warn = Callable[[str], None]
+
+
+class VerifiedClient(ChainClient):
+    """Use `async with await VerifiedClient.connect_by(url, trust, tell)`."""
+
+    _proved: ProvedChain | None = None
+    _views: dict[bytes, ProvedView]
+    _tell: Warn
+
+    @classmethod
+    async def connect_by(cls, url: str, trust: Trust, tell: Warn) -> Self:
+        """Connect, hold the node to the known chain, and read who certifies it; `tell` takes warnings.
+
+        ChainChangedError: another chain or other rules; NodeRefutedError: no proof of what the genesis hash says.
+        """
+        client = await cls.connect(url)
+        try:
+            await client.begin(trust, tell)
+        except BaseException:
+            await client.rpc.close()
+            raise
+        return client
+
+    async def begin(self, trust: Trust, tell: Warn) -> None:
+        """What `connect_by` does after connecting."""
+        self._views = {}
+        self._tell = tell
+        if trust.genesis is not None:
+            check_genesis(self.genesis_hash, trust.genesis)
+        if trust.is_blind:
+            tell(f"--trust-node: what {self.rpc.url} says is believed without proof")
+            return
+        said = await self.rpc.call("ogpu_parameters")
+        with about(self.rpc.url, "its parameters"):
+            fields = said if isinstance(said, dict) else {}
+            name, is_development = str(fields.get("parameters")), bool(fields.get("isDevelopment"))
+            require(name in CONSENSUS, "the answer names none that this program knows")
+            require(apis_for(name, is_development=is_development) is self.apis, "it says now this and now that")
+        url, ask = self.rpc.url, self.rpc.call
+        # A folder keeps to a chain whose genesis state was shown, and to no mere claim.
+        self._proved = await ProvedChain.open(url, ask, self.apis, CONSENSUS[name], self.genesis_hash)
+        genesis = "0x" + self.genesis_hash.hex()
+        pin = Pin(genesis, self.chain, name, is_development, self.runtime.version.spec_version)
+        if hold_to(trust.folder, pin):
+            tell(f"first use of {trust.folder}: from now on it keeps to the chain {pin}")
+
+    # --- reads
+
+    async def finalized(self) -> bytes:
+        """The id of the newest final block; an old one is told, and what is read at it is proved."""
+        if self._proved is None:
+            return await super().finalized()
+        view = await self._newest(self._proved)
+        doubt = self._proved.doubt_of(view)
+        if doubt is not None:
+            self._tell(doubt)
+        return view.block_id
+
+    async def height(self, at: bytes | None = None) -> int:
+        """The number of a block, or of the best one."""
+        view = None if at is None or self._proved is None else self._views.get(at)
+        return await super().height(at) if view is None else view.height
+
+    async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
+        """As `ChainClient.read`, proved; at the newest final block where none is named."""
+        view = await self._view(at)
+        return await (super().read(item, *keys, at=at) if view is None else view.read(item, *keys))
+
+    async def read_many(self, item: StorageItem, keys: Sequence[Any], *, at: bytes | None = None) -> list[Any]:
+        """As `ChainClient.read_many`, proved."""
+        view = await self._view(at)
+        return await (super().read_many(item, keys, at=at) if view is None else view.read_many(item, keys))
+
+    async def entries(self, item: StorageItem, *, at: bytes | None = None) -> dict[bytes, Any]:
+        """As `ChainClient.entries`, proved: none is left out."""
+        view = await self._view(at)
+        return await (super().entries(item, at=at) if view is None else view.entries(item))
+
+    async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
+        """As `ChainClient.query`, answered here over what the node proves."""
+        view = await self._view(at)
+        return await (super().query(function, *arguments, at=at) if view is None else view.query(function, *arguments))
+
+    async def nonce(self, account: bytes) -> int:
+        """As `ChainClient.nonce`; never one that is used up, nor one that is out of reach."""
+        said = await super().nonce(account)
+        if self._proved is not None:
+            info: AccountInfo = await self.read(System.account, account)
+            with about(self.rpc.url, "the next nonce"):
+                within = info.nonce <= said <= info.nonce + NONCES_AHEAD_MAX
+                require(within, f"it says {said:,}, and {info.nonce:,} are used")
+        return said
+
+    async def outcome(self, block: bytes, extrinsic_hash: bytes) -> Outcome:
+        """What an extrinsic did in a final block; NodeRefutedError unless the node shows all of it."""
+        if self._proved is None:
+            return await super().outcome(block, extrinsic_hash)
+        shown = await self._proved.included(block, extrinsic_hash)
+        failed = next((event for event in shown.events if isinstance(event, ExtrinsicFailed)), None)
+        error = None if failed is None else describe_error(self.runtime, failed.dispatch_error)
+        return Outcome(extrinsic_hash, block, shown.number, shown.index, shown.events, error)
+
+    def unverified(self) -> ChainClient:
+        """The same node, taken at its word: for blocks that are not final, of which nobody can prove anything."""
+        return ChainClient(self.rpc, self.apis, self.genesis_hash, self.chain)
+
+    async def _view(self, at: bytes | None) -> ProvedView | None:
+        """The state after a final block, or after the newest one; None where the node is believed."""
+        if self._proved is None:
+            return None
+        if at is None:
+            return await self._newest(self._proved)
+        return self._views.get(at) or self._kept(await self._proved.at(at))
+
+    async def _newest(self, proved: ProvedChain) -> ProvedView:
+        return self._kept(await proved.newest())
+
+    def _kept(self, view: ProvedView) -> ProvedView:
+        self._views[view.block_id] = view
+        while len(self._views) > VIEWS_KEPT:
+            del self._views[next(iter(self._views))]
+        return view
