@@ -45,7 +45,7 @@ class Progress:
     say: Say
 
 
-class Posting:
+class PostingRun:
     """One set of prompts on its way to the chain."""
 
     def __init__(
