@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "21cf955fde0d26ff8f62fac3818b07c984bc76663cfa9f227bd02fcb6b737f89"
+KEPT_DIGEST = "10a91b844d59fdeedf39e9f37dfb433c028f2d0495643b1da089888b1e4640c1"
 
 
 @pytest.fixture(scope="module")
