@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "5c32b5cc7b3de1920c92c9eb09170e1c0a19cbfba48897b35fb4dedbc8c32e64"
+KEPT_DIGEST = "10a91b844d59fdeedf39e9f37dfb433c028f2d0495643b1da089888b1e4640c1"
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ wait for their turn until their seal is old are sealed anew.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from runtime.pallets.system import System
 from wallet.client import ERA_BLOCKS, NotIncludedError
 from wallet.rpc import NodeUnreachableError, RpcError
 
+POLL_SECONDS = 0.5
 SEAL_MARGIN_BLOCKS = 2 * ERA_BLOCKS
 """Inputs whose seal would be too old this many blocks from now are sealed anew."""
 
@@ -45,7 +47,7 @@ class Progress:
     say: Say
 
 
-class WrittenPosting:
+class PostingRun:
     """One set of prompts on its way to the chain."""
 
     def __init__(
@@ -81,19 +83,21 @@ class WrittenPosting:
 
     async def _settle(self, part: PostedPart) -> None:
         self._progress.say(f"an earlier try may have posted {_named(part)}: looking for it")
-        is_sent = False
-        async for _ in await self._client.finalized_heads():
-            final = await self._client.finalized()
-            if await self._is_found(part, final):
-                self._record.save()
-                return
-            if await self._is_lost(part, final):
-                self._record.parts.remove(part)
-                self._record.save()
-                return
-            if not is_sent:
-                is_sent = True
-                await self._send_again(part)
+        final = await self._client.finalized()
+        if not await self._is_settled(part, final):
+            await self._send_again(part)
+            while not await self._is_settled(part, final):
+                await asyncio.sleep(POLL_SECONDS)
+                final = await self._client.finalized()
+
+    async def _is_settled(self, part: PostedPart, final: bytes) -> bool:
+        """Whether the final chain tells what became of a part; the record says it then."""
+        if not await self._is_found(part, final):
+            if not await self._is_lost(part, final):
+                return False
+            self._record.parts.remove(part)
+        self._record.save()
+        return True
 
     async def _is_found(self, part: PostedPart, final: bytes) -> bool:
         """Whether the final chain holds the part's units: known by their inputs, whatever numbers they got."""

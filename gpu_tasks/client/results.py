@@ -6,14 +6,18 @@ Always: a completion is shown only if it is the one that the chain paid for: its
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.blob_client import FETCH_SECONDS, PATIENCE_SECONDS, BlobClient, BlobError
 from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
 from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.sealing import SealError, SealKey
+from gpu_tasks.data.side_by_side import side_by_side
 from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input, output_root
+from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.money import witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState
@@ -77,17 +81,26 @@ async def completion_of(client: ChainClient, blobs: BlobClient, key: Keypair, un
     providers = await market_reads.providers(client)
     asked = await _input(blobs, key, unit, endpoints_of(providers))
     form = await _form_of(client, unit)
-    for racer in unit.racers:
-        if racer.reveal is None or racer.reveal.output_root != unit.output_root or racer.owner not in providers:
-            continue
-        endpoint = endpoint_of(providers[racer.owner])
-        if endpoint is None:
-            continue
-        output = await _fetched(blobs, SealKey.of(key), racer.reveal.output_blob, endpoint)
+
+    async def served(blob: bytes, endpoint: str) -> bytes | None:
+        output = await _fetched(blobs, SealKey.of(key), blob, endpoint)
         # any racer may serve other bytes than it was paid for: only what hashes to the settled root is shown
-        if output is not None and output_root(client.genesis_hash, unit_id, asked.salt, output) == unit.output_root:
-            return Completion(_shown_request(form, asked.request), _shown_output(form, output))
-    raise ResultError("no provider serves the output that was paid for now; try again later")
+        is_paid = output is not None and output_root(client.genesis_hash, unit_id, asked.salt, output)
+        return output if is_paid == unit.output_root else None
+
+    tries = [partial(served, blob, endpoint) for blob, endpoint in _outputs(unit, providers)]
+    found = await side_by_side(tries, wanted=1, patience_seconds=PATIENCE_SECONDS, deadline_seconds=FETCH_SECONDS)
+    if not found:
+        raise ResultError("no provider serves the output that was paid for now; try again later")
+    return Completion(_shown_request(form, asked.request), _shown_output(form, found[0]))
+
+
+def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:
+    """Which blobs the racers who were right have, and where."""
+    for racer in unit.racers:
+        endpoint = endpoint_of(providers[racer.owner]) if racer.owner in providers else None
+        if endpoint is not None and racer.reveal is not None and racer.reveal.output_root == unit.output_root:
+            yield racer.reveal.output_blob, endpoint
 
 
 async def _input(blobs: BlobClient, key: Keypair, unit: Unit, endpoints: list[str]) -> UnitInput:

@@ -35,7 +35,7 @@ class EndpointError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreEndpoint:
+class StoreAddress:
     """A blob store's address."""
 
     scheme: str
@@ -56,7 +56,7 @@ class StoreEndpoint:
 
 
 @functools.lru_cache(maxsize=PARSED_KEPT)
-def parse_endpoint(text: str) -> StoreEndpoint:
+def parse_endpoint(text: str) -> StoreAddress:
     """The address that a text is; EndpointError."""
     found = _FORM.fullmatch(text)
     if found is None:
@@ -65,10 +65,10 @@ def parse_endpoint(text: str) -> StoreEndpoint:
     port = int(port_text) if port_text else DEFAULT_PORTS[scheme]
     if not 1 <= port <= PORT_MAX:
         raise EndpointError(f"{text!r}: a port is 1 to {PORT_MAX:,}")
-    return StoreEndpoint(scheme, _six(literal) if literal else _host(name.lower()), port)
+    return StoreAddress(scheme, _six(literal) if literal else _host(name.lower()), port)
 
 
-def reachable_endpoint(text: str, *, private: bool) -> StoreEndpoint:
+def reachable_endpoint(text: str, *, private: bool) -> StoreAddress:
     """As `parse_endpoint`; without `private` also refuse what is written as an address of an own network."""
     endpoint = parse_endpoint(text)
     literal = endpoint.literal

@@ -11,11 +11,11 @@ AT_ONCE_MAX = 8
 """Of one search: each may hold a blob."""
 
 T = TypeVar("T")
-AskStore = Callable[[], Coroutine[Any, Any, T | None]]
+Trying = Callable[[], Coroutine[Any, Any, T | None]]
 
 
 async def side_by_side(
-    tries: Iterable[AskStore[T]], *, wanted: int, patience_seconds: float, deadline_seconds: float
+    tries: Iterable[Trying[T]], *, wanted: int, patience_seconds: float, deadline_seconds: float
 ) -> list[T]:
     """The first `wanted` results that are not None; fewer if all were tried, or the deadline has passed.
 

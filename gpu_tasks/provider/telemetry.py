@@ -9,7 +9,7 @@ import json
 import logging
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from wallet.output import harmless
 
@@ -31,9 +31,13 @@ class Telemetry(Protocol):
 class HarmlessFormatter(logging.Formatter):
     """Lines of a log without what a terminal would take for a command: nodes, peers and customers write parts of it."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """The whole entry, traceback and all."""
-        return harmless(super().format(record))
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+        """One line, whatever is in the text."""
+        return harmless(super().formatMessage(record)).replace("\n", " ")
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # logging's name
+        """Every line of a traceback is moved in, so that no text in it looks like an entry of its own."""
+        return "  " + harmless(super().formatException(ei)).replace("\n", "\n  ")
 
 
 class LogTelemetry:

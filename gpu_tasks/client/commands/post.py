@@ -25,7 +25,7 @@ from gpu_tasks.client.posting import (
     read_prompts,
     requests_of,
 )
-from gpu_tasks.client.posting_once import Posted, Progress, WrittenPosting
+from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
@@ -147,7 +147,7 @@ async def _post(
             lambda text: click.echo(harmless(text), err=True),
         )
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
-            return await WrittenPosting(Sealer(client, blobs, key, wish), record, prompts, requests, progress).run()
+            return await PostingRun(Sealer(client, blobs, key, wish), record, prompts, requests, progress).run()
 
 
 def _cost_facts(cost: PostingCost, available: int) -> dict[str, object]:

@@ -242,9 +242,9 @@ class Devices(Pallet, index=9):
         self.devices[device] = replace(before, secured=before.secured - collateral)
         self.stir(device)
 
-    def fail(self, device: bytes, unit: UnitId, *, customer: bytes) -> int:
+    def fail(self, device: bytes, unit: UnitId, *, victim: bytes | None) -> int:
         """A miss: 1 % of the bond goes, and the device pauses. The grains taken."""
-        taken = self.slash(device, part(self._registered(device).bond, MISS_PPM), victim=customer)
+        taken = self.slash(device, part(self._registered(device).bond, MISS_PPM), victim=victim)
         self.halt(device, unit)
         return taken
 
@@ -253,7 +253,7 @@ class Devices(Pallet, index=9):
         self.devices[device] = replace(self._registered(device), is_paused=True)
         self.emit(DevicePaused(device, unit))
 
-    def slash(self, device: bytes, amount: int, *, victim: bytes, rewarded: tuple[bytes, ...] = ()) -> int:
+    def slash(self, device: bytes, amount: int, *, victim: bytes | None, rewarded: tuple[bytes, ...] = ()) -> int:
         """Slash a device's bond by `amount`, or by what there is; the grains taken."""
         before = self._registered(device)
         wanted = min(amount, before.bond)

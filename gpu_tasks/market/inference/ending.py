@@ -59,9 +59,10 @@ class Ending:
             self.state.devices.unsecure(racer.device, unit.id, racer.collateral)
             del self.state.duties[racer.owner, unit.id]
 
-    def miss(self, unit: OpenUnit, racer: Racer) -> None:
+    def miss(self, unit: OpenUnit, racer: Racer, *, is_customers_loss: bool) -> None:
         """A racer let the race down: 1 % of its device's bond, and a pause."""
-        taken = self.state.devices.fail(racer.device, unit.id, customer=unit.record.customer)
+        victim = unit.record.customer if is_customers_loss else None
+        taken = self.state.devices.fail(racer.device, unit.id, victim=victim)
         self.state.emit(RaceMissed(unit.id, racer.owner, taken))
 
     def slash_liar(self, unit: OpenUnit, liar: Racer, judges: tuple[bytes, ...]) -> None:

@@ -108,9 +108,9 @@ class Racing:
 
     def _read_outcome(self, unit: OpenUnit) -> None:
         racers = unit.record.racers
-        for racer in races.silent(racers):
-            self.ending.miss(unit, racer)
         verdict = races.read_reveals(racers)
+        for racer in races.silent(racers):
+            self.ending.miss(unit, racer, is_customers_loss=verdict is not RevealsRead.NOTHING)
         if verdict is RevealsRead.NOTHING:
             self.queueing.requeue(unit)  # without a committee: there is nothing to judge
         elif verdict is RevealsRead.DISPUTED:
@@ -120,11 +120,13 @@ class Racing:
 
     def _punish_idle(self, unit: OpenUnit, current: Round, windows: Windows) -> None:
         """At the close: free the devices that gave nothing; if they had the whole lease, that is a miss."""
+        # Where nobody committed the input may never have been to be had: a customer shall not earn by its absence.
+        is_customers_loss = any(racer.commitment for racer in unit.record.racers)
         for racer in races.idle(unit.record.racers):
             self.state.devices.free(racer.device, unit.id)
             # whom a faster racer's commit shut out has not missed
             if rounds.is_lease_over(current, windows):
-                self.ending.miss(unit, racer)
+                self.ending.miss(unit, racer, is_customers_loss=is_customers_loss)
 
     def _acting_racer(self, record: Unit, owner: bytes) -> Racer:
         """The racer who may commit or decline now."""

@@ -16,7 +16,7 @@ from gpu_tasks.provider.blobs.request_slots import address_of
 IDLE_SECONDS = 20.0
 
 
-class StoreDoor:
+class ConnectionDoor:
     """Gives the protocols of a server; use as the factory of `loop.create_server`."""
 
     def __init__(self, make: Callable[[], asyncio.Protocol], total: int, of_address: int) -> None:
@@ -70,7 +70,7 @@ class Visitor(asyncio.Protocol):
     transport: asyncio.Transport
     address: str | None
 
-    def __init__(self, door: StoreDoor) -> None:
+    def __init__(self, door: ConnectionDoor) -> None:
         """Not connected yet."""
         self._door = door
         self._inner: asyncio.Protocol | None = None

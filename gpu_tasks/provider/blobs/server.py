@@ -17,7 +17,7 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
-from gpu_tasks.provider.blobs.door import StoreDoor
+from gpu_tasks.provider.blobs.door import ConnectionDoor
 from gpu_tasks.provider.blobs.request_slots import (
     BYTES_PER_SECOND_MIN,
     BusyError,
@@ -61,7 +61,7 @@ class BlobServer:
             RequestSlots(*QUESTIONS),
         )
         self._runner: web.AppRunner | None = None
-        self._door: StoreDoor | None = None
+        self._door: ConnectionDoor | None = None
         self._listener: asyncio.Server | None = None
         self.port = 0
 
@@ -75,7 +75,7 @@ class BlobServer:
         self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS)
         await self._runner.setup()
         assert self._runner.server is not None  # set up
-        self._door = StoreDoor(self._runner.server, *CONNECTIONS)
+        self._door = ConnectionDoor(self._runner.server, *CONNECTIONS)
         self._listener = await asyncio.get_running_loop().create_server(self._door, host, port)
         self.port = int(self._listener.sockets[0].getsockname()[1])
 

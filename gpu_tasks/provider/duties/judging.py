@@ -56,11 +56,18 @@ class JudgeDuty:
         """Find the verdict. Without the input there is none: silence is no lie, and costs a judge nothing."""
         try:
             verdict = await find_verdict(self.parts, case)
+            await self._check_final(case)
             assert case.key not in self.parts.journal.cases  # nobody is judged twice
             self.parts.journal.append(Judged(*case.key, verdict, os.urandom(32)))
             await self._take_if_due(case, JudgeStep.COMMIT)
         except (BlobError, ExecutionError, ChainError) as error:
             self.parts.telemetry.tell("no_verdict", unit=case.unit_id, problem=str(error))
+
+    async def _check_final(self, case: Case) -> None:
+        """ChainError if what was judged is not what the final chain asks for."""
+        status = await self.parts.chain.final_unit(case.unit_id)
+        if status is None or status.unit.terms != case.unit.terms:
+            raise ChainError("the node said another input than the final chain holds: judged in vain")
 
     def _message(self, case: Case, step: JudgeStep) -> StepMessage:
         """The table of steps: what the world sees of each. `Judged` is in the journal before either."""

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_tasks.client import posting_once
 from gpu_tasks.client.posting import PostError, Prompt, Sealer, Wish
-from gpu_tasks.client.posting_once import Posted, Progress, WrittenPosting
+from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import PostingRecord, RecordError
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms
@@ -49,7 +49,7 @@ class Scene:
         sealer = FixedSealer(self.client, cast("Any", None), KEY, replace(WISH, price_max=price))
         progress = Progress(lambda: None, lambda: None, self.said.append)
         with PostingRecord.open(self.folder / "postings", b"these") as record:
-            posted = await WrittenPosting(sealer, record, PROMPTS, requests, progress).run()
+            posted = await PostingRun(sealer, record, PROMPTS, requests, progress).run()
             record.forget()
         return posted
 

@@ -111,7 +111,11 @@ def test_telemetry_is_json_lines(tmp_path: Path) -> None:
 
 def test_no_line_of_the_log_is_a_command_to_the_terminal() -> None:
     """B10: a node's error text and a store's answer come into the log as they are."""
-    record = logging.LogRecord("x", logging.WARNING, "", 0, "away (%s)", ("\x1b[2J\x1b]0;owned\x07\u202e",), None)
-    line = HarmlessFormatter("%(levelname)s %(message)s").format(record)
-    assert line.startswith("WARNING away (")
-    assert all(letter.isprintable() for letter in line)
+    text = "\x1b[2J\x1b]0;owned\x07\u202e\nINFO all is well"
+    error = ValueError(text)
+    record = logging.LogRecord("x", logging.WARNING, "", 0, "away (%s)", (text,), (ValueError, error, None))
+    first, *traceback = HarmlessFormatter("%(levelname)s %(message)s").format(record).splitlines()
+    assert first.startswith("WARNING away (")
+    assert all(letter.isprintable() for line in (first, *traceback) for letter in line)
+    assert traceback
+    assert all(line.startswith("  ") for line in traceback)

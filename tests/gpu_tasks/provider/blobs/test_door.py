@@ -81,7 +81,7 @@ def test_one_address_has_a_part_of_the_connections_and_a_busy_one_is_never_ended
         """Does nothing."""
 
     async def main() -> None:
-        made = door.StoreDoor(Inner, total=5, of_address=2)
+        made = door.ConnectionDoor(Inner, total=5, of_address=2)
 
         def visit(address: str) -> Transport:
             transport = Transport(address)

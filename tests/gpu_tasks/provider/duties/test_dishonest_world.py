@@ -11,7 +11,7 @@ from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
-from gpu_tasks.market.inference.units import Refund, Unit, racer_of
+from gpu_tasks.market.inference.units import Refund, Unit, UnitState, racer_of
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS, GIVE_BACK_LATE_BLOCKS, must_give_back, race_of
 from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS
@@ -336,6 +336,24 @@ def test_nothing_is_revealed_before_the_commit_is_final(tmp_path: Path, *, also_
             assert victim.heard.problems("not_final") == ["the final chain does not hold the commit"]
 
     play(tmp_path, 2, scene)
+
+
+def test_a_judge_gives_no_verdict_on_another_input_than_the_final_chain_s(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        change = await other_input(village)
+        village.miners[0].executor.spoil = True
+        lies = [Lie(miner, change) for miner in village.miners]
+        while not any(miner.heard.problems("no_verdict") for miner in village.miners):  # until the liar was drawn
+            unit = await village.post(racers=2)
+            while not _unit(village, unit).ended_at:
+                village.node.block()
+                for lie, miner in zip(lies, village.miners, strict=True):
+                    lie.is_told_as_best = _unit(village, unit).state is UnitState.JUDGING
+                    await miner.step()
+        assert not any(miner.daemon.parts.journal.cases for miner in village.miners)
+        assert not village.node.chain.happened(ProviderSlashed)
+
+    play(tmp_path, 5, scene)
 
 
 def _unit(village: Village, unit: bytes) -> Unit:

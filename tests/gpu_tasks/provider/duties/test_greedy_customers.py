@@ -95,8 +95,8 @@ async def a_request_for_more_than_is_paid(village: Village) -> bytes:
 
 
 async def an_input_that_goes_once_one_racer_has_it(village: Village) -> bytes:
-    """The rest of the race is behind stores that drip; the racer that has the input commits."""
-    unit = await village.post(readers=[])
+    """The racer that has the input commits; for all others, judges too, only stores that drip have it."""
+    unit = await village.post()
     for miner in village.miners[1:]:
 
         async def hang(*_: object, **__: object) -> bytes:
