@@ -12,6 +12,7 @@ from gpu_tasks.market.draws import BEACON_DELAY, FreeSlot, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.events import UnitMatched, UnitRequeued
+from gpu_tasks.market.inference.sleepers import grown
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, ServiceSlots, Slots, draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
@@ -163,7 +164,7 @@ class Queueing:
                 self._wake(unit_id, admission, read)
                 woken += 1
             if is_unfinished:
-                unfinished.append(queue[place])
+                unfinished.append(grown(queue[place]))
             place += 1
         self.state.sleepers.keep_stirred((*queue[place:], *unfinished))
         return woken
