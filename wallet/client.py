@@ -74,6 +74,8 @@ class Prepared:
     nonce: int
     born: int
     dies: int
+    birth: bytes
+    """The block at `born`, which the signature covers: where it is at another height, so are both limits."""
 
     @property
     def hash(self) -> bytes:
@@ -214,7 +216,9 @@ class ChainClient:
         payload = signing_payload(payload_head(self.runtime, call, extra), additional)
         extrinsic = self._encoded(call, extra, key, key.sign(payload))
         dies = birth + extra.era.period
-        return Prepared(extrinsic, self.runtime.call_codec.encode(call), key.account, extra.nonce, birth, dies)
+        return Prepared(
+            extrinsic, self.runtime.call_codec.encode(call), key.account, extra.nonce, birth, dies, birth_hash
+        )
 
     async def sign(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> bytes:
         """The bytes of `prepare`."""

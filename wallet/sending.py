@@ -55,12 +55,19 @@ async def _finish(
     final = await client.finalized()
     height = await client.height(final)
     account: AccountInfo = await client.read(System.account, earlier.signer, at=final)
-    is_used = account.nonce > earlier.nonce
+    is_over = account.nonce > earlier.nonce or height >= earlier.dies
+    is_bound = is_over and await _is_bound(client, earlier, height)
     if not is_wanted:
-        if is_used or height >= earlier.dies:
+        if is_bound:
             notes.forget(earlier)
         return None
-    if is_used or height >= earlier.dies:
+    if is_over and not is_bound:
+        raise UnsettledError(
+            f"the extrinsic {name} of an earlier try is bound to a block that is not at height {earlier.born}: the "
+            "node of that time misstated heights, or this one does. It may be in a block, and is not sent again: find "
+            f"out what became of it, or, to make the call once more, remove {notes.path_of(earlier)}"
+        )
+    if is_over:
         block = await _find(client, earlier, height)
         if block is None:
             notes.forget(earlier)
@@ -74,6 +81,11 @@ async def _finish(
         outcome = await _hand_in(client, earlier)
     notes.forget(earlier)
     return outcome
+
+
+async def _is_bound(client: ChainClient, earlier: Prepared, height: int) -> bool:
+    """Whether an extrinsic lives as long as its note says: eras repeat, and the heights in it are some node's word."""
+    return earlier.born <= height and await client.block_id(earlier.born) == earlier.birth
 
 
 async def _outcome_of(client: ChainClient, block: bytes, earlier: Prepared, note: Path) -> Outcome:

@@ -80,6 +80,7 @@ def _dump(prepared: Prepared) -> bytes:
         "nonce": prepared.nonce,
         "born": prepared.born,
         "dies": prepared.dies,
+        "birth": prepared.birth.hex(),
     }
     return json.dumps(fields, indent=2).encode() + b"\n"
 
@@ -87,9 +88,9 @@ def _dump(prepared: Prepared) -> bytes:
 def _load(path: Path) -> Prepared:
     try:
         fields = json.loads(read_private(path, NOTE_BYTES_MAX))
-        parts = [bytes.fromhex(fields[name]) for name in ("extrinsic", "call", "signer")]
+        parts = [bytes.fromhex(fields[name]) for name in ("extrinsic", "call", "signer", "birth")]
         nonce, born, dies = (int(fields[name]) for name in ("nonce", "born", "dies"))
-        return Prepared(parts[0], parts[1], parts[2], nonce, born, dies)
+        return Prepared(parts[0], parts[1], parts[2], nonce, born, dies, parts[3])
     except (KeyFileError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise WalletError(
             f"{path} notes an extrinsic that may have been sent, and cannot be read ({error}): find out what became "

@@ -104,12 +104,12 @@ class GpuTasksApi(RuntimeApi, version=1):
     @query
     def devices(self) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_MAX)]:
         """The device table, by ascending owner and device; only the first of very many."""
-        return self._table()[:DEVICES_MAX]
+        return self._shown(self._table()[:DEVICES_MAX])
 
     @query
     def devices_of(self, owner: AccountId) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_PER_PROVIDER_MAX)]:
         """The devices of one provider, whatever the table has no room for."""
-        return tuple(status for status in self._table() if status.device.owner == owner)
+        return self._shown([(key, device) for key, device in self._table() if device.owner == owner])
 
     @query
     def provider(self, stash: AccountId) -> Provider | None:
@@ -151,19 +151,20 @@ class GpuTasksApi(RuntimeApi, version=1):
             cost_max=escrow + prepaid,
         )
 
-    def _table(self) -> tuple[DeviceStatus, ...]:
-        offers = self._offers_by_device()
-        table = [(device.owner, key, device) for key, device in self.bound[Devices].devices.items() if device]
-        table.sort(key=lambda row: row[:2])
-        return tuple(DeviceStatus(key, device, tuple(offers.get(key, []))) for _, key, device in table)
+    def _table(self) -> list[tuple[bytes, Device]]:
+        """Every device, by ascending owner and device."""
+        table = [(key, device) for key, device in self.bound[Devices].devices.items() if device]
+        return sorted(table, key=lambda row: (row[1].owner, row[0]))
 
-    def _offers_by_device(self) -> dict[bytes, list[tuple[int, Offer]]]:
-        """Each device's offers, by service."""
-        found: dict[bytes, list[tuple[int, Offer]]] = {}
-        for (service, device), offer in sorted(self.bound[InferenceMarket].offers.items(), key=lambda entry: entry[0]):
-            if offer is not None:
-                found.setdefault(device, []).append((service, offer))
-        return found
+    def _shown(self, table: list[tuple[bytes, Device]]) -> tuple[DeviceStatus, ...]:
+        # of these devices alone: all offers of a market with 16,000 took 170 ms, whoever was asked about
+        return tuple(DeviceStatus(key, device, self._offers(key)) for key, device in table)
+
+    def _offers(self, device: bytes) -> tuple[tuple[int, Offer], ...]:
+        """A device's offers, by service."""
+        market = self.bound[InferenceMarket]
+        found = ((service, market.offers[service, device]) for service in sorted(market.offered[device]))
+        return tuple((service, offer) for service, offer in found if offer is not None)
 
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:
         market = self.bound[InferenceMarket]

@@ -10,7 +10,6 @@ from typing import Any
 
 from node.rpc.block_reads import to_hex
 from node.rpc.jsonrpc import CLIENT_ERROR, INVALID_PARAMS, INVALID_TRANSACTION, Json, JsonRpcError
-from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.encoding.codec import U32, codec
 from runtime.encoding.scale import DecodeError
 from runtime.frame.api import Apis, UnknownApi
@@ -96,10 +95,9 @@ class RuntimeCalls:
 
     def _payment(self, reader: StateReader, block_id: bytes, function: str, extrinsic: bytes) -> Any:
         try:
-            decode_extrinsic(self.runtime, extrinsic)
+            answer = self.apis.call(reader, block_id, function, extrinsic + _LENGTH.encode(len(extrinsic)))
         except DecodeError as error:
             raise JsonRpcError(
                 INVALID_TRANSACTION, "Invalid Transaction", f"the extrinsic does not decode: {error}"
             ) from None
-        answer = self.call(reader, block_id, function, extrinsic + _LENGTH.encode(len(extrinsic)))
         return self.apis.methods[function].output.decode(answer)

@@ -186,8 +186,7 @@ class Sync:
             self._early.add(waiting)
             return []
         except WrongBodyError as error:
-            # Whoever sends it put it together: no honest node has seen such a block, so once is enough.
-            self._peers.penalise(waiting.peer, str(error), self._now_ms(), PENALTIES_MAX)
+            self._ban_for(waiting, error)
             return []
         except InvalidBlock as error:
             return self._reject(waiting, error)
@@ -217,26 +216,35 @@ class Sync:
     def _look_ahead(self) -> None:
         """While one block is executed here, the workers have the signatures of the next ones before them.
 
-        Only of blocks that this node asked for, each once: their bodies are bounded, and a wrong one costs its peer.
+        Only of blocks that bear their proposer's seal, each once: that this node asked for one proves nothing, since a
+        peer names any id; 1.8 MB of made-up blocks held consensus up for 220 ms, and cost nothing.
         """
         size = 0
-        for waiting in islice(self._answered, LOOK_AHEAD):
-            size += len(waiting.data)
+        for coming in list(islice(self._answered, LOOK_AHEAD)):  # a ban takes some of them away
+            size += len(coming.data)
             if size > LOOK_AHEAD_BYTES:
                 return
-            if waiting.block_id in self._foreseen:
+            if coming.block_id in self._foreseen or coming.header.number <= self._chain.final.facts.height:
                 continue
-            _remember(self._foreseen, waiting.block_id, None, FORESEEN_MAX)
             try:
-                proven = read_body(waiting)
-            except WrongBodyError:  # judged when its turn comes
+                check_unattached(self._chain, coming)
+            except NotYetError:
                 continue
-            _remember(
-                self._ahead,
-                waiting.block_id,
-                _Ahead(waiting, proven, self._foresee(proven.block.extrinsics)),
-                LOOK_AHEAD,
-            )
+            except InvalidBlock:  # judged when its turn comes
+                _remember(self._foreseen, coming.block_id, None, FORESEEN_MAX)
+                continue
+            self._see_ahead(coming)
+
+    def _see_ahead(self, waiting: Waiting) -> None:
+        """Prove the body of a block that bears its seal, and tell of its extrinsics."""
+        _remember(self._foreseen, waiting.block_id, None, FORESEEN_MAX)
+        try:
+            proven = read_body(waiting)
+        except WrongBodyError as error:  # its turn may never come: its parent need not exist
+            self._ban_for(waiting, error)
+            return
+        ahead = _Ahead(waiting, proven, self._foresee(proven.block.extrinsics))
+        _remember(self._ahead, waiting.block_id, ahead, LOOK_AHEAD)
 
     def _read(self, data: bytes, peer: Peer) -> Waiting | None:
         try:
@@ -303,6 +311,10 @@ class Sync:
         self.rejected += 1
         self._peers.penalise(waiting.peer, f"sent an invalid block: {error}", self._now_ms())
         return [ev.BlockRejected(waiting.block_id)]
+
+    def _ban_for(self, waiting: Waiting, error: WrongBodyError) -> None:
+        # Whoever sends it put it together: no honest node has seen such a block, so once is enough.
+        self._peers.penalise(waiting.peer, str(error), self._now_ms(), PENALTIES_MAX)
 
     def _ask(self, peer: Peer, request: GetBlocks) -> None:
         if self._peers.request_blocks(peer, request):

@@ -22,6 +22,7 @@ from runtime.execution.pool_validation import TransactionValidator
 from runtime.frame.api import RuntimeApi, query
 from runtime.frame.errors import InvalidReason, InvalidTransaction
 from runtime.frame.fees import InclusionFee, inclusion_fee
+from runtime.frame.weights import SIGNED_LENGTH_MAX_BYTES
 from runtime.interface.metadata import LATEST_OPAQUE, VERSIONS, metadata
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionPayment
@@ -36,9 +37,20 @@ _OPAQUE_INFO = TypeInfo(
 )
 OpaqueMetadata = Annotated[bytes, Codec(_BYTES.encode, _BYTES.decode_from, _OPAQUE_INFO, "OpaqueMetadata")]
 _RAW = codec(RawExtrinsic)
+
+
+def _decode_asked(data: bytes, start: int) -> tuple[bytes, int]:
+    raw, end = _RAW.decode_from(data, start)
+    # An inherent may be four times as long: half a megabyte of calls inside calls took a second to decode.
+    if len(raw) > SIGNED_LENGTH_MAX_BYTES:
+        raise DecodeError("nobody could send an extrinsic of that length", start)
+    return raw, end
+
+
 EncodedExtrinsic = Annotated[
-    bytes, Codec(_RAW.encode, _RAW.decode_from, TypeInfo(ReferenceShape("UncheckedExtrinsic")), "UncheckedExtrinsic")
+    bytes, Codec(_RAW.encode, _decode_asked, TypeInfo(ReferenceShape("UncheckedExtrinsic")), "UncheckedExtrinsic")
 ]
+"""One that somebody means to send."""
 
 
 class Core(RuntimeApi, version=5):

@@ -20,7 +20,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from wallet import client as client_module
 from wallet import sending
-from wallet.client import NO_SIGNATURE, ChainClient, NotIncludedError, Outcome
+from wallet.client import ERA_BLOCKS, NO_SIGNATURE, ChainClient, NotIncludedError, Outcome
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcError
@@ -182,6 +182,38 @@ def test_b5_a_node_that_says_invalid_and_sends_it_gains_nothing(tmp_path: Path) 
 
     with chain(tmp_path) as node:
         asyncio.run(lied_to(node))
+
+
+def test_b5_a_node_that_misstates_heights_once_makes_nobody_pay_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eras repeat: signed for a height that is 64 too high, the extrinsic is good now, and its note looks too late."""
+
+    async def two_nodes(node: str) -> None:
+        async with await ChainClient.connect(node) as lied_to, await ChainClient.connect(node) as client:
+            height, block_id = client.height, client.block_id
+
+            async def raised(block: bytes) -> int:
+                return await height(block) + ERA_BLOCKS
+
+            async def lowered(number: int | None = None) -> bytes:
+                return await block_id(None if number is None else number - ERA_BLOCKS)
+
+            monkeypatch.setattr(lied_to, "height", raised)
+            monkeypatch.setattr(lied_to, "block_id", lowered)
+            notes = SentNotes(tmp_path / "sent", client.genesis_hash)
+            earlier = await lied_to.prepare(PAY, ALICE)
+            with notes.noted(earlier):
+                assert (await lied_to.send(earlier.extrinsic)).is_success
+            for _ in range(2):
+                with pytest.raises(UnsettledError, match="misstated"):
+                    await send_once(client, PAY, ALICE, notes, print)
+            assert await nonce_of(node) == 1
+            assert (await send_once(client, PAY_LESS, ALICE, notes, print)).is_success
+            assert notes.unsettled(ALICE.account) == [earlier], "what is not known of it stays unknown"
+
+    with chain(tmp_path) as node:
+        asyncio.run(two_nodes(node))
 
 
 def test_b5_what_can_no_longer_be_read_is_not_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,8 @@ class Posting:
     def post(self, customer: bytes, service: int, units: tuple[UnitTerms, ...]) -> None:
         """Put units of a service into the queue, each with its money."""
         catalogue = self.state.catalogue
+        # a post of nothing would still be charged to the block's draws, and pay for nothing
+        ensure(bool(units), UnsoundTerms)
         sold = catalogue.open_service(service).terms
         ensure(catalogue.open_units.get() + len(units) <= UNITS_OPEN_MAX, TooManyOpen)
         for terms in units:

@@ -12,6 +12,7 @@ from gpu_tasks.market.draws import BEACON_DELAY, FreeSlot, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.events import UnitMatched, UnitRequeued
+from gpu_tasks.market.inference.sleepers import grown
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, ServiceSlots, Slots, draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
@@ -68,26 +69,11 @@ class Queueing:
 
         What their draws may come to is charged to `admission`.
         """
-        read, woken = dict[int, None](), 0
-        for unit_id in self.state.agenda.rising.take(self.state.system.number.get(), admission):
-            self._wake(unit_id, admission, read)
-            woken += 1
-        queue, unfinished = self.state.sleepers.stirred.get(), []
-        place = 0
-        while place < len(queue) and not admission.is_spent:  # one turn in a block for each service, at most
-            admission.spend(TURN_WEIGHT)
-            units, is_unfinished = self.state.sleepers.of_turn(queue[place])
-            for unit_id in units:
-                if admission.is_spent:
-                    is_unfinished = True
-                    break
-                self._wake(unit_id, admission, read)
-                woken += 1
-            if is_unfinished:
-                unfinished.append(queue[place])
-            place += 1
-        self.state.sleepers.keep_stirred((*queue[place:], *unfinished))
-        return woken
+        read = dict[int, None]()
+        ways = (self._wake_for_price, self._wake_for_slots)
+        # By turns: always first, prices that meet asks in a large service in every block left freed slots idle.
+        first = self.state.system.number.get() % len(ways)
+        return sum(wake(admission, read) for wake in (*ways[first:], *ways[:first]))
 
     def stir(self, budget: Budget) -> None:
         """See which services have slots that were freed or changed since the block before."""
@@ -157,6 +143,31 @@ class Queueing:
             terms = self.state.catalogue.service(record.service).terms
             age = money.age_of_price(terms.price_min, record.terms.price_max, ask, terms.ramp)
             self.state.agenda.rising.put(max(record.posted_at + age, height + 1), unit.id)
+
+    def _wake_for_price(self, admission: Budget, read: dict[int, None]) -> int:
+        woken = 0
+        for unit_id in self.state.agenda.rising.take(self.state.system.number.get(), admission):
+            self._wake(unit_id, admission, read)
+            woken += 1
+        return woken
+
+    def _wake_for_slots(self, admission: Budget, read: dict[int, None]) -> int:
+        queue, unfinished = self.state.sleepers.stirred.get(), []
+        place = woken = 0
+        while place < len(queue) and not admission.is_spent:  # one turn in a block for each service, at most
+            admission.spend(TURN_WEIGHT)
+            units, is_unfinished = self.state.sleepers.of_turn(queue[place])
+            for unit_id in units:
+                if admission.is_spent:
+                    is_unfinished = True
+                    break
+                self._wake(unit_id, admission, read)
+                woken += 1
+            if is_unfinished:
+                unfinished.append(grown(queue[place]))
+            place += 1
+        self.state.sleepers.keep_stirred((*queue[place:], *unfinished))
+        return woken
 
     def _wake(self, unit_id: bytes, admission: Budget, read: dict[int, None]) -> None:
         unit, height = self._queued(unit_id), self.state.system.number.get()

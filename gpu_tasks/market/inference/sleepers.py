@@ -1,11 +1,12 @@
 """Units that could not be matched: they sleep, and cost nothing, until a slot of their service is freed or changed.
 
 Always: a sleeping unit lies once in the list of its service, by the block since which it sleeps; a service that was
-stirred wakes those who slept before, who slept longest first and a few for each slot in a block, until all of them have
-been tried: no slot stays idle beside a unit that it could serve, and no unit that nobody can serve bars the others.
+stirred wakes those who slept before, who slept longest first, a few for each slot and twice as many in each turn that
+follows, until all of them have been tried: no slot stays idle beside a unit that it could serve, and no unit that
+nobody can serve bars the others.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import Annotated
 
@@ -84,6 +85,12 @@ class Sleepers:
         keys = (key for key, _ in self.sleeping.under(turn.service))
         found = list(islice(takewhile(lambda key: _since(key) < turn.before, keys), room + 1))
         return [_unit(key) for key in found[:room]], len(found) > room
+
+
+def grown(turn: Stirred) -> Stirred:
+    """The next turn of a service that was not finished: wakes are bounded by what they cost, not by this."""
+    # four in each: 2,400 units that nobody could serve were still being tried when those behind them ended
+    return replace(turn, slots=min(2 * turn.slots, SLOTS_STIRRED_MAX))
 
 
 def _key(since: int, unit: bytes) -> bytes:

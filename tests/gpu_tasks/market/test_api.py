@@ -1,5 +1,6 @@
 """What the market's API shows stays within its own limits, whatever anybody puts into the state."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from gpu_tasks.market.api import DEVICES_MAX, SERVICES_LISTED_MAX, GpuTasksApi
@@ -52,6 +53,37 @@ def test_a_device_offers_a_bounded_number_of_services_and_offers_end_with_them()
     (status,) = asked(chain, "devices")
     assert [number for number, _ in status.offers] == [0]
     assert status.device.offers == 1
+
+
+class OfferReads:
+    """A state that counts the offers that are read of it."""
+
+    def __init__(self, chain: MarketChain) -> None:
+        self.below = chain.state
+        self.prefix = chain.now()[InferenceMarket].offers.prefix
+        self.count = 0
+
+    def get(self, key: bytes, /) -> bytes | None:
+        self.count += key.startswith(self.prefix)
+        return self.below.get(key)
+
+    def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
+        return self.below.keys(prefix, start)
+
+
+def test_a_provider_s_devices_are_shown_without_reading_the_offers_of_others() -> None:
+    mine, other = named_keys(2)
+    chain = MarketChain([mine, other])
+    chain.block(*[signed(CUSTOMER.stash, InferenceMarket.create_service(terms=CHEAP))] * 8)
+    chain.block(
+        *(
+            signed(other.provider, InferenceMarket.offer(device=other.device, service=number, ask=1))
+            for number in range(1, 9)
+        )
+    )
+    reads = OfferReads(chain)
+    Apis(chain.runtime, (GpuTasksApi,)).call(reads, GENESIS_HASH, "GpuTasksApi_devices_of", mine.stash)
+    assert reads.count == 1
 
 
 def test_a_crowd_of_devices_does_not_hide_a_provider_s_own() -> None:

@@ -9,65 +9,17 @@ from typing import Any
 import pytest
 
 import node.ledger.chain
-from block_maker import FIRST_SLOT, Maker, as_bytes, now_of, open_at
+from block_maker import as_bytes, now_of
 from consensus import events as ev
 from node.errors import DatabaseError
-from node.ledger.chain import Chain, ExecutedBlock
-from node.p2p.frames import FrameKind
-from node.peers.messages import BLOCKS, GET_BLOCKS, GetBlocks, PeerStatus, encode_answer
-from node.peers.peers import PENALTIES_MAX, Peers
-from node.sync import intake, sync
-from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, LOOK_AHEAD, UNATTACHED_BURST, Sync
+from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
+from node.peers.peers import PENALTIES_MAX
+from node.sync import intake
+from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, UNATTACHED_BURST, Sync
 from node.sync.waiting import Room
-from played_transport import PlayedTransport
-from runtime.blocks.block import BLOCK, HEADER, Block, Header, extrinsics_root
+from runtime.blocks.block import BLOCK, HEADER, Block, Header
 from runtime.encoding.scale import encode_compact
-from runtime.execution import executive
-
-PEER, OTHER = b"peer", b"other"
-
-
-class Stage:
-    """A maker of blocks, and another node that gets them through `Sync`."""
-
-    def __init__(self, path: Path) -> None:
-        self.maker = Maker(path / "maker")
-        self.chain: Chain = open_at(path / "other")
-        self.transport = PlayedTransport("peer", "other")
-        self.network = Peers(self.transport)
-        self.now_ms = now_of(FIRST_SLOT + 10_000)
-        self.unwelcome: list[bytes] = []
-        self.events: list[ev.Event] = []
-        self.foreseen: list[tuple[bytes, ...]] = []
-        self.sync = Sync(
-            self.chain,
-            self.network,
-            lambda: self.now_ms,
-            lambda facts: facts.id not in self.unwelcome,
-            lambda extrinsics: self.foreseen.append(tuple(extrinsics)),
-        )
-
-    def branch(self, count: int) -> list[ExecutedBlock]:
-        """So many blocks on each other."""
-        blocks = [self.maker.make()]
-        while len(blocks) < count:
-            blocks.append(self.maker.make(blocks[-1].facts.id))
-        return blocks
-
-    def announce(self, data: bytes, peer: bytes = PEER) -> None:
-        """A block arrives."""
-        self.events += self.sync.on_block(data, peer)
-
-    def import_all(self) -> list[ev.Event]:
-        """Import what waits; what the machine was told since the last time."""
-        events, self.events = self.events, []
-        while self.sync.has_work:
-            events += self.sync.import_next()
-        return events
-
-    def requests(self) -> list[GetBlocks]:
-        """What peers were asked for."""
-        return [GET_BLOCKS.decode(payload) for _, kind, payload in self.transport.sent if kind is FrameKind.GET_BLOCKS]
+from sync_stage import OTHER, PEER, Stage
 
 
 @pytest.fixture
@@ -86,61 +38,6 @@ def test_blocks_in_any_order_end_up_in_the_tree(stage: Stage) -> None:
     events = stage.import_all()
     assert [event.facts.id for event in events if isinstance(event, ev.BlockImported)] == [b.facts.id for b in blocks]
     assert stage.chain[blocks[-1].facts.id].trie.root == blocks[-1].trie.root
-
-
-def test_the_next_blocks_are_told_ahead_and_each_once(stage: Stage) -> None:
-    blocks = stage.branch(7)
-    stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
-    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
-    stage.sync.import_next()
-    assert stage.foreseen == [block.extrinsics for block in blocks[1 : 1 + LOOK_AHEAD]]
-    stage.import_all()
-    assert stage.foreseen == [block.extrinsics for block in blocks[1:]]
-
-
-def test_a_body_is_cut_out_and_proven_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = stage.branch(4)
-    proven: list[tuple[bytes, ...]] = []
-
-    def note(extrinsics: tuple[bytes, ...]) -> bytes:
-        proven.append(extrinsics)
-        return extrinsics_root(extrinsics)
-
-    monkeypatch.setattr(intake, "extrinsics_root", note)
-    monkeypatch.setattr(executive, "extrinsics_root", None)  # nobody asks a second time
-    stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
-    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
-    stage.import_all()
-    assert sorted(proven) == sorted(block.extrinsics for block in blocks)
-    assert [stage.chain[block.facts.id].stored for block in blocks] == [block.stored for block in blocks]
-
-
-def test_what_was_seen_ahead_of_one_copy_says_nothing_of_another(stage: Stage) -> None:
-    first, second = stage.branch(2)
-    stage.sync.fetch(second.facts.id, PEER, 0)
-    stage.sync.on_answer(BLOCKS.encode((as_bytes(first), as_bytes(second))), PEER)
-    stage.sync.import_next()
-    assert second.facts.id in stage.sync._ahead
-    wrong = BLOCK.encode(Block(second.header, (*second.extrinsics, encode_compact(1) + b"x")))
-    stage.announce(wrong, OTHER)
-    stage.sync.import_next()  # the announced copy goes first
-    assert second.facts.id not in stage.chain
-    assert stage.network.penalties == 1
-    stage.import_all()
-    assert second.facts.id in stage.chain
-
-
-def test_no_more_is_opened_ahead_than_fits(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = stage.branch(LOOK_AHEAD + 1)
-    monkeypatch.setattr(sync, "LOOK_AHEAD_BYTES", sum(len(as_bytes(block)) for block in blocks[1:3]))
-    stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
-    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
-    stage.sync.import_next()
-    assert stage.foreseen == [block.extrinsics for block in blocks[1:3]]
-    assert stage.sync._ahead
-    stage.sync.forget_peer(PEER)
-    stage.sync.retry_early()
-    assert not stage.sync._ahead, "nothing is kept of blocks that left with their peer"
 
 
 def test_a_long_answer_is_asked_for_in_parts(stage: Stage) -> None:

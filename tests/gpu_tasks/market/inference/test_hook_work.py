@@ -8,7 +8,7 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import inference, posting
-from gpu_tasks.market.inference.events import MarketBusy
+from gpu_tasks.market.inference.events import MarketBusy, UnsoundTerms
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, ServiceTerms
 from gpu_tasks.market.inference.slots import (
@@ -151,6 +151,35 @@ def test_d1_a_block_takes_in_no_more_than_it_can_draw() -> None:
     many = [InferenceMarket.post(service=number, units=(terms(OGPU // 100, 2),) * 32) for number in (1, 2)]
     chain.block(signed(MALLORY.stash, many[0]), refused(CUSTOMER.stash, many[1], MarketBusy))
     chain.block(signed(CUSTOMER.stash, many[1]))
+
+
+@pytest.mark.usefixtures("_unaudited")
+def test_a_post_of_nothing_takes_up_no_room() -> None:
+    """It charged the block with reading the service: three for nothing but their fees shut everybody else out."""
+    chain = crowded(services=1, offers=50, ask=OGPU)
+    chain.blocks(2)
+    bound = chain.block(refused(MALLORY.stash, InferenceMarket.post(service=1, units=()), UnsoundTerms))
+    assert bound[InferenceMarket].admitted.get().height == 0
+
+
+@pytest.mark.usefixtures("_unaudited")
+def test_prices_that_meet_asks_in_every_block_do_not_keep_a_freed_slot_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rising prices always went first: a few units of a large service used up what a block wakes, block by block."""
+    monkeypatch.setattr(inference, "WAKE_BUDGET", work(microseconds=1_000))
+    chain = crowded(services=1, offers=80, ask=OGPU // 2)
+    spoils = [(keys.stash, keys.device) for keys in chain.validators]
+    chain.block(*(signed(stash, Devices.pause(device=device)) for stash, device in spoils))
+    chain.blocks(2)
+    (honest,) = chain.post(terms(OGPU, 1))
+    chain.block(*[signed(MALLORY.stash, InferenceMarket.post(service=1, units=(terms(OGPU, 1),) * 32))] * 2)
+    while chain.now()[InferenceMarket].rising_cursor.get() < chain.height:
+        chain.block()
+    while chain.now()[InferenceMarket].rising_cursor.get() == chain.height:
+        chain.block()  # from here on, prices meet asks
+    chain.block(*(signed(stash, Devices.resume(device=device)) for stash, device in spoils))
+    chain.blocks(8)
+    assert list(chain.now()[InferenceMarket].rising.items()), "more prices wait for their turn"
+    assert chain.unit(honest).state is UnitState.RACING
 
 
 @pytest.mark.usefixtures("_unaudited")

@@ -162,3 +162,20 @@ def test_who_slept_longest_is_woken_first_and_a_few_for_each_slot() -> None:
         chain.block(signed(keys.stash, Devices.resume(device=keys.device)))
 
     assert len(woken_in_order(resume)) == WAKES_PER_SLOT
+
+
+def test_many_units_that_nobody_can_serve_do_not_outlast_those_behind_them() -> None:
+    """Four were tried in a block: 2,400 of them ahead, for 2 oGPU in fees, and others of a service never woke."""
+    chain = MarketChain(named_keys(2))
+    first = chain.validators[0]
+    chain.blocks(3)
+    chain.block(*(signed(keys.stash, Devices.pause(device=keys.device)) for keys in chain.validators))
+    for _ in range(5):
+        chain.post(*[terms(OGPU, 3, 3)] * 32)
+    chain.blocks(4)
+    (honest,) = chain.post(terms(OGPU, 1, 3))
+    chain.blocks(6)
+    assert asleep(chain, honest)
+    chain.block(signed(first.stash, Devices.resume(device=first.device)))
+    chain.blocks(8 + BEACON_AND_FINALITY)
+    assert chain.unit(honest).state is UnitState.RACING

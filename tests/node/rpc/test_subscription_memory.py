@@ -1,0 +1,62 @@
+"""What subscriptions keep in memory as long as they last: it is counted, and who keeps most pays for too much."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from node.rpc.registry import Hex, Registry, subscription
+from node.rpc.server import Server, ServerOptions
+
+KEYS = ["0x" + "ab" * 1_000] * 100
+
+
+class Watched:
+    """A subscription with parameters of any length."""
+
+    @subscription("watch", notification="item", unsubscribe=("unwatch",))
+    async def watched(self, keys: list[Hex]) -> AsyncIterator[int]:
+        """The number of keys, and no more."""
+        yield len(keys)
+        await asyncio.Event().wait()
+
+
+async def ask(socket: aiohttp.ClientWebSocketResponse, name: str, *params: Any) -> Any:
+    await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": name, "params": list(params)})
+    return (await socket.receive_json())["result"]
+
+
+async def watch(socket: aiohttp.ClientWebSocketResponse, keys: list[str]) -> str:
+    name: str = await ask(socket, "watch", keys)
+    assert (await socket.receive_json())["params"]["result"] == len(keys)
+    return name
+
+
+def test_what_subscriptions_keep_is_counted_and_who_keeps_most_pays() -> None:
+    """A few thousand subscriptions to a thousand long keys each took gigabytes."""
+
+    async def scenario() -> None:
+        server = Server(Registry([Watched()]), ServerOptions(port=0))
+        held = server.shared.held
+        async with server.listening() as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            modest, greedy = await session.ws_connect("/"), await session.ws_connect("/")
+            name = await watch(modest, KEYS)
+            assert held.total >= 100_000
+            assert await ask(modest, "unwatch", name) is True
+            await watch(modest, KEYS[:1])
+            assert held.total < 2_000
+            held._limit = 1_000_000  # a message that is being read counts too
+            with pytest.raises((TypeError, ConnectionError)):
+                for _ in range(10):
+                    await watch(greedy, KEYS)
+            assert greedy.closed
+            assert held.total < 2_000
+            await watch(modest, KEYS[:2])
+            await modest.close()
+            while server.connections:
+                await asyncio.sleep(0.01)
+            assert held.total == 0
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))

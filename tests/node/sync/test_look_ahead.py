@@ -1,0 +1,105 @@
+"""Blocks whose turn has not come: what is found out about them meanwhile, and what strangers cannot make of that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from block_maker import as_bytes
+from node.peers.messages import BLOCKS
+from node.sync import intake, sync
+from node.sync.sync import LOOK_AHEAD
+from runtime.blocks.block import BLOCK, Block, block_id, extrinsics_root
+from runtime.encoding.scale import encode_compact
+from runtime.execution import executive
+from sync_stage import OTHER, PEER, Stage
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def test_the_next_blocks_are_told_ahead_and_each_once(stage: Stage) -> None:
+    blocks = stage.branch(7)
+    stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
+    stage.sync.import_next()
+    assert stage.foreseen == [block.extrinsics for block in blocks[1 : 1 + LOOK_AHEAD]]
+    stage.import_all()
+    assert stage.foreseen == [block.extrinsics for block in blocks[1:]]
+
+
+def test_a_body_is_cut_out_and_proven_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = stage.branch(4)
+    proven: list[tuple[bytes, ...]] = []
+
+    def note(extrinsics: tuple[bytes, ...]) -> bytes:
+        proven.append(extrinsics)
+        return extrinsics_root(extrinsics)
+
+    monkeypatch.setattr(intake, "extrinsics_root", note)
+    monkeypatch.setattr(executive, "extrinsics_root", None)  # nobody asks a second time
+    stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
+    stage.import_all()
+    assert sorted(proven) == sorted(block.extrinsics for block in blocks)
+    assert [stage.chain[block.facts.id].stored for block in blocks] == [block.stored for block in blocks]
+
+
+def test_what_was_seen_ahead_of_one_copy_says_nothing_of_another(stage: Stage) -> None:
+    first, second = stage.branch(2)
+    stage.sync.fetch(second.facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode((as_bytes(first), as_bytes(second))), PEER)
+    stage.sync.import_next()
+    assert second.facts.id in stage.sync._ahead
+    wrong = BLOCK.encode(Block(second.header, (*second.extrinsics, encode_compact(1) + b"x")))
+    stage.announce(wrong, OTHER)
+    stage.sync.import_next()  # the announced copy goes first
+    assert second.facts.id not in stage.chain
+    assert stage.network.penalties == 1
+    stage.import_all()
+    assert second.facts.id in stage.chain
+
+
+def test_no_more_is_opened_ahead_than_fits(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = stage.branch(LOOK_AHEAD + 1)
+    monkeypatch.setattr(sync, "LOOK_AHEAD_BYTES", sum(len(as_bytes(block)) for block in blocks[1:3]))
+    stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
+    stage.sync.import_next()
+    assert stage.foreseen == [block.extrinsics for block in blocks[1:3]]
+    assert stage.sync._ahead
+    stage.sync.forget_peer(PEER)
+    stage.sync.retry_early()
+    assert not stage.sync._ahead, "nothing is kept of blocks that left with their peer"
+
+
+def test_nothing_is_seen_ahead_of_blocks_that_nobody_sealed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies of made-up blocks below the final one, whose parent nobody has: to drop them was to decode them first."""
+    looked: list[tuple[bytes, ...]] = []
+    monkeypatch.setattr(intake, "extrinsics_root", looked.append)
+    genuine = BLOCK.decode(as_bytes(stage.branch(1)[0]))
+    parent, forged = b"?" * 32, []
+    for number in (0, 0, 1, 2, 3):
+        header = replace(genuine.header, parent_hash=parent, number=number)
+        forged.append(BLOCK.encode(Block(header, genuine.extrinsics)))
+        parent = block_id(header)
+    stage.sync.fetch(parent, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode(tuple(forged)), PEER)
+    stage.sync.import_next()
+    assert not stage.foreseen
+    assert not looked
+
+
+def test_a_wrong_body_that_is_seen_ahead_bans(stage: Stage) -> None:
+    """A sealed header may be carried under any body; where its parent is unknown its own turn never judged that."""
+    blocks = [BLOCK.decode(as_bytes(block)) for block in stage.branch(3)]
+    wrong = BLOCK.encode(Block(blocks[2].header, (*blocks[2].extrinsics, encode_compact(1) + b"x")))
+    stage.sync.fetch(blocks[2].header.parent_hash, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode((BLOCK.encode(blocks[1]), wrong)), PEER)
+    stage.sync.import_next()
+    assert stage.transport.banned == [PEER.decode()]
+    assert not stage.foreseen
