@@ -120,11 +120,3 @@ def test_a_draw_tells_how_many_slots_it_looked_at() -> None:
     assert order.looks == 2
     assert order.draw(replace(WANTED, price=1), 1, {}) == []
     assert order.looks == 2 + 9
-
-
-def test_looks_are_counted_whether_anybody_is_drawn_or_not() -> None:
-    order = DrawOrder([slot(number, number) for number in range(10)], seed=b"s", label=b"u")
-    assert len(order.draw(WANTED, 1, {})) == 1
-    assert order.looks == 1
-    assert order.draw(WANTED, 11, {}) == []
-    assert order.looks == 11
