@@ -111,6 +111,13 @@ def test_a11_whoever_cannot_pay_the_fee_is_told_both_numbers(tmp_path: Path) -> 
         assert "the account can spend 0 oGPU" in result.stderr
 
 
+def test_a11_a_dry_run_sends_nothing_even_where_it_is_forced(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        result = wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--dry-run", "--force", "--yes")
+        assert json.loads(result.stdout)["sent"] is False
+        assert nonce(tmp_path, url, "//Bob") == 0
+
+
 def test_a_dry_run_asks_for_no_password(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         answer(wallet(tmp_path, url, "import", "savings", typed="//Bob\npass\npass\n"))

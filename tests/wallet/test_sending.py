@@ -20,7 +20,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from wallet import client as client_module
 from wallet import sending
-from wallet.client import ERA_BLOCKS, NO_SIGNATURE, ChainClient, NotIncludedError, Outcome
+from wallet.client import ERA_BLOCKS, NO_SIGNATURE, ChainClient, NotIncludedError, Outcome, Prepared
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcError
@@ -257,6 +257,29 @@ def test_b5_another_call_is_not_taken_for_the_first(tmp_path: Path, monkeypatch:
 
     with chain(tmp_path) as node:
         asyncio.run(two(node))
+
+
+def test_b5_another_call_leaves_the_note_of_one_that_may_still_be_sent(tmp_path: Path) -> None:
+    async def two(node: str) -> None:
+        between = Between(node)
+        between.spoil = lose_before_submit
+        async with between.served() as url:
+            for number, call in enumerate((PAY, PAY_LESS), 1):
+                with pytest.raises(UnsettledError):
+                    await sent(url, tmp_path, call)
+                assert len(list((tmp_path / "sent").rglob("*.json"))) == number
+
+    with chain(tmp_path) as node:
+        asyncio.run(two(node))
+
+
+def test_b5_earlier_tries_are_finished_in_the_order_of_their_nonces(tmp_path: Path) -> None:
+    """The one behind would wait for the one before it, for ever."""
+    notes = SentNotes(tmp_path / "sent", bytes(32))
+    for nonce in (3, 1, 4, 0, 5, 2):
+        with notes.noted(Prepared(bytes([nonce]) * 40, b"call", ALICE.account, nonce, 0, 64, bytes(32))):
+            pass
+    assert [earlier.nonce for earlier in notes.unsettled(ALICE.account)] == list(range(6))
 
 
 def test_b5_what_the_node_has_already_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from genesis.presets import load_spec
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from runtime.encoding.codec import codec
+from wallet import trial
 from wallet.client import ChainClient
 from wallet.trial import TrialError, attempt
 
@@ -53,3 +54,9 @@ def test_a_state_that_breaks_what_always_holds_is_told_in_a_sentence() -> None:
 
 def test_a_state_without_the_device_is_a_refusal() -> None:
     assert "UnknownDevice" in (tried(LyingNode()).refusal or "")
+
+
+def test_a_trial_fetches_a_bounded_number_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "READS_MAX", 0)
+    with pytest.raises(TrialError, match="read more than 0 values"):
+        tried(LyingNode())

@@ -171,6 +171,14 @@ def test_a_ballot_that_nobody_lacks_is_no_work_however_many_are_connected() -> N
         relay.pass_vote(vote(2, skip_ballot(0, 1)), None)
 
 
+def test_who_is_gone_is_no_work_either() -> None:
+    relay = crowd(2)
+    relay.note_need(b"stranger 1", needing(EVERYBODY))
+    relay.disconnect(b"stranger 0", 0)
+    relay._standings = NeverWalked(relay._standings)
+    assert relay.pass_vote(vote(2, skip_ballot(0, 1)), None) == []
+
+
 def test_who_is_gone_lacks_nothing_and_another_set_lacks_what_it_says() -> None:
     relay = crowd(2)
     relay.disconnect(b"stranger 0", 0)

@@ -79,6 +79,26 @@ def test_dear_questions_count_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(scenario())
 
 
+def test_who_comes_new_or_back_is_level_with_the_others_and_not_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.rpc.questions.UNDER_WAY_MAX", 1)
+    monkeypatch.setattr("node.rpc.questions.time.monotonic", lambda: 0.0)
+
+    async def scenario() -> None:
+        node, long_here = PlayedNode(Questions()), Caller(0.0)
+        tasks = [node.ask("long here", long_here) for _ in range(50)]
+        await node.answer_all()
+        node.asked.clear()
+        tasks += [node.ask("long here", long_here) for _ in range(10)]
+        await settle()
+        newcomer = Caller(0.0)
+        tasks += [node.ask("new", newcomer) for _ in range(40)]
+        await node.answer_all()
+        assert node.asked[:20].count("long here") >= 9
+        await asyncio.gather(*tasks)
+
+    asyncio.run(scenario())
+
+
 def test_too_many_of_one_caller_are_refused_and_nobody_else() -> None:
     async def scenario() -> None:
         node, greedy = PlayedNode(Questions()), Caller(0.0)

@@ -206,6 +206,8 @@ def test_the_pool_accepts_a_nonce_ahead_and_says_what_it_waits_for() -> None:
     later = validator.validate(chain.signed(ALICE, pay(BOB, 1), nonce=2, tip=5), verify)
     assert (first.requires, first.provides) == ((), (nonce_tag(ALICE.account, 0),))
     assert (later.requires, later.provides) == ((nonce_tag(ALICE.account, 1),), (nonce_tag(ALICE.account, 2),))
+    following = validator.validate(chain.signed(ALICE, pay(BOB, 1), nonce=1), verify)
+    assert following.requires == first.provides, "of what is in no block yet, the very next one too"
     assert later.priority > first.priority
     for raw in (encode_bare(RUNTIME, Timestamp.set(now=0)), chain.signed(ALICE, Timestamp.set(now=0))):
         with pytest.raises(InvalidTransaction) as caught:

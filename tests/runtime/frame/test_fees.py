@@ -11,6 +11,7 @@ from runtime.frame.fees import (
     MULTIPLIER_ONE,
     InclusionFee,
     fullness,
+    highest_priority,
     inclusion_fee,
     next_multiplier,
     priority,
@@ -47,6 +48,11 @@ def test_fullness_is_that_of_the_scarcer_thing() -> None:
     assert fullness(Weight(limit.ref_time // 4), length_limit(DispatchClass.Normal) // 2) == MILLIONTHS // 2
     assert fullness(Weight(limit.ref_time), 0) == MILLIONTHS
     assert fullness(Weight(10 * limit.ref_time), 0) == MILLIONTHS
+
+
+@given(st.integers(0, 2**70), st.integers(0, 10**7), st.integers(0, 10**13))
+def test_no_call_gives_a_higher_priority_than_one_that_weighs_nothing(tip: int, length: int, time: int) -> None:
+    assert highest_priority(tip, length) == priority(tip, length, Weight()) >= priority(tip, length, Weight(time))
 
 
 @given(st.lists(st.integers(0, MILLIONTHS), max_size=200))

@@ -57,6 +57,12 @@ def test_changes_over_a_reader_give_the_next_state() -> None:
     assert overlay.reader.updated(overlay.changes()).values == {b"b": b"2", b"c": b"3"}  # type: ignore[attr-defined]
 
 
+def test_what_was_written_as_bytes_is_listed() -> None:
+    overlay = Overlay(Memory({ITEM + b"b": b"1"}))
+    overlay.store_raw(ITEM + b"a", b"2")
+    assert list(overlay.keys(ITEM)) == [ITEM + b"a", ITEM + b"b"]
+
+
 steps = st.recursive(
     st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=2)),
     lambda inner: st.tuples(st.booleans(), st.lists(inner, max_size=4)),

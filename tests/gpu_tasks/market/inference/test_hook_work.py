@@ -8,8 +8,11 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import inference, posting
+from gpu_tasks.market.inference.agenda import EXPIRY_WEIGHT
+from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
 from gpu_tasks.market.inference.events import MarketBusy, UnsoundTerms
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.queueing import STIR_WEIGHT, TURN_WEIGHT
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, ServiceTerms
 from gpu_tasks.market.inference.slots import (
     DRAW_WEIGHT,
@@ -275,15 +278,21 @@ def test_d2_who_posts_and_cancels_has_a_deposit_locked_for_each_record() -> None
     assert not chain.now()[InferenceMarket].lock.locks[MALLORY.stash]
 
 
-def test_the_hook_says_what_it_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
-    chain, hook = MarketChain(named_keys(2)), InferenceMarket.on_initialize
-    said: list[Weight] = []
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[Weight]:
+    """What the market's hook said of each block so far."""
+    weights, hook = list[Weight](), InferenceMarket.on_initialize
 
     def noted(market: InferenceMarket) -> Weight:
-        said.append(hook(market))
-        return said[-1]
+        weights.append(hook(market))
+        return weights[-1]
 
     monkeypatch.setattr(InferenceMarket, "on_initialize", noted)
+    return weights
+
+
+def test_the_hook_says_what_it_weighed(said: list[Weight]) -> None:
+    chain = MarketChain(named_keys(2))
     chain.blocks(3)
     (unit_id,) = chain.post(terms())
     chain.blocks(3)
@@ -292,3 +301,74 @@ def test_the_hook_says_what_it_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = scanned + 2 * (LOOK_WEIGHT.ref_time + RACER_WEIGHT.ref_time)
     assert [weight.ref_time for weight in said[:-1]] == [0] * 6
     assert said[-1] == Weight(drawn, 0) + DRAW_WEIGHT + TAKE_WEIGHT == draw_weight(2, 2) + reading_weight(2)
+
+
+def test_the_hook_says_what_waking_a_unit_and_dropping_its_record_weighed(said: list[Weight]) -> None:
+    chain = MarketChain(named_keys(1), constants={"InferenceMarket.unit_keep": 5})
+    device = chain.validators[0].device
+    chain.block(signed(chain.validators[0].stash, Devices.pause(device=device)))
+    (unit_id,) = chain.post(terms(OGPU, 1))
+    chain.blocks(6)
+    chain.block(signed(chain.validators[0].stash, Devices.resume(device=device)))
+    chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)))
+    assert said[-1] == STIR_WEIGHT + TAKE_WEIGHT + Weight(DRAW_WEIGHT.ref_time, 0)
+    chain.blocks(5)
+    assert [weight.ref_time for weight in said[-5:-1]] == [0] * 4
+    assert said[-1] == EXPIRY_WEIGHT + TAKE_WEIGHT
+
+
+def test_the_hook_says_what_ending_offers_weighed(said: list[Weight]) -> None:
+    chain = MarketChain(named_keys(2))
+    chain.block(signed(CUSTOMER.stash, InferenceMarket.close_service(service=0)))
+    chain.block()
+    assert said[-1] == END_OFFER_WEIGHT + END_OFFER_WEIGHT
+
+
+def test_a_block_counts_the_reading_of_a_service_once_however_often_it_is_posted_to() -> None:
+    chain = MarketChain(named_keys(3), [MALLORY])
+    chain.blocks(2)
+    post = InferenceMarket.post(service=0, units=(terms(OGPU, 2),))
+    bound = chain.block(*(signed(stash, post) for stash in (MALLORY.stash, MALLORY.stash, CUSTOMER.stash)))
+    drawn = draw_weight(3, 2)
+    assert bound[InferenceMarket].admitted.get().weight == reading_weight(3) + drawn + drawn + drawn
+
+
+@pytest.fixture
+def _one_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block may wake no more than one unit."""
+    monkeypatch.setattr(inference, "WAKE_BUDGET", TURN_WEIGHT + Weight(1, 0))
+
+
+@pytest.mark.usefixtures("_unaudited", "_one_wake_up")
+def test_d1_services_whose_units_are_woken_take_turns_and_nobody_is_forgotten() -> None:
+    """What a budget cuts off stays in the line, behind the other services: no crowd has all the wake-ups."""
+    chain = crowded(services=2, offers=2, ask=OGPU)
+    chain.blocks(2)
+    for _ in range(3):
+        chain.block(*post_each(2))
+    chain.blocks(8)
+    chain.block(signed(chain.validators[0].stash, Devices.resume(device=blake2_256(b"0/0"))))
+    changed_at = chain.height
+
+    def woken() -> list[int]:
+        units = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
+        return sorted(unit.service for unit in units if unit.recorded_at > changed_at)
+
+    chain.blocks(2)
+    assert woken() == [1, 2]
+    chain.blocks(6)
+    assert woken() == [1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.usefixtures("_unaudited")
+def test_d1_looking_who_sleeps_uses_up_what_a_block_may_wake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "WAKE_BUDGET", TURN_WEIGHT)
+    chain = crowded(services=2, offers=2, ask=OGPU)
+    chain.blocks(2)
+    chain.block(*post_each(2))
+    chain.blocks(8)
+    chain.block(signed(chain.validators[0].stash, Devices.resume(device=blake2_256(b"0/0"))))
+    before = [turn.service for turn in chain.block()[InferenceMarket].stirred_services.get()]
+    after = [turn.service for turn in chain.block()[InferenceMarket].stirred_services.get()]
+    assert sorted(before) == [1, 2]
+    assert after == before[::-1], "one turn in each block, and nobody woken"

@@ -7,10 +7,23 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.sleepers import WAKES_PER_SLOT
+from gpu_tasks.market.inference.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, Sleepers
 from gpu_tasks.market.inference.units import UnitState
-from market_chain import CUSTOMER, DEVICE_BOND, OGPU, Keys, MarketChain, commit, named_keys, signed, terms
+from market_chain import (
+    CUSTOMER,
+    DEVICE_BOND,
+    OGPU,
+    Keys,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    named_keys,
+    signed,
+    terms,
+)
 from runtime.frame.call import Call
+from runtime.pallets.beacon import Beacon
 
 BEACON_AND_FINALITY = 3
 """Blocks from a recording to its draw on these chains."""
@@ -73,10 +86,15 @@ def test_more_bond_wakes_a_unit_that_it_can_secure(monkeypatch: pytest.MonkeyPat
     assert chain.unit(unit_id).state is UnitState.RACING
 
 
-def test_a_price_that_meets_an_ask_wakes_a_unit_and_nothing_before() -> None:
+@pytest.mark.parametrize("asks", [(OGPU // 4, OGPU // 4), (OGPU // 8, OGPU // 4), (OGPU // 2, OGPU // 2)])
+def test_a_price_that_meets_the_asks_wakes_a_unit_and_nothing_before(asks: tuple[int, int]) -> None:
+    """The last pair asks the most that the unit pays; with the pair before it one owner alone would be met earlier."""
     chain = MarketChain(named_keys(2))
-    ask = OGPU // 4
-    offers = [InferenceMarket.offer(device=keys.device, service=0, ask=ask) for keys in chain.validators]
+    ask = max(asks)
+    offers = [
+        InferenceMarket.offer(device=keys.device, service=0, ask=low)
+        for keys, low in zip(chain.validators, asks, strict=True)
+    ]
     chain.blocks(3)
     chain.block(*(signed(keys.stash, offer) for keys, offer in zip(chain.validators, offers, strict=True)))
     (unit_id,) = chain.post(terms(OGPU // 2, 2))
@@ -179,3 +197,63 @@ def test_many_units_that_nobody_can_serve_do_not_outlast_those_behind_them() -> 
     chain.block(signed(first.stash, Devices.resume(device=first.device)))
     chain.blocks(8 + BEACON_AND_FINALITY)
     assert chain.unit(honest).state is UnitState.RACING
+
+
+def sleepers_alone() -> Sleepers:
+    return MarketChain(named_keys(1)).now()[InferenceMarket].state.sleepers
+
+
+def unit_named(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def test_who_sleeps_since_the_block_of_the_change_was_tried_with_it() -> None:
+    sleepers = sleepers_alone()
+    for number, since in enumerate((4, 5, 6)):
+        sleepers.lay_down(7, since, unit_named(number))
+    sleepers.stir({7: 1}, before=5)
+    (turn,) = sleepers.stirred.get()
+    assert sleepers.of_turn(turn) == ([unit_named(0)], False)
+
+
+def test_one_turn_is_for_a_bounded_number_of_slots() -> None:
+    sleepers, most = sleepers_alone(), WAKES_PER_SLOT * SLOTS_STIRRED_MAX
+    for number in range(most + 10):
+        sleepers.lay_down(7, 1, unit_named(number))
+    sleepers.stir({7: 10 * SLOTS_STIRRED_MAX}, before=2)
+    (turn,) = sleepers.stirred.get()
+    assert sleepers.of_turn(turn) == ([unit_named(number) for number in range(most)], True)
+
+
+def test_a_unit_whose_beacon_was_dropped_is_recorded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finality stood still for longer than the beacon remembers."""
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    with monkeypatch.context() as dropped:
+        dropped.setattr(Beacon, "value_at", lambda *_: None)
+        chain.blocks(BEACON_AND_FINALITY)
+    recorded_at = chain.height
+    assert chain.unit(unit_id).recorded_at == recorded_at
+    chain.blocks(BEACON_AND_FINALITY)
+    assert chain.unit(unit_id).state is UnitState.RACING
+
+
+def test_a_bond_that_a_race_gives_back_wakes_a_unit_that_it_can_secure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device itself was free before: it had committed."""
+    monkeypatch.setattr(money, "collateral", lambda *_: DEVICE_BOND * 6 // 10)
+    chain = MarketChain(named_keys(1))
+    keys = chain.validators[0]
+    chain.blocks(3)
+    (running,) = chain.post(terms(OGPU, 1))
+    (waiting,) = chain.post(terms(OGPU, 1))
+    chain.blocks(2)
+    racing = chain.unit(running)
+    assert racing.state is UnitState.RACING
+    chain.block(commit(keys, running, racing, b"R" * 32))
+    chain.blocks(8)
+    assert asleep(chain, waiting)
+    chain.block(attach(attestation(keys, running, racing, b"R" * 32)))
+    assert chain.unit(running).state is UnitState.SETTLED
+    chain.blocks(1 + BEACON_AND_FINALITY)
+    assert chain.unit(waiting).state is UnitState.RACING
