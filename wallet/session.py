@@ -7,6 +7,8 @@ a terminal would take for a command, whoever wrote it (`_say`).
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from genesis.preset_names import DEV_NAMES
 from runtime.cryptography import ss58
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
@@ -66,9 +69,10 @@ class WalletSession:
             return ss58.account_from_text(text)
         except ValueError as error:
             names = ", ".join(self.keyring.names()) or "none yet"
+            hint = f"; of a development chain's accounts one is //{text}" if text in DEV_NAMES else ""
             raise WalletError(
                 f"{text!r} is no account ({error}): give an address, 0x and 64 hex digits, "
-                f"or a name from the keyring ({names})"
+                f"or a name from the keyring ({names}){hint}"
             ) from None
 
     def key(self, text: str) -> Keypair:
@@ -92,8 +96,7 @@ class WalletSession:
     def password(self, prompt: str, *, confirm: bool = False) -> str:
         """From `--password-file`, else typed."""
         if self.password_file is None:
-            typed: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
-            return typed
+            return typed(prompt, "give --password-file", confirm=confirm)
         try:
             return read_private(self.password_file, PASSWORD_BYTES_MAX).decode().rstrip("\n")
         except FileNotFoundError:
@@ -112,6 +115,26 @@ class WalletSession:
         self.output.facts(_outcome_facts(call, outcome))
         if not outcome.is_success:
             raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
+
+
+def typed(prompt: str, otherwise: str, *, confirm: bool = False) -> str:
+    """What is typed unseen at the terminal; where there is none, the next line of standard input."""
+    if has_terminal():
+        answer: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
+        return answer
+    line = sys.stdin.readline()
+    if not line:
+        raise WalletError(f"nobody is here to be asked for: {prompt}. A program has to {otherwise}")
+    return line.rstrip("\n")
+
+
+def has_terminal() -> bool:
+    """Whether somebody can be asked, though standard input may be a pipe."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return sys.stdin.isatty()
+    return True
 
 
 def explained(action: Callable[[], Awaitable[None] | None]) -> None:
