@@ -7,8 +7,6 @@ a terminal would take for a command, whoever wrote it (`_say`).
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ import click
 
 from genesis.preset_names import DEV_NAMES
 from runtime.cryptography import ss58
+from wallet.asking import typed_secret
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
@@ -96,7 +95,7 @@ class WalletSession:
     def password(self, prompt: str, *, confirm: bool = False) -> str:
         """From `--password-file`, else typed."""
         if self.password_file is None:
-            return typed(prompt, "give --password-file", confirm=confirm)
+            return typed_secret(prompt, "give --password-file", confirm=confirm)
         try:
             return read_private(self.password_file, PASSWORD_BYTES_MAX).decode().rstrip("\n")
         except FileNotFoundError:
@@ -115,26 +114,6 @@ class WalletSession:
         self.output.facts(_outcome_facts(call, outcome))
         if not outcome.is_success:
             raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
-
-
-def typed(prompt: str, otherwise: str, *, confirm: bool = False) -> str:
-    """What is typed unseen at the terminal; where there is none, the next line of standard input."""
-    if has_terminal():
-        answer: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
-        return answer
-    line = sys.stdin.readline()
-    if not line:
-        raise WalletError(f"nobody is here to be asked for: {prompt}. A program has to {otherwise}")
-    return line.rstrip("\n")
-
-
-def has_terminal() -> bool:
-    """Whether somebody can be asked, though standard input may be a pipe."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
-    except OSError:
-        return sys.stdin.isatty()
-    return True
 
 
 def explained(action: Callable[[], Awaitable[None] | None]) -> None:
