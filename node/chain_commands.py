@@ -15,6 +15,7 @@ from node.chain_options import chain_options
 from node.config import Paths, chosen_spec, default_base_path
 from node.errors import BadInputError, DatabaseError
 from node.ledger.storage import Storage
+from wallet.asking import require_agreement
 
 
 @click.command("build-spec")
@@ -39,7 +40,7 @@ def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool,
         return
     _refuse_running(paths)
     if not yes:
-        click.confirm(f"Remove {paths.database}?", abort=True)
+        require_agreement(f"Remove {paths.database}?", "a program adds -y", BadInputError)
     shutil.rmtree(paths.database)
     paths.preference.unlink(missing_ok=True)
     paths.rounds.unlink(missing_ok=True)

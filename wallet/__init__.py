@@ -6,6 +6,7 @@ In reading order:
 * `errors`: what a person can set right
 * `amounts`: oGPU and grains
 * `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text
+* `asking`: questions to whoever sits at the terminal
 * `keyfile`, `private_file`, `keyring`: locked keys on disk, by name
 * `rpc`: JSON-RPC over one connection
 * `proved`: what a node says of the final state, checked without trust

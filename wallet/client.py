@@ -23,7 +23,7 @@ from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import ApplyExtrinsic
 from runtime.frame.api import Apis
 from runtime.frame.call import Call
-from runtime.frame.errors import ErrorValue
+from runtime.frame.errors import DispatchError, ErrorValue
 from runtime.frame.runtime import Runtime
 from runtime.frame.storage import StateCorrupted, StorageItem
 from runtime.pallets.system import EventRecord, ExtrinsicFailed, System
@@ -339,9 +339,10 @@ class ChainClient:
 
 
 def describe_error(runtime: Runtime, value: ErrorValue) -> str:
-    """A dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else the kind."""
+    """A dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else `Token.Frozen: ...`."""
     if value.kind != 3:
-        return value.name
+        known = (kind for kind in DispatchError.__subclasses__() if vars(kind).get("value") == value)
+        return ": ".join((value.name, *((kind.__doc__ or "").strip() for kind in known)))
     index = value.detail[0]
     number = value.detail[1]
     for pallet in runtime.pallets:

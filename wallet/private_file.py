@@ -16,7 +16,7 @@ def write_new(path: Path, data: bytes) -> None:
 
     The bytes are on the disk when this returns. At no time does another user see them or anybody a part of them.
     """
-    path.parent.mkdir(mode=FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
+    _make_folder(path.parent)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ONLY)
     try:
@@ -60,6 +60,13 @@ def _check(path: Path, found: os.stat_result) -> None:
         raise KeyFileError(f"{path} belongs to another user")
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise KeyFileError(f"{path} can be read by others: run chmod 600 {path}")
+
+
+def _make_folder(folder: Path) -> None:
+    """It and those above it that are missing; `parents=True` would open those above to everybody."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=FOLDER_OWNER_ONLY, exist_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

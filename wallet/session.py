@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from genesis.preset_names import DEV_NAMES
 from runtime.cryptography import ss58
+from wallet.asking import typed_secret
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
@@ -76,9 +78,10 @@ class WalletSession:
             return ss58.account_from_text(text)
         except ValueError as error:
             names = ", ".join(self.keyring.names()) or "none yet"
+            hint = f"; of a development chain's accounts one is //{text}" if text in DEV_NAMES else ""
             raise WalletError(
                 f"{text!r} is no account ({error}): give an address, 0x and 64 hex digits, "
-                f"or a name from the keyring ({names})"
+                f"or a name from the keyring ({names}){hint}"
             ) from None
 
     def key(self, text: str) -> Keypair:
@@ -102,8 +105,7 @@ class WalletSession:
     def password(self, prompt: str, *, confirm: bool = False) -> str:
         """From `--password-file`, else typed."""
         if self.password_file is None:
-            typed: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
-            return typed
+            return typed_secret(prompt, "give --password-file", confirm=confirm)
         try:
             return read_private(self.password_file, PASSWORD_BYTES_MAX).decode().rstrip("\n")
         except FileNotFoundError:

@@ -174,7 +174,11 @@ class PostingRun:
             self._record.parts.remove(part)
             self._record.save()
             done = sum(len(known.units) for known in self._record.parts)
-            raise PostError(f"posting failed in block {outcome.block_number} after {done} units: {outcome.error}")
+            why = (outcome.error or "").rstrip(".")
+            raise PostError(
+                f"posting failed in block {outcome.block_number} after {done} units: {why}. "
+                "The same command posts what is missing"
+            )
         if not await self._is_found(part, outcome.block_hash):
             raise PostError(f"block {outcome.block_number} does not hold {_named(part)}: ask another node")
 

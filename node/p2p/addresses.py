@@ -50,14 +50,17 @@ def parse_address(text: str) -> Address:
 def parse_public_address(text: str, own: PeerId) -> Address:
     """What a node says of itself: ``/ip4/HOST/tcp/PORT``, its own id after it or not. Raises `AddressError`."""
     name = f"/p2p/{own}"
-    address = parse_address(text.removesuffix(name) + name)
+    try:
+        address = parse_address(text.removesuffix(name) + name)
+    except AddressError:  # its words are of an address with an identity, which nobody has to give here
+        raise AddressError(f"--public-addr {text!r} is not of the form /ip4/HOST/tcp/PORT") from None
     try:
         host = ipaddress.ip_address(address.host)
     except ValueError:
         # Peers take literal addresses only: names would make them resolve what a stranger chose.
-        raise AddressError(f"{text!r}: a public address is a literal one, /ip4/HOST/tcp/PORT") from None
+        raise AddressError(f"--public-addr {text!r} holds a name: give what it resolves to, /ip4/HOST/tcp/PORT") from None
     if host.is_unspecified or host.is_multicast:
-        raise AddressError(f"{text!r} names no machine that peers could dial")
+        raise AddressError(f"--public-addr {text!r} names no machine that peers could dial")
     return address
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
 from pathlib import Path
 
@@ -57,6 +58,8 @@ def main(
     calls_per_minute: int,
 ) -> None:
     """Answer JSON-RPC for the node behind a feed socket."""
+    # ^C goes to every process of a terminal: the node ends first, and this one with it, as always
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s rpc: %(message)s")
     logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
     options = ServerOptions(

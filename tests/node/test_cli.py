@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import stat
 from pathlib import Path
@@ -17,6 +18,7 @@ from node.config import Config, Paths, RpcConfig
 from node.duty.keystore import SESSION, Keystore
 from node.errors import BadInputError
 from node.ledger.storage import Storage, StoredBlock
+from wallet import asking
 
 
 def run(*words: str) -> str:
@@ -68,7 +70,9 @@ def test_keys_are_made_and_stored(tmp_path: Path) -> None:
     assert run("key", "inspect-node-key", "--file", str(path)).startswith("12D3KooW")
 
 
-def test_purging_keeps_keys_and_sign_state(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_purging_keeps_keys_and_sign_state(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     paths = Paths(tmp_path, "dev")
     storage = Storage(paths.database, free_bytes_floor=0)
     storage.initialise(StoredBlock(0, b"g" * 32, b"", b""), {})
@@ -79,6 +83,10 @@ def test_purging_keeps_keys_and_sign_state(capsys: pytest.CaptureFixture[str], t
     assert (status, "in use" in said) == (2, True)
     running.close()
     assert json.loads(run("chain-info", "--dev", "--base-path", str(tmp_path)))["finalized_number"] == 0
+    monkeypatch.setattr(asking, "has_terminal", lambda: False)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    status, said = refused(capsys, "purge-chain", "--dev", "--base-path", str(tmp_path))
+    assert (status, "nobody is here to be asked: a program adds -y" in said) == (2, True)
     assert "kept" in run("purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
     assert not paths.database.exists()
     assert paths.sign_state.exists()

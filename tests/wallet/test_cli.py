@@ -57,11 +57,18 @@ def test_a_failed_call_is_explained_and_costs_only_its_fee(tmp_path: Path) -> No
         assert answer(wallet(tmp_path, url, "why", extrinsic))["why"].startswith("TrustStake.NothingToWithdraw")
 
 
+def test_a_failure_without_a_pallet_is_explained_too(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        result = wallet(tmp_path, url, "send", "//Alice", "2000000", "--from", "//Bob", "--yes", "--force")
+        assert "Token.FundsUnavailable: The account's spendable balance does not cover the amount." in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("send", "//Bob", "1,5", "--from", "//Alice", "--yes"), "is not an amount"),
         (("send", "nobody", "1", "--from", "//Alice", "--yes"), "'nobody' is no account"),
+        (("send", "Bob", "1", "--from", "//Alice", "--yes"), "of a development chain's accounts one is //Bob"),
         (("send", "//Bob", "1", "--from", "dave", "--yes"), "there is no key 'dave'"),
         (("why", "0x12"), "is not the hash of an extrinsic"),
         (("why", "0x" + "00" * 32), "no extrinsic 0x00"),

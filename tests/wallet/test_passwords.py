@@ -1,6 +1,8 @@
 """Passwords from files: private ones only, and an empty one is warned of (B12); a node without a word ends in one."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from websockets.asyncio.server import ServerConnection
 
 from wallet import rpc
 from wallet.cli import main
+from wallet.private_file import write_new
 from wallet.rpc import NodeUnreachableError, RpcConnection
 
 
@@ -51,6 +54,30 @@ def test_b12_an_empty_password_is_warned_of(tmp_path: Path, command: tuple[str, 
     assert (result.exit_code, warning in result.stderr) == (0, True)
     result = run(tmp_path, private(tmp_path / "full", "secret"), *command[:1], "dave", typed="//Alice\n")
     assert (result.exit_code, warning in result.stderr) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("command", "otherwise"),
+    [(("new", "carol"), "give --password-file"), (("import", "carol"), "write it to standard input")],
+)
+def test_a_secret_that_nobody_can_type_is_asked_for_in_a_sentence(
+    tmp_path: Path, command: tuple[str, ...], otherwise: str
+) -> None:
+    """In a session of its own, so without a terminal: no `Aborted!`, and no warning of Python's beside it."""
+    words = [sys.executable, "-m", "wallet.cli", "--keyring", str(tmp_path), *command]
+    asked = subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True, check=False
+    )
+    assert asked.returncode == 2
+    assert asked.stderr.startswith("error: nobody is here to be asked for: ")
+    assert asked.stderr.endswith(f"A program has to {otherwise}\n")
+    assert asked.stderr.count("\n") == 1
+
+
+def test_folders_of_keys_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+    write_new(tmp_path / "wallet" / "sent" / "chain" / "note.json", b"{}")
+    for folder in ("wallet", "wallet/sent", "wallet/sent/chain"):
+        assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700, folder
 
 
 def test_a12_import_of_a_file_asks_for_its_password(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import click
 
 from runtime.cryptography.signatures import Scheme
 from wallet import mnemonic
+from wallet.asking import typed_secret
 from wallet.errors import WalletError
 from wallet.output import Account
 from wallet.session import WalletSession, explained
@@ -49,7 +50,7 @@ def import_key(session: WalletSession, name: str, scheme: str, path: Path | None
             account = session.keyring.import_file(name, path, session.password(f"Password of {path.name}")).account
         else:
             # Never as an argument: other users of the machine see arguments.
-            secret = click.prompt("Recovery phrase or secret URI", hide_input=True, err=True)
+            secret = typed_secret("Recovery phrase or secret URI", "write it to standard input")
             keypair = keypair_from_suri(secret, SCHEMES[scheme])
             session.keyring.add(name, keypair, session.new_password())
             account = keypair.account

@@ -12,6 +12,7 @@ import click
 
 from gpu_tasks.client.funds import require, spendable
 from runtime.frame.call import Call
+from wallet.asking import require_agreement
 from wallet.client import ChainClient, Outcome
 from wallet.keypair import Keypair
 from wallet.output import Grains
@@ -48,7 +49,7 @@ async def send(
     if is_shown:
         session.output.facts(facts)
     if not is_agreed:
-        click.confirm("Send it?", abort=True, err=True)
+        require_agreement("Send it?", "a program that sends adds --yes, or looks first with --dry-run")
     with session.output.console.status("waiting for finality"):
         outcome = await client.submit(call, key)
     if not outcome.is_success:

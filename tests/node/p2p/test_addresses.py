@@ -50,5 +50,5 @@ def test_a_public_address_is_literal_and_names_this_node() -> None:
     assert parse_public_address("/ip4/1.2.3.4/tcp/30333", OWN) == wanted
     assert parse_public_address(f"/ip4/1.2.3.4/tcp/30333/p2p/{OWN}", OWN) == wanted
     for text in ("/ip4/0.0.0.0/tcp/1", "/dns/a.example/tcp/1", f"/ip4/1.2.3.4/tcp/1/p2p/{LOW}", "nonsense"):
-        with pytest.raises(AddressError):
+        with pytest.raises(AddressError, match=f"^--public-addr '{text}' "):  # in the operator's words, without our id
             parse_public_address(text, OWN)

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -49,6 +51,22 @@ async def test_a_process_that_stopped_or_died_runs_again(
             with pytest.raises(ProcessLookupError):
                 os.kill(first, 0)
             nursery.cancel_scope.cancel()
+
+
+def test_an_interrupt_from_the_terminal_is_the_nodes_to_answer(tmp_path: Path) -> None:
+    feed = tmp_path / "feed"
+    with socket.socket(socket.AF_UNIX) as node:
+        node.bind(str(feed))
+        node.listen()
+        node.settimeout(60)
+        words = [sys.executable, "-m", "node.rpc", "--feed", str(feed), "--rpc-port", "0"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            link, _ = node.accept()
+            process.send_signal(signal.SIGINT)
+            link.close()
+            _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert said.rstrip().endswith("the node ended; so does its RPC process")
 
 
 @pytest.mark.trio

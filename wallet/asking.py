@@ -1,0 +1,47 @@
+"""Questions to whoever sits at the terminal.
+
+What always holds: where nobody can answer, the program ends with a sentence that names what a program gives instead; a
+secret is never an argument, since other users of the machine see arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from wallet.errors import WalletError
+
+
+def has_terminal() -> bool:
+    """Whether somebody can be asked, though standard input may be a pipe."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return sys.stdin.isatty()
+    return True
+
+
+def typed_secret(prompt: str, instead: str, *, confirm: bool = False) -> str:
+    """What is typed unseen; without a terminal the next line of standard input, WalletError if there is none."""
+    if has_terminal():
+        secret: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
+        return secret
+    line = sys.stdin.readline()
+    if not line:
+        raise WalletError(f"nobody is here to be asked for: {prompt}. A program has to {instead}")
+    return line.rstrip("\n")
+
+
+def require_agreement(question: str, instead: str, error: type[Exception] = WalletError) -> None:
+    """click.Abort unless the answer is yes; `error` where nobody answers."""
+    try:
+        is_agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if has_terminal():
+            raise
+        click.echo(err=True)  # the question stands on the line
+        raise error(f"nobody is here to be asked: {instead}") from None
+    if not is_agreed:
+        raise click.Abort
