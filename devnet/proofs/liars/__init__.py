@@ -18,5 +18,6 @@ In reading order:
 * `judging`: the bars, and which of them a lie missed
 * `scenes`: what happens while a lie is told
 * `telling`: what the run prints
+* `bad_stores`: many units while stores drip, are full and gone
 * `course`: all lies under load, and the judgement
 """

@@ -12,29 +12,23 @@ import random
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
-from devnet.launcher import lifecycle, processes
+from devnet.launcher import processes
 from devnet.launcher.layout import Devnet
 from devnet.measuring import load
-from devnet.measuring.ledger import final_height
 from devnet.proofs.liars import judging, money, network, people, scenes
 from devnet.proofs.liars.judging import Hearing
 from devnet.proofs.liars.lie import Lie, NodeLie, Program, StoreLie
 from devnet.proofs.liars.money import Books
-from devnet.proofs.liars.node_proxy import NodeProxy
+from devnet.proofs.liars.network import ProviderAtWork
 from devnet.proofs.liars.people import Person
-from devnet.proofs.liars.scenes import ProviderAtWork
-from devnet.proofs.liars.store_proxy import StoreProxy
 from devnet.proofs.liars.telling import LiarsTeller
 from genesis import dev_accounts
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from wallet.client import ChainClient
 
 COMMANDS_AT_ONCE = 5
 HONEST_UNITS_AT_ONCE = 3
 LAST_UNITS = 12
-END_SECONDS = 180.0
-POLL_SECONDS = 2.0
 LOAD_SEED = 7
 PRICE_MAX, RACERS, SERVICE = 5_000_000, 2, 0  # what `ogpu post` offers where nothing is said
 
@@ -47,12 +41,10 @@ class LiarsRun:
     failures: list[str] = field(default_factory=list)
     bonds_touched: list[str] = field(default_factory=list)
     transfers: int = 0
-    units: int = 0
-    settled: int = 0
-    refunded: int = 0
+    ended: dict[str, int] = field(default_factory=dict)
 
 
-class Course:
+class LyingCourse:
     """One run over some lies."""
 
     def __init__(self, net: Devnet, doors: dict[str, int], lies: Sequence[Lie], tell: LiarsTeller) -> None:
@@ -70,28 +62,17 @@ class Course:
     async def __call__(self) -> LiarsRun:
         """All of it."""
         async with contextlib.AsyncExitStack() as exits:
-            await self._open(exits)
+            self._providers = await network.start_providers(self._net, self._doors, exits)
             everybody = [self._honest, *self._people.values()]
             await people.fund(self._url, everybody)
             async with await ChainClient.connect(self._url) as chain:
-                first = await final_height(chain)
-                self._tell.line(f"{len(everybody)} accounts have their money at block {first}; the lies begin")
-                await self._under_load()
-                await self._market_goes_on()
-                books = await self._ended_books(chain, everybody, first)
+                books = await money.opened(chain, [person.account for person in everybody])
+                self._tell.line(f"{len(everybody)} accounts have their money at block {books.height}; the lies begin")
+                async with money.kept(chain, books):
+                    await self._under_load()
+                    await self._market_goes_on()
                 await self._judge(chain, books)
         return self.run
-
-    async def _open(self, exits: contextlib.AsyncExitStack) -> None:
-        """Proxies and the providers behind them."""
-        for member in self._net.members:
-            node = await exits.enter_async_context(NodeProxy(member.rpc_url))
-            store = await exits.enter_async_context(StoreProxy(self._doors[member.name], member.blob_url))
-            process = network.provider_behind(self._net, member, node.url)
-            processes.start(process)
-            self._providers.append(ProviderAtWork(member, process, node, store))
-        for provider in self._providers:
-            await asyncio.to_thread(lifecycle.wait_for_provider, self._net, provider.member)
 
     async def _under_load(self) -> None:
         """Every lie, beside transfers and honest work."""
@@ -156,17 +137,6 @@ class Course:
         if said.status != 0:
             self.run.failures.append(f"the market does not go on: {judging.shown(said.text)}")
 
-    async def _ended_books(self, chain: ChainClient, everybody: Sequence[Person], first: int) -> Books:
-        """The books, once all units have ended."""
-        accounts = [person.account for person in everybody]
-        end = asyncio.get_running_loop().time() + END_SECONDS
-        while True:
-            books = await money.read(chain, accounts, first)
-            left = sum(len(books.open_units(account)) for account in accounts)
-            if not left or asyncio.get_running_loop().time() > end:
-                return books
-            await asyncio.sleep(POLL_SECONDS)
-
     async def _judge(self, chain: ChainClient, books: Books) -> None:
         quote = await market_reads.quote(chain, SERVICE, PRICE_MAX, RACERS)
         prepaid = 0 if quote is None else quote.prepaid
@@ -175,11 +145,7 @@ class Course:
             person = self._people.get((hearing.lie, hearing.program))
             if person is not None:
                 self._judge_person(hearing, person, books, prepaid)
-        names = {dev_accounts.stash(member.name): member.name for member in self._net.members}
-        events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*books.market.slashes(), *books.market.misses()]
-        for height, event in events:
-            who = names.get(event.provider, event.provider.hex())
-            self.run.bonds_touched.append(f"block {height}: {who} is honest and lost {event}")
+        self.run.bonds_touched = books.bonds_touched()
         self._judge_market(books)
 
     def _judge_person(self, hearing: Hearing, person: Person, books: Books, prepaid: int) -> None:
@@ -195,17 +161,11 @@ class Course:
         return scenes.UNITS_UNDER_STORE_LIE if is_store else 1
 
     def _judge_market(self, books: Books) -> None:
-        """Every unit settles once or is refunded; whoever was lied to earns again; the daemons live."""
-        run, last_units = self.run, books.moves[self._honest.account].units[-LAST_UNITS:]
-        for moves in books.moves.values():
-            for unit in moves.units:
-                record = books.market.unit(unit)
-                run.units += 1
-                run.settled += len(record.settled)
-                run.refunded += len(record.refunded)
-                if len(record.settled) + len(record.refunded) != 1:
-                    ended = f"settled {len(record.settled)} times and refunded {len(record.refunded)} times"
-                    run.failures.append(f"unit 0x{unit.hex()} was {ended}")
+        """Every unit ends once; whoever was lied to earns again; the daemons live."""
+        run = self.run
+        run.ended = books.count_units()
+        run.failures += books.ended_wrongly()
+        last_units = books.moves[self._honest.account].units[-LAST_UNITS:]
         earning = {who for unit in last_units for who in books.market.unit(unit).attesters()}
         for provider in self._providers:
             if processes.running(provider.process) is None:

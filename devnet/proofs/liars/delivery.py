@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devnet.proofs.liars.lie import TRUTH, Message, Mouth, Noticed, Program, Replies, lie, pause
+from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Noticed, Program, Replies, lie, pause
 
 WALLET, CUSTOMER, PROVIDER = Program
 SLOW_SECONDS = 0.3
@@ -18,31 +18,31 @@ def _count(mouth: Mouth) -> int:
 
 
 @lie(WALLET, CUSTOMER, words=("did not answer",))
-def mute(_message: Message, _: Mouth) -> Replies | None:
+def mute(_message: NodeMessage, _: Mouth) -> Replies | None:
     """Nothing is ever answered."""
     return []
 
 
 @lie(WALLET, CUSTOMER, words=("did not answer", "said nothing of the extrinsic"))
-def drops_some(_: Message, mouth: Mouth) -> Replies | None:
+def drops_some(_: NodeMessage, mouth: Mouth) -> Replies | None:
     """One message of four is lost."""
     return TRUTH if _count(mouth) % DROPPED_EVERY else []
 
 
 @lie(PROVIDER, noticed=Noticed.HARMLESS)
-def falls_silent(_message: Message, _: Mouth) -> Replies | None:
+def falls_silent(_message: NodeMessage, _: Mouth) -> Replies | None:
     """Nothing is answered for a while: shorter than a provider waits."""
     return []
 
 
 @lie(*Program, noticed=Noticed.HARMLESS)
-def doubled(message: Message, _: Mouth) -> Replies | None:
+def doubled(message: NodeMessage, _: Mouth) -> Replies | None:
     """Everything arrives twice."""
     return [message.content, message.content]
 
 
 @lie(*Program, noticed=Noticed.HARMLESS)
-def out_of_order(message: Message, mouth: Mouth) -> Replies | None:
+def out_of_order(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """Every second message is overtaken by those after it."""
     if _count(mouth) % 2:
         return TRUTH
@@ -51,20 +51,20 @@ def out_of_order(message: Message, mouth: Mouth) -> Replies | None:
 
 
 @lie(*Program, noticed=Noticed.HARMLESS)
-async def slow(_message: Message, _: Mouth) -> Replies | None:
+async def slow(_message: NodeMessage, _: Mouth) -> Replies | None:
     """Each message takes its time."""
     await pause(SLOW_SECONDS)
     return TRUTH
 
 
 @lie(WALLET, CUSTOMER, words=("did not answer",))
-def to_somebody_else(message: Message, _: Mouth) -> Replies | None:
+def to_somebody_else(message: NodeMessage, _: Mouth) -> Replies | None:
     """Answers name a question that was not asked."""
     return TRUTH if message.is_item else [{**message.content, "id": -1}]
 
 
 @lie(WALLET, CUSTOMER, words=("broke", "closed"))
-def cut_off(_: Message, mouth: Mouth) -> Replies | None:
+def cut_off(_: NodeMessage, mouth: Mouth) -> Replies | None:
     """The connection breaks after some answers."""
     if _count(mouth) > ANSWERS_BEFORE_THE_CUT:
         mouth.hang_up()
@@ -73,7 +73,7 @@ def cut_off(_: Message, mouth: Mouth) -> Replies | None:
 
 
 @lie(PROVIDER, words=("the node is away", "away"))
-def cut_off_again_and_again(_: Message, mouth: Mouth) -> Replies | None:
+def cut_off_again_and_again(_: NodeMessage, mouth: Mouth) -> Replies | None:
     """The connection breaks, each time anew."""
     if _count(mouth) > ANSWERS_BEFORE_THE_CUT:
         mouth.hang_up()

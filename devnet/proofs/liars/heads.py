@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devnet.proofs.liars.lie import TRUTH, Message, Mouth, Noticed, Program, Replies, lie
+from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Noticed, Program, Replies, lie
 
 WALLET, CUSTOMER, PROVIDER = Program
 FOREIGN = "0x" + "ab" * 32
@@ -11,25 +11,25 @@ FUTURE_BLOCKS = 1_000_000
 CLEARS_THE_SCREEN = "\x1b[2J\x07"
 
 
-def _with_foreign_genesis(message: Message) -> Replies | None:
+def _with_foreign_genesis(message: NodeMessage) -> Replies | None:
     is_genesis = message.method == "chain_getBlockHash" and list(message.question.params) == [0]
     return [message.saying(FOREIGN)] if is_genesis else TRUTH
 
 
 @lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
-def foreign_genesis(message: Message, _: Mouth) -> Replies | None:
+def foreign_genesis(message: NodeMessage, _: Mouth) -> Replies | None:
     """Block 0 is another chain's."""
     return _with_foreign_genesis(message)
 
 
 @lie(PROVIDER, words=("another chain",), ends_daemon=True)
-def changed_genesis(message: Message, _: Mouth) -> Replies | None:
+def changed_genesis(message: NodeMessage, _: Mouth) -> Replies | None:
     """The node went away, and is of another chain when it comes back."""
     return _with_foreign_genesis(message)
 
 
 @lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
-async def stale_head(message: Message, mouth: Mouth) -> Replies | None:
+async def stale_head(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """The newest final block is one of half a minute ago."""
     if message.method != "chain_getFinalizedHead":
         return TRUTH
@@ -39,7 +39,7 @@ async def stale_head(message: Message, mouth: Mouth) -> Replies | None:
 
 
 @lie(WALLET, CUSTOMER, words=("makes no sense",))
-def future_head(message: Message, _: Mouth) -> Replies | None:
+def future_head(message: NodeMessage, _: Mouth) -> Replies | None:
     """The final block has a height that the chain will have in weeks."""
     if message.method != "chain_getHeader" or message.value is None:
         return TRUTH
@@ -47,13 +47,13 @@ def future_head(message: Message, _: Mouth) -> Replies | None:
 
 
 @lie(WALLET, CUSTOMER, words=("makes no sense", "refused"))
-def unknown_head(message: Message, _: Mouth) -> Replies | None:
+def unknown_head(message: NodeMessage, _: Mouth) -> Replies | None:
     """The newest final block is one that nobody has."""
     return [message.saying(FOREIGN)] if message.method == "chain_getFinalizedHead" else TRUTH
 
 
 @lie(WALLET, CUSTOMER, words=("install the release",))
-def other_rules(message: Message, _: Mouth) -> Replies | None:
+def other_rules(message: NodeMessage, _: Mouth) -> Replies | None:
     """The chain runs the next version of its rules."""
     if message.method != "state_getRuntimeVersion":
         return TRUTH
@@ -61,25 +61,25 @@ def other_rules(message: Message, _: Mouth) -> Replies | None:
 
 
 @lie(WALLET, CUSTOMER, words=("does not answer as a node of this chain does",))
-def no_parameters(message: Message, _: Mouth) -> Replies | None:
+def no_parameters(message: NodeMessage, _: Mouth) -> Replies | None:
     """The chain has no parameters."""
     return [message.saying({})] if message.method == "ogpu_parameters" else TRUTH
 
 
 @lie(WALLET, CUSTOMER, noticed=Noticed.HARMLESS)
-def shouted_name(message: Message, _: Mouth) -> Replies | None:
+def shouted_name(message: NodeMessage, _: Mouth) -> Replies | None:
     """The chain's name clears the screen of whoever prints it."""
     return [message.saying(CLEARS_THE_SCREEN + "mainnet")] if message.method == "system_chain" else TRUTH
 
 
 @lie(PROVIDER, noticed=Noticed.BY_PROOF)
-def head_stands_still(message: Message, _: Mouth) -> Replies | None:
+def head_stands_still(message: NodeMessage, _: Mouth) -> Replies | None:
     """No new block is told of."""
     return [] if message.is_item and message.method == "chain_subscribeNewHeads" else TRUTH
 
 
 @lie(PROVIDER, noticed=Noticed.BY_PROOF)
-def heads_go_back(message: Message, mouth: Mouth) -> Replies | None:
+def heads_go_back(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """Each new block is one lower than the one before."""
     if not (message.is_item and message.method == "chain_subscribeNewHeads"):
         return TRUTH
@@ -89,7 +89,7 @@ def heads_go_back(message: Message, mouth: Mouth) -> Replies | None:
 
 
 @lie(PROVIDER, words=("makes no sense",))
-def heads_without_number(message: Message, _: Mouth) -> Replies | None:
+def heads_without_number(message: NodeMessage, _: Mouth) -> Replies | None:
     """New blocks have no height."""
     if not (message.is_item and message.method == "chain_subscribeNewHeads"):
         return TRUTH

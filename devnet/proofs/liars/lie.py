@@ -12,12 +12,13 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from aiohttp import web
 
-Json = Any
-Replies = Sequence[Json | bytes]
+from wallet.rpc import RpcJson
+
+Replies = Sequence[RpcJson | bytes]
 """What arrives instead of a message, in this order: JSON values, or bytes as they are. Nothing, if it is lost."""
 TRUTH = None
 """The message arrives as it was."""
@@ -40,20 +41,20 @@ class Noticed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class NodeQuestion:
     """What a program asked."""
 
     method: str
-    params: Sequence[Json]
-    number: Json  # its id
+    params: Sequence[RpcJson]
+    number: RpcJson  # its id
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class NodeMessage:
     """One message of the node: the answer to a question, or an item of the subscription that it began."""
 
-    question: Question
-    content: dict[str, Json]
+    question: NodeQuestion
+    content: dict[str, RpcJson]
     is_item: bool
 
     @property
@@ -62,17 +63,17 @@ class Message:
         return self.question.method
 
     @property
-    def value(self) -> Json:
+    def value(self) -> RpcJson:
         """The result, or the item; None for an error."""
         return self.content["params"]["result"] if self.is_item else self.content.get("result")
 
-    def saying(self, value: Json) -> dict[str, Json]:
+    def saying(self, value: RpcJson) -> dict[str, RpcJson]:
         """The same message with another result."""
         if self.is_item:
             return {**self.content, "params": {**self.content["params"], "result": value}}
         return {"jsonrpc": "2.0", "id": self.question.number, "result": value}
 
-    def failing(self, error: Json) -> dict[str, Json]:
+    def failing(self, error: RpcJson) -> dict[str, RpcJson]:
         """The same answer as an error."""
         return {"jsonrpc": "2.0", "id": self.question.number, "error": error}
 
@@ -80,14 +81,14 @@ class Message:
 class Mouth(Protocol):
     """One connection of a program, as the one who lies to it holds it."""
 
-    memory: dict[str, Json]
+    memory: dict[str, RpcJson]
     """What was said before on it."""
 
-    async def ask(self, method: str, *params: Json) -> Json:
+    async def ask(self, method: str, *params: RpcJson) -> RpcJson:
         """The true answer of the node, which the program never sees."""
         ...
 
-    def say(self, reply: Json | bytes, after_seconds: float = 0.0) -> None:
+    def say(self, reply: RpcJson | bytes, after_seconds: float = 0.0) -> None:
         """Something that arrives beside the answers, later."""
         ...
 
@@ -96,8 +97,8 @@ class Mouth(Protocol):
         ...
 
 
-OfMessage = Callable[[Message, Mouth], Replies | Awaitable[Replies | None] | None]
-OfQuestion = Callable[[Question, Mouth], Replies | Awaitable[Replies | None] | None]
+OfMessage = Callable[[NodeMessage, Mouth], Replies | Awaitable[Replies | None] | None]
+OfQuestion = Callable[[NodeQuestion, Mouth], Replies | Awaitable[Replies | None] | None]
 
 
 class Store(Protocol):

@@ -5,15 +5,22 @@ Always: an honest node is asked, directly; amounts are whole grains.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from devnet.measuring import ledger
 from devnet.measuring.ledger import DevnetLedger
-from gpu_tasks.market.inference.events import UnitPosted
+from genesis import dev_accounts
+from genesis.preset_names import DEV_NAMES
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitPosted
 from runtime.pallets.balances import Transfer
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
+
+END_SECONDS = 180.0
+POLL_SECONDS = 2.0
 
 
 @dataclass(slots=True)
@@ -35,12 +42,11 @@ class Moves:
 
 @dataclass(slots=True)
 class Books:
-    """All of it, from one height to another."""
+    """All of it, up to the final block at `height`."""
 
     moves: dict[bytes, Moves]
+    height: int = 0
     market: DevnetLedger = field(default_factory=DevnetLedger)
-    first: int = 0
-    last: int = 0
 
     def take(self, height: int, event: object) -> None:
         """One event of the block at that height."""
@@ -70,15 +76,85 @@ class Books:
         records = ((unit, self.market.unit(unit)) for unit in self.moves[account].units)
         return [unit for unit, record in records if not record.settled and not record.refunded]
 
+    def count_units(self) -> dict[str, int]:
+        """How many there were, and how they ended."""
+        records = [self.market.unit(unit) for moves in self.moves.values() for unit in moves.units]
+        return {
+            "units": len(records),
+            "settled": sum(len(record.settled) for record in records),
+            "refunded": sum(len(record.refunded) for record in records),
+        }
 
-async def read(chain: ChainClient, accounts: Iterable[bytes], first: int) -> Books:
-    """The books from the block after height `first` to the newest final one."""
-    last = await ledger.final_height(chain)
-    books = Books({account: Moves() for account in accounts}, first=first, last=last)
-    for height in range(first + 1, last + 1):
-        for record in await chain.events(await ledger.block_hash(chain, height)):
-            books.take(height, record.event)
+    def ended_wrongly(self) -> list[str]:
+        """Each unit that did not end, or more than once."""
+        found = []
+        for unit in (unit for moves in self.moves.values() for unit in moves.units):
+            record = self.market.unit(unit)
+            if len(record.settled) + len(record.refunded) != 1:
+                ended = f"settled {len(record.settled)} times and refunded {len(record.refunded)} times"
+                found.append(f"unit 0x{unit.hex()} was {ended}")
+        return found
+
+    def bonds_touched(self) -> list[str]:
+        """Every slash and every fine: here all providers are honest."""
+        events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*self.market.slashes(), *self.market.misses()]
+        return [
+            f"block {height}: {_name_of(event.provider)} is honest and lost {type(event).__name__} {_amount(event)} "
+            f"grains for unit 0x{event.unit.hex()}"
+            for height, event in events
+        ]
+
+
+def _name_of(stash: bytes) -> str:
+    return next((name for name in DEV_NAMES if dev_accounts.stash(name) == stash), stash.hex())
+
+
+def _amount(event: ProviderSlashed | RaceMissed) -> int:
+    return event.amount if isinstance(event, RaceMissed) else event.collateral + event.bond
+
+
+async def opened(chain: ChainClient, accounts: Sequence[bytes]) -> Books:
+    """Books that begin after the newest final block."""
+    height = await ledger.final_height(chain)
+    books = Books({account: Moves() for account in accounts}, height)
     for account, moves in books.moves.items():
-        moves.before = await ledger.wealth(chain, account, first)
-        moves.after = await ledger.wealth(chain, account, last)
+        moves.before = await ledger.wealth(chain, account, height)
     return books
+
+
+async def _follow(chain: ChainClient, books: Books) -> None:
+    """Read all blocks while they are young, until cancelled: nodes forget old states."""
+    while True:
+        await _catch_up(chain, books)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def kept(chain: ChainClient, books: Books) -> AsyncIterator[None]:
+    """Follow the chain meanwhile, and close the books afterwards."""
+    following = asyncio.create_task(_follow(chain, books))
+    try:
+        yield
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    await _close(chain, books)
+
+
+async def _close(chain: ChainClient, books: Books) -> None:
+    """Read on until all units of these accounts have ended, or for `END_SECONDS`; then see what everybody owns."""
+    end = asyncio.get_running_loop().time() + END_SECONDS
+    await _catch_up(chain, books)
+    while any(map(books.open_units, books.moves)) and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(POLL_SECONDS)
+        await _catch_up(chain, books)
+    for account, moves in books.moves.items():
+        moves.after = await ledger.wealth(chain, account, books.height)
+
+
+async def _catch_up(chain: ChainClient, books: Books) -> None:
+    for height in range(books.height + 1, await ledger.final_height(chain) + 1):
+        records = await chain.events(await ledger.block_hash(chain, height))
+        for record in records:
+            books.take(height, record.event)
+        books.height = height

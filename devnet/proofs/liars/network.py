@@ -6,19 +6,33 @@ themselves are honest, and are asked directly by those who judge.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from devnet.launcher import layout, lifecycle
+from devnet.launcher import layout, lifecycle, processes
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
+from devnet.proofs.liars.node_proxy import NodeProxy
+from devnet.proofs.liars.store_proxy import StoreProxy
 from genesis import dev_accounts
 from genesis.presets import load_spec
 from genesis.spec import to_json
 from runtime.cryptography import ss58
 
 VALIDATORS = 4
+
+
+@dataclass(slots=True)
+class ProviderAtWork:
+    """A provider's daemon, the proxies around it, and where it stands."""
+
+    member: NodeLayout
+    process: Process
+    node: NodeProxy
+    store: StoreProxy
 
 
 def fresh(folder: Path) -> tuple[Devnet, dict[str, int]]:
@@ -41,3 +55,17 @@ def provider_behind(net: Devnet, member: NodeLayout, node_url: str) -> Process:
     words = list(process.arguments)
     words[words.index("--url") + 1] = node_url
     return replace(process, arguments=(*words, "--blob-port", str(member.ports.blobs)))
+
+
+async def start_providers(net: Devnet, doors: dict[str, int], exits: contextlib.AsyncExitStack) -> list[ProviderAtWork]:
+    """All proxies and the providers behind them, ready to work; `exits` ends the proxies."""
+    providers = []
+    for member in net.members:
+        node = await exits.enter_async_context(NodeProxy(member.rpc_url))
+        store = await exits.enter_async_context(StoreProxy(doors[member.name], member.blob_url))
+        process = provider_behind(net, member, node.url)
+        processes.start(process)
+        providers.append(ProviderAtWork(member, process, node, store))
+    for provider in providers:
+        await asyncio.to_thread(lifecycle.wait_for_provider, net, provider.member)
+    return providers

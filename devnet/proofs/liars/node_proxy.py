@@ -16,8 +16,8 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
 
-from devnet.proofs.liars.lie import Json, Message, NodeLie, Question, Replies, settled
-from wallet.rpc import NodeUnreachableError, RpcConnection
+from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Replies, settled
+from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 
 HOST = "127.0.0.1"
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024
@@ -79,10 +79,10 @@ class _Talk:
     """One connection; implements `Mouth`."""
 
     def __init__(self, proxy: NodeProxy, program: ServerConnection, node: ClientConnection) -> None:
-        self.memory: dict[str, Json] = {}
+        self.memory: dict[str, RpcJson] = {}
         self._proxy, self._program, self._node = proxy, program, node
-        self._asked: dict[Any, Question] = {}
-        self._began: dict[str, Question] = {}  # subscriptions, by their keys
+        self._asked: dict[Any, NodeQuestion] = {}
+        self._began: dict[str, NodeQuestion] = {}  # subscriptions, by their keys
         self._truth: RpcConnection | None = None
         self._later: set[asyncio.Task[None]] = set()
 
@@ -98,13 +98,13 @@ class _Talk:
             if self._truth is not None:
                 await self._truth.close()
 
-    async def ask(self, method: str, *params: Json) -> Json:
+    async def ask(self, method: str, *params: RpcJson) -> RpcJson:
         """See `Mouth`."""
         if self._truth is None:
             self._truth = await RpcConnection.open(self._proxy.node_url)
         return await self._truth.call(method, *params)
 
-    def say(self, reply: Json | bytes, after_seconds: float = 0.0) -> None:
+    def say(self, reply: RpcJson | bytes, after_seconds: float = 0.0) -> None:
         """See `Mouth`."""
 
         async def later() -> None:
@@ -123,7 +123,7 @@ class _Talk:
     async def _questions(self) -> None:
         async for text in self._program:
             asked = json.loads(text)
-            question = Question(asked.get("method", ""), asked.get("params") or [], asked.get("id"))
+            question = NodeQuestion(asked.get("method", ""), asked.get("params") or [], asked.get("id"))
             if len(self._asked) < QUESTIONS_KEPT:
                 self._asked[question.number] = question
             lie = self._proxy.lie
@@ -159,17 +159,17 @@ class _Talk:
         for reply in replies:
             await self._send(reply)
 
-    async def _send(self, reply: Json | bytes) -> None:
+    async def _send(self, reply: RpcJson | bytes) -> None:
         await self._program.send(reply if isinstance(reply, bytes) else json.dumps(reply), text=True)
 
-    def _understood(self, content: Json) -> Message | None:
+    def _understood(self, content: RpcJson) -> NodeMessage | None:
         """Which question a message belongs to."""
         if "method" in content:
             question = self._began.get(str(content["params"]["subscription"]))
-            return None if question is None else Message(question, content, is_item=True)
+            return None if question is None else NodeMessage(question, content, is_item=True)
         question = self._asked.pop(content.get("id"), None)
         if question is None:
             return None
         if "ubscribe" in question.method or "AndWatch" in question.method:
             self._began[str(content.get("result"))] = question
-        return Message(question, content, is_item=False)
+        return NodeMessage(question, content, is_item=False)

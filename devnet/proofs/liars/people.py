@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,7 @@ SINK = "Dave"
 PATIENCE_SECONDS = 200.0
 """A command that takes longer hangs."""
 TEXT_KEPT = 100_000
+PART_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +63,24 @@ class Said:
     seconds: float
 
 
-async def fund(node_url: str, people: list[Person]) -> None:
+async def fund(node_url: str, people: list[Person], grains: int = FUNDS) -> None:
     """Give everybody the same."""
     bank = keypair_from_suri(BANK, Scheme.SR25519)
     async with await ChainClient.connect(node_url) as chain:
         for start in range(0, len(people), FUNDED_AT_ONCE):
             some = people[start : start + FUNDED_AT_ONCE]
-            gifts = tuple(Balances.transfer_keep_alive(dest=person.account, value=FUNDS) for person in some)
+            gifts = tuple(Balances.transfer_keep_alive(dest=person.account, value=grains) for person in some)
             await chain.submit(Utility.batch_all(calls=gifts), bank)
 
 
-async def command(person: Person, node_url: str, *words: str) -> Said:
-    """Run the person's program against a node, as it would be typed."""
+async def command(
+    person: Person,
+    node_url: str,
+    *words: str,
+    patience: float = PATIENCE_SECONDS,
+    on_output: Callable[[bytes], None] = lambda _: None,
+) -> Said:
+    """Run the person's program against a node, as it would be typed; `on_output` hears all that it prints."""
     person.home.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     process = await asyncio.create_subprocess_exec(
@@ -86,17 +94,20 @@ async def command(person: Person, node_url: str, *words: str) -> Said:
     )  # fmt: skip
     status: int | None = None
     text = b""
+    assert process.stdout is not None  # a pipe, as asked for
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            text, _ = await process.communicate()
-            status = process.returncode
+        async with asyncio.timeout(patience):
+            while part := await process.stdout.read(PART_BYTES):
+                text = (text + part)[-TEXT_KEPT:]
+                on_output(part)
+            status = await process.wait()
     except TimeoutError:
-        text = b"(hung)"
+        text += b"\n(hung)"
     finally:
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return Said(status, text[-TEXT_KEPT:].decode(errors="replace"), round(time.monotonic() - began, 1))
+    return Said(status, text.decode(errors="replace"), round(time.monotonic() - began, 1))
 
 
 def send_words(person: Person, amount: str) -> tuple[str, ...]:

@@ -7,14 +7,14 @@ in the end is counted over both.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from devnet.launcher import processes
-from devnet.launcher.layout import Devnet, NodeLayout
+from devnet.launcher.layout import Devnet
 from devnet.launcher.processes import Process
 from devnet.proofs.liars import people
 from devnet.proofs.liars.judging import Hearing
 from devnet.proofs.liars.lie import NodeLie, Program, StoreLie
+from devnet.proofs.liars.network import ProviderAtWork
 from devnet.proofs.liars.node_proxy import NodeProxy
 from devnet.proofs.liars.people import Person, Said
 from devnet.proofs.liars.store_proxy import StoreProxy
@@ -28,16 +28,6 @@ AMOUNT_FIRST = 1_000_000
 AMOUNT_STEP = 1_000
 UNITS_UNDER_STORE_LIE = 2
 DAEMON_END_SECONDS = 15.0
-
-
-@dataclass(slots=True)
-class ProviderAtWork:
-    """A provider's daemon, the proxies around it, and where it stands."""
-
-    member: NodeLayout
-    process: Process
-    node: NodeProxy
-    store: StoreProxy
 
 
 def amount_of(place: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -20,14 +20,14 @@ WIDTH_WITHOUT_TERMINAL = 160
 class LiarsTeller:
     """Use `with LiarsTeller(...) as tell`."""
 
-    def __init__(self, hearings: int) -> None:
+    def __init__(self, what: str, total: int) -> None:
         """The clock starts."""
         console = Console(highlight=False)
         if not console.is_terminal:
             console = Console(width=WIDTH_WITHOUT_TERMINAL, highlight=False)
-        columns = (TextColumn("lies told"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._bar = Progress(*columns, console=console, transient=True)
-        self._task = self._bar.add_task("lies", total=hearings)
+        self._task = self._bar.add_task(what, total=total)
         self._began = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -50,6 +50,10 @@ class LiarsTeller:
         """Something happened."""
         self._bar.console.print(f"[dim]{self.seconds:5.0f} s[/dim] {escape(text)}", soft_wrap=True)
 
+    def count_up(self) -> Callable[[int], None]:
+        """What moves the bar by so many."""
+        return lambda number: self._bar.advance(self._task, number)
+
     def heard(self, hearing: Hearing) -> None:
         """A lie was told, and the program has said what it says."""
         self._bar.advance(self._task)
@@ -71,7 +75,8 @@ def figures(hearings: Sequence[Hearing], failures: Sequence[str]) -> dict[str, i
         "deceived_without_proof": sum(hearing.is_deceived for hearing in hearings),
         "moved_uncommanded": kinds["moved"],
         "posted_twice": kinds["posted twice"],
-        "programs_dead": kinds["dead"] + sum("hung" in miss for hearing in hearings for miss in hearing.misses),
+        "programs_dead": kinds["dead"]
+        + sum(miss.startswith("hung") for hearing in hearings for miss in hearing.misses),
         "missed": verdicts["missed"],
         "failures": len(failures),
     }

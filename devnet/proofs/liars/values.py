@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from devnet.proofs.liars.lie import TRUTH, Json, Message, Mouth, Noticed, Program, Replies, lie
+from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Noticed, Program, Replies, lie
 from genesis import dev_accounts
 from genesis.chain import runtime_for
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from runtime.frame.runtime import Runtime
 from runtime.pallets.system import System
+from wallet.rpc import RpcJson
 
 WALLET, CUSTOMER, PROVIDER = Program
 RUNTIME: Runtime = runtime_for("devnet", is_development=True)
@@ -20,7 +21,7 @@ CLOSED_PORT_ENDPOINT = b"http://127.0.0.1:9"
 VICTIM_OF_COPY = "Alice"
 
 
-def asks_for(message: Message, item: Any) -> bool:
+def asks_for(message: NodeMessage, item: Any) -> bool:
     """Whether a message is the value of this storage item."""
     return message.method == "state_getStorage" and message.question.params[0].startswith(prefix_of(item))
 
@@ -37,13 +38,13 @@ def encoded(item: Any, value: Any) -> str:
     return digits
 
 
-def calls_api(message: Message, function: str) -> bool:
+def calls_api(message: NodeMessage, function: str) -> bool:
     """Whether a message is the answer of this runtime API."""
     return message.method == "state_call" and message.question.params[0] == function
 
 
 @lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
-def rich(message: Message, _: Mouth) -> Replies | None:
+def rich(message: NodeMessage, _: Mouth) -> Replies | None:
     """The account has a thousand times more than it has."""
     if not asks_for(message, System.account) or message.value is None:
         return TRUTH
@@ -53,19 +54,19 @@ def rich(message: Message, _: Mouth) -> Replies | None:
 
 
 @lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
-def poor(message: Message, _: Mouth) -> Replies | None:
+def poor(message: NodeMessage, _: Mouth) -> Replies | None:
     """The account has nothing."""
     return [message.saying(None)] if asks_for(message, System.account) else TRUTH
 
 
 @lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
-def nonce_ahead(message: Message, _: Mouth) -> Replies | None:
+def nonce_ahead(message: NodeMessage, _: Mouth) -> Replies | None:
     """The account has sent five extrinsics that it has not sent."""
     return [message.saying(message.value + 5)] if message.method == "system_accountNextIndex" else TRUTH
 
 
 @lie(WALLET, noticed=Noticed.BY_PROOF)
-def fee_of_a_grain(message: Message, _: Mouth) -> Replies | None:
+def fee_of_a_grain(message: NodeMessage, _: Mouth) -> Replies | None:
     """A call costs one grain."""
     if message.method != "payment_queryInfo":
         return TRUTH
@@ -73,7 +74,7 @@ def fee_of_a_grain(message: Message, _: Mouth) -> Replies | None:
 
 
 @lie(WALLET, words=("makes no sense",))
-def fee_of_everything(message: Message, _: Mouth) -> Replies | None:
+def fee_of_everything(message: NodeMessage, _: Mouth) -> Replies | None:
     """A call costs more than there is."""
     if message.method != "payment_queryInfo":
         return TRUTH
@@ -81,31 +82,31 @@ def fee_of_everything(message: Message, _: Mouth) -> Replies | None:
 
 
 @lie(CUSTOMER, noticed=Noticed.BY_PROOF)
-def no_services(message: Message, _: Mouth) -> Replies | None:
+def no_services(message: NodeMessage, _: Mouth) -> Replies | None:
     """Nothing is sold."""
     return [message.saying(EMPTY_LIST)] if calls_api(message, "GpuTasksApi_services") else TRUTH
 
 
 @lie(CUSTOMER, noticed=Noticed.BY_PROOF)
-def no_quote(message: Message, _: Mouth) -> Replies | None:
+def no_quote(message: NodeMessage, _: Mouth) -> Replies | None:
     """The service has no price."""
     return [message.saying(NONE)] if calls_api(message, "GpuTasksApi_quote") else TRUTH
 
 
 @lie(CUSTOMER, noticed=Noticed.BY_PROOF)
-def no_readers(message: Message, _: Mouth) -> Replies | None:
+def no_readers(message: NodeMessage, _: Mouth) -> Replies | None:
     """Nobody could open an input."""
     return [message.saying(EMPTY_LIST)] if calls_api(message, "GpuTasksApi_readers") else TRUTH
 
 
 @lie(CUSTOMER, words=("could not be stored",))
-def no_stores(message: Message, _: Mouth) -> Replies | None:
+def no_stores(message: NodeMessage, _: Mouth) -> Replies | None:
     """There is no provider, so there is no store."""
     return [message.saying([])] if message.method == "state_getKeysPaged" else TRUTH
 
 
 @lie(CUSTOMER, words=("could not be stored",))
-def stores_elsewhere(message: Message, _: Mouth) -> Replies | None:
+def stores_elsewhere(message: NodeMessage, _: Mouth) -> Replies | None:
     """All providers answer at an address of the liar's choice, where nobody listens."""
     if message.method != "state_queryStorageAt":
         return TRUTH
@@ -121,7 +122,7 @@ def stores_elsewhere(message: Message, _: Mouth) -> Replies | None:
 
 
 @lie(CUSTOMER, words=("ask another node",))
-def posted_before(message: Message, _: Mouth) -> Replies | None:
+def posted_before(message: NodeMessage, _: Mouth) -> Replies | None:
     """The customer has posted a thousand units more than it has."""
     if not asks_for(message, InferenceMarket.posted):
         return TRUTH
@@ -131,13 +132,13 @@ def posted_before(message: Message, _: Mouth) -> Replies | None:
 
 
 @lie(PROVIDER, noticed=Noticed.BY_PROOF)
-def no_duties(message: Message, _: Mouth) -> Replies | None:
+def no_duties(message: NodeMessage, _: Mouth) -> Replies | None:
     """The provider has nothing to do."""
     return [message.saying(EMPTY_LIST)] if calls_api(message, "GpuTasksApi_duties") else TRUTH
 
 
 @lie(PROVIDER, noticed=Noticed.BY_PROOF)
-async def duties_of_another(message: Message, mouth: Mouth) -> Replies | None:
+async def duties_of_another(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """The provider has another one's duties."""
     if not calls_api(message, "GpuTasksApi_duties"):
         return TRUTH
@@ -146,22 +147,22 @@ async def duties_of_another(message: Message, mouth: Mouth) -> Replies | None:
 
 
 @lie(PROVIDER, noticed=Noticed.BY_PROOF)
-def duties_of_before(message: Message, mouth: Mouth) -> Replies | None:
+def duties_of_before(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """The duties are always those that there were first."""
     if not calls_api(message, "GpuTasksApi_duties"):
         return TRUTH
-    first: Json = mouth.memory.setdefault("duties", message.value)
+    first: RpcJson = mouth.memory.setdefault("duties", message.value)
     return [message.saying(first)]
 
 
 @lie(PROVIDER, noticed=Noticed.BY_PROOF)
-def no_devices(message: Message, _: Mouth) -> Replies | None:
+def no_devices(message: NodeMessage, _: Mouth) -> Replies | None:
     """The provider has no device."""
     return [message.saying(EMPTY_LIST)] if calls_api(message, "GpuTasksApi_devices_of") else TRUTH
 
 
 @lie(PROVIDER, noticed=Noticed.BY_PROOF)
-def units_forgotten(message: Message, _: Mouth) -> Replies | None:
+def units_forgotten(message: NodeMessage, _: Mouth) -> Replies | None:
     """No unit is known, so every race is over."""
     return [message.saying(NONE)] if calls_api(message, "GpuTasksApi_unit") else TRUTH
 
