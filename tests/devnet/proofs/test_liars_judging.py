@@ -1,8 +1,11 @@
 """`make liars`: a bar that is missed is found, and what a lie may do is not called a miss."""
 
+import asyncio
+from typing import Any, Self, cast
+
 import pytest
 
-from devnet.proofs.liars import judging
+from devnet.proofs.liars import judging, money
 from devnet.proofs.liars.catalogue import LIES, NAMED_BY_PROOF
 from devnet.proofs.liars.judging import Hearing
 from devnet.proofs.liars.lie import Noticed, Program
@@ -11,7 +14,9 @@ from devnet.proofs.liars.people import Said
 from devnet.proofs.liars.telling import figures, last_line
 from gpu_tasks.market.inference.events import UnitPosted, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Refund
+from runtime.encoding.types import Initialization
 from runtime.pallets.balances import Transfer
+from runtime.pallets.system import AccountData, AccountInfo, EventRecord
 from runtime.pallets.transaction_payment import TransactionFeePaid
 
 SINK, WHO, OTHER = b"\x01" * 32, b"\x02" * 32, b"\x03" * 32
@@ -31,8 +36,8 @@ def misses(hearing: Hearing, moves: Moves, units: int = 0) -> list[str]:
     return [miss.split(":")[0] for miss in hearing.misses]
 
 
-def once(**changes: int) -> Moves:
-    return Moves([(SINK, AMOUNT)], extrinsics=1, fees=7, before=2 * AMOUNT, after=AMOUNT - 7, **changes)
+def once() -> Moves:
+    return Moves([(SINK, AMOUNT)], extrinsics=1, fees=7, before=2 * AMOUNT, after=AMOUNT - 7)
 
 
 def nothing() -> Moves:
@@ -120,6 +125,54 @@ def test_the_books_take_what_the_accounts_did_and_nobody_else() -> None:
     assert books.open_units(WHO) == []
     assert books.cost_of_units(WHO, prepaid=10) == 80 + 4 + 2 * 10
     assert books.moves[OTHER] == Moves()
+
+
+class GrowingChain:
+    """Final blocks that become more with every question; each holds one transfer of its height."""
+
+    def __init__(self, height: int) -> None:
+        self.final = height
+        self.asked: list[int] = []
+
+    async def finalized(self) -> bytes:
+        self.final += 2
+        return self.final.to_bytes(4, "big")
+
+    async def height(self, at: bytes) -> int:
+        return int.from_bytes(at, "big")
+
+    @property
+    def rpc(self) -> Self:
+        return self
+
+    async def call(self, _: str, height: int) -> str:
+        return "0x" + height.to_bytes(4, "big").hex()
+
+    async def events(self, block: bytes) -> list[EventRecord]:
+        height = int.from_bytes(block, "big")
+        self.asked.append(height)
+        return [EventRecord(Initialization(), cast("Any", Transfer(WHO, SINK, height)), ())]
+
+    async def read(self, _: object, who: bytes, *, at: bytes) -> AccountInfo:
+        assert who == WHO
+        return AccountInfo(data=AccountData(free=1_000 - int.from_bytes(at, "big"), reserved=1))
+
+
+def test_the_books_are_kept_without_a_gap_while_the_chain_grows() -> None:
+    chain = GrowingChain(10)
+
+    async def run() -> Books:
+        books = await money.opened(cast("Any", chain), [WHO])
+        async with money.kept(cast("Any", chain), books):
+            while len(chain.asked) < 2:
+                await asyncio.sleep(0)
+        return books
+
+    books = asyncio.run(run())
+    assert chain.asked == list(range(13, books.height + 1))
+    moves = books.moves[WHO]
+    assert [amount for _, amount in moves.transfers] == chain.asked
+    assert (moves.before, moves.after, moves.gone) == (989, 1_001 - books.height, books.height - 12)
 
 
 def test_the_last_line_counts() -> None:

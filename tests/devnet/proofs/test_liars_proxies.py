@@ -75,7 +75,7 @@ async def heads(rpc: RpcConnection) -> list[Any]:
 
 async def statuses(rpc: RpcConnection) -> list[Any]:
     items = await rpc.subscribe("author_submitAndWatchExtrinsic", "0x00", unsubscribe="author_unwatchExtrinsic")
-    found = []
+    found: list[Any] = []
     while not found or found[-1] in ("ready", {"inBlock": FINAL}):
         found.append(await anext(items))
     return found
@@ -178,7 +178,8 @@ def test_values_are_decoded_changed_and_encoded() -> None:
     assert rich.of_message is not None
     replies = asyncio.run(settled(rich.of_message(message, None)))  # type: ignore[arg-type]  # it says nothing by itself
     assert replies is not None
-    heard = RUNTIME.item(System.account).decode(bytes.fromhex(replies[0]["result"][2:]))
+    reply: Any = replies[0]
+    heard = RUNTIME.item(System.account).decode(bytes.fromhex(reply["result"][2:]))
     assert (heard.nonce, heard.data.free) == (4, 5_000)
 
 
