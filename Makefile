@@ -17,7 +17,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay soak crash cheats units equivocation flood house lock package clean
+.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay soak crash cheats units equivocation flood liars house lock package clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ crash: ## KILLS=100 times kill -9 on a live devnet, with purges and detours: all
 
 flood: ## SECONDS=30 of each flood by one stranger on a live devnet, ATTACKS=name,name chooses: blocks, RPC, memory hold
 	@$(PY) -m devnet.proofs.flood --seconds $(SECONDS) $(if $(ATTACKS),--attacks $(ATTACKS))
+
+liars: ## nodes and stores that lie in 60 ways to every program, LIES=name,name chooses; UNITS=200: bad stores, 200 units
+	@$(PY) -m devnet.proofs.liars $(if $(LIES),--lies $(LIES)) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
 cheats: ## every known way to cheat the market, on a real devnet: each refused or slashed
 	@$(PY) -m devnet.proofs.cheats

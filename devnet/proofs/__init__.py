@@ -12,4 +12,5 @@ In reading order:
 * `public_clients`: programs with nothing but public client libraries
 * `clients`: these unmodified public clients, against a node and a devnet
 * `flood`: floods by one stranger, and whether the network holds
+* `liars`: nodes and blob stores that lie to the programs which people run
 """

@@ -1,0 +1,126 @@
+"""The bars, and which of them a lie missed. Pure.
+
+Who was told a lie may fail, wait, or be wrong about what it shows. It may not move money that no command named, do a
+thing twice, die, hang, print what a terminal takes for a command, or pass over a lie that it could have known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from devnet.proofs.liars.catalogue import LIES, PROOF_WORDS
+from devnet.proofs.liars.lie import Lie, NodeLie, Noticed, Program
+from devnet.proofs.liars.money import Moves
+from devnet.proofs.liars.people import Said
+
+STATUSES = (0, 1, 2)
+SHELL_CODES = ("\x1b", "\x07", "\r\x1b")
+TRACEBACK = "Traceback (most recent call last)"
+TEXT_SHOWN = 300
+
+
+@dataclass(slots=True)
+class Hearing:
+    """One program that was told one lie: what it said, and what the chain says that it did."""
+
+    lie: str
+    program: Program
+    who: str
+    told: int
+    under_lie: list[Said]
+    repeats: list[Said] = field(default_factory=list)  # the same command again, at an honest node
+    wanted: int = 0  # transfers, or units, that the command asked for
+    done: int = 0  # that the chain has
+    is_named: bool = False
+    misses: list[str] = field(default_factory=list)
+
+    @property
+    def is_deceived(self) -> bool:
+        """Whether the program called done what the chain does not have."""
+        return bool(self.wanted) and self.under_lie[-1].status == 0 and self.done < self.wanted
+
+    @property
+    def text(self) -> str:
+        """All that it said while it was lied to."""
+        return "\n".join(said.text for said in self.under_lie)
+
+    @property
+    def verdict(self) -> str:
+        """In a word."""
+        if self.misses:
+            return "missed"
+        if self.is_named:
+            return "named"
+        return "harmless" if LIES[self.lie].noticed is Noticed.HARMLESS else "unnoticed"
+
+
+def judge_telling(hearing: Hearing) -> None:
+    """The bars on what a program said."""
+    lie = LIES[hearing.lie]
+    words = (*lie.words, *PROOF_WORDS) if lie.noticed is not Noticed.HARMLESS else PROOF_WORDS
+    hearing.is_named = any(word in hearing.text for word in words)
+    if not hearing.told:
+        hearing.misses.append("the lie was never told: nothing was tested")
+    if lie.noticed is Noticed.NAMED and not hearing.is_named:
+        hearing.misses.append(f"not named: {shown(hearing.text)}")
+    for said in (*hearing.under_lie, *hearing.repeats):
+        if TRACEBACK in said.text:
+            hearing.misses.append(f"dead: {shown(said.text)}")
+        if said.status is None:
+            hearing.misses.append(f"hung for {said.seconds} s")
+        elif said.status not in STATUSES:
+            hearing.misses.append(f"dead, with status {said.status}: {shown(said.text)}")
+        if any(code in said.text for code in SHELL_CODES):
+            hearing.misses.append(f"prints what a terminal takes for a command: {shown(said.text)}")
+
+
+def judge_doing(hearing: Hearing, moves: Moves, expected_transfers: Sequence[tuple[bytes, int]], units: int) -> None:
+    """The bars on what the chain has: each thing once, and nothing else.
+
+    `expected_transfers` and `units` are what was commanded.
+    """
+    lie: Lie = LIES[hearing.lie]
+    is_customer = hearing.program is Program.CUSTOMER
+    hearing.wanted = units if is_customer else len(expected_transfers)
+    hearing.done = len(moves.units) if is_customer else len(moves.transfers)
+    left = list(expected_transfers)
+    for transfer in moves.transfers:
+        if transfer in left:
+            left.remove(transfer)
+        else:
+            hearing.misses.append(f"moved: {transfer[1]} grains to 0x{transfer[0].hex()} that no command said")
+    if len(moves.units) > units:
+        hearing.misses.append(f"posted twice: {len(moves.units)} units instead of {units}")
+    if moves.extrinsics > 1:
+        hearing.misses.append(f"sent {moves.extrinsics} extrinsics instead of 1")
+    if hearing.done < hearing.wanted and not (hearing.is_deceived and lie.noticed is Noticed.BY_PROOF):
+        last = (hearing.repeats or hearing.under_lie)[-1]
+        hearing.misses.append(f"never done, though told again honestly: {shown(last.text)}")
+    if lie.noticed is Noticed.HARMLESS and any(said.status != 0 for said in hearing.under_lie):
+        hearing.misses.append(f"failed under a lie that cannot matter: {shown(hearing.text)}")
+
+
+def judge_money(hearing: Hearing, moves: Moves, cost_of_units: int) -> None:
+    """Every grain that is gone is explained."""
+    explained = sum(amount for _, amount in moves.transfers) + moves.fees + cost_of_units
+    if moves.gone != explained:
+        hearing.misses.append(f"moved: {moves.gone} grains are gone, commands and fees come to {explained}")
+
+
+def shown(text: str) -> str:
+    """The end of a text, in one line."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[-TEXT_SHOWN:]
+
+
+def as_json(hearing: Hearing) -> dict[str, Any]:
+    """For out/liars.json."""
+    lie = LIES[hearing.lie]
+    content = asdict(hearing)
+    for name in ("under_lie", "repeats"):
+        for said in content[name]:
+            said["text"] = shown(said["text"])
+    kind = "node" if isinstance(lie, NodeLie) else "store"
+    facts = {"says": lie.says, "of": kind, "must_be": lie.noticed.value, "verdict": hearing.verdict}
+    return {**content, **facts, "is_deceived": hearing.is_deceived}

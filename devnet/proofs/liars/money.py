@@ -1,0 +1,160 @@
+"""What the true chain says of people's money and of providers' bonds, read from its final blocks.
+
+Always: an honest node is asked, directly; amounts are whole grains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from devnet.measuring import ledger
+from devnet.measuring.ledger import DevnetLedger
+from genesis import dev_accounts
+from genesis.preset_names import DEV_NAMES
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitPosted
+from runtime.pallets.balances import Transfer
+from runtime.pallets.transaction_payment import TransactionFeePaid
+from wallet.client import ChainClient
+
+END_SECONDS = 180.0
+POLL_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class Moves:
+    """What an account did on the chain, and what it owned when that began and in the end."""
+
+    transfers: list[tuple[bytes, int]] = field(default_factory=list)
+    units: list[bytes] = field(default_factory=list)
+    extrinsics: int = 0
+    fees: int = 0
+    before: int = 0
+    after: int = 0
+
+    @property
+    def gone(self) -> int:
+        """Grains that it has no more."""
+        return self.before - self.after
+
+
+@dataclass(slots=True)
+class Books:
+    """All of it, up to the final block at `height`."""
+
+    moves: dict[bytes, Moves]
+    height: int = 0
+    market: DevnetLedger = field(default_factory=DevnetLedger)
+
+    def take(self, height: int, event: object) -> None:
+        """One event of the block at that height."""
+        self.market.take(height, event)
+        match event:
+            case Transfer(sender, to, amount) if sender in self.moves:
+                self.moves[sender].transfers.append((to, amount))
+            case UnitPosted() if event.customer in self.moves:
+                self.moves[event.customer].units.append(event.unit)
+            case TransactionFeePaid(who, fee) if who in self.moves:
+                self.moves[who].extrinsics += 1
+                self.moves[who].fees += fee
+            case _:
+                pass
+
+    def cost_of_units(self, account: bytes, prepaid: int) -> int:
+        """What the units of an account cost it: payments, what burned, and what each pays in advance for duties."""
+        cost = 0
+        for unit in self.moves[account].units:
+            record = self.market.unit(unit)
+            cost += prepaid + sum(event.paid for _, event in record.settled)
+            cost += sum(event.burned for _, event in record.refunded)
+        return cost
+
+    def open_units(self, account: bytes) -> list[bytes]:
+        """Those that have not ended."""
+        records = ((unit, self.market.unit(unit)) for unit in self.moves[account].units)
+        return [unit for unit, record in records if not record.settled and not record.refunded]
+
+    def count_units(self) -> dict[str, int]:
+        """How many there were, and how they ended."""
+        records = [self.market.unit(unit) for moves in self.moves.values() for unit in moves.units]
+        return {
+            "units": len(records),
+            "settled": sum(len(record.settled) for record in records),
+            "refunded": sum(len(record.refunded) for record in records),
+        }
+
+    def ended_wrongly(self) -> list[str]:
+        """Each unit that did not end, or more than once."""
+        found = []
+        for unit in (unit for moves in self.moves.values() for unit in moves.units):
+            record = self.market.unit(unit)
+            if len(record.settled) + len(record.refunded) != 1:
+                ended = f"settled {len(record.settled)} times and refunded {len(record.refunded)} times"
+                found.append(f"unit 0x{unit.hex()} was {ended}")
+        return found
+
+    def bonds_touched(self) -> list[str]:
+        """Every slash and every fine: here all providers are honest."""
+        events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*self.market.slashes(), *self.market.misses()]
+        return [
+            f"block {height}: {_name_of(event.provider)} is honest and lost {type(event).__name__} {_amount(event)} "
+            f"grains for unit 0x{event.unit.hex()}"
+            for height, event in events
+        ]
+
+
+def _name_of(stash: bytes) -> str:
+    return next((name for name in DEV_NAMES if dev_accounts.stash(name) == stash), stash.hex())
+
+
+def _amount(event: ProviderSlashed | RaceMissed) -> int:
+    return event.amount if isinstance(event, RaceMissed) else event.collateral + event.bond
+
+
+async def opened(chain: ChainClient, accounts: Sequence[bytes]) -> Books:
+    """Books that begin after the newest final block."""
+    height = await ledger.final_height(chain)
+    books = Books({account: Moves() for account in accounts}, height)
+    for account, moves in books.moves.items():
+        moves.before = await ledger.wealth(chain, account, height)
+    return books
+
+
+async def _follow(chain: ChainClient, books: Books) -> None:
+    """Read all blocks while they are young, until cancelled: nodes forget old states."""
+    while True:
+        await _catch_up(chain, books)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def kept(chain: ChainClient, books: Books) -> AsyncIterator[None]:
+    """Follow the chain meanwhile, and close the books afterwards."""
+    following = asyncio.create_task(_follow(chain, books))
+    try:
+        yield
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    await _close(chain, books)
+
+
+async def _close(chain: ChainClient, books: Books) -> None:
+    """Read on until all units of these accounts have ended, or for `END_SECONDS`; then see what everybody owns."""
+    end = asyncio.get_running_loop().time() + END_SECONDS
+    await _catch_up(chain, books)
+    while any(map(books.open_units, books.moves)) and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(POLL_SECONDS)
+        await _catch_up(chain, books)
+    for account, moves in books.moves.items():
+        moves.after = await ledger.wealth(chain, account, books.height)
+
+
+async def _catch_up(chain: ChainClient, books: Books) -> None:
+    for height in range(books.height + 1, await ledger.final_height(chain) + 1):
+        records = await chain.events(await ledger.block_hash(chain, height))
+        for record in records:
+            books.take(height, record.event)
+        books.height = height

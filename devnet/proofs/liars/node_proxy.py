@@ -1,0 +1,175 @@
+"""Between a program and its node: every message goes through, and some are changed on the way.
+
+Always: with no lie set, bytes and order are the node's; what one program is told, no other hears; each connection of a
+program is one of its own to the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from types import TracebackType
+from typing import Any, Self
+
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.server import Server, ServerConnection, serve
+
+from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Replies, settled
+from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
+
+HOST = "127.0.0.1"
+MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+QUESTIONS_KEPT = 100_000
+
+
+class NodeProxy:
+    """Use `async with NodeProxy(url) as proxy`; what is set as `lie` is told from then on."""
+
+    def __init__(self, node_url: str, lie: NodeLie | None = None) -> None:
+        """Listens once it is entered, at any port."""
+        self.node_url = node_url
+        self.lie = lie
+        self.told = 0
+        self._server: Server | None = None
+        self._open: set[ServerConnection] = set()
+
+    @property
+    def url(self) -> str:
+        """What the program is given as its node."""
+        assert self._server is not None  # entered
+        return f"ws://{HOST}:{next(iter(self._server.sockets)).getsockname()[1]}"
+
+    def cut(self) -> None:
+        """End all connections, so that programs have to make new ones."""
+        for connection in self._open:
+            connection.transport.abort()
+
+    async def __aenter__(self) -> Self:
+        """Listen."""
+        self._server = await serve(
+            self._serve, HOST, 0, max_size=MESSAGE_BYTES_MAX, compression=None, close_timeout=1.0, ping_interval=None
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cut all connections and stop."""
+        self.cut()
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    async def _serve(self, program: ServerConnection) -> None:
+        self._open.add(program)
+        try:
+            async with connect(
+                self.node_url, max_size=MESSAGE_BYTES_MAX, compression=None, proxy=None, close_timeout=1.0
+            ) as node:
+                await _Talk(self, program, node).run()
+        except (OSError, websockets.WebSocketException):
+            pass  # the program sees that its connection ends
+        finally:
+            self._open.discard(program)
+
+
+class _Talk:
+    """One connection; implements `Mouth`."""
+
+    def __init__(self, proxy: NodeProxy, program: ServerConnection, node: ClientConnection) -> None:
+        self.memory: dict[str, RpcJson] = {}
+        self._proxy, self._program, self._node = proxy, program, node
+        self._asked: dict[Any, NodeQuestion] = {}
+        self._began: dict[str, NodeQuestion] = {}  # subscriptions, by their keys
+        self._truth: RpcConnection | None = None
+        self._later: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until either side ends."""
+        pumps = [asyncio.create_task(self._questions()), asyncio.create_task(self._answers())]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (*pumps, *self._later):
+                task.cancel()
+            await asyncio.gather(*pumps, *self._later, return_exceptions=True)
+            if self._truth is not None:
+                await self._truth.close()
+
+    async def ask(self, method: str, *params: RpcJson) -> RpcJson:
+        """See `Mouth`."""
+        if self._truth is None:
+            self._truth = await RpcConnection.open(self._proxy.node_url)
+        return await self._truth.call(method, *params)
+
+    def say(self, reply: RpcJson | bytes, after_seconds: float = 0.0) -> None:
+        """See `Mouth`."""
+
+        async def later() -> None:
+            await asyncio.sleep(after_seconds)
+            with contextlib.suppress(websockets.ConnectionClosed):
+                await self._send(reply)
+
+        task = asyncio.create_task(later())
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    def hang_up(self) -> None:
+        """See `Mouth`."""
+        self._program.transport.abort()
+
+    async def _questions(self) -> None:
+        async for text in self._program:
+            asked = json.loads(text)
+            question = NodeQuestion(asked.get("method", ""), asked.get("params") or [], asked.get("id"))
+            if len(self._asked) < QUESTIONS_KEPT:
+                self._asked[question.number] = question
+            lie = self._proxy.lie
+            if lie is not None and lie.of_question is not None:
+                replies = await self._lied(settled(lie.of_question(question, self)))
+                if replies is not None:
+                    await self._tell(replies)
+                    continue
+            await self._node.send(text)
+
+    async def _answers(self) -> None:
+        async for text in self._node:
+            message = self._understood(json.loads(text))
+            lie = self._proxy.lie
+            replies: Replies | None = None
+            if message is not None and lie is not None and lie.of_message is not None:
+                replies = await self._lied(settled(lie.of_message(message, self)))
+            if replies is None:
+                await self._program.send(text)
+            else:
+                await self._tell(replies)
+
+    async def _lied(self, said: Any) -> Replies | None:
+        """A liar that cannot ask the node tells the truth."""
+        try:
+            replies: Replies | None = await said
+        except NodeUnreachableError:
+            return None
+        return replies
+
+    async def _tell(self, replies: Replies) -> None:
+        self._proxy.told += 1
+        for reply in replies:
+            await self._send(reply)
+
+    async def _send(self, reply: RpcJson | bytes) -> None:
+        await self._program.send(reply if isinstance(reply, bytes) else json.dumps(reply), text=True)
+
+    def _understood(self, content: RpcJson) -> NodeMessage | None:
+        """Which question a message belongs to."""
+        if "method" in content:
+            question = self._began.get(str(content["params"]["subscription"]))
+            return None if question is None else NodeMessage(question, content, is_item=True)
+        question = self._asked.pop(content.get("id"), None)
+        if question is None:
+            return None
+        if "ubscribe" in question.method or "AndWatch" in question.method:
+            self._began[str(content.get("result"))] = question
+        return NodeMessage(question, content, is_item=False)

@@ -1,0 +1,139 @@
+"""What happens while a lie is told: a wallet sends, a customer posts, a provider works, a store is used.
+
+Always: whoever failed under a lie gives the very same command again at an honest node, as people do; what the chain has
+in the end is counted over both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from devnet.launcher import processes
+from devnet.launcher.layout import Devnet
+from devnet.launcher.processes import Process
+from devnet.proofs.liars import people
+from devnet.proofs.liars.judging import Hearing
+from devnet.proofs.liars.lie import NodeLie, Program, StoreLie
+from devnet.proofs.liars.network import ProviderAtWork
+from devnet.proofs.liars.node_proxy import NodeProxy
+from devnet.proofs.liars.people import Person, Said
+from devnet.proofs.liars.store_proxy import StoreProxy
+from genesis import dev_accounts
+from gpu_tasks.data import market_reads
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+
+REPEATS_MAX = 3
+LIE_SECONDS = 8.0
+QUIET_SECONDS = 8.0
+"""A provider gets so long between two lies: less than a race's lease, so its races can still be run."""
+AMOUNT_FIRST = 1_000_000
+AMOUNT_STEP = 1_000
+UNITS_UNDER_STORE_LIE = 4
+DAEMON_END_SECONDS = 15.0
+IDLE_SECONDS = 60.0
+ENDED_WRONGLY = -1
+
+
+def amount_of(place: int) -> int:
+    """What the person of that number sends: an amount of its own, so that no transfer is taken for another."""
+    return AMOUNT_FIRST + AMOUNT_STEP * place
+
+
+async def wallet_scene(net: Devnet, lie: NodeLie, person: Person, amount: int) -> Hearing:
+    """Look at the balance, send money; again, honestly, if that failed."""
+    words = people.send_words(person, format_amount(amount))
+    return await _scene(net, lie, person, [("balance", person.key), words])
+
+
+async def customer_scene(net: Devnet, lie: NodeLie, person: Person) -> Hearing:
+    """Post a unit; again, honestly, if that failed."""
+    return await _scene(net, lie, person, [people.post_words(person, [f"Once upon a time {lie.name}"])])
+
+
+async def _scene(net: Devnet, lie: NodeLie, person: Person, commands: list[tuple[str, ...]]) -> Hearing:
+    honest = net.members[0].rpc_url
+    async with NodeProxy(honest, lie) as proxy:
+        under_lie = [await people.command(person, proxy.url, *words) for words in commands]
+        hearing = Hearing(lie.name, person.program, person.name, proxy.told, under_lie)
+    await _repeat(hearing, person, honest, commands[-1])
+    return hearing
+
+
+async def _repeat(hearing: Hearing, person: Person, node_url: str, words: tuple[str, ...]) -> None:
+    """Give the command again until it is done."""
+    last = hearing.under_lie[-1]
+    while last.status != 0 and len(hearing.repeats) < REPEATS_MAX:
+        last = await people.command(person, node_url, *words)
+        hearing.repeats.append(last)
+
+
+async def store_scene(net: Devnet, lie: StoreLie, person: Person, stores: list[StoreProxy]) -> Hearing:
+    """Post units and follow them to their ends, while some stores lie; again, honestly, if that failed."""
+    honest = net.members[0].rpc_url
+    prompts = [f"Once upon a time {lie.name} {number}" for number in range(UNITS_UNDER_STORE_LIE)]
+    words = people.post_words(person, prompts, "--watch")
+    told_before = sum(store.told for store in stores)
+    for store in stores:
+        store.lie = lie
+    try:
+        under_lie = [await people.command(person, honest, *words)]
+    finally:
+        for store in stores:
+            store.lie = None
+    told = sum(store.told for store in stores) - told_before
+    hearing = Hearing(lie.name, person.program, person.name, told, under_lie)
+    await _repeat(hearing, person, honest, words)
+    return hearing
+
+
+async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
+    """A provider's node lies for a while, and then is honest again.
+
+    Where a lie ends the daemon, it is told to one that has nothing to do: who is away misses its races.
+    """
+    if lie.ends_daemon:
+        await _without_duties(provider)
+    log = provider.process.log
+    offset = log.stat().st_size
+    told_before = provider.node.told
+    provider.node.lie = lie
+    if lie.ends_daemon:
+        provider.node.cut()
+        await _ended(provider.process)
+    else:
+        await asyncio.sleep(LIE_SECONDS)
+    provider.node.lie = None
+    has_ended = processes.running(provider.process) is None
+    if has_ended:
+        processes.start(provider.process)  # as its operator would
+    await asyncio.sleep(QUIET_SECONDS)
+    text = _since(provider.process, offset)
+    # A daemon that ends where it should does so with a sentence; what else there is to see is in its log.
+    status = 0 if has_ended == lie.ends_daemon else ENDED_WRONGLY
+    said = Said(status, text, LIE_SECONDS)
+    return Hearing(lie.name, Program.PROVIDER, provider.member.name, provider.node.told - told_before, [said])
+
+
+async def _without_duties(provider: ProviderAtWork) -> None:
+    """Wait until the chain asks nothing of a provider, but not for ever."""
+    async with await ChainClient.connect(provider.member.rpc_url) as chain:
+        stash = dev_accounts.stash(provider.member.name)
+        for _ in range(round(IDLE_SECONDS / 0.5)):
+            if not await market_reads.duties(chain, stash):
+                return
+            await asyncio.sleep(0.5)
+
+
+async def _ended(process: Process) -> None:
+    for _ in range(round(DAEMON_END_SECONDS / 0.1)):
+        if processes.running(process) is None:
+            return
+        await asyncio.sleep(0.1)
+
+
+def _since(process: Process, offset: int) -> str:
+    """What a process printed after a place in its log."""
+    with process.log.open("rb") as log:
+        log.seek(offset)
+        return log.read(people.TEXT_KEPT).decode(errors="replace")

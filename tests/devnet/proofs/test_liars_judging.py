@@ -1,0 +1,191 @@
+"""`make liars`: a bar that is missed is found, and what a lie may do is not called a miss."""
+
+import asyncio
+from typing import Any, Self, cast
+
+import pytest
+
+from devnet.proofs.liars import judging, money
+from devnet.proofs.liars.catalogue import LIES, NAMED_BY_PROOF
+from devnet.proofs.liars.judging import Hearing
+from devnet.proofs.liars.lie import Noticed, Program
+from devnet.proofs.liars.money import Books, Moves
+from devnet.proofs.liars.people import Said
+from devnet.proofs.liars.telling import figures, last_line
+from gpu_tasks.market.inference.events import UnitPosted, UnitRefunded, UnitSettled
+from gpu_tasks.market.inference.units import Refund
+from runtime.encoding.types import Initialization
+from runtime.pallets.balances import Transfer
+from runtime.pallets.system import AccountData, AccountInfo, EventRecord
+from runtime.pallets.transaction_payment import TransactionFeePaid
+
+SINK, WHO, OTHER = b"\x01" * 32, b"\x02" * 32, b"\x03" * 32
+AMOUNT = 1_000_000
+NAMED, HARMLESS, BY_PROOF = "swallowed", "doubled", "rich"
+NAMING = "error: ws://x said nothing of the extrinsic for 10 s"
+
+
+def heard(lie: str, *under_lie: Said, repeats: tuple[Said, ...] = (), told: int = 1) -> Hearing:
+    return Hearing(lie, Program.WALLET, lie, told, list(under_lie), list(repeats))
+
+
+def misses(hearing: Hearing, moves: Moves, units: int = 0) -> list[str]:
+    judging.judge_telling(hearing)
+    judging.judge_doing(hearing, moves, [] if units else [(SINK, AMOUNT)], units)
+    judging.judge_money(hearing, moves, 0)
+    return [miss.split(":")[0] for miss in hearing.misses]
+
+
+def once() -> Moves:
+    return Moves([(SINK, AMOUNT)], extrinsics=1, fees=7, before=2 * AMOUNT, after=AMOUNT - 7)
+
+
+def nothing() -> Moves:
+    return Moves(before=AMOUNT, after=AMOUNT)
+
+
+def test_a_lie_that_is_named_and_repeated_honestly_holds() -> None:
+    hearing = heard(NAMED, Said(2, NAMING, 10), repeats=(Said(0, "final", 3),))
+    assert misses(hearing, once()) == []
+    assert hearing.verdict == "named"
+
+
+def test_a_lie_that_is_not_named_is_a_miss() -> None:
+    hearing = heard(NAMED, Said(2, "error: something", 10), repeats=(Said(0, "final", 3),))
+    assert misses(hearing, once()) == ["not named"]
+
+
+def test_a_lie_that_was_never_told_proves_nothing() -> None:
+    found = misses(heard(HARMLESS, Said(0, "", 1), told=0), once())
+    assert found == ["the lie was never told"]
+
+
+@pytest.mark.parametrize(
+    ("said", "miss"),
+    [
+        (Said(None, "(hung)", 200), "hung for 200 s"),
+        (Said(-9, "", 1), "dead, with status -9"),
+        (Said(1, "Traceback (most recent call last)\nKeyError", 1), "dead"),
+        (Said(0, "\x1b[2Jhello", 1), "prints what a terminal takes for a command"),
+    ],
+)
+def test_a_program_that_dies_hangs_or_shouts(said: Said, miss: str) -> None:
+    assert miss in misses(heard(BY_PROOF, said, repeats=(Said(0, "", 1),)), once())
+
+
+def test_money_that_moved_without_a_command() -> None:
+    twice = Moves([(SINK, AMOUNT)] * 2, extrinsics=2, fees=14, before=4 * AMOUNT, after=2 * AMOUNT - 14)
+    assert misses(heard(BY_PROOF, Said(0, "", 1)), twice) == ["moved", "sent 2 extrinsics instead of 1"]
+    elsewhere = Moves([(OTHER, AMOUNT)], extrinsics=1, fees=7, before=2 * AMOUNT, after=AMOUNT - 7)
+    assert "moved" in misses(heard(BY_PROOF, Said(0, "", 1)), elsewhere)
+    unexplained = Moves([(SINK, AMOUNT)], extrinsics=1, fees=7, before=2 * AMOUNT, after=AMOUNT - 8)
+    assert misses(heard(BY_PROOF, Said(0, "", 1)), unexplained) == ["moved"]
+
+
+def test_units_posted_twice() -> None:
+    hearing = Hearing(BY_PROOF, Program.CUSTOMER, BY_PROOF, 1, [Said(0, "", 1)])
+    assert misses(hearing, Moves(units=[b"a", b"b"], extrinsics=1), units=1) == ["posted twice"]
+
+
+def test_who_believes_what_only_a_proof_refutes_is_deceived_and_no_miss() -> None:
+    hearing = heard(BY_PROOF, Said(0, "final", 1))
+    assert misses(hearing, nothing()) == []
+    assert hearing.is_deceived
+    assert hearing.verdict == "unnoticed"
+
+
+def test_who_believes_what_it_could_have_known_misses() -> None:
+    hearing = heard(NAMED, Said(0, NAMING, 1))
+    assert misses(hearing, nothing()) == ["never done, though told again honestly"]
+
+
+def test_a_lie_that_cannot_matter_stops_nobody() -> None:
+    hearing = heard(HARMLESS, Said(2, "error", 1), repeats=(Said(0, "", 1),))
+    assert misses(hearing, once()) == ["failed under a lie that cannot matter"]
+    assert misses(heard(HARMLESS, Said(0, "", 1)), once()) == []
+
+
+def test_the_books_take_what_the_accounts_did_and_nobody_else() -> None:
+    books = Books({WHO: Moves(), OTHER: Moves()})
+    unit, lost = b"\x0a" * 32, b"\x0b" * 32
+    for event in (
+        Transfer(WHO, SINK, 5),
+        Transfer(SINK, WHO, 9),
+        TransactionFeePaid(WHO, 2, 0),
+        TransactionFeePaid(SINK, 3, 0),
+        UnitPosted(unit, 0, WHO, bytes(32), 100, 2),
+        UnitPosted(lost, 0, WHO, bytes(32), 100, 2),
+        UnitSettled(unit, bytes(32), bytes(32), OTHER, 80, None, 80),
+    ):
+        books.take(1, event)
+    moves = books.moves[WHO]
+    assert (moves.transfers, moves.units, moves.extrinsics, moves.fees) == ([(SINK, 5)], [unit, lost], 1, 2)
+    assert books.open_units(WHO) == [lost]
+    books.take(2, UnitRefunded(lost, Refund.CANCELLED, 4))
+    assert books.open_units(WHO) == []
+    assert books.cost_of_units(WHO, prepaid=10) == 80 + 4 + 2 * 10
+    assert books.moves[OTHER] == Moves()
+
+
+class GrowingChain:
+    """Final blocks that become more with every question; each holds one transfer of its height."""
+
+    def __init__(self, height: int) -> None:
+        self.final = height
+        self.asked: list[int] = []
+
+    async def finalized(self) -> bytes:
+        self.final += 2
+        return self.final.to_bytes(4, "big")
+
+    async def height(self, at: bytes) -> int:
+        return int.from_bytes(at, "big")
+
+    @property
+    def rpc(self) -> Self:
+        return self
+
+    async def call(self, _: str, height: int) -> str:
+        return "0x" + height.to_bytes(4, "big").hex()
+
+    async def events(self, block: bytes) -> list[EventRecord]:
+        height = int.from_bytes(block, "big")
+        self.asked.append(height)
+        return [EventRecord(Initialization(), cast("Any", Transfer(WHO, SINK, height)), ())]
+
+    async def read(self, _: object, who: bytes, *, at: bytes) -> AccountInfo:
+        assert who == WHO
+        return AccountInfo(data=AccountData(free=1_000 - int.from_bytes(at, "big"), reserved=1))
+
+
+def test_the_books_are_kept_without_a_gap_while_the_chain_grows() -> None:
+    chain = GrowingChain(10)
+
+    async def run() -> Books:
+        books = await money.opened(cast("Any", chain), [WHO])
+        async with money.kept(cast("Any", chain), books):
+            while len(chain.asked) < 2:
+                await asyncio.sleep(0)
+        return books
+
+    books = asyncio.run(run())
+    assert chain.asked == list(range(13, books.height + 1))
+    moves = books.moves[WHO]
+    assert [amount for _, amount in moves.transfers] == chain.asked
+    assert (moves.before, moves.after, moves.gone) == (989, 1_001 - books.height, books.height - 12)
+
+
+def test_the_last_line_counts() -> None:
+    held = heard(NAMED, Said(2, NAMING, 10), repeats=(Said(0, "final", 3),))
+    dead = heard(BY_PROOF, Said(None, "(hung)", 200))
+    misses(held, once())
+    misses(dead, nothing())
+    count = figures([held, dead], ["a failure"])
+    assert (count["named"], count["programs_dead"], count["missed"], count["failures"]) == (1, 1, 1, 1)
+    assert "2 lies told 2 times in 9 s: 1 named" in last_line(count, 0, 9.4)
+
+
+def test_which_lies_wait_for_proofs() -> None:
+    assert NAMED_BY_PROOF
+    assert all(not LIES[name].words for name in NAMED_BY_PROOF)
+    assert all(lie.words for lie in LIES.values() if lie.noticed is Noticed.NAMED)
