@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "10a91b844d59fdeedf39e9f37dfb433c028f2d0495643b1da089888b1e4640c1"
+KEPT_DIGEST = "96444e1da9936ff999ae7145e9267de0ada4c26865b228003c3ff665040427c9"
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,11 @@ from wallet.proved.refutation import RefutedError, require
 
 HEIGHT_DIGITS_MAX = 10
 
-Said = Any
+NodeJson = Any
 """What a node said: any JSON."""
 
 
-def bytes_of(value: Said) -> bytes:
+def bytes_of(value: NodeJson) -> bytes:
     """Bytes written as 0x and hexadecimal digits."""
     try:
         if isinstance(value, str) and value.startswith("0x"):
@@ -29,14 +29,14 @@ def bytes_of(value: Said) -> bytes:
     raise RefutedError("the answer is not the hexadecimal text that it should be")
 
 
-def hash_of(value: Said) -> bytes:
+def hash_of(value: NodeJson) -> bytes:
     """32 bytes."""
     found = bytes_of(value)
     require(len(found) == HASH_BYTES, "the answer is not a hash")
     return found
 
 
-def header_of(value: Said) -> Header:
+def header_of(value: NodeJson) -> Header:
     """A header as `chain_getHeader` gives it."""
     fields = _object(value)
     logs = _object(fields.get("digest")).get("logs")
@@ -55,37 +55,37 @@ def header_of(value: Said) -> Header:
     )
 
 
-def block_of(value: Said) -> tuple[Header, tuple[bytes, ...]]:
+def block_of(value: NodeJson) -> tuple[Header, tuple[bytes, ...]]:
     """Header and extrinsics as `chain_getBlock` gives them."""
     block = _object(_object(value).get("block"))
     return header_of(block.get("header")), bytes_list(block.get("extrinsics"))
 
 
-def certified_of(value: Said) -> tuple[Header, bytes]:
+def certified_of(value: NodeJson) -> tuple[Header, bytes]:
     """Header and certificate as `ogpu_certifiedHeader` gives them."""
     fields = _object(value)
     return header_of(fields.get("header")), bytes_of(fields.get("certificate"))
 
 
-def proof_of(value: Said) -> list[bytes]:
+def proof_of(value: NodeJson) -> list[bytes]:
     """The nodes as `state_getReadProof` and `ogpu_callProof` give them."""
     return list(bytes_list(_object(value).get("proof")))
 
 
-def bytes_list(value: Said) -> tuple[bytes, ...]:
+def bytes_list(value: NodeJson) -> tuple[bytes, ...]:
     """A list of hexadecimal texts."""
     if not isinstance(value, list):
         raise RefutedError("the answer is not the list that it should be")
     return tuple(bytes_of(item) for item in value)
 
 
-def _object(value: Said) -> dict[str, Said]:
+def _object(value: NodeJson) -> dict[str, NodeJson]:
     if not isinstance(value, dict):
         raise RefutedError("the answer is not the object that it should be")
     return value
 
 
-def _height(value: Said) -> int:
+def _height(value: NodeJson) -> int:
     if not isinstance(value, str) or not 2 < len(value) <= HEIGHT_DIGITS_MAX or not value.startswith("0x"):
         raise RefutedError("the header has no height")
     return int.from_bytes(bytes_of("0x" + value[2:].zfill(8)))

@@ -13,7 +13,7 @@ from runtime.frame.api import Apis
 from runtime.frame.storage import StorageItem
 from runtime.state.trie_proof import ProvedState
 from wallet.proved.finality import FinalHeader
-from wallet.proved.json_forms import Said, bytes_list, proof_of
+from wallet.proved.json_forms import NodeJson, bytes_list, proof_of
 from wallet.proved.keys import name_of, storage_key, value_of
 from wallet.proved.refutation import RefutedError, about
 
@@ -21,7 +21,7 @@ KEYS_OF_A_PROOF = 256
 KEYS_OF_A_PAGE = 500
 ENTRIES_MAX = 4_096
 
-AskNode = Callable[..., Awaitable[Said]]
+AskNode = Callable[..., Awaitable[NodeJson]]
 """`ask(method, *parameters)`: a call of the node's JSON-RPC."""
 
 
