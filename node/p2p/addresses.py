@@ -58,7 +58,9 @@ def parse_public_address(text: str, own: PeerId) -> Address:
         host = ipaddress.ip_address(address.host)
     except ValueError:
         # Peers take literal addresses only: names would make them resolve what a stranger chose.
-        raise AddressError(f"--public-addr {text!r} holds a name: give what it resolves to, /ip4/HOST/tcp/PORT") from None
+        raise AddressError(
+            f"--public-addr {text!r} holds a name: give what it resolves to, /ip4/HOST/tcp/PORT"
+        ) from None
     if host.is_unspecified or host.is_multicast:
         raise AddressError(f"--public-addr {text!r} names no machine that peers could dial")
     return address
