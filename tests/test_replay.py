@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "5c32b5cc7b3de1920c92c9eb09170e1c0a19cbfba48897b35fb4dedbc8c32e64"
+KEPT_DIGEST = "693e2311f0b08f776f5a2e63f7440e8d429bff94661728b345a0d018f7b78e7e"
 
 
 @pytest.fixture(scope="module")
