@@ -98,8 +98,10 @@ class Posting:
     async def _is_found(self, part: PostedPart, final: bytes) -> bool:
         """Whether the final chain holds the part's units: known by their inputs, whatever numbers they got."""
         count = await self._client.read(InferenceMarket.posted, self._account, at=final)
-        last = min(count, part.first_number + UNITS_OPEN_MAX)
-        ids = [unit_id_of(self._client.genesis_hash, self._account, n) for n in range(part.first_number, last)]
+        # The node that was asked for the first number may have lied: the newest units are looked at whatever it said.
+        newest = range(max(0, count - UNITS_OPEN_MAX), count)
+        noted = range(part.first_number, min(count, part.first_number + UNITS_OPEN_MAX))
+        ids = [unit_id_of(self._client.genesis_hash, self._account, n) for n in sorted({*noted, *newest})]
         units = await market_reads.units(self._client, ids, final) if ids else []
         found = {unit.terms.input_root.hex(): (name, unit) for name, unit in zip(ids, units, strict=True) if unit}
         if not all(root in found for root in part.input_roots):

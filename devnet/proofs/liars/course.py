@@ -29,6 +29,7 @@ from wallet.client import ChainClient
 COMMANDS_AT_ONCE = 5
 HONEST_UNITS_AT_ONCE = 3
 LAST_UNITS = 12
+FUNDS_OF_THE_HONEST = 40  # times what the others have: it posts all the time
 LOAD_SEED = 7
 PRICE_MAX, RACERS, SERVICE = 5_000_000, 2, 0  # what `ogpu post` offers where nothing is said
 
@@ -64,7 +65,8 @@ class LyingCourse:
         async with contextlib.AsyncExitStack() as exits:
             self._providers = await network.start_providers(self._net, self._doors, exits)
             everybody = [self._honest, *self._people.values()]
-            await people.fund(self._url, everybody)
+            await people.fund(self._url, list(self._people.values()))
+            await people.fund(self._url, [self._honest], people.FUNDS * FUNDS_OF_THE_HONEST)
             async with await ChainClient.connect(self._url) as chain:
                 books = await money.opened(chain, [person.account for person in everybody])
                 self._tell.line(f"{len(everybody)} accounts have their money at block {books.height}; the lies begin")

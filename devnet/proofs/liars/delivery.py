@@ -51,10 +51,10 @@ def out_of_order(message: NodeMessage, mouth: Mouth) -> Replies | None:
 
 
 @lie(*Program, noticed=Noticed.HARMLESS)
-async def slow(_message: NodeMessage, _: Mouth) -> Replies | None:
+async def slow(message: NodeMessage, _: Mouth) -> Replies | None:
     """Each message takes its time."""
     await pause(SLOW_SECONDS)
-    return TRUTH
+    return [message.content]
 
 
 @lie(WALLET, CUSTOMER, words=("did not answer",))

@@ -18,7 +18,10 @@ from devnet.proofs.liars.network import ProviderAtWork
 from devnet.proofs.liars.node_proxy import NodeProxy
 from devnet.proofs.liars.people import Person, Said
 from devnet.proofs.liars.store_proxy import StoreProxy
+from genesis import dev_accounts
+from gpu_tasks.data import market_reads
 from wallet.amounts import format_amount
+from wallet.client import ChainClient
 
 REPEATS_MAX = 3
 LIE_SECONDS = 8.0
@@ -26,8 +29,10 @@ QUIET_SECONDS = 8.0
 """A provider gets so long between two lies: less than a race's lease, so its races can still be run."""
 AMOUNT_FIRST = 1_000_000
 AMOUNT_STEP = 1_000
-UNITS_UNDER_STORE_LIE = 2
+UNITS_UNDER_STORE_LIE = 4
 DAEMON_END_SECONDS = 15.0
+IDLE_SECONDS = 60.0
+ENDED_WRONGLY = -1
 
 
 def amount_of(place: int) -> int:
@@ -83,30 +88,41 @@ async def store_scene(net: Devnet, lie: StoreLie, person: Person, stores: list[S
 
 
 async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
-    """A provider's node lies for a while, and then is honest again."""
+    """A provider's node lies for a while, and then is honest again.
+
+    Where a lie ends the daemon, it is told to one that has nothing to do: who is away misses its races.
+    """
+    if lie.ends_daemon:
+        await _without_duties(provider)
     log = provider.process.log
     offset = log.stat().st_size
     told_before = provider.node.told
     provider.node.lie = lie
     if lie.ends_daemon:
         provider.node.cut()
-    await asyncio.sleep(LIE_SECONDS)
-    provider.node.lie = None
-    text = ""
-    if lie.ends_daemon:
         await _ended(provider.process)
-        text = _since(provider.process, offset)
-        status = 2 if processes.running(provider.process) is None else None
-        processes.start(provider.process)  # as its operator would
-        await asyncio.sleep(QUIET_SECONDS)
     else:
-        await asyncio.sleep(QUIET_SECONDS)
-        text = _since(provider.process, offset)
-        status = 0 if processes.running(provider.process) is not None else 3
-        if status:
-            processes.start(provider.process)
+        await asyncio.sleep(LIE_SECONDS)
+    provider.node.lie = None
+    has_ended = processes.running(provider.process) is None
+    if has_ended:
+        processes.start(provider.process)  # as its operator would
+    await asyncio.sleep(QUIET_SECONDS)
+    text = _since(provider.process, offset)
+    # A daemon that ends where it should does so with a sentence; what else there is to see is in its log.
+    status = 0 if has_ended == lie.ends_daemon else ENDED_WRONGLY
     said = Said(status, text, LIE_SECONDS)
     return Hearing(lie.name, Program.PROVIDER, provider.member.name, provider.node.told - told_before, [said])
+
+
+async def _without_duties(provider: ProviderAtWork) -> None:
+    """Wait until the chain asks nothing of a provider, but not for ever."""
+    async with await ChainClient.connect(provider.member.rpc_url) as chain:
+        stash = dev_accounts.stash(provider.member.name)
+        for _ in range(round(IDLE_SECONDS / 0.5)):
+            if not await market_reads.duties(chain, stash):
+                return
+            await asyncio.sleep(0.5)
 
 
 async def _ended(process: Process) -> None:

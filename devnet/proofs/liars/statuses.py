@@ -107,7 +107,7 @@ def duties_swallowed(question: NodeQuestion, _: Mouth) -> Replies | None:
     return [{"jsonrpc": "2.0", "id": question.number, "result": "0x" + "00" * 32}]
 
 
-@lie(PROVIDER, words=("refused",))
+@lie(PROVIDER, noticed=Noticed.HARMLESS)
 def duties_refused(message: NodeMessage, _: Mouth) -> Replies | None:
     """A provider's calls, which the node took, were refused, in words that clear the screen."""
     if message.method != SUBMITTING:

@@ -112,6 +112,26 @@ def test_a_lost_answer_posts_nothing_twice(tmp_path: Path, *, was_sent: bool) ->
     play(tmp_path, story)
 
 
+def test_a_node_that_lies_about_what_was_posted_before_makes_nobody_post_twice(tmp_path: Path) -> None:
+    """The record then notes a first number that the units do not have; `make liars` found it (`posted_before`)."""
+
+    async def story(scene: Scene) -> None:
+        real = scene.client.read
+
+        async def lie(item: Any, *keys: Any, at: bytes | None = None) -> Any:
+            value = await real(item, *keys, at=at)
+            return value + 1_000_000 if item is InferenceMarket.posted else value
+
+        scene.client.read = lie  # type: ignore[method-assign]  # from a node that counts a million units more
+        with pytest.raises(PostError, match="ask another node"):
+            await scene.attempt(b"first ")
+        scene.client.read = real  # type: ignore[method-assign]  # another node
+        posted = await scene.attempt(b"second ")
+        assert len({unit.unit for unit in posted}) == await scene.count() == len(PROMPTS)
+
+    play(tmp_path, story)
+
+
 async def heartbeat(node: PlayedNode) -> None:
     """Blocks without anything in them; few, because the played chain ends with its first epoch."""
     while True:
