@@ -32,6 +32,7 @@ AMOUNT_STEP = 1_000
 UNITS_UNDER_STORE_LIE = 4
 DAEMON_END_SECONDS = 15.0
 IDLE_SECONDS = 60.0
+TOLD_SECONDS = 60.0
 ENDED_WRONGLY = -1
 
 
@@ -103,6 +104,7 @@ async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
         await _ended(provider.process)
     else:
         await asyncio.sleep(LIE_SECONDS)
+        await _told(provider, told_before)
     provider.node.lie = None
     has_ended = processes.running(provider.process) is None
     if has_ended:
@@ -123,6 +125,14 @@ async def _without_duties(provider: ProviderAtWork) -> None:
             if not await market_reads.duties(chain, stash):
                 return
             await asyncio.sleep(0.5)
+
+
+async def _told(provider: ProviderAtWork, told_before: int) -> None:
+    """Some lies wait for a duty."""
+    for _ in range(round(TOLD_SECONDS / 0.5)):
+        if provider.node.told > told_before:
+            return
+        await asyncio.sleep(0.5)
 
 
 async def _ended(process: Process) -> None:
