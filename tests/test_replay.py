@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "96444e1da9936ff999ae7145e9267de0ada4c26865b228003c3ff665040427c9"
+KEPT_DIGEST = "0a3b8a729e19cdd9ca843ed412047cec862054b3bf951d36869a10f473cb9f5e"
 
 
 @pytest.fixture(scope="module")

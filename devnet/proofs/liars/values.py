@@ -19,6 +19,7 @@ RUNTIME: Runtime = runtime_for("devnet", is_development=True)
 EMPTY_LIST = NONE = "0x00"
 CLOSED_PORT_ENDPOINT = b"http://127.0.0.1:9"
 VICTIM_OF_COPY = "Alice"
+POSTED_TOO_MANY = 1_000_000
 
 
 def asks_for(message: NodeMessage, item: Any) -> bool:
@@ -123,12 +124,12 @@ def stores_elsewhere(message: NodeMessage, _: Mouth) -> Replies | None:
 
 @lie(CUSTOMER, words=("ask another node",))
 def posted_before(message: NodeMessage, _: Mouth) -> Replies | None:
-    """The customer has posted a thousand units more than it has."""
+    """The customer has posted a million units more than it has."""
     if not asks_for(message, InferenceMarket.posted):
         return TRUTH
     item = RUNTIME.item(InferenceMarket.posted)
     count = 0 if message.value is None else item.decode(bytes.fromhex(message.value[2:]))
-    return [message.saying("0x" + encoded(InferenceMarket.posted, count + 1000))]
+    return [message.saying("0x" + encoded(InferenceMarket.posted, count + POSTED_TOO_MANY))]
 
 
 @lie(PROVIDER, noticed=Noticed.BY_PROOF)
