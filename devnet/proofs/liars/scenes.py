@@ -32,10 +32,7 @@ AMOUNT_STEP = 1_000
 UNITS_UNDER_STORE_LIE = 4
 DAEMON_END_SECONDS = 15.0
 IDLE_SECONDS = 60.0
-<<<<<<< HEAD
-=======
 TOLD_SECONDS = 60.0
->>>>>>> liars
 ENDED_WRONGLY = -1
 
 
@@ -107,10 +104,7 @@ async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
         await _ended(provider.process)
     else:
         await asyncio.sleep(LIE_SECONDS)
-<<<<<<< HEAD
-=======
         await _told(provider, told_before)
->>>>>>> liars
     provider.node.lie = None
     has_ended = processes.running(provider.process) is None
     if has_ended:
@@ -133,8 +127,6 @@ async def _without_duties(provider: ProviderAtWork) -> None:
             await asyncio.sleep(0.5)
 
 
-<<<<<<< HEAD
-=======
 async def _told(provider: ProviderAtWork, told_before: int) -> None:
     """Some lies wait for a duty."""
     for _ in range(round(TOLD_SECONDS / 0.5)):
@@ -143,7 +135,6 @@ async def _told(provider: ProviderAtWork, told_before: int) -> None:
         await asyncio.sleep(0.5)
 
 
->>>>>>> liars
 async def _ended(process: Process) -> None:
     for _ in range(round(DAEMON_END_SECONDS / 0.1)):
         if processes.running(process) is None:

@@ -120,15 +120,9 @@ def test_a_node_that_lies_about_what_was_posted_before_makes_nobody_post_twice(t
 
         async def lie(item: Any, *keys: Any, at: bytes | None = None) -> Any:
             value = await real(item, *keys, at=at)
-<<<<<<< HEAD
-            return value + 1_000 if item is InferenceMarket.posted else value
-
-        scene.client.read = lie  # type: ignore[method-assign]  # from a node that counts a thousand units more
-=======
             return value + 1_000_000 if item is InferenceMarket.posted else value
 
         scene.client.read = lie  # type: ignore[method-assign]  # from a node that counts a million units more
->>>>>>> liars
         with pytest.raises(PostError, match="ask another node"):
             await scene.attempt(b"first ")
         scene.client.read = real  # type: ignore[method-assign]  # another node
