@@ -76,6 +76,7 @@ class Sync:
         self._unattached = PeerRates(UNATTACHED_PER_SECOND, UNATTACHED_BURST)
         self._bad: OrderedDict[bytes, None] = OrderedDict()
         self._requests: dict[Peer, GetBlocks] = {}
+        self._reached: OrderedDict[bytes, tuple[bytes, int]] = OrderedDict()  # the last block that came of a fetch
         self._owed: dict[Peer, int] = {}  # answers, late ones too: a request may be given up before its answer comes
         self._asked: dict[Peer, tuple[int, int]] = {}
         self._standings: dict[Peer, PeerStatus] = {}
@@ -122,9 +123,11 @@ class Sync:
             if last is not None and waiting.header.parent_hash != last.block_id:
                 self._peers.penalise(peer, "an answer that is no chain of blocks", self._now_ms())
                 return
-            last = waiting
-            if not self._answered.add(waiting) and waiting.block_id not in self._answered:
+            is_here = self._chain.get(waiting.block_id) is not None
+            if not is_here and not self._answered.add(waiting) and waiting.block_id not in self._answered:
                 return
+            last = waiting
+            _remember(self._reached, request.block, (waiting.block_id, waiting.header.number), REQUESTS_MAX)
         if last is not None and last.block_id != request.block and last.header.number > request.above:
             self._ask(peer, GetBlocks(request.block, last.header.number))
 
@@ -153,6 +156,14 @@ class Sync:
         """The machine wants a block: ask, unless what is already on its way will bring it."""
         if block in self._orphans:
             block = self._orphans.missing_ancestor(block)
+        if block in self._reached:
+            last, height = self._reached[block]
+            # The machine asks anew until the block itself is here, which is after all that lies below it: a sync of
+            # twenty blocks fetched its first three eight times, and had nothing to look ahead at meanwhile.
+            if last in self._answered:
+                return
+            if self._chain.get(last) is not None:
+                above = max(above, height)
         if block not in self._announced and block not in self._answered:
             self._ask(peer, GetBlocks(block, above))
 

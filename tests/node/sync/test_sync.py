@@ -9,65 +9,18 @@ from typing import Any
 import pytest
 
 import node.ledger.chain
-from block_maker import FIRST_SLOT, Maker, as_bytes, now_of, open_at
+from block_maker import as_bytes, now_of
 from consensus import events as ev
 from node.errors import DatabaseError
-from node.ledger.chain import Chain, ExecutedBlock
-from node.p2p.frames import FrameKind
-from node.peers.messages import BLOCKS, GET_BLOCKS, GetBlocks, PeerStatus, encode_answer
-from node.peers.peers import PENALTIES_MAX, Peers
+from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
+from node.peers.peers import PENALTIES_MAX
 from node.sync import intake, sync
 from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, LOOK_AHEAD, UNATTACHED_BURST, Sync
 from node.sync.waiting import Room
-from played_transport import PlayedTransport
 from runtime.blocks.block import BLOCK, HEADER, Block, Header, extrinsics_root
 from runtime.encoding.scale import encode_compact
 from runtime.execution import executive
-
-PEER, OTHER = b"peer", b"other"
-
-
-class Stage:
-    """A maker of blocks, and another node that gets them through `Sync`."""
-
-    def __init__(self, path: Path) -> None:
-        self.maker = Maker(path / "maker")
-        self.chain: Chain = open_at(path / "other")
-        self.transport = PlayedTransport("peer", "other")
-        self.network = Peers(self.transport)
-        self.now_ms = now_of(FIRST_SLOT + 10_000)
-        self.unwelcome: list[bytes] = []
-        self.events: list[ev.Event] = []
-        self.foreseen: list[tuple[bytes, ...]] = []
-        self.sync = Sync(
-            self.chain,
-            self.network,
-            lambda: self.now_ms,
-            lambda facts: facts.id not in self.unwelcome,
-            lambda extrinsics: self.foreseen.append(tuple(extrinsics)),
-        )
-
-    def branch(self, count: int) -> list[ExecutedBlock]:
-        """So many blocks on each other."""
-        blocks = [self.maker.make()]
-        while len(blocks) < count:
-            blocks.append(self.maker.make(blocks[-1].facts.id))
-        return blocks
-
-    def announce(self, data: bytes, peer: bytes = PEER) -> None:
-        """A block arrives."""
-        self.events += self.sync.on_block(data, peer)
-
-    def import_all(self) -> list[ev.Event]:
-        """Import what waits; what the machine was told since the last time."""
-        events, self.events = self.events, []
-        while self.sync.has_work:
-            events += self.sync.import_next()
-        return events
-
-    def requests(self) -> list[GetBlocks]:
-        """What peers were asked for."""
-        return [GET_BLOCKS.decode(payload) for _, kind, payload in self.transport.sent if kind is FrameKind.GET_BLOCKS]
+from sync_stage import OTHER, PEER, Stage
 
 
 @pytest.fixture
@@ -141,48 +94,6 @@ def test_no_more_is_opened_ahead_than_fits(stage: Stage, monkeypatch: pytest.Mon
     stage.sync.forget_peer(PEER)
     stage.sync.retry_early()
     assert not stage.sync._ahead, "nothing is kept of blocks that left with their peer"
-
-
-def test_a_long_answer_is_asked_for_in_parts(stage: Stage) -> None:
-    blocks = stage.branch(5)
-    tip = blocks[-1].facts.id
-    stage.sync.fetch(tip, PEER, 0)
-    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks[:3]))), PEER)
-    assert stage.requests() == [GetBlocks(tip, 0), GetBlocks(tip, 3)]
-    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks[3:]))), PEER)
-    assert len(stage.requests()) == 2
-    assert len(stage.import_all()) == 5
-    assert tip in stage.chain
-
-
-def test_answers_that_were_not_asked_for_ban_after_a_while_and_late_ones_cost_nothing(stage: Stage) -> None:
-    answer = BLOCKS.encode((as_bytes(stage.branch(1)[0]),))
-    for number in range(PENALTIES_MAX):  # asked again before the answer came
-        stage.sync.fetch(bytes([number]) * 32, OTHER, 0)
-    for _ in range(PENALTIES_MAX):
-        assert stage.transport.banned == []
-        stage.sync.on_answer(answer, PEER)
-        stage.sync.on_answer(answer, OTHER)
-    assert stage.transport.banned == ["peer"]
-    assert stage.network.penalties == PENALTIES_MAX
-
-
-def test_what_was_not_asked_for_is_ignored(stage: Stage) -> None:
-    stage.sync.on_answer(BLOCKS.encode((as_bytes(stage.branch(1)[0]),)), PEER)
-    assert not stage.sync.has_work
-    stage.sync.fetch(b"x" * 32, PEER, 0)
-    stage.sync.forget_peer(PEER)
-    stage.sync.on_answer(BLOCKS.encode((as_bytes(stage.branch(1)[0]),)), PEER)
-    assert not stage.sync.has_work
-
-
-def test_one_question_has_one_answer(stage: Stage) -> None:
-    first, second = stage.branch(2)
-    stage.sync.fetch(first.facts.id, PEER, 0)
-    stage.sync.on_answer(BLOCKS.encode((as_bytes(first),)), PEER)
-    stage.import_all()
-    stage.sync.on_answer(BLOCKS.encode((as_bytes(second),)), PEER)
-    assert not stage.sync.has_work
 
 
 def test_requests_are_answered_within_a_message(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
