@@ -30,7 +30,7 @@ MEBIBYTE = 1024 * 1024
 BAD_MAX = 1_024  # blocks that broke a rule, remembered
 REQUESTS_MAX = 64
 OWED_MAX = 64  # answers that one peer may still bring
-LOOK_AHEAD = 4  # blocks; between two imports a worker's pipe is written and read once, so a verdict takes three of them
+LOOK_AHEAD = 4  # blocks
 LOOK_AHEAD_BYTES = 2 * MEBIBYTE  # of them together: what is decoded of them takes some ten times as much
 FORESEEN_MAX = 512
 ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a megabyte
@@ -180,11 +180,35 @@ class Sync:
 
     # --- into the tree
 
+    def look_ahead(self) -> None:
+        """While the next block is executed here, the workers have the signatures of those after it before them.
+
+        Only of blocks that this node asked for, each once: their bodies are bounded, and a wrong one costs its peer.
+        """
+        size = 0
+        for waiting in islice(self._answered, 1, 1 + LOOK_AHEAD):
+            size += len(waiting.data)
+            if size > LOOK_AHEAD_BYTES:
+                return
+            if waiting.block_id in self._foreseen:
+                continue
+            _remember(self._foreseen, waiting.block_id, None, FORESEEN_MAX)
+            try:
+                proven = read_body(waiting)
+            except WrongBodyError:  # judged when its turn comes
+                continue
+            _remember(
+                self._ahead,
+                waiting.block_id,
+                _Ahead(waiting, proven, self._foresee(proven.block.extrinsics)),
+                LOOK_AHEAD + 1,
+            )
+
     def import_next(self) -> list[ev.Event]:
         """Import the next waiting block; what the machine has to know of it."""
+        self.look_ahead()
         waiting = (self._announced or self._answered).take()
         ahead = self._ahead.pop(waiting.block_id, None)
-        self._look_ahead()
         if (known := self._chain.get(waiting.block_id)) is not None:
             return [ev.BlockImported(known.facts)]
         if waiting.block_id in self._bad or waiting.block_id in self.faulty:
@@ -224,30 +248,6 @@ class Sync:
             self._answered.add(waiting)
 
     # --- inside
-
-    def _look_ahead(self) -> None:
-        """While one block is executed here, the workers have the signatures of the next ones before them.
-
-        Only of blocks that this node asked for, each once: their bodies are bounded, and a wrong one costs its peer.
-        """
-        size = 0
-        for waiting in islice(self._answered, LOOK_AHEAD):
-            size += len(waiting.data)
-            if size > LOOK_AHEAD_BYTES:
-                return
-            if waiting.block_id in self._foreseen:
-                continue
-            _remember(self._foreseen, waiting.block_id, None, FORESEEN_MAX)
-            try:
-                proven = read_body(waiting)
-            except WrongBodyError:  # judged when its turn comes
-                continue
-            _remember(
-                self._ahead,
-                waiting.block_id,
-                _Ahead(waiting, proven, self._foresee(proven.block.extrinsics)),
-                LOOK_AHEAD,
-            )
 
     def _read(self, data: bytes, peer: Peer) -> Waiting | None:
         try:
