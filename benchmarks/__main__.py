@@ -73,7 +73,7 @@ def line(found: dict[str, Figures], seconds: int) -> str:
     parts = (
         f"CPU us per transfer: {stages}, pool {step['admission_in_node_us']:.0f}",
         f"import {step['import_warm_of_limit']:.2f} of the signature limit, signatures known",
-        f"sync {sync['of_limit']:.2f}, {sync['per_second']:,.0f} a second",
+        f"sync {sync['of_limit']:.2f} of libsodium's, {sync['per_second']:,.0f} a second",
         f"end to end {end['final_per_second']:,.0f} final a second, CPU us {end['cpu_us']:.0f}",
         f"final p50 {net['rest_final_p50_ms']:.0f} p99 {net['rest_final_p99_ms']:.0f} ms",
         f"consensus {votes['machine_per_block_us']:.0f} us a block, {votes['machine_per_poll_us']:.0f} a poll",

@@ -5,9 +5,10 @@ Run: python -m benchmarks.sync          about a minute
 The chain: blocks of 2,000 transfers among 100,000 accounts, signed by their validator, each naming the one before it as
 final.  One node serves it; a new one connects, fetches, decodes, verifies, executes, finalises and writes it, in the
 order in which it likes to.  Times are those of its own log, from the first block to the last final one: wall time,
-because it may use two cores.  The signature limit is what one core verifies of the same signatures, before and after
-each run.  Medians of several runs, each with a new node.  `cpu_of_limit` is the share that the busiest of its processes
-would allow if it never waited: where `of_limit` is far below it, the node waited, or the machine was busy with others.
+because it may use two cores.  The signature limit is what libsodium verifies on one core of the same signatures,
+before and after each run (`reference`); `verifier_us` is what the chain's own verifier takes for one.  Medians of
+several runs, each with a new node.  `cpu_of_limit` is the share that the busiest of its processes would allow if it
+never waited: where `of_limit` is far below it, the node waited, or the machine was busy with others.
 """
 
 import random
@@ -19,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks import reference
 from benchmarks.figures import Figures, report
 from benchmarks.filled_chain import fill
 from benchmarks.ledger import Ledger
@@ -38,10 +40,11 @@ ADDRESS = "peers reach this node at "
 
 
 class Verified(NamedTuple):
-    """What one signature takes a core that does nothing else, in seconds."""
+    """What one signature takes a core that does nothing else, in seconds: libsodium's, and the chain's verifier."""
 
     wall: float
     cpu: float
+    own_cpu: float
 
 
 class Run(NamedTuple):
@@ -88,16 +91,19 @@ def _run(spec: Path, folder: Path, address: str, claims: list[Claim]) -> Run:
     transfers = (BLOCKS - 1) * TRANSFERS
     seconds = (_time_of(last) - _time_of(first)).total_seconds()
     cpu_us = {role: spent / transfers * MICROSECONDS for role, spent in used.items()}
-    signature = Verified((before.wall + after.wall) / 2, (before.cpu + after.cpu) / 2)
+    signature = Verified(*((first + second) / 2 for first, second in zip(before, after, strict=True)))
     return Run(transfers / seconds, signature, cpu_us, peak)
 
 
 def _verified(claims: list[Claim]) -> Verified:
     """Verify them, one after the other."""
     wall, cpu = time.perf_counter(), time.process_time()
+    reference.verify_all(claims)
+    wall, middle = time.perf_counter() - wall, time.process_time()
     if not all(signatures.verify(*claim) for claim in claims):
         raise RuntimeError("a signature of the chain is wrong")
-    return Verified((time.perf_counter() - wall) / len(claims), (time.process_time() - cpu) / len(claims))
+    spent = (wall, middle - cpu, time.process_time() - middle)
+    return Verified(*(seconds / len(claims) for seconds in spent))
 
 
 def _time_of(line: str) -> datetime:
@@ -112,9 +118,10 @@ def _figures(runs: list[Run]) -> Figures:
     cpu = {f"cpu_{role}_us": median((run.cpu_us[role] for run in runs), 1) for role in runs[0].cpu_us}
     return {
         "per_second": median((run.per_second for run in runs), 0),
-        "signature_limit_per_second": median((1 / run.signature.wall for run in runs), 0),
+        "libsodium_limit_per_second": median((1 / run.signature.wall for run in runs), 0),
         "of_limit": median((run.per_second * run.signature.wall for run in runs), 2),
-        "signature_us": median((run.signature.cpu * MICROSECONDS for run in runs), 1),
+        "libsodium_us": median((run.signature.cpu * MICROSECONDS for run in runs), 1),
+        "verifier_us": median((run.signature.own_cpu * MICROSECONDS for run in runs), 1),
         "cpu_us": median((sum(run.cpu_us.values()) for run in runs), 1),
         **cpu,
         "cpu_of_limit": median((run.signature.cpu * MICROSECONDS / max(run.cpu_us.values()) for run in runs), 2),

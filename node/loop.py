@@ -45,6 +45,8 @@ from runtime.encoding.codec import DecodeError
 LEAST_SECONDS = 1e-6
 TURN_SECONDS = 0.01
 """CPU that messages may take before a waiting block gets its turn, and before other tasks do."""
+TURNS_BEFORE_IMPORT = 4
+"""Of all other tasks: one wakes who feeds the workers, one is its own before it writes, and tasks go in any order."""
 OWN_VOTES_PER_SECOND = 2.0
 OWN_VOTES_BURST = 8
 """Votes in the name of this node's own key that one peer may have checked: only another machine makes new ones."""
@@ -108,7 +110,13 @@ class Loop:
                 spent += self._serve(arrived)
             # One block, then messages again: votes never wait for a whole sync.
             if self.sync.has_work:
-                self._import_next()
+                self.sync.look_ahead()
+                # What is to be checked meanwhile reaches the workers now, and their verdicts come in: with one turn
+                # of the other tasks between two imports, a worker began only when the block before was done.
+                for _ in range(TURNS_BEFORE_IMPORT):
+                    await trio.lowlevel.checkpoint()
+                if self.sync.has_work:  # its peer may have gone meanwhile, and what it brought with it
+                    self._import_next()
             elif not spent:
                 with trio.CancelScope(deadline=self._clock.to_trio(self.machine.deadline_ms)) as self._waiting:
                     self._serve(await inbox.receive())

@@ -37,7 +37,7 @@ def make_feed(
     *, socket: Path, readers: Readers, view: NodeView, description: NodeDescription, polls: Callable[[], list[Value]]
 ) -> Feed:
     """The feed of one node; `polls` shows the last polls."""
-    stream = Stream(view, description, readers.publish)
+    stream = Stream(view, description, readers.publish, is_read=lambda: len(readers) > 0)
     answers = Answers(view, polls)
     server = FeedServer(socket, readers, stream.opening, answers.answer)
     return Feed(stream=stream, answers=answers, server=server)

@@ -33,8 +33,15 @@ class NodeDescription:
 class Stream(Listener):
     """Tells `publish` what happens."""
 
-    def __init__(self, view: NodeView, description: NodeDescription, publish: Callable[[feed.ToRpc], None]) -> None:
+    def __init__(
+        self,
+        view: NodeView,
+        description: NodeDescription,
+        publish: Callable[[feed.ToRpc], None],
+        is_read: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._view = view
+        self._is_read = is_read
         self._identity = description
         self._publish = publish
         self._last: feed.NodeStatus | None = None
@@ -47,7 +54,8 @@ class Stream(Listener):
 
     def on_imported(self, block: ExecutedBlock) -> None:
         """A new block, with what it changed."""
-        self._publish(_block_frame(block))
+        if self._is_read():  # the changes of a full block, sorted, are some 20 ms of work
+            self._publish(_block_frame(block))
         self.publish_status()
 
     def on_tip(self, block: bytes) -> None:

@@ -316,7 +316,7 @@ class Chain:
     def _add(
         self, block: Block, facts: BlockFacts, stored: StoredBlock, parent: ExecutedBlock, done: ExecutionOutcome
     ) -> None:
-        changes, layer = done.changes, DiffLayer(parent.state, done.changes)
+        changes, layer = done.changes, DiffLayer(parent.state, done.changes, done.trie)
         self._tree[facts.id] = ExecutedBlock(facts, block.header, stored, block.extrinsics, changes, layer, done.trie)
 
     def _load_final(self) -> None:

@@ -11,21 +11,24 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from runtime.state.overlay import Changes, StateReader
+from runtime.state.trie import Trie
 
 
 class DiffLayer:
     """A `runtime.state.overlay.Reader`: `changes` over `parent`."""
 
-    def __init__(self, parent: StateReader, changes: Changes) -> None:
-        """Neither may change from now on."""
+    def __init__(self, parent: StateReader, changes: Changes, trie: Trie | None = None) -> None:
+        """None of them may change from now on; `trie`, where it is at hand, is that of the state with the changes."""
         self.parent = parent
         self.changes = changes
+        self._trie = trie
 
     def get(self, key: bytes, /) -> bytes | None:
         """The value under `key`."""
         if key in self.changes:
             return self.changes[key]
-        return self.parent.get(key)
+        # A node that catches up has as many layers as its epoch has blocks, 1,800 perhaps, before any becomes final.
+        return self.parent.get(key) if self._trie is None else self._trie.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """The keys that begin with `prefix` and come after `start`, ascending."""

@@ -30,7 +30,7 @@ MEBIBYTE = 1024 * 1024
 BAD_MAX = 1_024  # blocks that broke a rule, remembered
 REQUESTS_MAX = 64
 OWED_MAX = 64  # answers that one peer may still bring
-LOOK_AHEAD = 4  # blocks; between two imports a worker's pipe is written and read once, so a verdict takes three of them
+LOOK_AHEAD = 4  # blocks
 LOOK_AHEAD_BYTES = 2 * MEBIBYTE  # of them together: what is decoded of them takes some ten times as much
 FORESEEN_MAX = 512
 ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a megabyte
@@ -76,6 +76,7 @@ class Sync:
         self._unattached = PeerRates(UNATTACHED_PER_SECOND, UNATTACHED_BURST)
         self._bad: OrderedDict[bytes, None] = OrderedDict()
         self._requests: dict[Peer, GetBlocks] = {}
+        self._reached: OrderedDict[bytes, tuple[bytes, int]] = OrderedDict()  # the last block that came of a fetch
         self._owed: dict[Peer, int] = {}  # answers, late ones too: a request may be given up before its answer comes
         self._asked: dict[Peer, tuple[int, int]] = {}
         self._standings: dict[Peer, PeerStatus] = {}
@@ -122,9 +123,11 @@ class Sync:
             if last is not None and waiting.header.parent_hash != last.block_id:
                 self._peers.penalise(peer, "an answer that is no chain of blocks", self._now_ms())
                 return
-            last = waiting
-            if not self._answered.add(waiting) and waiting.block_id not in self._answered:
+            is_here = self._chain.get(waiting.block_id) is not None
+            if not is_here and not self._answered.add(waiting) and waiting.block_id not in self._answered:
                 return
+            last = waiting
+            _remember(self._reached, request.block, (waiting.block_id, waiting.header.number), REQUESTS_MAX)
         if last is not None and last.block_id != request.block and last.header.number > request.above:
             self._ask(peer, GetBlocks(request.block, last.header.number))
 
@@ -153,6 +156,14 @@ class Sync:
         """The machine wants a block: ask, unless what is already on its way will bring it."""
         if block in self._orphans:
             block = self._orphans.missing_ancestor(block)
+        if block in self._reached:
+            last, height = self._reached[block]
+            # The machine asks anew until the block itself is here, which is after all that lies below it: a sync of
+            # twenty blocks fetched its first three eight times, and had nothing to look ahead at meanwhile.
+            if last in self._answered:
+                return
+            if self._chain.get(last) is not None:
+                above = max(above, height)
         if block not in self._announced and block not in self._answered:
             self._ask(peer, GetBlocks(block, above))
 
@@ -169,11 +180,35 @@ class Sync:
 
     # --- into the tree
 
+    def look_ahead(self) -> None:
+        """While the next block is executed here, the workers have the signatures of those after it before them.
+
+        Only of blocks that bear their proposer's seal, each once: that this node asked for one proves nothing, since a
+        peer names any id; 1.8 MB of made-up blocks held consensus up for 220 ms, and cost nothing.
+        """
+        size = 0
+        for coming in list(islice(self._answered, 1, 1 + LOOK_AHEAD)):  # a ban takes some of them away
+            size += len(coming.data)
+            if size > LOOK_AHEAD_BYTES:
+                return
+            if coming.block_id in self._foreseen or coming.header.number <= self._chain.final.facts.height:
+                continue
+            try:
+                check_unattached(self._chain, coming)
+            except NotYetError:
+                continue
+            except InvalidBlock:  # judged when its turn comes
+                _remember(self._foreseen, coming.block_id, None, FORESEEN_MAX)
+                continue
+            self._see_ahead(coming)
+
     def import_next(self) -> list[ev.Event]:
         """Import the next waiting block; what the machine has to know of it."""
+        self.look_ahead()
+        if not self.has_work:  # what was seen ahead banned its peer
+            return []
         waiting = (self._announced or self._answered).take()
         ahead = self._ahead.pop(waiting.block_id, None)
-        self._look_ahead()
         if (known := self._chain.get(waiting.block_id)) is not None:
             return [ev.BlockImported(known.facts)]
         if waiting.block_id in self._bad or waiting.block_id in self.faulty:
@@ -213,28 +248,6 @@ class Sync:
 
     # --- inside
 
-    def _look_ahead(self) -> None:
-        """While one block is executed here, the workers have the signatures of the next ones before them.
-
-        Only of blocks that bear their proposer's seal, each once: that this node asked for one proves nothing, since a
-        peer names any id; 1.8 MB of made-up blocks held consensus up for 220 ms, and cost nothing.
-        """
-        size = 0
-        for coming in list(islice(self._answered, LOOK_AHEAD)):  # a ban takes some of them away
-            size += len(coming.data)
-            if size > LOOK_AHEAD_BYTES:
-                return
-            if coming.block_id in self._foreseen or coming.header.number <= self._chain.final.facts.height:
-                continue
-            try:
-                check_unattached(self._chain, coming)
-            except NotYetError:
-                continue
-            except InvalidBlock:  # judged when its turn comes
-                _remember(self._foreseen, coming.block_id, None, FORESEEN_MAX)
-                continue
-            self._see_ahead(coming)
-
     def _see_ahead(self, waiting: Waiting) -> None:
         """Prove the body of a block that bears its seal, and tell of its extrinsics."""
         _remember(self._foreseen, waiting.block_id, None, FORESEEN_MAX)
@@ -244,7 +257,7 @@ class Sync:
             self._ban_for(waiting, error)
             return
         ahead = _Ahead(waiting, proven, self._foresee(proven.block.extrinsics))
-        _remember(self._ahead, waiting.block_id, ahead, LOOK_AHEAD)
+        _remember(self._ahead, waiting.block_id, ahead, LOOK_AHEAD + 1)
 
     def _read(self, data: bytes, peer: Peer) -> Waiting | None:
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 import node.loop
 from block_maker import FIRST_SLOT, Maker, now_of, open_at
@@ -28,6 +29,7 @@ from node.monitoring.metrics import Metrics
 from node.monitoring.poll_log import PollLog
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
+from node.peers.messages import encode_answer
 from node.peers.peers import Peers
 from node.sync.standing import NodeStanding
 from node.sync.sync import Sync
@@ -231,6 +233,40 @@ async def test_c1_a_turn_ends_after_its_time_and_a_block_that_waits_is_imported(
             nursery.cancel_scope.cancel()
     assert not scope.cancelled_caught
     assert len(served) <= 2, "the block did not wait for all of the messages"
+
+
+@pytest.mark.trio
+async def test_the_others_have_a_turn_between_what_is_seen_ahead_and_the_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = Maker(tmp_path / "maker")
+    stage = Stage(open_at(tmp_path / "other"), None, tmp_path)
+    blocks = [maker.make()]
+    blocks.append(maker.make(blocks[0].facts.id))
+    stage.sync.fetch(blocks[-1].facts.id, b"peer", 0)
+    stage.sync.on_answer(encode_answer(block.stored.header + block.stored.body for block in blocks), b"peer")
+    seen = trio.Event()
+    fed: list[bool] = []
+    monkeypatch.setattr(stage.sync, "_foresee", lambda _: seen.set())
+
+    async def worker() -> None:
+        await seen.wait()
+        fed.append(blocks[0].facts.id not in stage.chain)
+        stage.loop.peer_down("peer")  # and what it brought goes with it, though it was looked at
+
+    with trio.move_on_after(5) as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(worker)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(stage.loop.run)
+            while not fed:
+                await trio.lowlevel.checkpoint()
+            for _ in range(5):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    assert not scope.cancelled_caught
+    assert fed == [True], "the worker begins before the import, not after it"
+    assert not stage.sync.has_work
 
 
 def test_own_votes_that_come_back_are_no_alarm(alice: Stage) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from node.feed import stream as stream_module
 from node.feed.stream import SYNC_DISTANCE, Stream
 
 
@@ -28,3 +29,15 @@ def test_a_node_syncs_while_it_is_farther_behind_than_blocks_come_late(behind: i
     stream.publish_status()
     stream.publish_status()
     assert [status.is_syncing for status in told] == [is_syncing], "a status that did not change is told once"
+
+
+def test_no_frame_is_made_of_a_block_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_module, "_block_frame", lambda block: ("frame", block))
+    told: list[Any] = []
+    readers: list[str] = []
+    stream = Stream(view(0), None, told.append, is_read=lambda: bool(readers))  # type: ignore[arg-type]  # as above
+    unread, read = object(), object()
+    stream.on_imported(unread)  # type: ignore[arg-type]  # nobody looks into it
+    readers.append("a reader")
+    stream.on_imported(read)  # type: ignore[arg-type]  # nobody looks into it
+    assert told[1:] == [("frame", read)]

@@ -40,39 +40,6 @@ def test_blocks_in_any_order_end_up_in_the_tree(stage: Stage) -> None:
     assert stage.chain[blocks[-1].facts.id].trie.root == blocks[-1].trie.root
 
 
-def test_a_long_answer_is_asked_for_in_parts(stage: Stage) -> None:
-    blocks = stage.branch(5)
-    tip = blocks[-1].facts.id
-    stage.sync.fetch(tip, PEER, 0)
-    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks[:3]))), PEER)
-    assert stage.requests() == [GetBlocks(tip, 0), GetBlocks(tip, 3)]
-    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks[3:]))), PEER)
-    assert len(stage.requests()) == 2
-    assert len(stage.import_all()) == 5
-    assert tip in stage.chain
-
-
-def test_answers_that_were_not_asked_for_ban_after_a_while_and_late_ones_cost_nothing(stage: Stage) -> None:
-    answer = BLOCKS.encode((as_bytes(stage.branch(1)[0]),))
-    for number in range(PENALTIES_MAX):  # asked again before the answer came
-        stage.sync.fetch(bytes([number]) * 32, OTHER, 0)
-    for _ in range(PENALTIES_MAX):
-        assert stage.transport.banned == []
-        stage.sync.on_answer(answer, PEER)
-        stage.sync.on_answer(answer, OTHER)
-    assert stage.transport.banned == ["peer"]
-    assert stage.network.penalties == PENALTIES_MAX
-
-
-def test_what_was_not_asked_for_is_ignored(stage: Stage) -> None:
-    stage.sync.on_answer(BLOCKS.encode((as_bytes(stage.branch(1)[0]),)), PEER)
-    assert not stage.sync.has_work
-    stage.sync.fetch(b"x" * 32, PEER, 0)
-    stage.sync.forget_peer(PEER)
-    stage.sync.on_answer(BLOCKS.encode((as_bytes(stage.branch(1)[0]),)), PEER)
-    assert not stage.sync.has_work
-
-
 def test_one_question_has_one_answer(stage: Stage) -> None:
     first, second = stage.branch(2)
     for _ in range(2):  # asked again before the answer came: the late one costs nothing, and brings nothing
