@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from node.rpc.broadcast import QUEUE_ITEMS, LaggedError, Publisher
+from node.rpc.broadcast import QUEUE_ITEMS, WOKEN_AT_ONCE, LaggedError, Publisher
 
 
 def test_a_listener_that_goes_before_its_first_item_leaves_nothing() -> None:
@@ -27,5 +27,27 @@ def test_items_in_order_until_a_listener_lags() -> None:
         with pytest.raises(LaggedError):
             await anext(slow)
         assert news.listeners == 1
+
+    asyncio.run(scenario())
+
+
+def test_many_listeners_are_woken_in_several_rounds_and_each_gets_every_item_in_order() -> None:
+    async def scenario() -> None:
+        news: Publisher[int] = Publisher()
+        listeners = [news.listen() for _ in range(3 * WOKEN_AT_ONCE + 1)]
+        firsts = [asyncio.ensure_future(anext(listener)) for listener in listeners]  # type: ignore[arg-type]  # a coroutine
+        await asyncio.sleep(0)
+        news.publish(1)
+        news.publish(2)
+        late = news.listen()
+        woken = []
+        while not woken or woken[-1] < len(listeners):
+            await asyncio.sleep(0)
+            woken.append(sum(first.done() for first in firsts))
+        assert max(after - before for before, after in zip([0, *woken], woken, strict=False)) <= WOKEN_AT_ONCE
+        assert [await first for first in firsts] == [1] * len(listeners)
+        assert [await anext(listener) for listener in listeners] == [2] * len(listeners)
+        news.publish(3)
+        assert await anext(late) == 3, "what was published before it listened is not for it"
 
     asyncio.run(scenario())

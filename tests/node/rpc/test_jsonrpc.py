@@ -78,8 +78,8 @@ def test_depth_is_bounded() -> None:
             parse(nested(depth))
 
 
-@pytest.mark.parametrize("part", [b"[" * 31 + b"]" * 31 + b",", b"{},", b"[],"])
-def test_m7_a_megabyte_of_brackets_is_refused_before_it_is_decoded(
+@pytest.mark.parametrize("part", [b"[" * 31 + b"]" * 31 + b",", b"{},", b"[],", b"1,", b'"",'])
+def test_m7_a_megabyte_of_brackets_or_values_is_refused_before_it_is_decoded(
     part: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[bytes] = []
