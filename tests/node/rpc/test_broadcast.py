@@ -35,12 +35,12 @@ def test_many_listeners_are_woken_in_several_rounds_and_each_gets_every_item_in_
     async def scenario() -> None:
         news: Publisher[int] = Publisher()
         listeners = [news.listen() for _ in range(3 * WOKEN_AT_ONCE + 1)]
-        firsts = [asyncio.ensure_future(anext(listener)) for listener in listeners]  # type: ignore[arg-type]  # a coroutine
+        firsts = [asyncio.ensure_future(anext(listener)) for listener in listeners]
         await asyncio.sleep(0)
         news.publish(1)
         news.publish(2)
         late = news.listen()
-        woken = []
+        woken: list[int] = []
         while not woken or woken[-1] < len(listeners):
             await asyncio.sleep(0)
             woken.append(sum(first.done() for first in firsts))
