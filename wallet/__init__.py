@@ -2,7 +2,7 @@
 
 In reading order:
 
-* `defaults`, `deferred`: what the command line says by itself, and imports when it is called
+* `defaults`, `deferred`, `program_options`: what a command line says by itself, and imports when it is called
 * `errors`: what a person can set right
 * `amounts`: oGPU and grains
 * `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text

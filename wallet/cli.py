@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from wallet.defaults import DEFAULT_FOLDER, DEFAULT_URL
 from wallet.deferred import add_deferred
+from wallet.program_options import HELP_NAMES, json_option, keyring_option, password_option, url_option
 from wallet.trust import Trust, genesis_option, trust_option
 
 COMMANDS = {
@@ -42,18 +42,11 @@ COMMANDS = {
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--url", default=DEFAULT_URL, show_default=True, envvar="OGPU_URL", help="The node's JSON-RPC address.")
-@click.option(
-    "--keyring",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    envvar="OGPU_KEYRING",
-    help="The folder of the key files.",
-)
-@click.option("--password-file", type=click.Path(path_type=Path), help="Read the password here instead of asking.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@click.group(context_settings=HELP_NAMES)
+@url_option
+@keyring_option
+@password_option
+@json_option
 @genesis_option
 @trust_option
 @click.version_option(package_name="ogpu")

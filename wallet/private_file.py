@@ -1,4 +1,4 @@
-"""Files that only their owner can read, written whole or not at all."""
+"""Files that only their owner can read, written whole or not at all, and on the disk when a function here returns."""
 
 import os
 import secrets
@@ -16,7 +16,7 @@ def write_new(path: Path, data: bytes) -> None:
 
     The bytes are on the disk when this returns. At no time does another user see them or anybody a part of them.
     """
-    _make_folder(path.parent)
+    make_folder(path.parent)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ONLY)
     try:
@@ -27,7 +27,20 @@ def write_new(path: Path, data: bytes) -> None:
         path.hardlink_to(draft)  # unlike a rename, this refuses to replace
     finally:
         draft.unlink()
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Give the file `path` these bytes, mode 0600; a crash leaves the old file or the new one."""
+    make_folder(path.parent)
+    draft = path.with_name(f".{path.name}.new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, OWNER_ONLY)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+    draft.replace(path)
+    sync_folder(path.parent)
 
 
 def read_private(path: Path, limit_bytes: int) -> bytes:
@@ -62,14 +75,15 @@ def _check(path: Path, found: os.stat_result) -> None:
         raise KeyFileError(f"{path} can be read by others: run chmod 600 {path}")
 
 
-def _make_folder(folder: Path) -> None:
-    """It and those above it that are missing; `parents=True` would open those above to everybody."""
+def make_folder(folder: Path) -> None:
+    """It and those above it that are missing, mode 0700; `parents=True` would open those above to everybody."""
     if not folder.is_dir():
-        _make_folder(folder.parent)
+        make_folder(folder.parent)
         folder.mkdir(mode=FOLDER_OWNER_ONLY, exist_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names in a folder are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

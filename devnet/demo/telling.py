@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import time
-
-from rich.console import Console
 from rich.markup import escape
+
+from devnet.measuring.timeline import Timeline
 
 WIDTH_WITHOUT_TERMINAL = 160
 
 
-class Narrator:
+class Narrator(Timeline):
     """Prints; a line for each thing that happened, at once."""
 
     def __init__(self, steps: int) -> None:
         """The clock starts."""
-        console = Console(highlight=False)
-        self.console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL, highlight=False)
+        super().__init__(WIDTH_WITHOUT_TERMINAL)
         self._steps = steps
         self._step = 0
-        self._began = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Since the beginning."""
-        return time.monotonic() - self._began
 
     def step(self, title: str) -> None:
         """The next step begins."""

@@ -9,4 +9,6 @@ In reading order:
 * `observer`: a peer that only listens, and finds conflicting signatures
 * `vote_records`: votes that were sent, beside the sign-states of who sent them
 * `report`: the JSON that each leaves behind
+* `timeline`: the lines that each prints as it goes
+* `choice`: some names out of a catalogue
 """

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from wallet.defaults import DEFAULT_FOLDER, DEFAULT_URL
 from wallet.deferred import add_deferred
+from wallet.program_options import HELP_NAMES, json_option, keyring_option, password_option, url_option
 
 COMMANDS = {
     "post": ("post:post", "Post a unit for each line of FILE (- is standard input)."),
@@ -34,14 +34,11 @@ COMMANDS = {
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--url", default=DEFAULT_URL, show_default=True, envvar="OGPU_URL", help="The node's JSON-RPC address.")
-@click.option(
-    "--keyring", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_FOLDER, show_default=True,
-    envvar="OGPU_KEYRING", help="The folder of the key files.",
-)  # fmt: skip
-@click.option("--password-file", type=click.Path(path_type=Path), help="Read the password here instead of asking.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@click.group(context_settings=HELP_NAMES)
+@url_option
+@keyring_option
+@password_option
+@json_option
 @click.version_option(package_name="ogpu")
 @click.pass_context
 def main(context: click.Context, url: str, keyring: Path, password_file: Path | None, as_json: bool) -> None:

@@ -17,9 +17,9 @@ from typing import Any, Self
 
 from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
+from wallet.private_file import OWNER_ONLY, make_folder, replace
 
 DEFAULT_FOLDER = Path("~/.ogpu/postings")
-FILE_MODE, FOLDER_MODE = 0o600, 0o700
 RECORD_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -62,8 +62,8 @@ class PostingRecord:
         name = blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
         path = folder / f"{name}.json"
         try:
-            folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            lock = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            make_folder(folder)
+            lock = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
         except OSError as error:
             raise RecordError(f"{folder} cannot be used, and nothing is posted without a record: {error}") from None
         try:
@@ -96,17 +96,8 @@ class PostingRecord:
     def save(self) -> None:
         """Write all of it down; it is on the disk when this returns. RecordError if it cannot be."""
         data = json.dumps([asdict(part) for part in self.parts]).encode()
-        draft = self.path.with_suffix(".draft")
         try:
-            file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
-            try:
-                with os.fdopen(file, "wb", closefd=False) as stream:
-                    stream.write(data)
-                os.fsync(file)
-            finally:
-                os.close(file)
-            draft.rename(self.path)
-            _sync(self.path.parent)
+            replace(self.path, data)
         except OSError as error:
             raise RecordError(f"{self.path} cannot be written, so nothing more is posted: {error}") from None
 
@@ -124,11 +115,3 @@ def _read(path: Path) -> Sequence[dict[str, Any]]:
     if not isinstance(found, list):
         raise TypeError("no list of parts")
     return found
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from wallet.defaults import DEFAULT_URL
 from wallet.deferred import add_deferred
+from wallet.program_options import HELP_NAMES, json_option, url_option
 
 DEFAULT_BASE = Path("~/.ogpu/provider")
 COMMANDS = {
@@ -42,8 +42,8 @@ COMMANDS = {
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--url", default=DEFAULT_URL, show_default=True, envvar="OGPU_URL", help="The node's JSON-RPC address.")
+@click.group(context_settings=HELP_NAMES)
+@url_option
 @click.option(
     "--key", "key_text", default="provider-key.json", show_default=True, envvar="OGPU_PROVIDER_KEY",
     help="The provider key: an ed25519 key file, or a development path like //Alice//provider.",
@@ -53,7 +53,7 @@ COMMANDS = {
     "--base-path", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_BASE, show_default=True,
     envvar="OGPU_PROVIDER_BASE", help="Where journal and blobs lie; one for each daemon.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@json_option
 @click.version_option(package_name="ogpu")
 @click.pass_context
 def main(

@@ -7,7 +7,6 @@ waits, memory that comes back, an attacker that is gone in time where it broke a
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +16,9 @@ import trio
 
 from devnet.launcher import lifecycle, processes
 from devnet.launcher.errors import DevnetError
+from devnet.measuring.choice import chosen_from
+from devnet.measuring.report import write
 from devnet.proofs.flood import network
-from devnet.proofs.flood.attack import Attack
 from devnet.proofs.flood.catalogue import ATTACKS
 from devnet.proofs.flood.course import Course
 from devnet.proofs.flood.judging import BarResult, as_json
@@ -47,16 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("devnet.proofs.flood", description="Flood a live devnet, one way after the other.")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each attack")
-    parser.add_argument("--attacks", type=_attacks, default=list(ATTACKS.values()), help="only these, with commas")
+    named = chosen_from(ATTACKS, "attack")
+    parser.add_argument("--attacks", type=named, default=list(ATTACKS.values()), help="only these, with commas")
     parser.add_argument("--folder", type=Path, default=Path("out") / "flood", help="of the network; emptied first")
     return parser.parse_args(arguments)
-
-
-def _attacks(text: str) -> list[Attack]:
-    unknown = [name for name in text.split(",") if name not in ATTACKS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no attack is called {', '.join(unknown)}: there are {', '.join(ATTACKS)}")
-    return [ATTACKS[name] for name in text.split(",")]
 
 
 def _write(findings: Sequence[BarResult], seconds: float, took: float) -> None:
@@ -66,9 +60,7 @@ def _write(findings: Sequence[BarResult], seconds: float, took: float) -> None:
         "missed": [finding.attack for finding in findings if finding.misses],
         "findings": [{"tries": ATTACKS[finding.attack].tries, **as_json(finding)} for finding in findings],
     }
-    out = Path("out")
-    out.mkdir(exist_ok=True)
-    (out / "flood.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    write("flood", report)
 
 
 if __name__ == "__main__":

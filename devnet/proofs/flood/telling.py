@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from devnet.measuring.timeline import Timeline
 from devnet.proofs.flood.judging import BarResult
 from devnet.proofs.flood.measuring.records import AttackFigures
 
 WIDTH_WITHOUT_TERMINAL = 200
 
 
-class Teller:
+class Teller(Timeline):
     """Prints as things happen."""
 
     def __init__(self) -> None:
         """The clock starts."""
-        console = Console(highlight=False)
-        self._console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL, highlight=False)
-        self._began = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Since the beginning."""
-        return time.monotonic() - self._began
-
-    def line(self, text: str) -> None:
-        """Something happened."""
-        self._console.print(f"[dim]{self.seconds:5.0f} s[/dim] {escape(text)}", soft_wrap=True)
+        super().__init__(WIDTH_WITHOUT_TERMINAL)
 
     def quiet(self, intervals: AttackFigures, doors: dict[str, AttackFigures]) -> None:
         """The stretch that all is compared with."""
@@ -64,7 +51,7 @@ class Teller:
             table.add_column(name, justify="right", no_wrap=True)
         for finding in findings:
             table.add_row(*_row(finding), style="red" if finding.misses else "")
-        self._console.print(table)
+        self.console.print(table)
 
 
 def _row(finding: BarResult) -> list[str]:

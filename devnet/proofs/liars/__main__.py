@@ -16,13 +16,14 @@ from pathlib import Path
 from devnet.launcher import lifecycle, processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
+from devnet.measuring.choice import chosen_from
 from devnet.measuring.report import write
 from devnet.proofs.liars import network
 from devnet.proofs.liars.bad_stores import BadStoresRun, run_bad_stores
 from devnet.proofs.liars.catalogue import LIES, NAMED_BY_PROOF
 from devnet.proofs.liars.course import LiarsRun, LyingCourse
 from devnet.proofs.liars.judging import as_json
-from devnet.proofs.liars.lie import Lie, StoreLie
+from devnet.proofs.liars.lie import StoreLie
 from devnet.proofs.liars.telling import LiarsTeller, figures, last_line
 
 
@@ -91,17 +92,11 @@ def _finish(run: LiarsRun, seconds: float) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("devnet.proofs.liars", description="Lie to every program of a live devnet.")
-    parser.add_argument("--lies", type=_lies, default=list(LIES.values()), help="only these, with commas")
+    named = chosen_from(LIES, "lie")
+    parser.add_argument("--lies", type=named, default=list(LIES.values()), help="only these, with commas")
     parser.add_argument("--units", type=int, default=0, help="so many units beside bad stores, in place of the lies")
     parser.add_argument("--folder", type=Path, default=Path("out") / "liars", help="of the network; emptied first")
     return parser.parse_args(arguments)
-
-
-def _lies(text: str) -> list[Lie]:
-    unknown = [name for name in text.split(",") if name not in LIES]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no lie is called {', '.join(unknown)}: there are {', '.join(LIES)}")
-    return [LIES[name] for name in text.split(",")]
 
 
 if __name__ == "__main__":

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from devnet.measuring.timeline import Timeline
 from devnet.proofs.liars.judging import Hearing
 
 WIDTH_WITHOUT_TERMINAL = 160
 
 
-class LiarsTeller:
+class LiarsTeller(Timeline):
     """Use `with LiarsTeller(...) as tell`."""
 
     def __init__(self, what: str, total: int) -> None:
         """The clock starts."""
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console = Console(width=WIDTH_WITHOUT_TERMINAL, highlight=False)
+        super().__init__(WIDTH_WITHOUT_TERMINAL)
         columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=console, transient=True)
+        self._bar = Progress(*columns, console=self.console, transient=True)
         self._task = self._bar.add_task(what, total=total)
-        self._began = time.monotonic()
 
     def __enter__(self) -> Self:
         """Show the bar."""
@@ -40,15 +35,6 @@ class LiarsTeller:
     ) -> None:
         """Take it away."""
         self._bar.stop()
-
-    @property
-    def seconds(self) -> float:
-        """Since the beginning."""
-        return time.monotonic() - self._began
-
-    def line(self, text: str) -> None:
-        """Something happened."""
-        self._bar.console.print(f"[dim]{self.seconds:5.0f} s[/dim] {escape(text)}", soft_wrap=True)
 
     def count_up(self) -> Callable[[int], None]:
         """What moves the bar by so many."""

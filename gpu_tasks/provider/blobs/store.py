@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
-from gpu_tasks.provider.journal.journal import sync_folder
+from wallet.private_file import sync_folder
 
 FILE_MODE = 0o600
 ADDRESS_DIGITS = 64

@@ -31,6 +31,7 @@ from gpu_tasks.provider.journal.records import (
 )
 from runtime.cryptography.hashing import blake2_128
 from runtime.encoding.codec import DecodeError
+from wallet.private_file import sync_folder
 
 HEADER_BYTES = 20
 RECORD_BYTES_MAX = 512 * 1024
@@ -177,15 +178,6 @@ class Journal:
 
 def _work(unit: bytes, attempt: int, result: WorkResult, basis: Basis | None) -> JournalRecord:
     return WorkDone(unit, attempt, result) if basis is None else WorkBound(unit, attempt, basis, result)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _frame(record: JournalRecord) -> bytes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -47,64 +49,62 @@ def test_keys_of_different_claims_differ() -> None:
     assert len({claim.key for claim in [base, *others]}) == 6
 
 
+@contextlib.asynccontextmanager
+async def at_work(verifier: Verifier) -> AsyncIterator[None]:
+    """With a worker, for a minute at most."""
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(verifier.run_worker)
+            yield
+            nursery.cancel_scope.cancel()
+
+
 @pytest.mark.trio
 async def test_workers_do_the_work_and_agree_with_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     verifier = Verifier()
     claims = [claim(n, valid=n % 3 != 0, scheme=Scheme(n % 2)) for n in range(300)]
     monkeypatch.setattr(signatures, "verify", None)  # nobody checks in this process
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(verifier.run_worker)
-            assert await verifier.prepare(claims) == [n % 3 != 0 for n in range(300)]
-            nursery.cancel_scope.cancel()
+    async with at_work(verifier):
+        assert await verifier.prepare(claims) == [n % 3 != 0 for n in range(300)]
 
 
 @pytest.mark.trio
 async def test_a_dying_worker_loses_no_claim() -> None:
     verifier = Verifier()
     claims = [claim(n, valid=n % 3 != 0) for n in range(300)]
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(verifier.run_worker)
-            assert await verifier.prepare(claims[:1]) == [False]
-            (child,) = children()
-            os.kill(child, signal.SIGKILL)
-            assert await verifier.prepare(claims) == [n % 3 != 0 for n in range(300)]
-            nursery.cancel_scope.cancel()
+    async with at_work(verifier):
+        assert await verifier.prepare(claims[:1]) == [False]
+        (child,) = children()
+        os.kill(child, signal.SIGKILL)
+        assert await verifier.prepare(claims) == [n % 3 != 0 for n in range(300)]
 
 
 @pytest.mark.trio
 async def test_a_worker_has_the_next_claims_before_it_answered_the_first() -> None:
     verifier = Verifier()
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(verifier.run_worker)
-            await verifier.prepare([claim(0)])
-            (child,) = children()
-            os.kill(child, signal.SIGSTOP)
-            under_way = [verifier.begin([claim(10 * n + k, valid=k > 0) for k in range(3)]) for n in range(1, 6)]
-            await trio.testing.wait_all_tasks_blocked()
-            assert verifier.frames_waiting == 0, "all of it is in the pipe of the worker, which answers nothing"
-            os.kill(child, signal.SIGCONT)
-            assert [await verdicts.wait() for verdicts in under_way] == [[False, True, True]] * 5
-            nursery.cancel_scope.cancel()
+    async with at_work(verifier):
+        await verifier.prepare([claim(0)])
+        (child,) = children()
+        os.kill(child, signal.SIGSTOP)
+        under_way = [verifier.begin([claim(10 * n + k, valid=k > 0) for k in range(3)]) for n in range(1, 6)]
+        await trio.testing.wait_all_tasks_blocked()
+        assert verifier.frames_waiting == 0, "all of it is in the pipe of the worker, which answers nothing"
+        os.kill(child, signal.SIGCONT)
+        assert [await verdicts.wait() for verdicts in under_way] == [[False, True, True]] * 5
 
 
 @pytest.mark.trio
 async def test_more_than_a_worker_may_have_before_it_waits_here() -> None:
     verifier = Verifier()
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(verifier.run_worker)
-            await verifier.prepare([claim(0)])
-            (child,) = children()
-            os.kill(child, signal.SIGSTOP)
-            under_way = [verifier.begin([claim(n)]) for n in range(1, AHEAD_MAX + 5)]
-            await trio.testing.wait_all_tasks_blocked()
-            assert verifier.frames_waiting == 4
-            os.kill(child, signal.SIGKILL)  # with 16 frames in its hands
-            assert [await verdicts.wait() for verdicts in under_way] == [[True]] * (AHEAD_MAX + 4)
-            nursery.cancel_scope.cancel()
+    async with at_work(verifier):
+        await verifier.prepare([claim(0)])
+        (child,) = children()
+        os.kill(child, signal.SIGSTOP)
+        under_way = [verifier.begin([claim(n)]) for n in range(1, AHEAD_MAX + 5)]
+        await trio.testing.wait_all_tasks_blocked()
+        assert verifier.frames_waiting == 4
+        os.kill(child, signal.SIGKILL)  # with 16 frames in its hands
+        assert [await verdicts.wait() for verdicts in under_way] == [[True]] * (AHEAD_MAX + 4)
 
 
 @pytest.mark.trio

@@ -1,0 +1,35 @@
+"""Private files: whole or not there, and nobody else's to read, the folders above them too."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from wallet import private_file
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_file_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file.json"
+    private_file.replace(path, b"first")
+    private_file.replace(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert [mode(each) for each in (path, path.parent, path.parent.parent)] == [0o600, 0o700, 0o700]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_crash_before_the_rename_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file.json"
+    private_file.replace(path, b"first")
+    with monkeypatch.context() as crash:
+        crash.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            private_file.replace(path, b"second")
+    assert path.read_bytes() == b"first"
+    private_file.replace(path, b"third")  # what the crash left behind is in nobody's way
+    assert path.read_bytes() == b"third"
+    assert list(tmp_path.iterdir()) == [path]

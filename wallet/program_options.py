@@ -1,0 +1,27 @@
+"""What `ogpu-wallet`, `ogpu` and `ogpu-provider` are told in the same words. Light: command lines import it first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wallet.defaults import DEFAULT_FOLDER, DEFAULT_URL
+
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+
+url_option = click.option(
+    "--url", default=DEFAULT_URL, show_default=True, envvar="OGPU_URL", help="The node's JSON-RPC address."
+)
+keyring_option = click.option(
+    "--keyring",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    envvar="OGPU_KEYRING",
+    help="The folder of the key files.",
+)
+password_option = click.option(
+    "--password-file", type=click.Path(path_type=Path), help="Read the password here instead of asking."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
