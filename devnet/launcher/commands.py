@@ -65,7 +65,8 @@ def up(folder: Path, validators: int | None, providers: bool, any_ports: bool, d
         raise DevnetError(
             f"the devnet in {folder} has {count} validators: leave out -n, or `ogpu-devnet down --purge` first"
         )
-    click.echo(f"starting {len(net.members)} nodes in {net.folder}")
+    missing = sum(processes.running(network.node_process(net, member)) is None for member in net.members)
+    click.echo(f"starting {missing} nodes in {net.folder}" if missing else f"all nodes in {net.folder} run already")
     network.up(net, detach=detach)
     if detach:
         _show(net)
@@ -125,9 +126,13 @@ def kill(folder: Path, node: str) -> None:
 @click.pass_obj
 def restart(folder: Path, node: str) -> None:
     """Start a node again, stopping it first where it runs."""
-    process = _process(folder, node)
+    net = layout.load(folder)
+    member = net.member(node)
+    process = network.node_process(net, member)
     processes.stop(process)
-    click.echo(f"started {process.label}, process {processes.start(process, detach=True)}; its log is {process.log}")
+    pid = processes.start(process, detach=True)
+    network.wait_for_node(net, member)
+    click.echo(f"started {process.label}, process {pid}, and it answers; its log is {process.log}")
 
 
 @click.command()

@@ -20,7 +20,7 @@ from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, Guest, NodeLayout
 from devnet.launcher.processes import Process
-from devnet.launcher.status import MemberStatus, ask_all
+from devnet.launcher.status import MemberStatus, answers, ask_all
 
 READY_SECONDS = 60.0
 READY_FINAL_BLOCKS = 1
@@ -79,17 +79,31 @@ def _start(wanted: list[Process], started: list[Process], *, detach: bool) -> No
             started.append(process)
 
 
+def wait_for_node(net: Devnet, member: NodeLayout, seconds: float = READY_SECONDS) -> None:
+    """Wait until a node that was started answers its clients.  Raises `DevnetError` when it ended or does not come."""
+    process = node_process(net, member)
+    end = time.monotonic() + seconds
+    while not answers(member.ports.rpc):
+        _see_to(process, end, seconds)
+        time.sleep(ASK_SECONDS)
+
+
 def wait_for_provider(net: Devnet, who: NodeLayout | Guest, seconds: float = READY_SECONDS) -> None:
     """Wait until a provider serves blobs: it has then loaded its workload and found itself on the chain."""
     process = provider_process(net, who)
     port = who.ports.blobs if isinstance(who, NodeLayout) else who.blob_port
     end = time.monotonic() + seconds
     while not processes.listens(port):
-        if processes.running(process) is None:
-            raise DevnetError(f"{process.label} ended; {process.log} ends:\n{tail(process.log)}")
-        if time.monotonic() > end:
-            raise DevnetError(f"{process.label} is not ready after {seconds:.0f} s; its log ends:\n{tail(process.log)}")
+        _see_to(process, end, seconds)
         time.sleep(ASK_SECONDS)
+
+
+def _see_to(process: Process, end: float, seconds: float) -> None:
+    """That there is something to wait for: it runs, and its time is not over."""
+    if processes.running(process) is None:
+        raise DevnetError(f"{process.label} ended; {process.log} ends:\n{tail(process.log)}")
+    if time.monotonic() > end:
+        raise DevnetError(f"{process.label} is not ready after {seconds:.0f} s; its log ends:\n{tail(process.log)}")
 
 
 def down(net: Devnet) -> list[str]:

@@ -128,7 +128,10 @@ def simulate(jobs: Sequence[tuple[Scenario, int]], processes: int) -> Iterator[S
             yield outcome
             if sys.stderr.isatty() or done % 50 == 0 or done == len(jobs):
                 seconds = time.monotonic() - started
-                print(f"{done}/{len(jobs)} runs, {seconds:.0f} s, last {outcome.scenario}", file=sys.stderr)
+                print(
+                    f"{done}/{len(jobs)} runs, repetitions too, {seconds:.0f} s, last {outcome.scenario}",
+                    file=sys.stderr,
+                )
 
 
 def run_job(job: tuple[Scenario, int]) -> ScenarioOutcome:

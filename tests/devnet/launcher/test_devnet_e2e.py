@@ -56,13 +56,20 @@ def test_a_killed_node_comes_back_and_a_late_one_reaches_the_same_root(folder: P
     assert not statuses(folder)["Bob"]["is_up"]
     net = layout.load(folder)
     assert "running" not in devnet(folder, "logs", "Bob", "-n", "1")
+    specification = folder / "chain.json"
+    specification.rename(folder / "elsewhere.json")
+    result = CliRunner().invoke(ogpu_devnet, ["--folder", str(folder), "restart", "Bob"])
+    assert "Bob ended" in str(result.exception), "a node that dies at its start is not called started"
+    (folder / "elsewhere.json").rename(specification)
     assert "started Bob" in devnet(folder, "restart", "Bob")
+    assert statuses(folder)["Bob"]["is_rpc_up"]
+    assert "all nodes" in devnet(folder, "up", "--detach")
     net, late = layout.add_full_node(net, "Late", any_ports=True)
     processes.start(network.node_process(net, late), detach=True)
     goal = max(status["final"] for status in before.values()) + 5
     asyncio.run(network.ready(net, final=goal))
     after = statuses(folder)
-    assert after["Bob"]["restarts"] == 1
+    assert after["Bob"]["restarts"] == 2
     assert not after["Late"]["is_validator"]
     assert len(state_roots(net, goal)) == 1
     height, different = asyncio.run(blocks_of_all(net))
