@@ -11,6 +11,8 @@ from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
 from node.rpc.registry import HashParameter, Hex, Safety, method, subscription
 from node.rpc.runtime_calls import RuntimeCalls
+from node.rpc.subscriptions.broadcast import Publisher
+from node.rpc.subscriptions.shared_items import SharedItems
 from runtime.cryptography.hashing import blake2_256
 from runtime.state.overlay import StateReader
 from runtime.state.recorded_reads import RecordedReads, TooManyReads
@@ -20,6 +22,8 @@ MAX_KEYS_PER_QUERY = 1000
 MAX_QUERY_BLOCKS = 256
 MAX_PAIRS = 10_000
 MAX_PROOF_KEYS = 1000
+READ_AT_ONCE = 256
+"""Keys of a subscription in one turn, at most some 10 us each far below a final block."""
 
 
 class State:
@@ -30,6 +34,7 @@ class State:
         self.blocks = blocks
         self.runtime = runtime
         self.pace = ProofPace()
+        self._versions = SharedItems(Publisher(), lambda: runtime, id, _version_json)
 
     @method("state_getStorage", "state_getStorageAt")
     async def storage(self, key: Hex, at: HashParameter | None) -> Json:
@@ -131,24 +136,32 @@ class State:
         notification="state_runtimeVersion",
         unsubscribe=("state_unsubscribeRuntimeVersion", "chain_unsubscribeRuntimeVersion"),
     )  # fmt: skip
-    async def runtime_versions(self) -> AsyncIterator[Json]:
+    def runtime_versions(self) -> SharedItems[RuntimeCalls]:
         """The rules in force; another item would follow if they changed while this program runs, which they cannot."""
-        yield self.runtime.version_json
-        await asyncio.Event().wait()
+        return self._versions
 
     @subscription("state_subscribeStorage", notification="state_storage", unsubscribe=("state_unsubscribeStorage",))
     async def storage_changes(self, keys: list[Hex]) -> AsyncIterator[Json]:
         """Values under `keys`: all of them now, then those that the best block changed."""
         wanted = _bounded(keys)
         news = self.blocks.replica.new_best.listen()
-        values = _read(await self.blocks.reader(None), wanted)
-        yield _change_set(self.blocks.best.id, values)
+        first = self.blocks.best.id
+        values = await self._read_in_parts(first, wanted)
+        yield _change_set(first, values)
         async for block in news:  # each, also when several came at once: events of a block are in its own state only
-            now = _read(await self.blocks.reader(block.id), wanted)
+            now = await self._read_in_parts(block.id, wanted)
             changed = [new for new, old in zip(now, values, strict=True) if new != old]
             values = now
             if changed:
                 yield _change_set(block.id, changed)
+
+    async def _read_in_parts(self, block_id: bytes, keys: list[Hex]) -> list[tuple[bytes, bytes | None]]:
+        values: list[tuple[bytes, bytes | None]] = []
+        for start in range(0, len(keys), READ_AT_ONCE):
+            if start:
+                await asyncio.sleep(0)  # a turn for others
+            values += _read(await self.blocks.reader(block_id), keys[start : start + READ_AT_ONCE])
+        return values
 
     async def _proof(self, block_id: bytes, keys: list[bytes]) -> Json:
         nodes: set[bytes] = set()
@@ -167,6 +180,10 @@ class State:
                 raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"no range of at most {MAX_QUERY_BLOCKS} blocks")
             path.append(header.parent_hash)
         return path[::-1]
+
+
+def _version_json(runtime: RuntimeCalls) -> Json:
+    return runtime.version_json
 
 
 def _bounded(keys: list[Hex]) -> list[Hex]:
