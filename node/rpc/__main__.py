@@ -26,7 +26,7 @@ from node.rpc.methods.payment import Payment
 from node.rpc.methods.rpc import Rpc
 from node.rpc.methods.state import State
 from node.rpc.methods.system import SystemMethods
-from node.rpc.questions import Questions
+from node.rpc.questions import SUBMISSIONS_SECONDS, SUBMISSIONS_UNDER_WAY_MAX, Questions
 from node.rpc.registry import Registry
 from node.rpc.replica import Replica
 from node.rpc.runtime_calls import RuntimeCalls
@@ -120,7 +120,8 @@ def registry_for(replica: Replica, client: FeedClient) -> Registry:
     hello = replica.hello
     if hello is None:
         raise feed.FeedError("the node did not begin with Hello")
-    client.ask_in_turn(Questions().turn)
+    submissions = Questions(SUBMISSIONS_UNDER_WAY_MAX, SUBMISSIONS_SECONDS)
+    client.ask_in_turn(Questions().turn, submissions.submission)
     runtime = RuntimeCalls(apis_for(hello.parameters, is_development=hello.chain_type != "Live"))
     blocks = BlockReads(replica, client)
     registry = Registry(
