@@ -16,6 +16,7 @@ from node.rpc.subscriptions.shared_items import SharedItems
 from runtime.cryptography.hashing import blake2_256
 from runtime.state.overlay import StateReader
 from runtime.state.recorded_reads import RecordedReads, TooManyReads
+from runtime.state.trie_node import MAX_KEY_BYTES
 
 MAX_KEYS_PER_PAGE = 1000
 MAX_KEYS_PER_QUERY = 1000
@@ -189,6 +190,8 @@ def _version_json(runtime: RuntimeCalls) -> Json:
 def _bounded(keys: list[Hex]) -> list[Hex]:
     if len(keys) > MAX_KEYS_PER_QUERY:
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_KEYS_PER_QUERY} keys")
+    if any(len(key) > MAX_KEY_BYTES for key in keys):  # there is none, and each block would be asked for it
+        raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"a key of the state has at most {MAX_KEY_BYTES} bytes")
     return keys
 
 
