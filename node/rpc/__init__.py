@@ -17,6 +17,7 @@ In reading order:
 * `methods`: the methods
 * `access`: who may ask at all
 * `questions`: who asks the node next
+* `long_calls`: what is worked out beside the loop that answers everybody
 * `callers`: which requests come from one caller
 * `held_bytes`: the memory that clients make this process hold
 * `bodies`: the bodies of POST requests

@@ -19,6 +19,7 @@ from node.rpc import jsonrpc
 from node.rpc.access import origins_of
 from node.rpc.block_reads import BlockReads
 from node.rpc.heartbeat import beat
+from node.rpc.long_calls import SWITCH_SECONDS, LongCalls
 from node.rpc.methods.author import AuthorMethods
 from node.rpc.methods.chain import ChainMethods
 from node.rpc.methods.ogpu import Ogpu
@@ -99,6 +100,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
             replica.apply(await anext(frames))
         server = Server(registry_for(replica, client), options)
         settle_memory(COLLECTOR_THRESHOLDS)
+        sys.setswitchinterval(SWITCH_SECONDS)
         async with server.listening() as port:
             print(f"rpc listening on {options.host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the node reads it
             async for frame in frames:
@@ -122,15 +124,16 @@ def registry_for(replica: Replica, client: FeedClient) -> Registry:
         raise feed.FeedError("the node did not begin with Hello")
     submissions = Questions(SUBMISSIONS_UNDER_WAY_MAX, SUBMISSIONS_SECONDS)
     client.ask_in_turn(Questions().turn, submissions.submission)
+    long_calls = LongCalls()
     runtime = RuntimeCalls(apis_for(hello.parameters, is_development=hello.chain_type != "Live"))
     blocks = BlockReads(replica, client)
     registry = Registry(
         [
             SystemMethods(blocks, runtime),
             ChainMethods(blocks),
-            State(blocks, runtime),
+            State(blocks, runtime, long_calls),
             AuthorMethods(blocks),
-            Payment(blocks, runtime),
+            Payment(blocks, runtime, long_calls),
             Ogpu(blocks),
         ]
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
+from functools import partial
 
 from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
+from node.rpc.long_calls import LongCalls
 from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
 from node.rpc.registry import HashParameter, Hex, Safety, method, subscription
 from node.rpc.runtime_calls import RuntimeCalls
@@ -30,10 +32,11 @@ READ_AT_ONCE = 256
 class State:
     """Reads of storage at any kept block."""
 
-    def __init__(self, blocks: BlockReads, runtime: RuntimeCalls) -> None:
+    def __init__(self, blocks: BlockReads, runtime: RuntimeCalls, long_calls: LongCalls) -> None:
         """Reads from the replica; executes with the chain's own runtime."""
         self.blocks = blocks
         self.runtime = runtime
+        self.long_calls = long_calls
         self.pace = ProofPace()
         self._versions = SharedItems(Publisher(), lambda: runtime, id, _version_json)
 
@@ -104,7 +107,8 @@ class State:
     async def call(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
         """The answer of a runtime API, encoded."""
         reader, block_id = await self.blocks.state_for_call(at)
-        return self.runtime.call_hex(reader, block_id, function, arguments)
+        call = partial(self.runtime.call_hex, reader, block_id, function, arguments)
+        return await self.long_calls.run(len(arguments), call)
 
     @method("ogpu_callProof")
     async def call_proof(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
@@ -115,7 +119,8 @@ class State:
         reader, block_id = await self.blocks.state_for_call(at)
         recorded = RecordedReads(reader, MAX_PROOF_KEYS)
         try:
-            self.runtime.call_hex(recorded, block_id, function, arguments)
+            call = partial(self.runtime.call_hex, recorded, block_id, function, arguments)
+            await self.long_calls.run(len(arguments), call)
         except TooManyReads as error:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{function} reads {error}") from None
         return await self._proof(block_id, list(recorded.noted))
