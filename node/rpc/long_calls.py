@@ -1,7 +1,7 @@
 """Calls whose arguments are long: they are worked out beside the loop that answers everybody.
 
-To decode calls inside calls of 117 kB takes 130 ms without a pause. What always holds: one
-such call is worked out at a time, in turn by caller. Only for calls that read single keys: the state may move meanwhile.
+To decode calls inside calls of 117 kB takes 130 ms without a pause. What always holds: one such call is worked out at a
+time, in turn by caller. Only for calls that read single keys: the state may move on meanwhile.
 """
 
 from __future__ import annotations

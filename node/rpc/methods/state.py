@@ -149,7 +149,9 @@ class State:
     @subscription("state_subscribeStorage", notification="state_storage", unsubscribe=("state_unsubscribeStorage",))
     async def storage_changes(self, keys: list[Hex]) -> AsyncIterator[Json]:
         """Values under `keys`: all of them now, then those that the best block changed."""
-        wanted = _bounded(keys)
+        return self._changes(_bounded(keys))
+
+    async def _changes(self, wanted: list[Hex]) -> AsyncIterator[Json]:
         news = self.blocks.replica.new_best.listen()
         first = self.blocks.best.id
         values = await self._read_in_parts(first, wanted)
