@@ -241,7 +241,7 @@ class ClientConnection:
                 self._outbox_bytes -= len(text)
                 if not self.is_dropped:
                     self._limits.held.change(self, -len(text))
-        except ConnectionError:  # it left
+        except (ConnectionError, JsonRpcError):  # it left, or to send took a second of the processor
             self.drop()
             with contextlib.suppress(ConnectionError):
                 await self._socket.close(code=WSCloseCode.GOING_AWAY)
