@@ -25,7 +25,7 @@ QUEUED_FRAMES = 4_096  # beyond this the reader waits, and the socket holds the 
 
 Turn = Callable[[], AbstractAsyncContextManager[None]]
 """What each question is asked within; it may wait before."""
-Submission = Callable[[int, int], AbstractAsyncContextManager[None]]
+SubmissionTurn = Callable[[int, int], AbstractAsyncContextManager[None]]
 """The same for so many extrinsics of so many bytes together."""
 
 
@@ -48,7 +48,7 @@ class FeedClient:
         self._waiting: dict[int, asyncio.Future[feed.RequestResult | feed.Refused]] = {}
         self._numbers = itertools.count(1)
         self._turn: Turn = nullcontext
-        self._submission: Submission = _at_once
+        self._submission: SubmissionTurn = _at_once
         self._frames: asyncio.Queue[feed.ToRpc | None] = asyncio.Queue(QUEUED_FRAMES)
         self._pending = SharedAnswer(self._ask_pending, PENDING_SECONDS)
         self._task = asyncio.create_task(self._read())
@@ -125,7 +125,7 @@ class FeedClient:
     async def _ask_pending(self) -> list[bytes]:
         return cast("list[bytes]", await self._ask(feed.Pending(next(self._numbers))))
 
-    def ask_in_turn(self, turn: Turn, submission: Submission) -> None:
+    def ask_in_turn(self, turn: Turn, submission: SubmissionTurn) -> None:
         """From now on ask each question within `turn()`, and hand in extrinsics within `submission(…)`."""
         self._turn, self._submission = turn, submission
 

@@ -14,10 +14,10 @@ In reading order:
 * `registry`: which methods exist, and their parameters
 * `runs`: calls of a batch that are answered together
 * `pool_errors`: the node's refusals in Substrate's sentences
-* `methods`: the methods
-* `access`: who may ask at all
 * `questions`: who asks the node next
 * `long_calls`: what is worked out beside the loop that answers everybody
+* `methods`: the methods
+* `access`: who may ask at all
 * `callers`: which requests come from one caller
 * `held_bytes`: the memory that clients make this process hold
 * `bodies`: the bodies of POST requests

@@ -25,7 +25,7 @@ class LaggedError(Exception):
     """A listener fell more than `QUEUE_ITEMS` items behind."""
 
 
-class Listener(Protocol[T_contra]):
+class Audience(Protocol[T_contra]):
     """Who is told of an item at once; it must cost next to nothing."""
 
     def tell(self, item: T_contra, /) -> None:
@@ -37,7 +37,7 @@ class Publisher(Generic[T]):
 
     def __init__(self) -> None:
         """Nobody listens yet."""
-        self._listeners: WeakSet[Listener[T]] = WeakSet()
+        self._listeners: WeakSet[Audience[T]] = WeakSet()
         self._queues: WeakSet[_Backlog[T]] = WeakSet()
         self._under_way: deque[tuple[T, Iterator[_Backlog[T]]]] = deque()
 
@@ -65,11 +65,11 @@ class Publisher(Generic[T]):
                 return
             self._under_way.popleft()
 
-    def add(self, listener: Listener[T]) -> None:
+    def add(self, listener: Audience[T]) -> None:
         """From now on tell `listener`, for as long as somebody holds it."""
         self._listeners.add(listener)
 
-    def discard(self, listener: Listener[T]) -> None:
+    def discard(self, listener: Audience[T]) -> None:
         """Tell it no more."""
         self._listeners.discard(listener)
 

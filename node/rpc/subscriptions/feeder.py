@@ -30,7 +30,7 @@ Note = tuple["Followed[Any]", Any, int, Sequence[str]]
 
 
 class Followed(Generic[T]):
-    """One kind of items, and the subscriptions to it: a `Listener`."""
+    """One kind of items, and the subscriptions to it: an `Audience`."""
 
     def __init__(self, items: SharedItems[T], notification: str, note: Callable[[Note], None]) -> None:
         """Nobody subscribed yet."""
