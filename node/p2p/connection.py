@@ -26,7 +26,7 @@ RECORDS_PER_SECOND: Final = 1_000
 RECORDS_BURST: Final = 4_000
 """Of encrypted records, 30 us each.  A node sends a frame in a tick of 5 ms, and a megabyte in 17 records."""
 READING_SHARE: Final = 0.04
-READING_BURST_SECONDS: Final = 0.25
+READING_BURST_SECONDS: Final = 0.1
 """Of this node's core, for taking the records of one connection apart: 16 MB of frames take 0.012 s, as measured.
 A record has room for 5,459 window updates, which took 10 ms, at any rate that the network carried."""
 PIECE_BYTES: Final = 8 * 1024

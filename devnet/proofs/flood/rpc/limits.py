@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-import trio
-
 from devnet.proofs.flood.attack import attack
 from devnet.proofs.flood.http_client import batch_body, call, call_body
 from devnet.proofs.flood.peers.pool import with_client
@@ -27,7 +25,7 @@ from wallet.suri import keypair_from_suri
 SUBMIT = "author_submitExtrinsic"
 FORGED, FORGED_CLIENTS = 4, 4
 LONG_FUTURES, FUTURES_AT_ONCE = 400, 3
-LONG_REMARK_BYTES = SIGNED_LENGTH_MAX_BYTES - 1_000
+LONG_REMARK_BYTES = 60_000  # of two in each
 WATCHING_CLIENTS, WATCHED_SETS = 25, 20
 PROOFS, HEADERS_CLIENTS = 20, 3
 
@@ -73,8 +71,8 @@ async def long_futures(scene: Scene) -> None:
     """Extrinsics of 100 kB and more with good signatures of an account that can pay, each nonce ahead of its time."""
     signer, key = FloodSigner.of(scene), keypair_from_suri("//Ferdie")
     nonce = await with_client(scene.net, lambda client: client.nonce(key.account))
-    remark = System.remark(remark=os.urandom(LONG_REMARK_BYTES))
-    raws = [signer.signed(remark, key, nonce + 2 + ahead) for ahead in range(LONG_FUTURES)]
+    long = Utility.batch(calls=(System.remark(remark=os.urandom(LONG_REMARK_BYTES)),) * 2)
+    raws = [signer.signed(long, key, nonce + 2 + ahead) for ahead in range(LONG_FUTURES)]
     bodies = [
         batch_body(
             [call(SUBMIT, "0x" + raw.hex(), number=number) for number, raw in enumerate(raws[at:][:FUTURES_AT_ONCE])]
@@ -93,19 +91,14 @@ async def watched_keys(scene: Scene) -> None:
     bodies.append(call_body("state_subscribeStorage", there))
 
     async def serve(scene: Scene, socket: WebSocket) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_read_all, scene, socket)
-            for body in bodies:
-                await socket.send(body)
-                scene.sent(1, len(body))
+        for body in bodies:
+            await socket.send(body)
+            scene.sent(1, len(body))
+        while True:
+            message = await socket.receive()
+            scene.note("refused" if "error" in message else "answered")
 
     await each_client(scene, WATCHING_CLIENTS, serve)
-
-
-async def _read_all(scene: Scene, socket: WebSocket) -> None:
-    while True:
-        message = await socket.receive()
-        scene.note("refused" if "error" in message else "answered")
 
 
 @attack("E4", messages_max=2_000)

@@ -34,6 +34,7 @@ from runtime.blocks.block import BLOCK, HEADER, extrinsics_root
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.frame.weights import SIGNED_LENGTH_MAX_BYTES
 from runtime.pallets.system import System
+from runtime.pallets.utility import Utility
 from wallet.suri import keypair_from_suri
 
 
@@ -156,7 +157,9 @@ def test_the_longest_extrinsic_decodes_and_a_batch_of_them_is_one_request(scene:
     assert 100_000 < len(raw) <= SIGNED_LENGTH_MAX_BYTES
     assert decode_extrinsic(runtime_for("devnet", is_development=True), raw).authorization is not None
     assert FORGED * 2 * len(raw) < MAX_REQUEST_BYTES
-    assert FUTURES_AT_ONCE * 2 * (LONG_REMARK_BYTES + 1_000) < MAX_REQUEST_BYTES
+    assert FUTURES_AT_ONCE * 2 * (2 * LONG_REMARK_BYTES + 1_000) < MAX_REQUEST_BYTES
+    long = Utility.batch(calls=(System.remark(remark=bytes(LONG_REMARK_BYTES)),) * 2)
+    assert len(FloodSigner.of(scene).signed(long, keypair_from_suri("//Ferdie"), 7)) <= SIGNED_LENGTH_MAX_BYTES
 
 
 def test_a_full_record_holds_nothing_but_frames_of_the_muxer() -> None:
