@@ -59,13 +59,13 @@ class Trie:
         holds as a hash is.
         """
         passed: dict[bytes, TrieNode] = {}  # by reference: the upper ones lie on every path, and are encoded once
-        values: set[bytes] = set()
+        values: dict[bytes, None] = {}
         for key in keys:
             path = self._path(key)
             passed.update((node.reference, node) for node in path[1:] if node is not None)
             value = path[-1].value if path[-1] is not None else None
             if value is not None and is_hashed(value):
-                values.add(value)
+                values[value] = None
         top = EMPTY_NODE if self._top is None else encode(self._top)
         below = (encode(node) for reference, node in passed.items() if reference[0] == _HASH_PREFIX)
         return sorted({top, *below, *values})
