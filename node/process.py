@@ -55,10 +55,10 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def settle_memory() -> None:
+def settle_memory(thresholds: tuple[int, int, int] = COLLECTOR_THRESHOLDS) -> None:
     """Keep what there is now for good, and collect the rest in larger steps; called once, when the node has started."""
     gc.collect()
     gc.freeze()
     # Python's own thresholds, made for programs with few objects, search after 700 new ones: a third of the time of
     # the import of a block with a few thousand extrinsics.
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    gc.set_threshold(*thresholds)

@@ -1,5 +1,6 @@
 """`GpuTasksApi`: what providers, customers and explorers ask about devices, services, units and duties."""
 
+from itertools import accumulate
 from typing import Annotated
 
 from gpu_tasks.market import rounds
@@ -23,7 +24,9 @@ from runtime.pallets.system import System
 READERS_MAX = 128
 SERVICES_LISTED_MAX = SERVICES_MAX + UNITS_OPEN_MAX
 """Those that are open, and those that were closed and wait for the last of their units."""
-DEVICES_MAX = 4_096
+DEVICES_MAX = 1_024
+OFFERS_SHOWN_MAX = 1_024
+"""Of the devices in one answer together: 16,000 took 138 ms of the process that answers everybody."""
 
 
 @struct
@@ -103,8 +106,10 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def devices(self) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_MAX)]:
-        """The device table, by ascending owner and device; only the first of very many."""
-        return self._shown(self._table()[:DEVICES_MAX])
+        """The device table, by ascending owner and device; only the first of very many devices or offers."""
+        first = self._table()[:DEVICES_MAX]
+        offers = accumulate(device.offers for _, device in first)
+        return self._shown([row for row, together in zip(first, offers, strict=True) if together <= OFFERS_SHOWN_MAX])
 
     @query
     def devices_of(self, owner: AccountId) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_PER_PROVIDER_MAX)]:

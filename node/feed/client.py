@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import cast
@@ -19,11 +19,14 @@ from node.feed.shared_answer import SharedAnswer
 
 READ_BYTES = 256 * 1024
 PENDING_SECONDS = 0.25  # between two looks at the whole pool: megabytes, which take both processes tens of milliseconds
+SUBMIT_BYTES = 256 * 1024  # of extrinsics in one frame, a longer one excepted
 QUEUED_FRAMES = 4_096  # beyond this the reader waits, and the socket holds the node's feed back
 
 
 Turn = Callable[[], AbstractAsyncContextManager[None]]
 """What each question is asked within; it may wait before."""
+SubmissionTurn = Callable[[int, int], AbstractAsyncContextManager[None]]
+"""The same for so many extrinsics of so many bytes together."""
 
 
 class RequestRefusedError(Exception):
@@ -45,6 +48,7 @@ class FeedClient:
         self._waiting: dict[int, asyncio.Future[feed.RequestResult | feed.Refused]] = {}
         self._numbers = itertools.count(1)
         self._turn: Turn = nullcontext
+        self._submission: SubmissionTurn = _at_once
         self._frames: asyncio.Queue[feed.ToRpc | None] = asyncio.Queue(QUEUED_FRAMES)
         self._pending = SharedAnswer(self._ask_pending, PENDING_SECONDS)
         self._task = asyncio.create_task(self._read())
@@ -62,14 +66,15 @@ class FeedClient:
 
     async def submit(self, extrinsic: bytes) -> bytes:
         """Hand an extrinsic to the node's pool -> its hash; its statuses will come among the frames."""
-        return cast("bytes", await self._ask(feed.Submit(next(self._numbers), extrinsic)))
+        async with self._submission(1, len(extrinsic)):
+            return cast("bytes", await self._ask(feed.Submit(next(self._numbers), extrinsic)))
 
     async def submit_many(self, extrinsics: Sequence[bytes]) -> list[bytes | RequestRefusedError]:
         """Hand extrinsics to the node's pool, in order -> for each its hash, or why it was refused."""
         outcomes: list[bytes | RequestRefusedError] = []
-        for start in range(0, len(extrinsics), feed.SUBMIT_MANY_MAX):
-            part = list(extrinsics[start : start + feed.SUBMIT_MANY_MAX])
-            answer = await self._ask(feed.SubmitMany(next(self._numbers), part))
+        for part in _parts(extrinsics):
+            async with self._submission(len(part), sum(map(len, part))):
+                answer = await self._ask(feed.SubmitMany(next(self._numbers), part))
             outcomes += map(_outcome, cast("list[bytes | Sequence[object]]", answer))
         return outcomes
 
@@ -120,9 +125,9 @@ class FeedClient:
     async def _ask_pending(self) -> list[bytes]:
         return cast("list[bytes]", await self._ask(feed.Pending(next(self._numbers))))
 
-    def ask_in_turn(self, turn: Turn) -> None:
-        """From now on ask each question, extrinsics excepted, within `turn()`."""
-        self._turn = turn
+    def ask_in_turn(self, turn: Turn, submission: SubmissionTurn) -> None:
+        """From now on ask each question within `turn()`, and hand in extrinsics within `submission(…)`."""
+        self._turn, self._submission = turn, submission
 
     async def _question(self, request: feed.Request) -> feed.Value:
         async with self._turn():
@@ -170,6 +175,24 @@ class FeedClient:
             future.set_result(frame)
         else:
             await self._frames.put(cast("feed.ToRpc", frame))
+
+
+def _at_once(_count: int, _size: int) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
+def _parts(extrinsics: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """As many as may be in one frame, and no more bytes than others should have to wait for, or one."""
+    part: list[bytes] = []
+    size = 0
+    for extrinsic in extrinsics:
+        if part and (len(part) >= feed.SUBMIT_MANY_MAX or size + len(extrinsic) > SUBMIT_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(extrinsic)
+        size += len(extrinsic)
+    if part:
+        yield part
 
 
 def _outcome(value: bytes | Sequence[object]) -> bytes | RequestRefusedError:

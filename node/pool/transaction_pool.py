@@ -19,6 +19,7 @@ from node.ledger.chain import Chain, ExecutedBlock, Foreseen
 from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
 from node.pool.arrivals import Arrival
+from node.pool.bans import BanList
 from node.pool.entrance import BAD_PROOF, Blame, Entrance, Vetted
 from node.pool.foresight import foresee
 from node.pool.pooled import READY, PooledExtrinsic, Settled
@@ -78,6 +79,7 @@ class TransactionPool(Listener):
     ) -> None:
         """`blame` hears of peers that send what no honest one does."""
         self.queue = TransactionQueue()
+        self._banned_signers = BanList()
         self.entrance = Entrance(self, verifier, blame)
         self._chain = chain
         self._verifier = verifier
@@ -142,7 +144,7 @@ class TransactionPool(Listener):
         try:
             envelope = open_envelope(arrival.raw)
             who = envelope.authorization
-            self.queue.refuse_known(who.signer, self._now)
+            self._banned_signers.refuse(who.signer, self._now)
             vouched = self._validator.check_outside(envelope)
         except DecodeError as error:
             raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
@@ -170,7 +172,7 @@ class TransactionPool(Listener):
                 raise PoolRefusalError(INVALID, "Invalid Transaction", "signed for another fork")
             vouched = again.vouched
         self.queue.refuse_known(extrinsic_hash, self._now)
-        self.queue.refuse_known(claim.signer, self._now)  # what came with this one may have said enough
+        self._banned_signers.refuse(claim.signer, self._now)  # what came with this one may have said enough
         nonce = vouched.envelope.authorization.extra.nonce
         # It would be decoded for no fee: 64 of an account, its balance untouched, took 9 s of this node.
         if len(arrival.raw) >= LONG_BYTES and nonce > self.queue.next_nonce(claim.signer, vouched.account_nonce):
@@ -180,7 +182,7 @@ class TransactionPool(Listener):
         except PoolRefusalError:
             # It is proved who made us decode it, and he pays no fee for it: once is enough.
             if len(arrival.raw) >= LONG_BYTES:
-                self.queue.ban(claim.signer, self._now())
+                self._banned_signers.add(claim.signer, self._now())
             raise
 
     def _take_in(self, checked: Vetted) -> None:

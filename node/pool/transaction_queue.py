@@ -21,19 +21,17 @@ time it is.
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from node.pool.bans import BanList
 from node.pool.pooled import FUTURE, READY, Admitted, PooledExtrinsic, Sender, Settled
-from node.pool.refusal import ALREADY_KNOWN, BANNED, INVALID, NO_ROOM, PRIORITY_TOO_LOW, PoolRefusalError
+from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, PRIORITY_TOO_LOW, PoolRefusalError
 
 READY_LIMIT = 20_000
 FUTURE_LIMIT = 2_048
 BYTES_LIMIT = 20 * 1024 * 1024
 PER_SENDER_LIMIT = 1_024
 FUTURE_PER_SENDER_LIMIT = 64
-BAN_SECONDS = 120.0
-BANNED_LIMIT = 10_000
 REPLACEMENTS_MAX = 8  # of one nonce of one sender
 UNBOUNDED = 1 << 128  # more than any account can spend
 REPLACEMENT_PERCENT = 10  # how much more than the old priority a replacement must offer
@@ -48,7 +46,7 @@ class TransactionQueue:
         # A heap of (priority, -arrival, hash); it may hold some that left.
         self._cheapest: list[tuple[int, int, bytes]] = []
         self._arrivals = 0
-        self._banned: OrderedDict[bytes, float] = OrderedDict()
+        self._banned = BanList()
         self._bytes = 0
         self._future = 0
         self._waiters: dict[bytes, None] = {}  # accounts of which something waited for a nonce; some may be done
@@ -85,18 +83,11 @@ class TransactionQueue:
         """
         if extrinsic_hash in self._by_hash:
             raise PoolRefusalError(ALREADY_KNOWN, "Transaction is already in the pool", "0x" + extrinsic_hash.hex())
-        banned_until = self._banned.get(extrinsic_hash)
-        if banned_until is not None and banned_until > now():
-            raise PoolRefusalError(
-                BANNED, "Transaction is temporarily banned", f"it was invalid in the last {BAN_SECONDS:.0f} s"
-            )
+        self._banned.refuse(extrinsic_hash, now)
 
     def ban(self, extrinsic_hash: bytes, now: float) -> None:
         """Remember an invalid extrinsic for a while."""
-        self._banned[extrinsic_hash] = now + BAN_SECONDS
-        self._banned.move_to_end(extrinsic_hash)
-        while len(self._banned) > BANNED_LIMIT:
-            self._banned.popitem(last=False)
+        self._banned.add(extrinsic_hash, now)
 
     def is_sender(self, account: bytes) -> bool:
         """Whether something of this account is here."""

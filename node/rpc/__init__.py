@@ -3,7 +3,9 @@
 In reading order:
 
 * `jsonrpc`: requests and answers as values
-* `broadcast`: items from one writer to many listeners
+* `turns`: whose turn it is, by the time that each used
+* `work`: what one message costs, step by step
+* `subscriptions`: what one writer tells many clients
 * `past_states`: states after recent final blocks
 * `unsettled_states`: states after blocks above the final one
 * `replica`: the chain as this process knows it, fed by the node
@@ -12,14 +14,12 @@ In reading order:
 * `registry`: which methods exist, and their parameters
 * `runs`: calls of a batch that are answered together
 * `pool_errors`: the node's refusals in Substrate's sentences
+* `questions`: who asks the node next
+* `long_calls`: what is worked out beside the loop that answers everybody
 * `methods`: the methods
 * `access`: who may ask at all
-* `turns`: whose turn it is, by the time that each used
-* `work`: what one message costs, step by step
-* `questions`: who asks the node next
 * `callers`: which requests come from one caller
 * `held_bytes`: the memory that clients make this process hold
-* `subscription_shares`: how many subscriptions there may be
 * `bodies`: the bodies of POST requests
 * `connection`: one WebSocket
 * `server`: HTTP and WebSocket

@@ -125,6 +125,11 @@ def notification(method: str, subscription: str, value: Json) -> Json:
     return {"jsonrpc": "2.0", "method": method, "params": {"subscription": subscription, "result": value}}
 
 
+def notification_text(method: str, subscription: str, text: str) -> str:
+    """The same for an item that is written as JSON already; the names are our own, and need no escapes."""
+    return f'{{"jsonrpc":"2.0","method":"{method}","params":{{"subscription":"{subscription}","result":{text}}}}}'
+
+
 def dumps(value: Json) -> str:
     """The text of a response; one that is too large becomes an error instead."""
     text = json.dumps(value, separators=(",", ":"))

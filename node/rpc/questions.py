@@ -1,17 +1,18 @@
 """Who asks the node next: callers share its time by what their questions took, not by how many they ask.
 
-What always holds: no more than `UNDER_WAY_MAX` questions are under way; of the callers that wait, the one whose
-questions took least is next; who comes back after a pause counts as level with the one served last, so that nobody
-saves up; each caller may have `WAITING_MAX` waiting.
+What always holds: no more than so many questions are under way, and of one caller no more than take so long, or one; of
+the callers that wait, the one whose questions took least is next; who comes back after a pause counts as level with the
+one served last, so that nobody saves up; each caller may have `WAITING_MAX` waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
@@ -21,34 +22,50 @@ UNDER_WAY_MAX = 8
 """More would stand in the node's own line, where nobody tells callers apart."""
 WAITING_MAX = 64
 LEAST_SECONDS = 0.0005
+SUBMISSIONS_UNDER_WAY_MAX = 32
+SUBMISSIONS_SECONDS = 0.16
+"""Of one caller's extrinsics that the node has before it: two of the longest batches, so that it never waits."""
+SUBMIT_SECONDS = 150e-6
+"""What the node takes for an extrinsic, most of it for the signature, without which it cannot be refused."""
+SUBMIT_BYTE_SECONDS = 10e-9
 
 ASKING: ContextVar[Caller] = ContextVar("ASKING")
 """For whom this task works."""
 
 
 class Questions:
-    """The line in front of the node."""
+    """A line in front of the node."""
 
-    def __init__(self) -> None:
-        """Nobody waits."""
-        self._waiting: dict[Caller, deque[asyncio.Future[None]]] = {}
+    def __init__(self, under_way: int | None = None, each_seconds: float = math.inf) -> None:
+        """Nobody waits; `each_seconds` is how long what one caller has under way may take."""
+        self._most = UNDER_WAY_MAX if under_way is None else under_way
+        self._each_seconds = each_seconds
+        self._waiting: dict[Caller, deque[tuple[asyncio.Future[None], float]]] = {}
         self._nobody = Caller(0.0)  # what is asked for no caller counts together
         self._level = 0.0
-        self._under_way = 0
+        self._under_way: dict[Caller, list[float]] = {}  # what each question takes at least
+        self._count = 0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for the caller's turn; what is done inside is the question.  Raises `JsonRpcError` for too many."""
+    async def turn(self, least: float = LEAST_SECONDS) -> AsyncIterator[None]:
+        """Wait for the caller's turn; what is done inside is the question, and takes `least` seconds or longer.
+
+        Raises `JsonRpcError` for too many.
+        """
         caller = ASKING.get(self._nobody)
-        await self._take(caller)
+        await self._take(caller, least)
         begun = time.monotonic()
         try:
             yield
         finally:
-            caller.asked += max(0.0, time.monotonic() - begun - LEAST_SECONDS)
-            self._free()
+            caller.asked += max(0.0, time.monotonic() - begun - least)
+            self._free(caller, least)
 
-    async def _take(self, caller: Caller) -> None:
+    def submission(self, count: int, size: int) -> AbstractAsyncContextManager[None]:
+        """The turn of so many extrinsics of so many bytes together."""
+        return self.turn(count * SUBMIT_SECONDS + size * SUBMIT_BYTE_SECONDS)
+
+    async def _take(self, caller: Caller, least: float) -> None:
         waiting = self._waiting.get(caller)
         if waiting is None:
             waiting = self._waiting[caller] = deque()
@@ -56,31 +73,41 @@ class Questions:
         if len(waiting) >= WAITING_MAX:
             raise JsonRpcError(TOO_BUSY, "Server is busy, try again later", f"{WAITING_MAX} of your questions wait")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting.append(turn)
+        waiting.append((turn, least))
         self._give()
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it was given to who had just gone
-                self._free()
+                self._free(caller, least)
             raise
 
-    def _free(self) -> None:
-        self._under_way -= 1
+    def _free(self, caller: Caller, least: float) -> None:
+        self._count -= 1
+        self._under_way[caller].remove(least)
+        if not self._under_way[caller]:
+            del self._under_way[caller]
         self._give()
 
     def _give(self) -> None:
-        while self._waiting and self._under_way < UNDER_WAY_MAX:
-            caller = min(self._waiting, key=_asked)
-            turn = self._waiting[caller].popleft()
+        while self._count < self._most:
+            caller = min(filter(self._may_ask, self._waiting), key=_asked, default=None)
+            if caller is None:
+                return
+            turn, least = self._waiting[caller].popleft()
             if not self._waiting[caller]:
                 del self._waiting[caller]
             if turn.done():  # who waited for it has gone
                 continue
             self._level = max(self._level, caller.asked)
-            caller.asked += LEAST_SECONDS  # now: else eight would be given to one before the first is counted
-            self._under_way += 1
+            caller.asked += least  # now: else eight would be given to one before the first is counted
+            self._under_way.setdefault(caller, []).append(least)
+            self._count += 1
             turn.set_result(None)
+
+    def _may_ask(self, caller: Caller) -> bool:
+        under_way = self._under_way.get(caller)
+        return under_way is None or sum(under_way) + self._waiting[caller][0][1] <= self._each_seconds
 
 
 def _asked(caller: Caller) -> float:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from sortedcontainers import SortedDict
 
 from node.feed import messages as feed
-from node.rpc.broadcast import Publisher
 from node.rpc.past_states import PastStates
+from node.rpc.subscriptions.broadcast import Publisher, Topics
 from node.rpc.unsettled_states import UnsettledStates
 from runtime.blocks.block import HEADER, Header, block_id
 from runtime.state.overlay import Changes, StateReader
@@ -85,7 +85,7 @@ class Replica:
         self.imported: Publisher[BlockRecord] = Publisher()
         self.new_best: Publisher[BlockRecord] = Publisher()
         self.finalised: Publisher[BlockRecord] = Publisher()
-        self.extrinsic_statuses: Publisher[feed.ExtrinsicStatus] = Publisher()
+        self.extrinsic_statuses: Topics[feed.ExtrinsicStatus] = Topics()  # by the hash of the extrinsic
         self._past = PastStates(self.state)
         self._unsettled = UnsettledStates(self.state)
         self._old: deque[bytes] = deque()
@@ -111,7 +111,7 @@ class Replica:
             case feed.NodeStatus():
                 self._take_status(frame)
             case feed.ExtrinsicStatus():
-                self.extrinsic_statuses.publish(frame)
+                self.extrinsic_statuses.publish(frame.extrinsic_hash, frame)
             case _:
                 raise feed.FeedError(f"{type(frame).__name__} is an answer, not news")
 

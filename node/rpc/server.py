@@ -35,7 +35,7 @@ from node.rpc.pool_errors import json_error
 from node.rpc.questions import ASKING
 from node.rpc.registry import Registry
 from node.rpc.runs import answers, runs
-from node.rpc.subscription_shares import SubscriptionShares
+from node.rpc.subscriptions.shares import KEYS_EACH, KEYS_MAX, SubscriptionShares
 from node.rpc.work import Work
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class Server:
         self.options = options
         self.connections: set[ClientConnection] = set()
         shares = SubscriptionShares(options.max_subscriptions, options.max_connections)
-        self.shared = SharedLimits(shares)
+        self.shared = SharedLimits(shares, SubscriptionShares(KEYS_EACH, options.max_connections, KEYS_MAX))
         self._access = Access(options.host, options.cors)
         self._callers = Callers(options.calls_per_minute)
         self._bodies = Bodies()

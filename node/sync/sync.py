@@ -15,7 +15,7 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from consensus import events as ev
-from consensus.headers import NotYetError
+from consensus.headers import InvalidHeaderError, NotYetError
 from node.errors import NodeError
 from node.ledger.chain import Chain, Foreseen, ProvenBlock, UnknownParentError
 from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
@@ -213,10 +213,11 @@ class Sync:
             return [ev.BlockImported(known.facts)]
         if waiting.block_id in self._bad or waiting.block_id in self.faulty:
             return []
+        was_asked = waiting.facts is None
         try:
             return self._import(waiting, ahead)
         except UnknownParentError:
-            return self._adopt_later(waiting)
+            return self._adopt_later(waiting, was_asked=was_asked)
         except NotYetError:
             self._early.add(waiting)
             return []
@@ -224,7 +225,7 @@ class Sync:
             self._ban_for(waiting, error)
             return []
         except InvalidBlock as error:
-            return self._reject(waiting, error)
+            return self._reject(waiting, error, was_asked=was_asked)
         except NodeError:  # the database, not the block
             raise
         except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
@@ -297,7 +298,7 @@ class Sync:
             events += self._judge(child)
         return events
 
-    def _adopt_later(self, waiting: Waiting) -> list[ev.Event]:
+    def _adopt_later(self, waiting: Waiting, *, was_asked: bool = False) -> list[ev.Event]:
         """Keep a block whose parent is not here, if it bears the right seal; its peer pays where it brings many."""
         parent, now_ms = waiting.header.parent_hash, self._now_ms()
         if waiting.header.number <= self._chain.final.facts.height:
@@ -313,16 +314,18 @@ class Sync:
             self._answered.forget_peer(waiting.peer)
             return [ev.BlockWanted(waiting.block_id, waiting.peer)]
         except InvalidBlock as error:
-            return self._reject(waiting, error)
+            return self._reject(waiting, error, was_asked=was_asked)
         self._orphans.add(waiting)
         return [] if is_on_its_way else [ev.BlockWanted(self._orphans.missing_ancestor(parent), waiting.peer)]
 
-    def _reject(self, waiting: Waiting, error: Exception) -> list[ev.Event]:
+    def _reject(self, waiting: Waiting, error: Exception, *, was_asked: bool = False) -> list[ev.Event]:
         _LOG.warning("block %d 0x%s is invalid: %s", waiting.header.number, waiting.block_id.hex(), error)
         _remember(self._bad, waiting.block_id, None, BAD_MAX)
         self._answered.forget_peer(waiting.peer)  # the rest of the answer hangs on it
         self.rejected += 1
-        self._peers.penalise(waiting.peer, f"sent an invalid block: {error}", self._now_ms())
+        # Of what it has, an honest node judged every header itself: one that is made up for an answer is enough.
+        weight = PENALTIES_MAX if was_asked and isinstance(error, InvalidHeaderError) else 1
+        self._peers.penalise(waiting.peer, f"sent an invalid block: {error}", self._now_ms(), weight)
         return [ev.BlockRejected(waiting.block_id)]
 
     def _ban_for(self, waiting: Waiting, error: WrongBodyError) -> None:

@@ -58,14 +58,17 @@ class Trie:
         Sorted, without repetition. Nodes that lie inside their parent's bytes are not listed; a value that its node
         holds as a hash is.
         """
-        nodes = {EMPTY_NODE if self._top is None else encode(self._top)}
+        passed: dict[bytes, TrieNode] = {}  # by reference: the upper ones lie on every path, and are encoded once
+        values: dict[bytes, None] = {}
         for key in keys:
             path = self._path(key)
-            nodes.update(encode(node) for node in path if node is not None and node.reference[0] == _HASH_PREFIX)
+            passed.update((node.reference, node) for node in path[1:] if node is not None)
             value = path[-1].value if path[-1] is not None else None
             if value is not None and is_hashed(value):
-                nodes.add(value)
-        return sorted(nodes)
+                values[value] = None
+        top = EMPTY_NODE if self._top is None else encode(self._top)
+        below = (encode(node) for reference, node in passed.items() if reference[0] == _HASH_PREFIX)
+        return sorted({top, *below, *values})
 
     def _path(self, key: bytes) -> list[TrieNode | None]:
         """The nodes from the top towards `key`; the last one is the key's node, or None if there is none."""

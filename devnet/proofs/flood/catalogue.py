@@ -6,8 +6,19 @@ from typing import Final
 
 from devnet.proofs.flood.attack import Attack
 from devnet.proofs.flood.blobs import uploads
-from devnet.proofs.flood.peers import addresses, blocks, polls, pool, requests, transactions, validators, votes
-from devnet.proofs.flood.rpc import aborting, batches, origin, parsing, subscriptions
+from devnet.proofs.flood.peers import (
+    addresses,
+    answers,
+    blocks,
+    polls,
+    pool,
+    records,
+    requests,
+    transactions,
+    validators,
+    votes,
+)
+from devnet.proofs.flood.rpc import aborting, batches, limits, origin, parsing, subscriptions
 from devnet.proofs.flood.sockets import held
 
 _IN_ORDER: Final = (
@@ -15,6 +26,8 @@ _IN_ORDER: Final = (
     requests.statuses,
     requests.block_requests,
     requests.certificate_requests,
+    records.small_records,
+    records.muxer_frames,
     polls.poll_queries,
     polls.unasked_chits,
     polls.wanted_ids,
@@ -27,6 +40,7 @@ _IN_ORDER: Final = (
     blocks.tiny_extrinsics,
     blocks.unsealed_blocks,
     blocks.unasked_blocks,
+    answers.made_up_answers,
     transactions.remark_batches,
     transactions.refused_extrinsics,
     pool.replacements,
@@ -40,6 +54,13 @@ _IN_ORDER: Final = (
     batches.batch_of_metadata,
     batches.batch_of_heights,
     batches.batch_of_keys,
+    limits.forged_submissions,
+    limits.small_forged_submissions,
+    limits.long_futures,
+    limits.watched_keys,
+    limits.proofs_at_the_limit,
+    limits.certified_headers,
+    limits.nested_fees,
     subscriptions.many_subscriptions,
     subscriptions.unread_subscriptions,
     subscriptions.slow_readers,

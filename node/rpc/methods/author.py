@@ -11,6 +11,7 @@ from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.pool_errors import json_error
 from node.rpc.registry import Hex, method, subscription
+from runtime.cryptography.hashing import blake2_256
 
 MAX_EXTRINSIC_BYTES = 512 * 1024
 FINISHED = frozenset({"finalized", "usurped", "dropped", "invalid"})
@@ -58,8 +59,10 @@ class AuthorMethods:
     )
     async def submit_and_watch(self, extrinsic: Hex) -> AsyncIterator[Json]:
         """Hand an extrinsic in; gives each status up to `finalized`, `usurped`, `dropped` or `invalid`."""
-        news = self.blocks.replica.extrinsic_statuses.listen()
-        return _statuses_of(await self._submit(extrinsic), news)
+        # By its hash: if each watcher woke for everybody's, a thousand would wake a million times a block.
+        news = self.blocks.replica.extrinsic_statuses.listen(blake2_256(extrinsic))
+        await self._submit(extrinsic)
+        return _statuses(news)
 
     async def _submit(self, extrinsic: bytes) -> bytes:
         if len(extrinsic) > MAX_EXTRINSIC_BYTES:
@@ -78,20 +81,19 @@ def _too_long() -> JsonRpcError:
     return JsonRpcError(INVALID_PARAMS, "Invalid params", f"an extrinsic has at most {MAX_EXTRINSIC_BYTES} bytes")
 
 
-async def _statuses_of(extrinsic_hash: bytes, news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[Json]:
+async def _statuses(news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[Json]:
     clock = asyncio.get_running_loop().time
     shown_at = 0.0
     async for item in news:
-        if item.extrinsic_hash == extrinsic_hash:
-            # A client that fetches a block's events before it reports `inBlock` drops that for a newer status:
-            # whoever waits for it would wait for ever.
-            if item.status == "finalized":
-                await asyncio.sleep(max(0.0, shown_at + IN_BLOCK_SECONDS - clock()))
-            elif item.status == "in_block":
-                shown_at = clock()
-            yield _status_json(item)
-            if item.status in FINISHED:
-                return
+        # A client that fetches a block's events before it reports `inBlock` drops that for a newer status:
+        # whoever waits for it would wait for ever.
+        if item.status == "finalized":
+            await asyncio.sleep(max(0.0, shown_at + IN_BLOCK_SECONDS - clock()))
+        elif item.status == "in_block":
+            shown_at = clock()
+        yield _status_json(item)
+        if item.status in FINISHED:
+            return
 
 
 def _status_json(item: feed.ExtrinsicStatus) -> Json:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 from node.rpc.block_reads import BlockReads, header_json, to_hex
-from node.rpc.broadcast import Publisher
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.registry import HashParameter, method, subscription
 from node.rpc.replica import BlockRecord
+from node.rpc.subscriptions.shared_items import SharedItems
 
 MAX_NUMBERS = 1000
 
@@ -19,6 +17,10 @@ class ChainMethods:
     def __init__(self, blocks: BlockReads) -> None:
         """Reads from `blocks`."""
         self.blocks = blocks
+        replica = blocks.replica
+        self._new_heads = SharedItems(replica.new_best, lambda: blocks.best, _id_of, _head_json)
+        self._all_heads = SharedItems(replica.imported, lambda: blocks.best, _id_of, _head_json)
+        self._finalized_heads = SharedItems(replica.finalised, lambda: blocks.final, _id_of, _head_json)
 
     @method("chain_getBlockHash", "chain_getHead")
     async def block_hash(self, number: list[int] | int | None) -> Json:
@@ -56,34 +58,32 @@ class ChainMethods:
         notification="chain_newHead",
         unsubscribe=("chain_unsubscribeNewHeads", "chain_unsubscribeNewHead", "unsubscribe_newHead"),
     )  # fmt: skip
-    async def new_heads(self) -> AsyncIterator[Json]:
+    def new_heads(self) -> SharedItems[BlockRecord]:
         """Every new best header, beginning with the present one."""
-        async for item in _headers(self.blocks.best, self.blocks.replica.new_best):
-            yield item
+        return self._new_heads
 
     @subscription("chain_subscribeAllHeads", notification="chain_allHead", unsubscribe=("chain_unsubscribeAllHeads",))
-    async def all_heads(self) -> AsyncIterator[Json]:
+    def all_heads(self) -> SharedItems[BlockRecord]:
         """Every imported header, of losing branches too."""
-        async for item in _headers(self.blocks.best, self.blocks.replica.imported):
-            yield item
+        return self._all_heads
 
     @subscription(
         "chain_subscribeFinalizedHeads", "chain_subscribeFinalisedHeads",
         notification="chain_finalizedHead",
         unsubscribe=("chain_unsubscribeFinalizedHeads", "chain_unsubscribeFinalisedHeads"),
     )  # fmt: skip
-    async def finalized_heads(self) -> AsyncIterator[Json]:
+    def finalized_heads(self) -> SharedItems[BlockRecord]:
         """Every final header, none left out, beginning with the present one."""
-        async for item in _headers(self.blocks.final, self.blocks.replica.finalised):
-            yield item
+        return self._finalized_heads
 
     async def _hash_at(self, height: int) -> Json:
         block_id = await self.blocks.id_at(height)
         return None if block_id is None else to_hex(block_id)
 
 
-async def _headers(first: BlockRecord, rest: Publisher[BlockRecord]) -> AsyncIterator[Json]:
-    news = rest.listen()
-    yield header_json(first.header)
-    async for block in news:
-        yield header_json(block.header)
+def _id_of(block: BlockRecord) -> bytes:
+    return block.id
+
+
+def _head_json(block: BlockRecord) -> Json:
+    return header_json(block.header)

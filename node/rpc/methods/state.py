@@ -5,31 +5,40 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
+from functools import partial
 
 from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
+from node.rpc.long_calls import LongCalls
 from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
 from node.rpc.registry import HashParameter, Hex, Safety, method, subscription
 from node.rpc.runtime_calls import RuntimeCalls
+from node.rpc.subscriptions.broadcast import Publisher
+from node.rpc.subscriptions.shared_items import SharedItems
 from runtime.cryptography.hashing import blake2_256
 from runtime.state.overlay import StateReader
 from runtime.state.recorded_reads import RecordedReads, TooManyReads
+from runtime.state.trie_node import MAX_KEY_BYTES
 
 MAX_KEYS_PER_PAGE = 1000
 MAX_KEYS_PER_QUERY = 1000
 MAX_QUERY_BLOCKS = 256
 MAX_PAIRS = 10_000
 MAX_PROOF_KEYS = 1000
+READ_AT_ONCE = 256
+"""Keys of a subscription in one turn, at most some 10 us each far below a final block."""
 
 
 class State:
     """Reads of storage at any kept block."""
 
-    def __init__(self, blocks: BlockReads, runtime: RuntimeCalls) -> None:
+    def __init__(self, blocks: BlockReads, runtime: RuntimeCalls, long_calls: LongCalls) -> None:
         """Reads from the replica; executes with the chain's own runtime."""
         self.blocks = blocks
         self.runtime = runtime
+        self.long_calls = long_calls
         self.pace = ProofPace()
+        self._versions = SharedItems(Publisher(), lambda: runtime, id, _version_json)
 
     @method("state_getStorage", "state_getStorageAt")
     async def storage(self, key: Hex, at: HashParameter | None) -> Json:
@@ -98,7 +107,8 @@ class State:
     async def call(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
         """The answer of a runtime API, encoded."""
         reader, block_id = await self.blocks.state_for_call(at)
-        return self.runtime.call_hex(reader, block_id, function, arguments)
+        call = partial(self.runtime.call_hex, reader, block_id, function, arguments)
+        return await self.long_calls.run(len(arguments), call)
 
     @method("ogpu_callProof")
     async def call_proof(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
@@ -109,7 +119,8 @@ class State:
         reader, block_id = await self.blocks.state_for_call(at)
         recorded = RecordedReads(reader, MAX_PROOF_KEYS)
         try:
-            self.runtime.call_hex(recorded, block_id, function, arguments)
+            call = partial(self.runtime.call_hex, recorded, block_id, function, arguments)
+            await self.long_calls.run(len(arguments), call)
         except TooManyReads as error:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{function} reads {error}") from None
         return await self._proof(block_id, list(recorded.noted))
@@ -131,24 +142,34 @@ class State:
         notification="state_runtimeVersion",
         unsubscribe=("state_unsubscribeRuntimeVersion", "chain_unsubscribeRuntimeVersion"),
     )  # fmt: skip
-    async def runtime_versions(self) -> AsyncIterator[Json]:
+    def runtime_versions(self) -> SharedItems[RuntimeCalls]:
         """The rules in force; another item would follow if they changed while this program runs, which they cannot."""
-        yield self.runtime.version_json
-        await asyncio.Event().wait()
+        return self._versions
 
     @subscription("state_subscribeStorage", notification="state_storage", unsubscribe=("state_unsubscribeStorage",))
     async def storage_changes(self, keys: list[Hex]) -> AsyncIterator[Json]:
         """Values under `keys`: all of them now, then those that the best block changed."""
-        wanted = _bounded(keys)
+        return self._changes(_bounded(keys))
+
+    async def _changes(self, wanted: list[Hex]) -> AsyncIterator[Json]:
         news = self.blocks.replica.new_best.listen()
-        values = _read(await self.blocks.reader(None), wanted)
-        yield _change_set(self.blocks.best.id, values)
+        first = self.blocks.best.id
+        values = await self._read_in_parts(first, wanted)
+        yield _change_set(first, values)
         async for block in news:  # each, also when several came at once: events of a block are in its own state only
-            now = _read(await self.blocks.reader(block.id), wanted)
+            now = await self._read_in_parts(block.id, wanted)
             changed = [new for new, old in zip(now, values, strict=True) if new != old]
             values = now
             if changed:
                 yield _change_set(block.id, changed)
+
+    async def _read_in_parts(self, block_id: bytes, keys: list[Hex]) -> list[tuple[bytes, bytes | None]]:
+        values: list[tuple[bytes, bytes | None]] = []
+        for start in range(0, len(keys), READ_AT_ONCE):
+            if start:
+                await asyncio.sleep(0)  # a turn for others
+            values += _read(await self.blocks.reader(block_id), keys[start : start + READ_AT_ONCE])
+        return values
 
     async def _proof(self, block_id: bytes, keys: list[bytes]) -> Json:
         nodes: set[bytes] = set()
@@ -169,9 +190,15 @@ class State:
         return path[::-1]
 
 
+def _version_json(runtime: RuntimeCalls) -> Json:
+    return runtime.version_json
+
+
 def _bounded(keys: list[Hex]) -> list[Hex]:
     if len(keys) > MAX_KEYS_PER_QUERY:
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_KEYS_PER_QUERY} keys")
+    if any(len(key) > MAX_KEY_BYTES for key in keys):  # there is none, and each block would be asked for it
+        raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"a key of the state has at most {MAX_KEY_BYTES} bytes")
     return keys
 
 

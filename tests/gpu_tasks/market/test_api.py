@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_tasks.market.api import DEVICES_MAX, SERVICES_LISTED_MAX, GpuTasksApi
+from gpu_tasks.market.api import DEVICES_MAX, OFFERS_SHOWN_MAX, SERVICES_LISTED_MAX, GpuTasksApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, DeviceClass, device_id
 from gpu_tasks.market.inference.events import TooManyOpen
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Service, ServiceTerms
+from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Offer, Service, ServiceTerms
 from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, refused, signed
 from runtime.frame.api import Apis
 
@@ -96,3 +96,23 @@ def test_a_crowd_of_devices_does_not_hide_a_provider_s_own() -> None:
     chain.state = chain.state.updated(bound.overlay.changes())
     assert all(status.device.owner != keys.stash for status in asked(chain, "devices"))
     assert [status.id for status in asked(chain, "devices_of", keys.stash)] == [keys.device]
+
+
+def test_a_table_of_devices_with_very_many_offers_is_cut_before_they_are_read() -> None:
+    keys = named_keys(1)[0]
+    chain = MarketChain([keys])
+    bound = chain.runtime.at(chain.state)
+    each = OFFERS_PER_DEVICE_MAX
+    for number in range(2 * OFFERS_SHOWN_MAX // each):
+        owner, uuid_hash = number.to_bytes(32, "big"), number.to_bytes(32, "big")
+        key = device_id(owner, uuid_hash)
+        bound[Devices].devices[key] = Device(owner, DeviceClass.CPU, uuid_hash, 1, 1, 1, offers=each)
+        for service in range(each):
+            bound[InferenceMarket].offers[service, key] = Offer(1, 0)
+            bound[InferenceMarket].offered[key] = tuple(range(each))
+    chain.state = chain.state.updated(bound.overlay.changes())
+    reads = OfferReads(chain)
+    apis = Apis(chain.runtime, (GpuTasksApi,))
+    raw = apis.call(reads, GENESIS_HASH, "GpuTasksApi_devices", b"")
+    assert reads.count == OFFERS_SHOWN_MAX
+    assert len(apis.methods["GpuTasksApi_devices"].output.decode(raw)) == OFFERS_SHOWN_MAX // each

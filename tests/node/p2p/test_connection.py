@@ -8,12 +8,19 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.p2p.channel import ChannelClosed
-from node.p2p.connection import RECORDS_BURST, RECORDS_PER_SECOND, Connection, ProtocolRefused
+from node.p2p.channel import MAX_RECORD_PLAINTEXT_BYTES, ChannelClosed
+from node.p2p.connection import (
+    READING_BURST_SECONDS,
+    READING_SHARE,
+    RECORDS_BURST,
+    RECORDS_PER_SECOND,
+    Connection,
+    ProtocolRefused,
+)
 from node.p2p.frames import MAX_FRAME_BYTES, FrameError, FrameKind, encode_frame
 from node.p2p.hello import Hello, Role, encode_hello
 from node.p2p.multistream import encode_line
-from node.p2p.yamux import MAX_STREAMS, YamuxError
+from node.p2p.yamux import MAX_STREAMS, YamuxError, YamuxEvent, YamuxSession
 from p2p_hosts import GENESIS
 
 PROTOCOL = "/ogpu/00010203/1"
@@ -126,3 +133,43 @@ async def test_small_records_are_read_at_a_rate_and_others_have_their_turn(
     with trio.move_on_after(5.0):
         await connection.receive()
     assert channel.taken <= RECORDS_BURST + 5 * RECORDS_PER_SECOND + 1
+
+
+class FullRecords:
+    """A channel that brings as many window updates in a record as have room, and never waits."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    async def some(self) -> bytes:
+        self.taken += 1
+        return struct.pack(">BBHII", 0, 1, 0, 2, 1) * (MAX_RECORD_PLAINTEXT_BYTES // 12)
+
+    async def write(self, data: bytes) -> None:
+        del data
+
+
+@pytest.mark.trio
+async def test_what_records_take_of_the_core_is_bounded_by_time_and_so_is_one_turn(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that each frame of the muxer moves by 2 us."""
+    del autojump_clock
+    spent = 0.0
+    turns: list[float] = []
+
+    def counted(self: YamuxSession, data: bytes) -> list[YamuxEvent]:
+        nonlocal spent
+        turns.append(len(data) / 12 * 2e-6)
+        spent += turns[-1]
+        assert spent <= READING_BURST_SECONDS + 20.0 * READING_SHARE + 0.002
+        return feed(self, data)
+
+    feed = YamuxSession.feed
+    monkeypatch.setattr(YamuxSession, "feed", counted)
+    monkeypatch.setattr("node.p2p.connection.thread_time", lambda: spent)
+    connection = Connection(FullRecords(), "peer", PROTOCOL, initiator=False)  # type: ignore[arg-type]  # as above
+    with trio.move_on_after(20.0):
+        await connection.receive()
+    assert max(turns) <= 0.002
+    assert spent >= 20.0 * READING_SHARE

@@ -14,6 +14,7 @@ from genesis import dev_accounts
 from node.p2p.frames import FrameKind
 from node.pool import entrance
 from node.pool.arrivals import Arrival
+from node.pool.bans import BANNED_LIMIT
 from node.pool.refusal import PoolRefusalError, Refusal
 from played_pool import running
 from runtime.blocks.extrinsic import (
@@ -278,3 +279,16 @@ async def test_a_long_one_that_waits_for_a_nonce_is_not_decoded(maker: Maker, de
         short = maker.transfer(PAY, 9)
         assert await played.pool.submit_many([short]) == [blake2_256(short)]
         assert not played.transport.banned
+
+
+@pytest.mark.trio
+async def test_refused_extrinsics_however_many_end_no_ban_of_a_signer(maker: Maker, decoded: list[int]) -> None:
+    async with running(maker) as played:
+        junk = [signed_bytes(maker, bytes([0xFF, number]) * 4_000) for number in range(2)]
+        await played.pool.submit_many(junk[:1])
+        for number in range(BANNED_LIMIT + 1):
+            played.pool.queue.ban(number.to_bytes(32, "big"), played.pool._now())
+        (outcome,) = await played.pool.submit_many(junk[1:])
+        assert isinstance(outcome, Refusal)
+        assert outcome.code == 1012
+        assert len(decoded) == 1

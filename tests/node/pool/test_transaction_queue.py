@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import node.pool.bans
 import node.pool.transaction_queue
 from node.pool.pooled import PooledExtrinsic
 from node.pool.refusal import PoolRefusalError
@@ -64,9 +65,9 @@ def test_known_and_banned_are_told_apart() -> None:
     assert known.value.code == 1013
     pool.ban(b"bad", 100.0)
     with pytest.raises(PoolRefusalError) as banned:
-        pool.refuse_known(b"bad", lambda: 100.0 + node.pool.transaction_queue.BAN_SECONDS - 1)
+        pool.refuse_known(b"bad", lambda: 100.0 + node.pool.bans.BAN_SECONDS - 1)
     assert banned.value.code == 1012
-    pool.refuse_known(b"bad", lambda: 100.0 + node.pool.transaction_queue.BAN_SECONDS)
+    pool.refuse_known(b"bad", lambda: 100.0 + node.pool.bans.BAN_SECONDS)
 
 
 def test_long_ones_that_pay_more_push_out_as_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

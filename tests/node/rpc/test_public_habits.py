@@ -160,7 +160,7 @@ def test_finality_is_held_back_until_inclusion_was_seen(monkeypatch: pytest.Monk
 
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
         monkeypatch.setattr("node.rpc.methods.author.asyncio.sleep", sleep)
-        shown = [item async for item in author._statuses_of(b"h", news())]
+        shown = [item async for item in author._statuses(news())]
         assert shown == [{"inBlock": "0x62"}, {"finalized": "0x62"}]
         assert pauses == [pytest.approx(author.IN_BLOCK_SECONDS - 0.1)]
 

@@ -5,7 +5,14 @@ import asyncio
 import pytest
 
 from node.rpc.jsonrpc import JsonRpcError
-from node.rpc.questions import ASKING, UNDER_WAY_MAX, WAITING_MAX, Questions
+from node.rpc.questions import (
+    ASKING,
+    SUBMISSIONS_SECONDS,
+    SUBMISSIONS_UNDER_WAY_MAX,
+    UNDER_WAY_MAX,
+    WAITING_MAX,
+    Questions,
+)
 from node.rpc.turns import Caller
 
 
@@ -132,5 +139,36 @@ def test_who_leaves_gives_its_turn_back(is_given: bool) -> None:
         assert node.asked.count("again") == UNDER_WAY_MAX
         await node.answer_all()
         await asyncio.gather(*again)
+
+    asyncio.run(scenario())
+
+
+def test_who_submits_much_has_so_much_time_under_way_and_leaves_room_for_others() -> None:
+    async def scenario() -> None:
+        line, order = Questions(SUBMISSIONS_UNDER_WAY_MAX, SUBMISSIONS_SECONDS), []
+        go = asyncio.Event()
+
+        async def submit(name: str, caller: Caller, count: int, size: int) -> None:
+            ASKING.set(caller)
+            async with line.submission(count, size):
+                order.append(name)
+                await go.wait()
+
+        greedy, honest = Caller(0.0), Caller(0.0)
+        tasks = [asyncio.create_task(submit("greedy", greedy, 512, 128 * 1024)) for _ in range(50)]
+        await settle()
+        assert order == ["greedy"] * 2, "one is worked on, one waits"
+        tasks.append(asyncio.create_task(submit("honest", honest, 1, 150)))
+        await settle()
+        assert order[-1] == "honest"
+        go.set()
+        await asyncio.gather(*tasks)
+        assert len(order) == 51
+        go.clear()
+        tasks = [asyncio.create_task(submit("huge", greedy, 1, 100 * 1024 * 1024)) for _ in range(2)]
+        await settle()
+        assert order.count("huge") == 1, "one may always be under way"
+        go.set()
+        await asyncio.gather(*tasks)
 
     asyncio.run(scenario())

@@ -19,7 +19,7 @@ from node.rpc.held_bytes import HeldBytes
 from node.rpc.jsonrpc import JsonRpcError
 from node.rpc.registry import Registry, method, subscription
 from node.rpc.server import Server, ServerOptions
-from node.rpc.subscription_shares import SubscriptionShares
+from node.rpc.subscriptions.shares import SubscriptionShares
 from node.rpc.turns import Caller, Turns
 from node.rpc.work import Work
 
@@ -188,7 +188,7 @@ def played_connection(limits: SharedLimits, aborted: list[str], name: str) -> Cl
 
 def test_a_client_that_does_not_read_is_dropped_once_and_is_dead(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        limits = SharedLimits(SubscriptionShares(1024, 100))
+        limits = SharedLimits(SubscriptionShares(1024, 100), SubscriptionShares(1024, 100))
         aborted: list[str] = []
         connection = played_connection(limits, aborted, "slow")
         with caplog.at_level(logging.INFO):
@@ -204,7 +204,9 @@ def test_a_client_that_does_not_read_is_dropped_once_and_is_dead(caplog: pytest.
 
 def test_all_outboxes_together_are_bounded_and_the_fullest_pays() -> None:
     async def scenario() -> None:
-        limits = SharedLimits(SubscriptionShares(1024, 100), held=HeldBytes(20 * MEBIBYTE))
+        limits = SharedLimits(
+            SubscriptionShares(1024, 100), SubscriptionShares(1024, 100), held=HeldBytes(20 * MEBIBYTE)
+        )
         aborted: list[str] = []
         modest = played_connection(limits, aborted, "modest")
         modest._send("x" * MEBIBYTE)

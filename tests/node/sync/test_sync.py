@@ -19,6 +19,7 @@ from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, UNATTACHED_BURST, Sy
 from node.sync.waiting import Room
 from runtime.blocks.block import BLOCK, HEADER, Block, Header
 from runtime.encoding.scale import encode_compact
+from runtime.frame.errors import InvalidBlock
 from sync_stage import OTHER, PEER, Stage
 
 
@@ -261,3 +262,34 @@ def test_a_damaged_database_is_no_verdict_on_a_block_but_stops_the_node(
     stage.announce(as_bytes(block), PEER)
     with pytest.raises(DatabaseError):
         stage.import_all()
+
+
+@pytest.mark.parametrize("parent", ["known", "unknown"])
+def test_a_header_made_up_for_an_answer_bans_at_once_and_an_announced_one_does_not(stage: Stage, parent: str) -> None:
+    (block,) = stage.branch(1)
+    forged = replace(block.header, state_root=bytes(32))  # its seal does not hold
+    if parent == "unknown":
+        forged = replace(forged, parent_hash=b"p" * 32)
+    stage.announce(HEADER.encode(forged) + b"\0", OTHER)
+    stage.import_all()
+    assert stage.transport.banned == []
+    stage.sync.fetch(b"t" * 32, PEER, 0)
+    made_up = replace(forged, extrinsics_root=bytes(32))
+    stage.sync.on_answer(BLOCKS.encode((HEADER.encode(made_up) + b"\0",)), PEER)
+    stage.import_all()
+    assert stage.transport.banned == ["peer"]
+
+
+def test_a_block_that_was_asked_for_and_executes_to_another_root_is_one_mistake(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = stage.branch(1)
+
+    def wrong(*_: Any) -> None:
+        raise InvalidBlock("another root")
+
+    monkeypatch.setattr(type(stage.chain), "execute", wrong)
+    stage.sync.fetch(block.facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode((as_bytes(block),)), PEER)
+    stage.import_all()
+    assert (stage.sync.rejected, stage.transport.banned) == (1, []), "who has not executed it yet passes it on"

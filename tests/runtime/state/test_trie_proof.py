@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from runtime.cryptography.hashing import blake2_256
 from runtime.state.trie import Trie
+from runtime.state.trie_node import TrieNode, encode
 from runtime.state.trie_proof import MAX_PROOF_NODES, InvalidProof, verify_proof
 
 CORETIME = json.loads((Path(__file__).parent / "vectors" / "coretime_genesis.json").read_text())
@@ -140,3 +141,16 @@ def test_limits() -> None:
     with pytest.raises(InvalidProof, match="at most"):
         verify_proof(root, [b"\0"], bytes(257))
     assert verify_proof(root, [b"\0"], b"any") is None
+
+
+def test_no_node_is_encoded_twice_for_one_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[bytes] = []
+
+    def counted(node: TrieNode) -> bytes:
+        encoded.append(node.reference)
+        return encode(node)
+
+    trie = Trie({number.to_bytes(4, "big"): bytes(40) for number in range(5_000)})
+    monkeypatch.setattr("runtime.state.trie.encode", counted)
+    proof = trie.prove(number.to_bytes(4, "big") for number in range(0, 5_000, 5))
+    assert len(encoded) == len(set(encoded)) <= len(proof)

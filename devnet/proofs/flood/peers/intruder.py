@@ -48,6 +48,8 @@ class HostilePeer:
         self.gone, self.heard = trio.Event(), trio.Event()
         self._writing = trio.Lock()
         self._pongs: list[FloodMessage] = []
+        self.answers: dict[FrameKind, Callable[[bytes], list[FloodMessage]]] = {}
+        """What to say when the node asks."""
 
     @property
     def is_gone(self) -> bool:
@@ -90,6 +92,20 @@ class HostilePeer:
             await self._frame(waiting, size)
         return not self.is_gone
 
+    async def write_record(self, muxed: bytes) -> bool:
+        """Send frames of the muxer as they are; False when the connection is over."""
+        if self._began is None:
+            self._began = trio.current_time()
+        try:
+            async with self._writing:
+                await self._connection._channel.write(muxed)  # noqa: SLF001 - below what a node of ours ever sends
+        except (ChannelClosed, YamuxError) as error:
+            self._scene.note(f"sending ended: {error}")
+            await self.gone.wait()
+        else:
+            self._scene.sent(1, len(muxed))
+        return not self.is_gone
+
     async def leave(self) -> None:
         """Close the connection from this side."""
         await self._connection.close()
@@ -113,6 +129,8 @@ class HostilePeer:
         for kind, payload in frame.messages:
             if kind is FrameKind.PING:
                 await self._answer_ping(payload)
+            elif kind in self.answers:
+                await self.send(self.answers[kind](payload))
             elif kind is FrameKind.STATUS:
                 self.standing = STATUS.decode(payload)
             elif kind in {FrameKind.GET_CERTS, FrameKind.VOTE}:

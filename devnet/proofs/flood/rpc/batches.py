@@ -16,14 +16,14 @@ BACK_MOST = 256
 """At most so many blocks back the RPC process remembers states."""
 
 
-async def _result(scene: Scene, method: str, *params: Any) -> Any:
+async def result_of(scene: Scene, method: str, *params: Any) -> Any:
     """The answer to one call; None when it was refused."""
     answer = await ask(scene.victim.ports.rpc, "POST", "/", call_body(method, *params), SOURCE_ADDRESS, JSON)
     return json.loads(answer.body).get("result")
 
 
 async def _final_height(scene: Scene) -> int:
-    header = await _result(scene, "chain_getHeader", await _result(scene, "chain_getFinalizedHead"))
+    header = await result_of(scene, "chain_getHeader", await result_of(scene, "chain_getFinalizedHead"))
     return int(header["number"], 16)
 
 
@@ -45,8 +45,8 @@ async def batch_of_keys(scene: Scene) -> None:
     final, block, back = await _final_height(scene), None, BACK_MOST
     while back and block is None:
         back = back * 7 // 8
-        candidate = await _result(scene, "chain_getBlockHash", max(0, final - back))
-        block = candidate if await _result(scene, "state_getKeysPaged", "0x", 1, None, candidate) else None
+        candidate = await result_of(scene, "chain_getBlockHash", max(0, final - back))
+        block = candidate if await result_of(scene, "state_getKeysPaged", "0x", 1, None, candidate) else None
     scene.note(f"{back} blocks back")
     calls = [call("state_getKeysPaged", "0x", 1_000, None, block, number=number) for number in range(MAX_BATCH)]
     body = batch_body(calls)

@@ -17,7 +17,7 @@ SLOW_CLIENTS, REQUESTS_EACH = 60, 40
 HEADS = "chain_subscribeNewHeads"
 
 
-async def _each(scene: Scene, clients: int, serve: Callable[[Scene, WebSocket], Awaitable[None]]) -> None:
+async def each_client(scene: Scene, clients: int, serve: Callable[[Scene, WebSocket], Awaitable[None]]) -> None:
     """So many clients connect and are served; each back when the node ended its connection."""
     await scene.begin()
     async with trio.open_nursery() as nursery:
@@ -56,7 +56,7 @@ async def many_subscriptions(scene: Scene) -> None:
         while True:
             await socket.receive()
 
-    await _each(scene, CLIENTS, serve)
+    await each_client(scene, CLIENTS, serve)
 
 
 @attack("N4", messages_max=20_000)
@@ -67,7 +67,7 @@ async def unread_subscriptions(scene: Scene) -> None:
         await _subscribe(scene, socket)
         await trio.sleep_forever()
 
-    await _each(scene, CLIENTS, serve)
+    await each_client(scene, CLIENTS, serve)
 
 
 @attack("N3b", messages_max=50_000)
@@ -81,4 +81,4 @@ async def slow_readers(scene: Scene) -> None:
             scene.sent(1, len(body))
         await trio.sleep_forever()
 
-    await _each(scene, SLOW_CLIENTS, serve)
+    await each_client(scene, SLOW_CLIENTS, serve)

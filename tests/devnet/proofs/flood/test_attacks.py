@@ -1,6 +1,7 @@
 """The attacks are what they say: bounded, named, and valid where validity is the point."""
 
 import random
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,17 +17,24 @@ from devnet.proofs.flood.http_client import BadAnswerError, HttpAnswer, parse
 from devnet.proofs.flood.network import fresh, node_of
 from devnet.proofs.flood.peers.blocks import TINY_COUNT, header, tiny_body
 from devnet.proofs.flood.peers.intruder import dial, fresh_identity
+from devnet.proofs.flood.peers.records import FULL, UPDATE
 from devnet.proofs.flood.peers.transactions import MARK, REMARK_BYTES, FloodSigner
 from devnet.proofs.flood.peers.votes import ballot
+from devnet.proofs.flood.rpc.limits import FORGED, FUTURES_AT_ONCE, LONG_REMARK_BYTES, nested_batch
+from devnet.proofs.flood.rpc.parsing import MAX_REQUEST_BYTES
 from devnet.proofs.flood.scene import AttackAccount, Scene
 from genesis import dev_accounts
 from genesis.chain import runtime_for
 from node.p2p.admission import AdmissionLimits
+from node.p2p.channel import MAX_RECORD_PLAINTEXT_BYTES
 from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, FrameKind
+from node.p2p.yamux import YamuxSession
 from p2p_hosts import CONFIG, running, transport
 from runtime.blocks.block import BLOCK, HEADER, extrinsics_root
 from runtime.blocks.extrinsic import decode_extrinsic
+from runtime.frame.weights import SIGNED_LENGTH_MAX_BYTES
 from runtime.pallets.system import System
+from runtime.pallets.utility import Utility
 from wallet.suri import keypair_from_suri
 
 
@@ -141,3 +149,21 @@ async def test_an_intruder_knows_that_it_was_cut_off(scene: Scene) -> None:
         assert scene.account.messages == 600
         assert scene.account.outcomes["goodbye"] == 1
         await intruder.leave()
+
+
+def test_the_longest_extrinsic_decodes_and_a_batch_of_them_is_one_request(scene: Scene) -> None:
+    raw = nested_batch(scene)
+    assert raw.count(MARK) == 1
+    assert 100_000 < len(raw) <= SIGNED_LENGTH_MAX_BYTES
+    assert decode_extrinsic(runtime_for("devnet", is_development=True), raw).authorization is not None
+    assert FORGED * 2 * len(raw) < MAX_REQUEST_BYTES
+    assert FUTURES_AT_ONCE * 2 * (2 * LONG_REMARK_BYTES + 1_000) < MAX_REQUEST_BYTES
+    long = Utility.batch(calls=(System.remark(remark=bytes(LONG_REMARK_BYTES)),) * 2)
+    assert len(FloodSigner.of(scene).signed(long, keypair_from_suri("//Ferdie"), 7)) <= SIGNED_LENGTH_MAX_BYTES
+
+
+def test_a_full_record_holds_nothing_but_frames_of_the_muxer() -> None:
+    session = YamuxSession(initiator=False)
+    session.feed(struct.pack(">BBHII", 0, 1, 1, 1, 0))
+    assert len(FULL) <= MAX_RECORD_PLAINTEXT_BYTES < len(FULL) + len(UPDATE)
+    assert len(session.feed(FULL)) == 5_459

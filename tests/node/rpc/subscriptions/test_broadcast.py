@@ -1,10 +1,11 @@
 """Broadcasts: nobody who went away is written to, whether it ever listened or not."""
 
 import asyncio
+import gc
 
 import pytest
 
-from node.rpc.broadcast import QUEUE_ITEMS, WOKEN_AT_ONCE, LaggedError, Publisher
+from node.rpc.subscriptions.broadcast import QUEUE_ITEMS, WOKEN_AT_ONCE, LaggedError, Publisher, Topics
 
 
 def test_a_listener_that_goes_before_its_first_item_leaves_nothing() -> None:
@@ -49,5 +50,30 @@ def test_many_listeners_are_woken_in_several_rounds_and_each_gets_every_item_in_
         assert [await anext(listener) for listener in listeners] == [2] * len(listeners)
         news.publish(3)
         assert await anext(late) == 3, "what was published before it listened is not for it"
+
+    asyncio.run(scenario())
+
+
+def test_who_listens_to_one_topic_is_not_woken_for_another() -> None:
+    """A thousand who watch an extrinsic each woke a million times a block."""
+
+    async def scenario() -> None:
+        topics: Topics[str] = Topics()
+        listening = [topics.listen(bytes([number])) for number in range(100)]
+        woken = [asyncio.ensure_future(anext(listener)) for listener in listening]
+        await asyncio.sleep(0)
+        topics.publish(bytes([7]), "in a block")
+        topics.publish(b"nobody", "in a block")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert [number for number, task in enumerate(woken) if task.done()] == [7]
+        assert await woken[7] == "in a block"
+        for task in woken:
+            task.cancel()
+        await asyncio.gather(*woken, return_exceptions=True)
+        del listening, woken, task
+        gc.collect()
+        await asyncio.sleep(0.01)  # in which the one that was not awaited again is closed
+        assert not topics._publishers
 
     asyncio.run(scenario())

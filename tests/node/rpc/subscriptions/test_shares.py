@@ -3,7 +3,7 @@
 import pytest
 
 from node.rpc.jsonrpc import JsonRpcError
-from node.rpc.subscription_shares import SubscriptionShares
+from node.rpc.subscriptions.shares import SubscriptionShares
 
 EACH, CONNECTIONS, TOTAL = 60, 10, 100
 SHARE = TOTAL // 2 // CONNECTIONS
@@ -47,3 +47,16 @@ def test_a_share_is_not_given_back_into_the_common_half() -> None:
     assert take(shares, 0, 1_000) == SHARE + TOTAL // 2
     with pytest.raises(JsonRpcError):
         shares.take(SHARE)
+
+
+def test_keys_are_taken_several_at_once_and_given_back_the_same() -> None:
+    shares = SubscriptionShares(EACH, CONNECTIONS, TOTAL)
+    shares.take(0, SHARE + 10)
+    assert shares._shared_left == TOTAL // 2 - 10
+    with pytest.raises(JsonRpcError):
+        shares.take(SHARE + 10, EACH - SHARE - 9)
+    with pytest.raises(JsonRpcError):
+        shares.take(0, SHARE + TOTAL // 2 - 9)
+    assert shares._shared_left == TOTAL // 2 - 10
+    shares.give_back(SHARE + 10, SHARE + 10)
+    assert shares._shared_left == TOTAL // 2

@@ -1,0 +1,44 @@
+"""What every subscriber of a kind is told in the same words: they are found once for all of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from node.rpc import jsonrpc
+from node.rpc.jsonrpc import Json
+from node.rpc.subscriptions.broadcast import Publisher
+
+T = TypeVar("T")
+
+TEXTS_KEPT = 64
+"""Of the items told last: a new head is written out once, not once for each of 2,600 subscriptions to it."""
+
+
+class SharedItems(Generic[T]):
+    """The present item, and each one that is published from then on."""
+
+    def __init__(
+        self,
+        publisher: Publisher[T],
+        present: Callable[[], T],
+        name: Callable[[T], Hashable],
+        to_json: Callable[[T], Json],
+    ) -> None:
+        """`name` tells items apart; `to_json` is what a client is shown."""
+        self.publisher = publisher
+        self.present = present
+        self._name = name
+        self._to_json = to_json
+        self._texts: OrderedDict[Hashable, str] = OrderedDict()
+
+    def text(self, item: T) -> str:
+        """The item as JSON."""
+        name = self._name(item)
+        text = self._texts.get(name)
+        if text is None:
+            text = self._texts[name] = jsonrpc.dumps(self._to_json(item))
+            if len(self._texts) > TEXTS_KEPT:
+                self._texts.popitem(last=False)
+        return text

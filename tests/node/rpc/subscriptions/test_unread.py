@@ -1,0 +1,111 @@
+"""Connections that subscribe and do not read, or leave: what they still cost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import cast
+
+from aiohttp import WSMsgType, web
+
+from node.rpc.connection import ENDED_AT_ONCE, ClientConnection, SharedLimits
+from node.rpc.registry import Registry, subscription
+from node.rpc.subscriptions.shares import SubscriptionShares
+from node.rpc.turns import Caller
+
+SUBSCRIPTIONS = 5 * ENDED_AT_ONCE
+
+
+class Ticks:
+    """Subscriptions of their own to something that never pauses."""
+
+    def __init__(self) -> None:
+        self.worked_out = 0
+        self.ended: list[int] = []
+        self.round = 0
+
+    @subscription("ticks", notification="tick", unsubscribe=("untick",))
+    async def ticks(self) -> AsyncIterator[int]:
+        """Numbers, as fast as they are taken."""
+        try:
+            while True:
+                self.worked_out += 1
+                yield self.worked_out
+        finally:
+            self.ended.append(self.round)
+
+
+class PlayedSocket:
+    """A client that asks for nothing, and reads when the test says so."""
+
+    def __init__(self) -> None:
+        self.reads = asyncio.Event()
+        self.leaves = asyncio.Event()
+        self.sent: list[str] = []
+        self._req = SimpleNamespace(transport=None)
+
+    async def send_str(self, text: str) -> None:
+        await self.reads.wait()
+        self.sent.append(text)
+        await asyncio.sleep(0)
+
+    def __aiter__(self) -> "PlayedSocket":
+        return self
+
+    async def __anext__(self) -> SimpleNamespace:
+        await self.leaves.wait()
+        self.leaves.clear()
+        if self.reads.is_set():
+            raise StopAsyncIteration
+        return SimpleNamespace(type=WSMsgType.TEXT, data="")
+
+
+async def connected(socket: PlayedSocket, ticks: Ticks) -> tuple[ClientConnection, asyncio.Task[None]]:
+    limits = SharedLimits(SubscriptionShares(1024, 100), SubscriptionShares(1024, 100))
+    method = Registry([ticks]).methods["ticks"]
+
+    async def answer(_data: bytes, connection: ClientConnection) -> str:
+        for _ in range(SUBSCRIPTIONS):
+            await connection.subscribe(method, [])
+        return "subscribed"
+
+    connection = ClientConnection(cast(web.WebSocketResponse, socket), Caller(1_000.0), limits, answer)
+    running = asyncio.create_task(connection.run())
+    socket.leaves.set()
+    while len(connection.subscriptions) < SUBSCRIPTIONS:
+        await asyncio.sleep(0)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return connection, running
+
+
+def test_nothing_is_worked_out_for_who_has_not_read_what_was_written_before() -> None:
+    async def scenario() -> None:
+        socket, ticks = PlayedSocket(), Ticks()
+        _, running = await connected(socket, ticks)
+        assert (ticks.worked_out, socket.sent) == (0, [])
+        socket.reads.set()
+        while len(socket.sent) <= SUBSCRIPTIONS:
+            await asyncio.sleep(0)
+        assert socket.sent[0] == "subscribed"
+        assert ticks.worked_out <= 3 * SUBSCRIPTIONS
+        running.cancel()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_the_subscriptions_of_who_leaves_end_some_in_each_round_of_the_loop() -> None:
+    async def scenario() -> None:
+        socket, ticks = PlayedSocket(), Ticks()
+        connection, running = await connected(socket, ticks)
+        socket.reads.set()
+        while ticks.worked_out < SUBSCRIPTIONS:
+            await asyncio.sleep(0)
+        socket.leaves.set()
+        while not running.done():
+            ticks.round += 1
+            await asyncio.sleep(0)
+        assert connection.subscriptions == {}
+        assert len(ticks.ended) == SUBSCRIPTIONS
+        assert max(map(ticks.ended.count, set(ticks.ended))) <= ENDED_AT_ONCE
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
