@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, CertifiedRef
@@ -70,11 +70,24 @@ class ProvenBlock:
     body: bytes
 
 
+class OnTheirWay(Protocol):
+    """Verdicts that workers have not given yet."""
+
+    missing: int
+
+    async def wait(self) -> object:
+        """Until none is missing; for ever, where a worker died over them."""
+
+
 class Foreseen(NamedTuple):
-    """What was found out about a block's extrinsics before its turn came; both give what the plain ones give."""
+    """What was found out about a block's extrinsics before its turn came; both give what the plain ones give.
+
+    `verify` checks itself what is among the `verdicts` still on their way.
+    """
 
     verify: VerifySignature
     decode: DecodeExtrinsic
+    verdicts: OnTheirWay
 
 
 class Chain:
@@ -210,7 +223,8 @@ class Chain:
         Raises `UnknownParentError`: its branch has died since; `InvalidBlock`.
         """
         parent = self._parent_of(facts)
-        verify, decode = foreseen or (self._verify, decode_extrinsic)
+        verify = self._verify if foreseen is None else foreseen.verify
+        decode = decode_extrinsic if foreseen is None else foreseen.decode
         done = execute_proven(self.runtime, parent.state, parent.trie, proven.block, verify, decode)
         stored = StoredBlock(facts.height, facts.id, proven.header, proven.body)
         self._add(proven.block, facts, stored, parent, done)
