@@ -22,7 +22,7 @@ from node.errors import DatabaseError
 from node.ledger.epochs import EpochTable
 from node.ledger.layers import DiffLayer
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
-from node.peers.messages import BLOCKS_PER_ANSWER_MAX
+from node.peers.messages import ANSWER_BYTES_MAX, BLOCKS_PER_ANSWER_MAX
 from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography import signatures
@@ -160,10 +160,17 @@ class Chain:
         while executed is not None and executed.facts.height > max(above, self.storage.head_height):
             not_final.append(executed.stored)
             executed = self._tree.get(executed.facts.parent)
-        # A peer names any two heights: no more is read from the disk for it than an answer holds.
+        # A peer names any two heights: no more is read from the disk for it than an answer holds, and one block.
         end = min(tip.height, self.storage.head_height, above + BLOCKS_PER_ANSWER_MAX)
-        final = [self._final_block(height) for height in range(above + 1, end + 1)]
-        oldest_first = [*final, *reversed(not_final)]
+        oldest_first: list[StoredBlock] = []
+        size = 0
+        for height in range(above + 1, end + 1):
+            oldest_first.append(self._final_block(height))
+            size += len(oldest_first[-1].body)
+            if size > ANSWER_BYTES_MAX:
+                not_final.clear()
+                break
+        oldest_first += reversed(not_final)
         return [stored.header + stored.body for stored in oldest_first[:BLOCKS_PER_ANSWER_MAX]]
 
     def path(self, old: bytes, new: bytes) -> tuple[list[ExecutedBlock], list[ExecutedBlock]]:

@@ -190,13 +190,13 @@ class Sync:
     # --- into the tree
 
     def look_ahead(self) -> None:
-        """While the next block is executed here, the workers have the signatures of those after it before them.
+        """While a block is executed here, the workers have the signatures of those after it before them.
 
         Only of blocks that bear their proposer's seal, each once: that this node asked for one proves nothing, since a
         peer names any id; 1.8 MB of made-up blocks held consensus up for 220 ms, and cost nothing.
         """
         size = 0
-        for coming in list(islice(self._answered, 1, 1 + LOOK_AHEAD)):  # a ban takes some of them away
+        for coming in list(islice(self._answered, 1 + LOOK_AHEAD)):  # a ban takes some of them away
             size += len(coming.data)
             if size > LOOK_AHEAD_BYTES:
                 return
