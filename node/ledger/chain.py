@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
 
 from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, CertifiedRef
@@ -20,6 +19,7 @@ from consensus.headers import AncestorAt, HeaderRules, NotYetError, read_header
 from consensus.parameters import Parameters
 from node.errors import DatabaseError
 from node.ledger.epochs import EpochTable
+from node.ledger.foreseen import Foreseen
 from node.ledger.layers import DiffLayer
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
 from node.peers.messages import ANSWER_BYTES_MAX, BLOCKS_PER_ANSWER_MAX
@@ -29,7 +29,7 @@ from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.codec import Annotated, Bounded, codec
 from runtime.execution.authoring import BuiltBlock
-from runtime.execution.executive import DecodeExtrinsic, ExecutionOutcome, execute_block, execute_proven
+from runtime.execution.executive import ExecutionOutcome, execute_block, execute_proven
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Runtime
 from runtime.pallets.beacon import Beacon
@@ -68,26 +68,6 @@ class ProvenBlock:
     block: Block
     header: bytes
     body: bytes
-
-
-class OnTheirWay(Protocol):
-    """Verdicts that workers have not given yet."""
-
-    missing: int
-
-    async def wait(self) -> object:
-        """Until none is missing; for ever, where a worker died over them."""
-
-
-class Foreseen(NamedTuple):
-    """What was found out about a block's extrinsics before its turn came; both give what the plain ones give.
-
-    `verify` checks itself what is among the `verdicts` still on their way.
-    """
-
-    verify: VerifySignature
-    decode: DecodeExtrinsic
-    verdicts: OnTheirWay
 
 
 class Chain:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from node.ledger.chain import Foreseen
+from node.ledger.foreseen import Foreseen
 from node.pool.verifier import Claim, Verdicts, Verifier
 from runtime.blocks.extrinsic import Authorization, Envelope, Extrinsic, decode_extrinsic, open_envelope
 from runtime.cryptography.signatures import Scheme, VerifySignature

@@ -17,7 +17,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from consensus import events as ev
 from consensus.headers import NotYetError
 from node.errors import NodeError
-from node.ledger.chain import Chain, Foreseen, OnTheirWay, ProvenBlock, UnknownParentError
+from node.ledger.chain import Chain, ProvenBlock, UnknownParentError
+from node.ledger.foreseen import Foreseen, OnTheirWay
 from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
 from node.peers.rates import PeerRates
