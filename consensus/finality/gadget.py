@@ -172,8 +172,7 @@ class Gadget:
 
     def answer(self, need: NeedCerts) -> tuple[Certificate, ...]:
         """Certificates that a node in `need`'s round of this epoch lacks, oldest first."""
-        lacked = self.rounds.lacked_by(need.parent_round, need.final_round)
-        return tuple(islice(lacked, CERTIFICATES_PER_MESSAGE_MAX))
+        return tuple(islice(self.rounds.lacked_by(need.parent_round, need.final_round), CERTIFICATES_PER_MESSAGE_MAX))
 
     # --- what follows from it
 
@@ -233,13 +232,15 @@ class Gadget:
             self._chain.lock_on(lock.ballot.block)
 
     def _finalise(self) -> None:
-        certificate = self.pending_final
-        if certificate is None or certificate.ballot.block not in self._chain.tree:
-            return
-        self.pending_final = None
+        certificate, tree = self.pending_final, self._chain.tree
+        if certificate is not None and certificate.ballot.block in tree:
+            self.pending_final = None
+            if certificate.ballot.height > tree.final.height:
+                self.make_final(certificate)
+
+    def make_final(self, certificate: Certificate) -> None:
+        """Make the certified block final, which is in the tree, and all below it."""
         before = self._chain.tree.final.height
-        if certificate.ballot.height <= before:
-            return
         path, overruled = self._chain.finalise(certificate.ballot.block)
         if overruled is not None:
             self._emit(AcceptedReverted(overruled, certificate.ballot.block))

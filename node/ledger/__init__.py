@@ -5,6 +5,7 @@ In reading order:
 * `storage`: the database (LevelDB): final blocks, their state, and the blocks kept above them
 * `layers`: a block's state as what it changed in its parent's
 * `epochs`: validators and seed of each epoch, read from the final state
+* `foreseen`: what was found out about a block before its turn
 * `chain`: the tree of blocks; checks, executes, makes final
 * `opening`: a chain over its database; an empty one gets block 0
 * `known_genesis`: block 0 of the specification, known from the database once it was worked out

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, CertifiedRef
@@ -20,16 +19,17 @@ from consensus.headers import AncestorAt, HeaderRules, NotYetError, read_header
 from consensus.parameters import Parameters
 from node.errors import DatabaseError
 from node.ledger.epochs import EpochTable
+from node.ledger.foreseen import Foreseen
 from node.ledger.layers import DiffLayer
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
-from node.peers.messages import BLOCKS_PER_ANSWER_MAX
+from node.peers.messages import ANSWER_BYTES_MAX, BLOCKS_PER_ANSWER_MAX
 from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.codec import Annotated, Bounded, codec
 from runtime.execution.authoring import BuiltBlock
-from runtime.execution.executive import DecodeExtrinsic, ExecutionOutcome, execute_block, execute_proven
+from runtime.execution.executive import ExecutionOutcome, execute_block, execute_proven
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Runtime
 from runtime.pallets.beacon import Beacon
@@ -68,13 +68,6 @@ class ProvenBlock:
     block: Block
     header: bytes
     body: bytes
-
-
-class Foreseen(NamedTuple):
-    """What was found out about a block's extrinsics before its turn came; both give what the plain ones give."""
-
-    verify: VerifySignature
-    decode: DecodeExtrinsic
 
 
 class Chain:
@@ -147,10 +140,17 @@ class Chain:
         while executed is not None and executed.facts.height > max(above, self.storage.head_height):
             not_final.append(executed.stored)
             executed = self._tree.get(executed.facts.parent)
-        # A peer names any two heights: no more is read from the disk for it than an answer holds.
+        # A peer names any two heights: no more is read from the disk for it than an answer holds, and one block.
         end = min(tip.height, self.storage.head_height, above + BLOCKS_PER_ANSWER_MAX)
-        final = [self._final_block(height) for height in range(above + 1, end + 1)]
-        oldest_first = [*final, *reversed(not_final)]
+        oldest_first: list[StoredBlock] = []
+        size = 0
+        for height in range(above + 1, end + 1):
+            oldest_first.append(self._final_block(height))
+            size += len(oldest_first[-1].body)
+            if size > ANSWER_BYTES_MAX:
+                not_final.clear()
+                break
+        oldest_first += reversed(not_final)
         return [stored.header + stored.body for stored in oldest_first[:BLOCKS_PER_ANSWER_MAX]]
 
     def path(self, old: bytes, new: bytes) -> tuple[list[ExecutedBlock], list[ExecutedBlock]]:
@@ -210,7 +210,8 @@ class Chain:
         Raises `UnknownParentError`: its branch has died since; `InvalidBlock`.
         """
         parent = self._parent_of(facts)
-        verify, decode = foreseen or (self._verify, decode_extrinsic)
+        verify = self._verify if foreseen is None else foreseen.verify
+        decode = decode_extrinsic if foreseen is None else foreseen.decode
         done = execute_proven(self.runtime, parent.state, parent.trie, proven.block, verify, decode)
         stored = StoredBlock(facts.height, facts.id, proven.header, proven.body)
         self._add(proven.block, facts, stored, parent, done)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from node.ledger.chain import Foreseen
+from node.ledger.foreseen import Foreseen
 from node.pool.verifier import Claim, Verdicts, Verifier
 from runtime.blocks.extrinsic import Authorization, Envelope, Extrinsic, decode_extrinsic, open_envelope
 from runtime.cryptography.signatures import Scheme, VerifySignature
@@ -30,8 +30,9 @@ def foresee(raws: Iterable[bytes], payload: Callable[[Authorization], bytes], ve
             continue
         envelopes[raw] = envelope
         claims.append(Claim(who.signature.scheme, who.signer, message, who.signature.signature))
-    known = _Signatures(claims, verifier.foresee(claims), verifier.verify)
-    return Foreseen(known.verify, _Opened(envelopes).decode)
+    verdicts = verifier.foresee(claims)
+    known = _Signatures(claims, verdicts, verifier.verify)
+    return Foreseen(known.verify, _Opened(envelopes).decode, verdicts)
 
 
 class _Opened:

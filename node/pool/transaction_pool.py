@@ -15,7 +15,8 @@ from typing import TypeAlias
 
 from node.clock import Clock
 from node.errors import NodeError
-from node.ledger.chain import Chain, ExecutedBlock, Foreseen
+from node.ledger.chain import Chain, ExecutedBlock
+from node.ledger.foreseen import Foreseen
 from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
 from node.pool.arrivals import Arrival

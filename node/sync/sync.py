@@ -17,7 +17,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from consensus import events as ev
 from consensus.headers import InvalidHeaderError, NotYetError
 from node.errors import NodeError
-from node.ledger.chain import Chain, Foreseen, ProvenBlock, UnknownParentError
+from node.ledger.chain import Chain, ProvenBlock, UnknownParentError
+from node.ledger.foreseen import Foreseen, OnTheirWay
 from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
 from node.peers.rates import PeerRates
@@ -33,6 +34,8 @@ OWED_MAX = 64  # answers that one peer may still bring
 LOOK_AHEAD = 4  # blocks
 LOOK_AHEAD_BYTES = 2 * MEBIBYTE  # of them together: what is decoded of them takes some ten times as much
 FORESEEN_MAX = 512
+WAITS_MAX = 50
+"""Turns of 10 ms for which a block's import is put off while a worker is at its signatures: it may die over them."""
 ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a megabyte
 STANDINGS_MAX = 1_024
 UNATTACHED_PER_SECOND = 2.0
@@ -53,6 +56,7 @@ class _Ahead(NamedTuple):
     waiting: Waiting
     proven: ProvenBlock
     foreseen: Foreseen | None
+    waits: int = 0
 
 
 class Sync:
@@ -88,6 +92,12 @@ class Sync:
     def has_work(self) -> bool:
         """Whether a block waits to be imported."""
         return bool(self._announced) or bool(self._answered)
+
+    @property
+    def next_bytes(self) -> int:
+        """The length of the block that is imported next."""
+        waiting = (self._announced or self._answered).next()
+        return 0 if waiting is None else len(waiting.data)
 
     # --- what peers send
 
@@ -181,13 +191,13 @@ class Sync:
     # --- into the tree
 
     def look_ahead(self) -> None:
-        """While the next block is executed here, the workers have the signatures of those after it before them.
+        """While a block is executed here, the workers have the signatures of those after it before them.
 
         Only of blocks that bear their proposer's seal, each once: that this node asked for one proves nothing, since a
         peer names any id; 1.8 MB of made-up blocks held consensus up for 220 ms, and cost nothing.
         """
         size = 0
-        for coming in list(islice(self._answered, 1, 1 + LOOK_AHEAD)):  # a ban takes some of them away
+        for coming in list(islice(self._answered, 1 + LOOK_AHEAD)):  # a ban takes some of them away
             size += len(coming.data)
             if size > LOOK_AHEAD_BYTES:
                 return
@@ -201,6 +211,18 @@ class Sync:
                 _remember(self._foreseen, coming.block_id, None, FORESEEN_MAX)
                 continue
             self._see_ahead(coming)
+
+    def put_off(self) -> OnTheirWay | None:
+        """What a worker still has to say of the next block; None when there is nothing, or after too many waits."""
+        waiting = (self._announced or self._answered).next()
+        ahead = self._ahead.get(waiting.block_id) if waiting is not None else None
+        if ahead is None or ahead.foreseen is None or ahead.waiting is not waiting:
+            return None
+        verdicts = ahead.foreseen.verdicts
+        if not verdicts.missing or ahead.waits >= WAITS_MAX:
+            return None
+        self._ahead[waiting.block_id] = ahead._replace(waits=ahead.waits + 1)
+        return verdicts
 
     def import_next(self) -> list[ev.Event]:
         """Import the next waiting block; what the machine has to know of it."""

@@ -73,6 +73,10 @@ class Room:
             self._remove(next(reversed(self._by_peer[greedy].values())))
         return True
 
+    def next(self) -> Waiting | None:
+        """What `take` would take."""
+        return next(iter(self), None)
+
     def take(self) -> Waiting:
         """The next block: the oldest of the peer whose turn it is."""
         peer, blocks = next(iter(self._by_peer.items()))

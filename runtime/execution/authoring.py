@@ -66,6 +66,7 @@ class Authoring:
     def finish(self) -> BuiltBlock:
         """Close the block and compute its roots."""
         changes = self._execution.finalize()
+        self.bound.overlay.release()
         after = self._trie.updated(changes)
         extrinsics = tuple(self._extrinsics)
         header = Header(self._parent_hash, self.number, after.root, extrinsics_root(extrinsics), self._digest)

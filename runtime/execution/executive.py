@@ -69,9 +69,12 @@ def execute_proven(
     """
     header = _unsealed(block.header)
     execution = BlockExecution(runtime, reader, header.number, header.parent_hash, header.digest)
-    for raw in block.extrinsics:
-        execution.apply_from_block(raw, verify, decode)
-    changes = execution.finalize()
+    try:
+        for raw in block.extrinsics:
+            execution.apply_from_block(raw, verify, decode)
+        changes = execution.finalize()
+    finally:
+        execution.bound.overlay.release()
     after = trie.updated(changes)
     if after.root != header.state_root:
         raise InvalidBlock("the state root differs")

@@ -187,6 +187,18 @@ class Overlay:
         written = self._written
         return {key: self._bytes(key, written[key]) for key in sorted(written)}
 
+    def release(self) -> None:
+        """Forget everything, after the last use: whoever executes and its pallets refer to each other.
+
+        What a block of 2,000 transfers reads and tells are 40,000 objects. Left in such a circle they waited for
+        Python's search for them, which looked through these and all else that had come: a sixth of an import's time.
+        """
+        self.reader = Memory()
+        for held in (self._values, self._before, self._written, self._by_item):
+            held.clear()
+        for listed in (self.events, self._new, self._journal):
+            listed.clear()
+
     def changed_values(self, prefix: bytes) -> Iterator[tuple[bytes, Any]]:
         """Keys with this prefix that were written, with the value they have now, in order of first writing."""
         for key in self._written:

@@ -4,6 +4,7 @@ import pytest
 
 from consensus import events as ev
 from consensus.events import BlockFacts, CertifiedRef, Recovery
+from consensus.machine import FINAL_AT_ONCE
 from consensus.parameters import DEVNET
 from consensus.proposer import proposer
 from consensus.signstate import EMPTY, HeaderRecord, after
@@ -130,6 +131,28 @@ def test_two_blocks_of_a_slot_are_evidence() -> None:
     shell.feed(ev.BlockImported(other))
     effects = shell.feed(ev.BlockImported(twin))
     assert ev.ReportDoubleHeader(other.author, SLOT, other.id, twin.id) in effects
+
+
+def test_a_node_that_catches_up_finalises_on_the_way() -> None:
+    """By the certificates in headers, though it holds a newer one; each was checked with its header."""
+    shell = Shell(me=1).start()
+    chain = [GENESIS_BLOCK]
+    for number in range(3 * FINAL_AT_ONCE):
+        parent = chain[-1]
+        seen = certificate(ballot(BallotKind.FINALISE, parent.height, parent), 4, range(3)) if number else None
+        reference = CertifiedRef(parent.height, parent.id, seen) if seen is not None else None
+        chain.append(block(parent, SLOT + number, final_ref=reference))
+    newest = chain[-1]
+    shell.say(2, Certified((certificate(ballot(BallotKind.FINALISE, newest.height, newest), 4, range(3)),)))
+    most = 0
+    for facts in chain[1:]:
+        shell.feed(ev.BlockImported(facts))
+        most = max(most, facts.height - shell.machine.final.height)
+    assert most == FINAL_AT_ONCE
+    finals = [effect for effect in shell.effects if isinstance(effect, ev.Finalise)]
+    assert [effect.certificate.ballot.height for effect in finals] == [FINAL_AT_ONCE, 2 * FINAL_AT_ONCE, newest.height]
+    assert [name for effect in finals for name in effect.blocks] == [facts.id for facts in chain[1:]]
+    assert shell.machine.final == newest
 
 
 def test_final_certificate_before_its_block() -> None:

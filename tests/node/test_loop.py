@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 import node.loop
+import node.sync.sync
 from block_maker import FIRST_SLOT, Maker, now_of, open_at
 from consensus import events as ev
 from consensus.machine import Machine
@@ -21,6 +22,7 @@ from node.duty.duty import ValidatorDuty
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
 from node.ledger.chain import Chain, ExecutedBlock
+from node.ledger.foreseen import Foreseen
 from node.ledger.ledger import Ledger
 from node.ledger.listener import Listener
 from node.ledger.round_log import RoundLog
@@ -31,9 +33,11 @@ from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
 from node.peers.messages import encode_answer
 from node.peers.peers import Peers
+from node.pool.verifier import Verdicts
 from node.sync.standing import NodeStanding
 from node.sync.sync import Sync
 from played_transport import PlayedTransport
+from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 
@@ -267,6 +271,32 @@ async def test_the_others_have_a_turn_between_what_is_seen_ahead_and_the_import(
     assert not scope.cancelled_caught
     assert fed == [True], "the worker begins before the import, not after it"
     assert not stage.sync.has_work
+
+
+@pytest.mark.trio
+async def test_a_block_waits_for_the_worker_that_has_its_signatures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = Maker(tmp_path / "maker").make()
+    stage = Stage(open_at(tmp_path / "other"), None, tmp_path)
+    verdicts = Verdicts([False], 1)
+    foreseen = Foreseen(signatures.verify, decode_extrinsic, verdicts)
+    monkeypatch.setattr(stage.sync, "_foresee", lambda _: foreseen)
+    monkeypatch.setattr(node.sync.sync, "WAITS_MAX", 10**9)
+    stage.sync.fetch(block.facts.id, b"peer", 0)
+    stage.sync.on_answer(encode_answer([block.stored.header + block.stored.body]), b"peer")
+    with trio.move_on_after(5) as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stage.loop.run)
+            for _ in range(500):
+                await trio.lowlevel.checkpoint()
+            assert stage.sync.has_work
+            assert block.facts.id not in stage.chain
+            verdicts.note(0, valid=True)
+            while block.facts.id not in stage.chain:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    assert not scope.cancelled_caught
 
 
 def test_own_votes_that_come_back_are_no_alarm(alice: Stage) -> None:

@@ -57,6 +57,28 @@ def test_no_more_of_the_disk_is_read_for_a_peer_than_an_answer_holds(
     assert read == [1, 2]
 
 
+def test_of_long_final_blocks_no_more_are_read_than_an_answer_holds_and_one(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 full blocks were read, 18 MB, to send three of them."""
+    chain = maker.chain
+    for _ in range(5):
+        block = maker.make()
+        chain.finalise((block.facts.id,), maker.certify(block))
+    tip = maker.make()
+    read: list[int] = []
+    final_block = chain._final_block
+
+    def noted(height: int) -> StoredBlock:
+        read.append(height)
+        return final_block(height)
+
+    monkeypatch.setattr(chain, "_final_block", noted)
+    monkeypatch.setattr(node.ledger.chain, "ANSWER_BYTES_MAX", 2 * len(block.stored.body))
+    assert len(chain.branch(tip.facts.id, 0)) == 3, "and not the tip, which lies above what is left out"
+    assert read == [1, 2, 3]
+
+
 def test_a_peer_is_sent_no_more_blocks_than_an_answer_holds(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node.ledger.chain, "BLOCKS_PER_ANSWER_MAX", 3)
     blocks = [maker.make()]

@@ -10,7 +10,8 @@ import trio
 
 from block_maker import Maker, as_bytes
 from genesis import dev_accounts
-from node.ledger.chain import Foreseen, ProvenBlock
+from node.ledger.chain import ProvenBlock
+from node.ledger.foreseen import Foreseen
 from node.pool.foresight import foresee
 from node.pool.verifier import Claim, Verdicts, Verifier
 from node.sync.intake import read_body, read_waiting

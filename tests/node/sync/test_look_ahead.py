@@ -7,14 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from block_maker import as_bytes
+from block_maker import Maker, as_bytes
+from consensus import events as ev
+from genesis import dev_accounts
+from node.ledger.foreseen import Foreseen
 from node.peers.messages import BLOCKS
+from node.pool.foresight import foresee
+from node.pool.transaction_pool import Held
+from node.pool.verifier import Verifier
 from node.sync import intake, sync
-from node.sync.sync import LOOK_AHEAD
+from node.sync.sync import LOOK_AHEAD, WAITS_MAX
 from runtime.blocks.block import BLOCK, Block, block_id, extrinsics_root
+from runtime.blocks.extrinsic import Authorization, decode_extrinsic
+from runtime.cryptography import signatures
 from runtime.encoding.scale import encode_compact
 from runtime.execution import executive
+from runtime.pallets.balances import Balances
 from sync_stage import OTHER, PEER, Stage
+
+PAY = Balances.transfer_keep_alive(dest=dev_accounts.stash("Bob"), value=1)
+
+
+def payload_of(maker: Maker, who: Authorization) -> bytes:
+    genesis, version = maker.chain.genesis, maker.chain.runtime.version
+    tail = version.spec_version.to_bytes(4, "little") + version.transaction_version.to_bytes(4, "little")
+    return who.payload_with(tail + genesis + genesis + b"\0")
 
 
 @pytest.fixture
@@ -27,9 +44,9 @@ def test_the_next_blocks_are_told_ahead_and_each_once(stage: Stage) -> None:
     stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
     stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
     stage.sync.import_next()
-    assert stage.foreseen == [block.extrinsics for block in blocks[1 : 1 + LOOK_AHEAD]]
+    assert stage.foreseen == [block.extrinsics for block in blocks[: 1 + LOOK_AHEAD]]
     stage.import_all()
-    assert stage.foreseen == [block.extrinsics for block in blocks[1:]]
+    assert stage.foreseen == [block.extrinsics for block in blocks]
 
 
 def test_a_body_is_cut_out_and_proven_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,11 +83,11 @@ def test_what_was_seen_ahead_of_one_copy_says_nothing_of_another(stage: Stage) -
 
 def test_no_more_is_opened_ahead_than_fits(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = stage.branch(LOOK_AHEAD + 1)
-    monkeypatch.setattr(sync, "LOOK_AHEAD_BYTES", sum(len(as_bytes(block)) for block in blocks[1:3]))
+    monkeypatch.setattr(sync, "LOOK_AHEAD_BYTES", sum(len(as_bytes(block)) for block in blocks[:2]))
     stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
     stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
     stage.sync.import_next()
-    assert stage.foreseen == [block.extrinsics for block in blocks[1:3]]
+    assert stage.foreseen == [block.extrinsics for block in blocks[:2]]
     assert stage.sync._ahead
     stage.sync.forget_peer(PEER)
     stage.sync.retry_early()
@@ -102,4 +119,63 @@ def test_a_wrong_body_that_is_seen_ahead_bans(stage: Stage) -> None:
     stage.sync.on_answer(BLOCKS.encode((BLOCK.encode(blocks[1]), wrong)), PEER)
     stage.sync.import_next()
     assert stage.transport.banned == [PEER.decode()]
-    assert not stage.foreseen
+    assert stage.foreseen == [blocks[1].extrinsics]
+
+
+class Late:
+    """Verdicts that a worker has not given."""
+
+    missing = 1
+
+    async def wait(self) -> None:
+        """Nobody waits here."""
+
+
+def test_a_block_is_put_off_while_a_worker_is_at_it_but_not_for_ever(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = stage.branch(2)
+    late = Late()
+    monkeypatch.setattr(stage.sync, "_foresee", lambda _: Foreseen(signatures.verify, decode_extrinsic, late))
+    stage.sync.fetch(second.facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode((as_bytes(first), as_bytes(second))), PEER)
+    assert stage.sync.put_off() is None, "nobody looked yet"
+    stage.sync.look_ahead()
+    assert [stage.sync.put_off() for _ in range(WAITS_MAX)] == [late] * WAITS_MAX
+    assert stage.sync.put_off() is None, "a worker that died over it answers never"
+    stage.sync.import_next()
+    assert stage.sync.put_off() is late, "the next block has a time of its own"
+    late.missing = 0
+    assert stage.sync.put_off() is None
+    stage.import_all()
+    assert second.facts.id in stage.chain
+
+
+def test_behind_a_block_with_a_forged_signature_nothing_is_imported_and_its_peer_pays(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a worker said of the blocks after it: each lies on the one before, and a wrong verdict is asked anew."""
+    maker = stage.maker
+    good = maker.transfer(PAY, 0)
+    before = maker.make(None, good)
+    forged = bytearray(maker.transfer(PAY, 1))
+    forged[40] ^= 1  # its proposer seals it all the same: authors of this kind check nothing
+    monkeypatch.setattr(maker.author, "_verify", lambda *_: True)
+    monkeypatch.setattr(Held, "verified_or", lambda *_: lambda *_: True)
+    wrong = maker.make(before.facts.id, bytes(forged))
+    behind = [maker.make(wrong.facts.id, maker.transfer(PAY, 2))]
+    behind.append(maker.make(behind[0].facts.id))
+    verifier = Verifier()  # whose workers never answer: what they would say decides nothing
+    monkeypatch.setattr(
+        stage.sync, "_foresee", lambda raws: foresee(raws, lambda who: payload_of(maker, who), verifier)
+    )
+    stage.sync.fetch(behind[-1].facts.id, PEER, 0)
+    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, (before, wrong, *behind)))), PEER)
+    events = stage.import_all()
+    assert [event.facts.id for event in events if isinstance(event, ev.BlockImported)] == [before.facts.id]
+    assert [event.block for event in events if isinstance(event, ev.BlockRejected)] == [wrong.facts.id]
+    assert stage.network.penalties == 1
+    assert not stage.sync.has_work, "what hangs on it went with it"
+    stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, behind))), OTHER)
+    stage.import_all()
+    assert not any(block.facts.id in stage.chain for block in behind)
