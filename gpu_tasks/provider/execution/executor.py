@@ -27,6 +27,7 @@ from gpu_tasks.provider.execution.worker_wire import (
     QUESTION,
     BadRequest,
     Checked,
+    Failed,
     Question,
     Ran,
     Ready,
@@ -153,6 +154,9 @@ class WorkerExecutor:
             except BaseException:  # a cancelled request too: its answer must not reach the next one
                 await self._kill()
                 raise
+            if isinstance(answer, Failed):
+                await self._kill()  # a GPU's context that has failed once fails every request after it
+                raise ExecutionError(answer.reason)
         if isinstance(answer, BadRequest):
             raise BadRequestError(answer.reason)
         return answer
