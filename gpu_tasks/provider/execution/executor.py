@@ -207,7 +207,8 @@ class WorkerExecutor:
             raise
         if not isinstance(answer, Ready):
             await self._kill()
-            raise ExecutionError(f"the worker did not start: {answer}")
+            reason = answer.reason if isinstance(answer, Failed) else answer
+            raise ExecutionError(f"the worker did not start: {reason}")
         self._ready = answer
         return process
 
