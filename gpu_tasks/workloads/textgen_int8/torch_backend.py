@@ -73,4 +73,6 @@ def _usable(name: str) -> Any:
     ) as error:  # unknown, not built in, no driver, no such GPU
         reason = str(error).partition("\n")[0]
         raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: {reason}") from error
+    if str(device) != name:  # a number over 127 wraps round, and is another device or the first
+        raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: it takes it for {device}")
     return device

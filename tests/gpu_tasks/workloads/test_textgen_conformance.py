@@ -176,6 +176,14 @@ def test_a_device_that_pytorch_refuses_is_no_backend(monkeypatch: pytest.MonkeyP
         arithmetic("torch-cuda:7")
 
 
+@pytest.mark.usefixtures("backend_loads_anew")
+def test_a_device_whose_number_wraps_round_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch keeps the number in eight bits: it takes cuda:4095 for the first GPU."""
+    monkeypatch.setitem(sys.modules, "torch", MagicMock(__version__="0.fake", device=lambda _: "cuda"))
+    with pytest.raises(LookupError, match=r"it takes it for cuda$"):
+        arithmetic("torch-cuda:4095")
+
+
 @pytest.mark.parametrize("name", ["textgen-float", ""])
 def test_unknown_names_are_refused(name: str) -> None:
     with pytest.raises(LookupError, match="no workload"):
