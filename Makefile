@@ -17,7 +17,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay soak crash cheats units equivocation flood liars house lock package clean
+.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay soak gpu crash cheats units equivocation flood liars house lock package clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ replay: ## the same 5,000 random extrinsics under two Python versions and three 
 
 soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed
+
+gpu: ## this machine's GPU as a provider uses it, beside NumPy: same bits, limits, failures, energy; exit 2 without one
+	@$(PY) -m benchmarks.gpu
 
 crash: ## KILLS=100 times kill -9 on a live devnet, with purges and detours: all come back, nothing final is lost
 	@$(PY) -m devnet.proofs.crash --kills $(KILLS)

@@ -1,6 +1,6 @@
 """CPU time of `textgen-int8`: decoding, prefill, and what a check costs against the work it checks.
 
-Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks.textgen          about 5 seconds; BACKEND=torch chooses another one
+Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks.textgen          about 5 seconds; BACKEND=torch-cpu chooses another one
 
 More BLAS threads burn CPU time in waiting and gain nothing at this size. Process time counts all threads, so it says
 what a shared machine really pays; on a GPU, whose work it does not count, wall time is taken instead.

@@ -16,9 +16,16 @@ class Hostile:
     """Runs the attack that it is asked for."""
 
     workload_id, model_id = b"w" * 32, b"m" * 32
+    is_device_lost = False
 
-    def run(self, request: bytes) -> bytes:  # noqa: C901, PLR0912 - a list of attacks
-        """Attack."""
+    def run(self, request: bytes) -> bytes:
+        """Attack; as with CUDA, what has failed on a device once fails on it until the process ends."""
+        output = self._attacked(request)
+        if self.is_device_lost:
+            raise RuntimeError("CUDA error: unspecified launch failure")
+        return output
+
+    def _attacked(self, request: bytes) -> bytes:  # noqa: C901, PLR0912 - a list of attacks
         match request.decode().split(" ", 1):
             case ["echo", text]:
                 return text.encode()
@@ -67,6 +74,8 @@ class Hostile:
                     opened.append(os.open("/dev/null", os.O_RDONLY))
             case ["fork"]:
                 os.fork()
+            case ["device-lost"]:
+                self.is_device_lost = True
             case _:
                 pass
         return b""

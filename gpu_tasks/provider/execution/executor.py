@@ -27,6 +27,7 @@ from gpu_tasks.provider.execution.worker_wire import (
     QUESTION,
     BadRequest,
     Checked,
+    Failed,
     Question,
     Ran,
     Ready,
@@ -153,6 +154,9 @@ class WorkerExecutor:
             except BaseException:  # a cancelled request too: its answer must not reach the next one
                 await self._kill()
                 raise
+            if isinstance(answer, Failed):
+                await self._kill()  # a GPU's context that has failed once fails every request after it
+                raise ExecutionError(answer.reason)
         if isinstance(answer, BadRequest):
             raise BadRequestError(answer.reason)
         return answer
@@ -203,7 +207,8 @@ class WorkerExecutor:
             raise
         if not isinstance(answer, Ready):
             await self._kill()
-            raise ExecutionError(f"the worker did not start: {answer}")
+            reason = answer.reason if isinstance(answer, Failed) else answer
+            raise ExecutionError(f"the worker did not start: {reason}")
         self._ready = answer
         return process
 

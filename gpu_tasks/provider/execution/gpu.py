@@ -78,18 +78,22 @@ class NoMeter:
 
 
 class NvmlMeter:
-    """Energy and peak memory of one GPU; a reading that the driver refuses counts as 0."""
+    """Energy and peak memory of one GPU; what the driver does not tell counts as 0."""
 
     def __init__(self, index: int) -> None:
         """`index` is NVML's."""
         self._index = index
-        self._energy_mj = 0
+        self._energy_mj: int | None = None
         self._peak = 0
         self._stop = threading.Event()
         self._sampler: threading.Thread | None = None
+        self._opened = contextlib.ExitStack()
 
     def begin(self) -> None:
         """Note the energy counter, and sample the memory until `end`."""
+        # NVML stays open from here to `end`: opening attaches every GPU, and may take longer than a sample.
+        with contextlib.suppress(pynvml.NVMLError):
+            self._opened.enter_context(_nvml())
         self._energy_mj, self._peak, self._stop = self._energy(), self._memory(), threading.Event()
         self._sampler = threading.Thread(target=self._sample, args=(self._stop,), name="nvml", daemon=True)
         self._sampler.start()
@@ -99,21 +103,28 @@ class NvmlMeter:
         self._stop.set()
         if self._sampler is not None:
             self._sampler.join()
-        used = max(0, self._energy() - self._energy_mj)
-        return Reading(is_gpu=True, energy_mj=used, memory_peak_bytes=max(self._peak, self._memory()))
+        reading = Reading(is_gpu=True, energy_mj=self._used_mj(), memory_peak_bytes=max(self._peak, self._memory()))
+        with contextlib.suppress(pynvml.NVMLError):
+            self._opened.close()
+        return reading
+
+    def _used_mj(self) -> int:
+        """A counter that could not be read at one of both ends says nothing: it began with the driver, not with us."""
+        before, after = self._energy_mj, self._energy()
+        return 0 if before is None or after is None else max(0, after - before)
 
     def _sample(self, stop: threading.Event) -> None:
         while not stop.wait(SAMPLE_SECONDS):
             self._peak = max(self._peak, self._memory())
 
-    def _energy(self) -> int:
+    def _energy(self) -> int | None:
         """Millijoules since the driver was loaded; Volta and later."""
-        with contextlib.suppress(pynvml.NVMLError), _nvml():
+        with contextlib.suppress(pynvml.NVMLError):
             return int(pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(self._index)))
-        return 0
+        return None
 
     def _memory(self) -> int:
-        with contextlib.suppress(pynvml.NVMLError), _nvml():
+        with contextlib.suppress(pynvml.NVMLError):
             return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(self._index)).used)
         return 0
 
@@ -130,12 +141,20 @@ def all_hardware(base_path: Path) -> list[Hardware]:
 
 
 def why_no_gpu() -> str:
-    """NVML's reason; empty if there are GPUs."""
+    """NVML's reason; empty if there is a GPU that can be used."""
+    reasons = ["the driver sees no GPU"]
     try:
         with _nvml():
-            return "" if pynvml.nvmlDeviceGetCount() else "the driver sees no GPU"
+            for index in range(pynvml.nvmlDeviceGetCount()):
+                try:
+                    _gpu(index)
+                except pynvml.NVMLError as error:
+                    reasons.append(f"GPU {index}: {error}")
+                else:
+                    return ""
     except pynvml.NVMLError as error:
         return str(error)
+    return "; ".join(reasons[1:] or reasons)
 
 
 def meter_for(hardware: Hardware) -> Meter:
@@ -154,11 +173,12 @@ def _nvml() -> Iterator[None]:
 
 
 def _gpus() -> list[Hardware]:
-    try:
-        with _nvml():
-            return [_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError:
-        return []
+    found = []
+    with contextlib.suppress(pynvml.NVMLError), _nvml():
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            with contextlib.suppress(pynvml.NVMLError):  # one that fell off its bus does not take the others along
+                found.append(_gpu(index))
+    return found
 
 
 def _cpu(base_path: Path, name: str) -> Hardware:

@@ -35,7 +35,9 @@ def arithmetic(backend: str) -> Arithmetic:
     if backend == "reference":
         return Reference()
     if backend.startswith("torch-"):
-        from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend  # noqa: PLC0415 (PyTorch is optional)
-
+        try:
+            from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend  # noqa: PLC0415 (optional)
+        except ImportError as error:
+            raise ImportError(f"the backend {backend} needs PyTorch, which does not load here: {error}") from error
         return TorchBackend(backend.removeprefix("torch-"))
     raise LookupError(f"no backend {backend!r}; there are numpy, reference, torch-<device>")

@@ -1,7 +1,7 @@
 """Vectors: fixed work whose hash is published. A backend that misses one must not serve.
 
 Each operation runs on inputs drawn by SHAKE-256, which reach the limits of their ranges, then
-the published model answers three requests. Saturating int8 kernels, TF32, fused roots and
+the published model answers three requests. Saturating int8 kernels, operands in TF32 or bfloat16, fused roots and
 other near misses of real libraries all change one of these hashes.
 """
 
@@ -18,6 +18,7 @@ from gpu_tasks.workloads.workload import NonConformingBackendError
 
 OPERATIONS = {
     "product": "415f02c4532614596629546854f0c9b0",
+    "shares": "367c6fda7d63aaef280ce8b9b6ecb812",
     "root": "ae77e89b3fead657ceef70f293473510",
     "rescale": "4c5a33d653388e510c72c73245433337",
     "norm": "e05a4bc70975e6c7168477ba30d7bd9f",
@@ -47,6 +48,9 @@ def operation_results(use: Arithmetic) -> dict[str, Ints]:
     left, right = drawn("left", (2, 33, 2048), -127, 127), drawn("right", (2, 65, 2048), -63, 63)
     left[:, 0], left[:, 1], right[:, 0], right[:, 1] = 127, -127, 63, -63  # the largest sums
     left[:, 0, 0] = 126  # an odd one, so that a lost last bit shows
+    # As attention mixes values: operands of 14 bits, which TF32 (11 bits), bfloat16 and float16 would round.
+    shares, values = np.zeros((2, 33, 1024), dtype=np.int64), drawn("values", (2, 65, 1024), -127, 127)
+    shares[..., ::128] = drawn("shares", (2, 33, 8), 0, (1 << 14) - 1)
     edges = np.arange(1, (1 << 26) - 1, 99_991, dtype=np.int64) ** 2
     squares = np.concatenate([edges - 1, edges, edges + 1, drawn("root", (999,), 0, (1 << 52) - 1)])
     sums = put(drawn("sums", (9, 64), -(1 << 23), 1 << 23))
@@ -58,6 +62,7 @@ def operation_results(use: Arithmetic) -> dict[str, Ints]:
     table, index = put(drawn("table", (4096,), -127, 127)), put(drawn("index", (999,), -3000, 3000))
     results = {
         "product": use.product(put(left), use.operand(put(right))),
+        "shares": use.product(put(shares), use.operand(put(values))),
         "root": use.root(put(squares)),
         "rescale": ops.rescale(sums, multipliers),
         "norm": ops.norm(use, stream, 2000),

@@ -18,11 +18,11 @@ class TorchBackend:
     """`Arithmetic` on one torch device, such as `cpu` or `cuda:0`."""
 
     def __init__(self, device: str = "cpu") -> None:
-        """Turn off every mode in which float32 is not float32."""
+        """Turn off every mode in which float32 is not float32. LookupError for a device that cannot be used."""
         torch.set_float32_matmul_precision("highest")
         torch.backends.cuda.matmul.allow_tf32 = False
         self.name = f"torch-{device}"
-        self._device = torch.device(device)
+        self._device = _usable(device)
 
     def put(self, values: NDArray[Any]) -> Array:
         """int64 on the device."""
@@ -59,3 +59,20 @@ class TorchBackend:
     def total(self, values: Array) -> Array:
         """Torch's sum; int64 stays int64."""
         return values.sum(dim=-1, keepdim=True)
+
+
+def _usable(name: str) -> Any:
+    """The torch device of this name, on which something was computed; LookupError says why that cannot be."""
+    try:
+        device = torch.device(name)
+        torch.zeros(1, dtype=torch.int64, device=device).cpu()
+    except (
+        AssertionError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:  # unknown, not built in, no driver, no such GPU
+        reason = str(error).partition("\n")[0]
+        raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: {reason}") from error
+    if str(device) != name:  # a number over 127 wraps round, and is another device or the first
+        raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: it takes it for {device}")
+    return device

@@ -1,6 +1,9 @@
 """The published vectors hold here, and backends with the faults of real libraries are refused."""
 
+import sys
+from collections.abc import Iterator
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -23,8 +26,34 @@ from gpu_tasks.workloads.workload import NonConformingBackendError
 from textgen_models import small_model
 
 
+class RoundedOperands(NumpyBackend):
+    """Operands keep some bits and the sums all of theirs, as the matrix units of GPUs do where a program lets them."""
+
+    kept_bits = 0
+
+    def product(self, left: Array, right: Array) -> Array:
+        return super().product(self._rounded(left), self._rounded(right))
+
+    def _rounded(self, values: Array) -> Array:
+        lost = 24 - self.kept_bits
+        bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+        return ((bits + np.uint32(1 << (lost - 1))) >> np.uint32(lost) << np.uint32(lost)).view(np.float32)
+
+
+class Tf32Operands(RoundedOperands):
+    """Every weight and activation fits into 11 bits; the shares of attention do not."""
+
+    kept_bits = 11
+
+
+class Bfloat16Operands(RoundedOperands):
+    """Every weight and activation fits into 8 bits, too."""
+
+    kept_bits = 8
+
+
 class Bfloat16Products(NumpyBackend):
-    """As PyTorch does on request, and TF32 alike: operands keep 8 bits, the sums too."""
+    """Sums that keep 8 bits."""
 
     def product(self, left: Array, right: Array) -> Array:
         sums = super().product(left, right).astype(np.float32)
@@ -64,6 +93,8 @@ class WrappedClamp(Reference):
 @pytest.mark.parametrize(
     ("broken", "operation"),
     [
+        (Tf32Operands, "shares"),
+        (Bfloat16Operands, "shares"),
         (Bfloat16Products, "product"),
         (HalfSums, "product"),
         (LostLastBit, "product"),
@@ -114,6 +145,43 @@ def test_a_model_of_ones_own_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "REQUESTS", (CompletionRequest(b"a", 20, 500, bytes(32)),))
     assert len(own.conformance()) == 32
     assert own.model_id.hex() != MODEL_ID
+
+
+@pytest.fixture
+def backend_loads_anew() -> Iterator[None]:
+    """As in a process that has not used PyTorch yet, before the test and after it."""
+    sys.modules.pop("gpu_tasks.workloads.textgen_int8.torch_backend", None)
+    yield
+    sys.modules.pop("gpu_tasks.workloads.textgen_int8.torch_backend", None)
+
+
+@pytest.mark.usefixtures("backend_loads_anew")
+def test_without_pytorch_its_backends_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="torch-cuda:0 needs PyTorch"):
+        arithmetic("torch-cuda:0")
+
+
+@pytest.mark.usefixtures("backend_loads_anew")
+@pytest.mark.parametrize("error", [AssertionError, NotImplementedError, RuntimeError])
+def test_a_device_that_pytorch_refuses_is_no_backend(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+    """A name that is none, a build without CUDA, no driver, no such GPU: PyTorch has an error for each."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error("invalid device ordinal\nand a page of advice")
+
+    fake = MagicMock(__version__="0.fake", zeros=refuse)
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    with pytest.raises(LookupError, match=r"cannot use the device 'cuda:7': invalid device ordinal$"):
+        arithmetic("torch-cuda:7")
+
+
+@pytest.mark.usefixtures("backend_loads_anew")
+def test_a_device_whose_number_wraps_round_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch keeps the number in eight bits: it takes cuda:4095 for the first GPU."""
+    monkeypatch.setitem(sys.modules, "torch", MagicMock(__version__="0.fake", device=lambda _: "cuda"))
+    with pytest.raises(LookupError, match=r"it takes it for cuda$"):
+        arithmetic("torch-cuda:4095")
 
 
 @pytest.mark.parametrize("name", ["textgen-float", ""])

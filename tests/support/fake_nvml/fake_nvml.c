@@ -1,7 +1,8 @@
 /* A FAKE libnvidia-ml.so.1 with two devices, for tests: the real Python binding loads it. Its devices say FAKE.
  *
  * Energy rises by 1,000 mJ with every reading; used memory by 1 MiB. FAKE_NVML_BROKEN makes those two readings fail, as
- * old GPUs do. Written against NVIDIA's public API reference: signatures only, no line of nvml.h.
+ * old GPUs do; FAKE_NVML_LOST=N loses the GPU N, as a bus does; FAKE_NVML_ENERGY_LATE fails the first reading of energy,
+ * whose counter is large after it. fake_openings() counts how often the library was opened. Written against NVIDIA's public API reference: signatures only, no line of nvml.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +13,19 @@
 #define UNINITIALIZED 1
 #define INVALID_ARGUMENT 2
 #define NOT_SUPPORTED 3
+#define GPU_IS_LOST 15
 
 typedef struct { unsigned long long total, free, used; } memory_t;
 
-static int users;
+static int users, openings;
 static unsigned long long energy[DEVICES], used[DEVICES];
 static int handles[DEVICES] = {0, 1};
 
 static int number_of(void *handle) { return *(int *)handle; }
 
-int nvmlInit_v2(void) { users++; return SUCCESS; }
-int nvmlInitWithFlags(unsigned flags) { (void)flags; users++; return SUCCESS; }
+int nvmlInit_v2(void) { users++; openings++; return SUCCESS; }
+int nvmlInitWithFlags(unsigned flags) { (void)flags; users++; openings++; return SUCCESS; }
+int fake_openings(void) { return openings; }
 int nvmlShutdown(void) { if (!users) return UNINITIALIZED; users--; return SUCCESS; }
 const char *nvmlErrorString(int code) { return code == NOT_SUPPORTED ? "Not Supported" : "FAKE error"; }
 
@@ -35,6 +38,8 @@ int nvmlDeviceGetCount_v2(unsigned *count) {
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
   if (!users) return UNINITIALIZED;
   if (index >= DEVICES) return INVALID_ARGUMENT;
+  const char *lost = getenv("FAKE_NVML_LOST");
+  if (lost && atoi(lost) == (int)index) return GPU_IS_LOST;
   *handle = &handles[index];
   return SUCCESS;
 }
@@ -66,6 +71,10 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory_t *memory) {
 
 int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *millijoules) {
   if (getenv("FAKE_NVML_BROKEN")) return NOT_SUPPORTED;
+  if (getenv("FAKE_NVML_ENERGY_LATE") && energy[number_of(handle)] == 0) {
+    energy[number_of(handle)] = 1ULL << 40;
+    return NOT_SUPPORTED;
+  }
   *millijoules = energy[number_of(handle)] += 1000;
   return SUCCESS;
 }

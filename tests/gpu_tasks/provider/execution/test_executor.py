@@ -50,6 +50,7 @@ async def still_works(executor: WorkerExecutor) -> None:
         (b"die", "ended with status 3"),
         (b"files", "Too many open files"),
         (b"garbage", "something else than an answer"),
+        (b"device-lost", "^RuntimeError: CUDA error: unspecified launch failure$"),
     ],
 )
 def test_an_attack_costs_one_request_and_no_more(request_: bytes, reason: str) -> None:

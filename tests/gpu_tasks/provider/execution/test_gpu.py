@@ -14,19 +14,28 @@ from gpu_tasks.provider.execution.gpu import CPU_NAME, NoMeter, find_hardware, m
 SOURCE = Path(__file__).parents[3] / "support" / "fake_nvml" / "fake_nvml.c"
 
 PROBE = """
-import json, sys, time
+import ctypes, json, sys, time
 from pathlib import Path
 from gpu_tasks.provider.execution.gpu import NvmlMeter, find_hardware, why_no_gpu
 found = find_hardware(Path(sys.argv[1]))
 meter = NvmlMeter(1)
+def openings():
+    try:
+        return ctypes.CDLL("libnvidia-ml.so.1").fake_openings()
+    except OSError:
+        return 0
+
+before = openings()
 meter.begin()
 time.sleep(0.2)
 reading = meter.end()
+opened = openings() - before
 print(json.dumps({
     "names": [piece.name for piece in found], "kinds": [piece.kind.name for piece in found],
     "memory": [piece.memory_mib for piece in found], "drivers": [piece.driver for piece in found], "why": why_no_gpu(),
     "hashes": [piece.uuid_hash.hex() for piece in found],
     "is_gpu": reading.is_gpu, "energy": reading.energy_mj, "peak": reading.memory_peak_bytes,
+    "opened": opened,
 }))
 """
 
@@ -65,9 +74,28 @@ def test_energy_and_memory_are_sampled(fake_nvml: Path, tmp_path: Path) -> None:
     assert found["peak"] >= 4 << 20  # type: ignore[operator]  # JSON; at least two samples between the first and the last
 
 
+def test_the_library_is_opened_once_for_a_piece_of_work(fake_nvml: Path, tmp_path: Path) -> None:
+    """Opening attaches every GPU of the machine: with each sample it would take longer than the sample."""
+    assert probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))["opened"] == 1
+
+
+def test_energy_unknown_at_the_beginning_is_unknown(fake_nvml: Path, tmp_path: Path) -> None:
+    """The counter counts since the driver was loaded: without its value at the beginning, weeks would be stated."""
+    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_ENERGY_LATE="1")
+    assert found["energy"] == 0
+    assert found["peak"] > 0  # type: ignore[operator]  # JSON
+
+
+@pytest.mark.parametrize(("lost", "kept"), [("0", "FAKE GPU 1"), ("1", "FAKE GPU 0")])
+def test_a_lost_gpu_does_not_take_the_others_along(fake_nvml: Path, tmp_path: Path, lost: str, kept: str) -> None:
+    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_LOST=lost)
+    assert (found["names"], found["why"]) == ([kept], "")
+
+
 def test_readings_that_the_driver_refuses_count_as_nothing(fake_nvml: Path, tmp_path: Path) -> None:
     found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_BROKEN="1")
     assert (found["energy"], found["peak"]) == (0, 0)
+    assert "GPU 0: Not Supported; GPU 1" in str(found["why"])
     assert found["names"] == [CPU_NAME]  # a GPU that does not tell its memory is not offered as one
 
 

@@ -1,0 +1,147 @@
+"""`make gpu`: a GPU of this machine, as the provider's daemon uses it; exit 1 if it is not what the documents say.
+
+Needs an NVIDIA GPU with its driver, and PyTorch with CUDA in the environment; without them it says so and exits 2. It
+changes no setting of the card. What it shows: NVML's readings idle and at work; completions of the CUDA worker equal to
+NumPy's, bit for bit; products at the limit of float32 exact; the worker's limits, and what is said when a GPU fails;
+tokens a second and energy beside NumPy and PyTorch on the CPU. Writes out/gpu.json.
+"""
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.gpu import serving, troubles, verdict
+from benchmarks.gpu.drawn_requests import drawn_requests
+from benchmarks.gpu.exactness import wrong_batches, wrong_products
+from benchmarks.machine import machine
+from gpu_tasks.provider.execution.gpu import MIB, Hardware, find_hardware, why_no_gpu
+from gpu_tasks.provider.execution.starting import CUDA
+from gpu_tasks.workloads.textgen_int8.backends import arithmetic
+
+OUT = Path("out/gpu.json")
+CPU_BACKENDS = ("numpy", "torch-cpu")
+NO_GPU = 2
+VISIBLE = f"{CUDA}:0"
+"""The GPU to prove is the only one that CUDA sees, here as in a worker."""
+Report = dict[str, object]
+
+
+def main() -> int:
+    """Find the GPU, prove, write, sum up."""
+    options = _parse()
+    hardware, reason = _gpu(options.device)
+    if hardware is None:
+        print(f"gpu: no GPU here: {reason}")
+        return NO_GPU
+    report, failures, line = asyncio.run(_prove(hardware, options.requests, options.seconds))
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps(report | {"failures": failures}, indent=1) + "\n", encoding="utf-8")
+    for failure in failures:
+        print(f"FAILED {failure}")
+    print(line)
+    return 1 if failures else 0
+
+
+async def _prove(hardware: Hardware, count: int, seconds: float) -> tuple[Report, list[str], str]:
+    """Everything, one after the other, since each would disturb the other's readings."""
+    _tell("telemetry at rest")
+    rest, took = serving.idle(hardware, seconds)
+    idle_watts, idle_mib = round(rest.energy_mj / 1000 / took, 1), rest.memory_peak_bytes // MIB
+    _tell("speed")
+    served = {backend: await serving.speed(hardware, backend, seconds, idle_watts) for backend in (*CPU_BACKENDS, CUDA)}
+    _tell(f"{count} requests, and the edges")
+    bench = serving.bench_of(hardware, CUDA)
+    try:
+        failures, tokens = await serving.wrong_completions(bench, drawn_requests(1, count))
+    finally:
+        await bench.close()
+    _tell("troubles")
+    said, wrong = await troubles.all_troubles(hardware)
+    cuda = served[CUDA]
+    memory = (idle_mib, int(cuda.figures["device_memory_mib"]))
+    failures += wrong + verdict.wrong_limits(cuda.limits)
+    failures += verdict.wrong_telemetry(hardware, idle_watts, cuda.figures["watts"], memory)
+    _tell("arithmetic")
+    found, wrong = _arithmetic()  # in this thread, which has loaded PyTorch: its profiler works in no other
+    failures += wrong
+    speeds = {backend: worker.figures for backend, worker in served.items()}
+    report: Report = {
+        "machine": machine(),
+        "hardware": _described(hardware, idle_watts, idle_mib),
+        "speed": speeds,
+        "limits": {backend: worker.limits for backend, worker in served.items()},
+        "tokens_compared": tokens,
+        "troubles": said,
+        "arithmetic": found,
+    }
+    return report, failures, verdict.line(hardware, speeds, tokens, len(failures))
+
+
+def _arithmetic() -> tuple[Report, list[str]]:
+    """In this process, last: it takes memory of the device that is not the worker's."""
+    from benchmarks.gpu.launches import launches, with_tf32  # noqa: PLC0415  # PyTorch
+
+    use = arithmetic(VISIBLE)
+    failures = [f"product: {label}" for label in wrong_products(use)]
+    failures += [f"logits: {label}" for label in wrong_batches(use, arithmetic("numpy"))]
+    changes, is_refused = with_tf32(VISIBLE)
+    if changes and not is_refused:
+        failures.append("conformance: TF32 changes products here, and the vectors do not see it")
+    return {"tf32_changes_products": changes, "tf32_is_refused": is_refused, **launches(VISIBLE)}, failures
+
+
+def _described(hardware: Hardware, idle_watts: float, idle_mib: int) -> Report:
+    """What NVML says, and how long the daemon waits for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        finding = serving.median_milliseconds(lambda: find_hardware(Path(folder)), 3)
+    reading = serving.median_milliseconds(lambda: serving.idle(hardware, 0), 5)
+    return {
+        "name": hardware.name,
+        "class": hardware.kind.name,
+        "memory_mib": hardware.memory_mib,
+        "driver": hardware.driver,
+        "torch": version("torch"),
+        "idle_watts": idle_watts,
+        "idle_mib": idle_mib,
+        "find_ms": finding,
+        "meter_ms": reading,
+    }
+
+
+def _gpu(number: int) -> tuple[Hardware | None, str]:
+    """The GPU to prove, or why there is none."""
+    with tempfile.TemporaryDirectory() as folder:  # a CPU's identifier, which is of no use here, would be kept in it
+        found = {device.index: device for device in find_hardware(Path(folder))}
+    if number not in found:
+        return None, why_no_gpu() or f"NVML has no number {number}"
+    if importlib.util.find_spec("torch") is None:
+        return None, "PyTorch is not installed, and CUDA is used through it"
+    # CUDA counts GPUs in an order of its own, and looks at this when it is first used.
+    os.environ["CUDA_VISIBLE_DEVICES"] = found[number].uuid
+    import torch  # noqa: PLC0415  # optional
+
+    if not torch.cuda.is_available():
+        return None, f"PyTorch {torch.__version__} cannot use it (built for CUDA {torch.version.cuda})"
+    return found[number], ""
+
+
+def _tell(step: str) -> None:
+    print(f"== {step}", flush=True)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
+    parser.add_argument("--device", type=int, default=0, help="NVML's number of the GPU, as `ogpu-provider devices`")
+    parser.add_argument("--requests", type=int, default=100, help="random requests beside those at the edges")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of rest, and of load on each backend")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""A device as the daemon uses it: its own bench, worker process, limits and meter; completions compared, work timed.
+
+Speed is wall time, since a GPU's work is no CPU time. Each figure is a median, or a sum over some seconds.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.figures import Figures
+from benchmarks.gpu.drawn_requests import greedy
+from benchmarks.processes import children, command_of
+from gpu_tasks.provider.execution.bench import Bench
+from gpu_tasks.provider.execution.executor import BadRequestError
+from gpu_tasks.provider.execution.gpu import MIB, Hardware, Reading, meter_for
+from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.registry import form_named, open_workload
+
+WORKLOAD = "textgen-int8"
+SHORT, LONG = 48, 200
+ROUNDS = 5
+WORKER = "execution.worker"
+REFERENCE_EVERY = 10
+"""The int64 reference is slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a backend gave for its worker's time, and what the kernel let it have."""
+
+    figures: Figures
+    limits: Mapping[str, str]
+
+
+def form() -> WorkloadForm:
+    """What every step here computes."""
+    return form_named(WORKLOAD)
+
+
+def bench_of(hardware: Hardware, backend: str) -> Bench:
+    """As the daemon makes it for a device of the chain."""
+    return Bench(hardware, workers_with(backend))
+
+
+def worker_pids() -> list[int]:
+    """The worker processes that this process has started and that live."""
+    return [pid for pid in children() if WORKER in command_of(pid)]
+
+
+def idle(hardware: Hardware, seconds: float) -> tuple[Reading, float]:
+    """What the daemon's meter reads while nothing is asked for, and over how many seconds."""
+    meter, began = meter_for(hardware), time.monotonic()
+    meter.begin()
+    time.sleep(seconds)
+    return meter.end(), time.monotonic() - began
+
+
+async def wrong_completions(bench: Bench, requests: Sequence[bytes]) -> tuple[list[str], int]:
+    """Where the device's worker differs from NumPy's here, as sentences; and how many tokens were compared."""
+    numpy, reference, wrong, tokens = open_workload(WORKLOAD), open_workload(WORKLOAD, "reference"), [], 0
+    for number, request in enumerate(requests):
+        expected = numpy.run(request)
+        execution, _ = await bench.run(form(), request, time.monotonic())
+        tokens += len(expected)
+        if number % REFERENCE_EVERY == 0 and reference.run(request) != expected:
+            wrong.append(f"request {number}: NumPy here differs from the int64 reference")
+        if execution.output != expected:
+            wrong.append(f"request {number}: another completion than NumPy's")
+        if not await bench.verify(form(), request, expected, time.monotonic()):
+            wrong.append(f"request {number}: refuses NumPy's completion")
+        if expected and await bench.verify(form(), request, _spoiled(expected), time.monotonic()):
+            wrong.append(f"request {number}: accepts a wrong completion")
+    try:
+        await bench.run(form(), b"no request", time.monotonic())
+        wrong.append("bytes that are no request: an answer")
+    except BadRequestError:
+        pass
+    return wrong, tokens
+
+
+async def speed(hardware: Hardware, backend: str, seconds: float, idle_watts: float) -> Served:
+    """Start, decoding, checking, and what a long load takes; in a worker of its own."""
+    bench = bench_of(hardware, backend)
+    try:
+        began = time.monotonic()
+        await bench.start(form(), began)
+        start = time.monotonic() - began
+        limits = limits_of(worker_pids()[0])
+        output = (await bench.run(form(), greedy(LONG), time.monotonic()))[0].output
+        short = statistics.median([await _seconds(bench, greedy(SHORT)) for _ in range(ROUNDS)])
+        long = statistics.median([await _seconds(bench, greedy(LONG)) for _ in range(ROUNDS)])
+        checks = []
+        for _ in range(ROUNDS):
+            began = time.monotonic()
+            await bench.verify(form(), greedy(LONG), output, began)
+            checks.append(time.monotonic() - began)
+        check = statistics.median(checks)
+        load = await under_load(bench, seconds, idle_watts)
+    finally:
+        await bench.close()
+    timed = {
+        "start_s": round(start, 2),
+        "decode_tokens_per_second": round((len(output) - SHORT) / max(long - short, 1e-6)),
+        "generate_200_ms": round(1000 * long, 1),
+        "verify_200_ms": round(1000 * check, 1),
+        "generate_to_verify": round(long / check, 1),
+    }
+    return Served({**timed, **load}, limits)
+
+
+async def under_load(bench: Bench, seconds: float, idle_watts: float) -> Figures:
+    """One request after the other for some seconds: what the daemon's own meter reads of them, summed up."""
+    began, tokens, energy, cpu, peak, resident = time.monotonic(), 0, 0, 0, 0, 0
+    while time.monotonic() - began < seconds:
+        execution, reading = await bench.run(form(), greedy(LONG), time.monotonic())
+        tokens, energy, cpu = tokens + len(execution.output), energy + reading.energy_mj, cpu + execution.cpu_ms
+        peak, resident = max(peak, reading.memory_peak_bytes), max(resident, execution.memory_peak_bytes)
+    took = time.monotonic() - began
+    watts = energy / 1000 / took
+    return {
+        "tokens_per_second": round(tokens / took),
+        "cpu_ms_per_token": round(cpu / tokens, 3),
+        "resident_mib": resident // MIB,
+        "device_memory_mib": peak // MIB,
+        "watts": round(watts, 1),
+        "energy_mj_per_token": round(energy / tokens, 2),
+        "energy_mj_per_token_above_idle": round(max(0.0, watts - idle_watts) * took * 1000 / tokens, 2),
+    }
+
+
+def limits_of(pid: int) -> dict[str, str]:
+    """What the kernel enforces on a process, by Linux's names, and how much of it is used."""
+    limits = Path(f"/proc/{pid}/limits").read_text(encoding="ascii").splitlines()
+    soft = {line[:26].strip(): line[26:].split()[0] for line in limits[1:]}
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    used = {line.partition(":")[0]: line.partition(":")[2].strip() for line in status}
+    files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    wanted = ("Max address space", "Max processes", "Max file size", "Max open files", "Max core file size")
+    return {name: soft[name] for name in wanted} | {
+        "VmPeak": used["VmPeak"],
+        "VmHWM": used["VmHWM"],
+        "Threads": used["Threads"],
+        "files open": str(files),
+    }
+
+
+async def _seconds(bench: Bench, request: bytes) -> float:
+    execution, _ = await bench.run(form(), request, time.monotonic())
+    return execution.wall_ms / 1000
+
+
+def _spoiled(output: bytes) -> bytes:
+    return output[:-1] + bytes([output[-1] ^ 1])
+
+
+def median_milliseconds(work: Callable[[], object], rounds: int) -> float:
+    """Median wall time of some runs."""
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return round(1000 * statistics.median(times), 3)
