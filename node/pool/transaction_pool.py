@@ -202,7 +202,8 @@ class TransactionPool(Listener):
         )
         admitted = self.queue.add(candidate, vouched.account_nonce, vouched.spendable)
         self._held[extrinsic_hash] = Held(validity.extrinsic, claim)
-        self._forget(admitted.dropped, "dropped")
+        if admitted.dropped:
+            self._forget(admitted.dropped, "dropped")
         if admitted.usurped is not None:
             self._held.pop(admitted.usurped, None)
             self._tell(admitted.usurped, "usurped", extrinsic_hash)
@@ -212,7 +213,8 @@ class TransactionPool(Listener):
         # One that waits for a nonce may never be paid for: what it costs is this node's affair, not everybody's.
         if admitted.status == READY:
             self._relay.pass_on(extrinsic_hash, arrival.raw, arrival.source)
-        self._promote(admitted.promoted)
+        if admitted.promoted:
+            self._promote(admitted.promoted)
 
     def _judge_call(self, extrinsic_hash: bytes, vouched: Vouched) -> Validity:
         try:

@@ -35,6 +35,7 @@ FUTURE_PER_SENDER_LIMIT = 64
 BAN_SECONDS = 120.0
 BANNED_LIMIT = 10_000
 REPLACEMENTS_MAX = 8  # of one nonce of one sender
+_ALONE = {status: Admitted(status) for status in (READY, FUTURE)}  # nothing else moved: mostly so
 UNBOUNDED = 1 << 128  # more than any account can spend
 REPLACEMENT_PERCENT = 10  # how much more than the old priority a replacement must offer
 
@@ -150,12 +151,17 @@ class TransactionQueue:
             promoted = self._extend(sender)
         else:
             promoted, _ = self._settle(candidate.sender, account_nonce)
-        dropped = [*self._drop(crowded_out), *self._evict()]
+        dropped = () if crowded_out is None else self._drop(crowded_out)
+        if len(self._by_hash) > READY_LIMIT or self._bytes > BYTES_LIMIT:
+            dropped = (*dropped, *self._evict())
+        status = READY if candidate.nonce < sender.ready_end else FUTURE
+        if usurped is None and not dropped and len(promoted) == (status is READY):
+            return _ALONE[status]
         return Admitted(
-            READY if candidate.nonce < sender.ready_end else FUTURE,
+            status,
             usurped.extrinsic_hash if usurped else None,
             tuple([other for other in promoted if other != candidate.extrinsic_hash]),
-            tuple(dropped),
+            dropped,
         )
 
     def remove(self, extrinsic_hash: bytes) -> Settled:
@@ -255,12 +261,10 @@ class TransactionQueue:
             raise _full("too many extrinsics wait for a lower nonce")
         return last
 
-    def _drop(self, candidate: PooledExtrinsic | None) -> list[bytes]:
-        if candidate is None:
-            return []
+    def _drop(self, candidate: PooledExtrinsic) -> tuple[bytes, ...]:
         self._take_out(candidate)
         self._settle(candidate.sender)
-        return [candidate.extrinsic_hash]
+        return (candidate.extrinsic_hash,)
 
     def _insert(self, candidate: PooledExtrinsic, sender: Sender) -> None:
         sender.by_nonce[candidate.nonce] = candidate

@@ -14,6 +14,7 @@ from aiohttp.http import HttpProcessingError
 from genesis.chain import apis_for
 from node.feed import messages as feed
 from node.feed.client import FeedClient
+from node.process import settle_memory
 from node.rpc import jsonrpc
 from node.rpc.access import origins_of
 from node.rpc.block_reads import BlockReads
@@ -93,6 +94,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
     try:
         while not replica.is_ready:
             replica.apply(await anext(frames))
+        settle_memory()
         async with Server(registry_for(replica, client), options).listening() as port:
             print(f"rpc listening on {options.host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the node reads it
             async for frame in frames:
