@@ -36,7 +36,7 @@ PIPE_BYTES = 1024 * 1024  # what Linux lets anybody have; its default of 64 KiB 
 AT_ONCE_HERE = 16  # claims of a dead worker that this process checks before it looks after something else
 READ_BYTES = 64 * 1024
 RESTART_SECONDS = 0.1
-_SCHEME = {scheme: bytes((scheme,)) for scheme in Scheme}
+_SCHEME = tuple(bytes((scheme,)) for scheme in Scheme)
 _LOG = logging.getLogger(__name__)
 
 

@@ -199,9 +199,7 @@ class Balances(Pallet, index=2):
 
     def debit(self, who: bytes, amount: int, keep_alive: bool = False) -> None:
         """Take free grains out of an account. The caller must credit or retire them within the same call."""
-        self._debit(who, self.system.account[who], amount, keep_alive)
-
-    def _debit(self, who: bytes, info: AccountInfo, amount: int, keep_alive: bool) -> None:
+        info = self.system.account[who]
         data = info.data
         ensure(amount <= _unfrozen(data), FundsUnavailable)
         if keep_alive:
@@ -226,9 +224,10 @@ class Balances(Pallet, index=2):
 
     def begin_transaction(self, who: bytes, fee: int) -> None:
         """Use up the account's next nonce and take `fee`: one write, since every transaction does both."""
-        before = self.system.account[who]
-        info = AccountInfo(before.nonce + 1, before.consumers, before.providers, before.sufficients, before.data)
-        self._debit(who, info, fee, keep_alive=False)
+        info = self.system.account[who]
+        data = info.data
+        ensure(fee <= _unfrozen(data), FundsUnavailable)
+        self._write(who, info, data.free - fee, data.reserved, data.frozen, uses_nonce=True)
         self.emit(Withdraw(who, fee))
 
     def deposit(self, who: bytes, amount: int) -> None:
@@ -289,14 +288,16 @@ class Balances(Pallet, index=2):
         ensure(amount <= info.data.reserved, FundsUnavailable)
         self._write(who, info, info.data.free, info.data.reserved - amount, info.data.frozen)
 
-    def _write(self, who: bytes, info: AccountInfo, free: int, reserved: int, frozen: int) -> None:
+    def _write(
+        self, who: bytes, info: AccountInfo, free: int, reserved: int, frozen: int, *, uses_nonce: bool = False
+    ) -> None:
         """Replace the balance in `info`: the one place where one is written. Opens and ends accounts."""
         dust = free if not reserved and free < self.existential_deposit else 0
         alive = 1 if free - dust or reserved else 0
         data = AccountData(free - dust, reserved, frozen if alive else 0, info.data.flags)
         consumers = 1 if reserved or data.frozen else 0
         # The record outlives the balance: with its nonce gone, old immortal transactions could be replayed (ADR 11).
-        self.system.account[who] = AccountInfo(info.nonce, consumers, alive, info.sufficients, data)
+        self.system.account[who] = AccountInfo(info.nonce + uses_nonce, consumers, alive, info.sufficients, data)
         if alive > info.providers:
             self.emit(NewAccount(who))
             self.emit(Endowed(who, free))
