@@ -157,12 +157,8 @@ class TransactionQueue:
         status = READY if candidate.nonce < sender.ready_end else FUTURE
         if usurped is None and not dropped and len(promoted) == (status is READY):
             return _ALONE[status]
-        return Admitted(
-            status,
-            usurped.extrinsic_hash if usurped else None,
-            tuple([other for other in promoted if other != candidate.extrinsic_hash]),
-            dropped,
-        )
+        others = tuple([other for other in promoted if other != candidate.extrinsic_hash])
+        return Admitted(status, usurped.extrinsic_hash if usurped else None, others, dropped)
 
     def remove(self, extrinsic_hash: bytes) -> Settled:
         """Take one extrinsic out (it turned out to be invalid); those behind it become future."""
