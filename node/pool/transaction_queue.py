@@ -24,6 +24,7 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from node.pool.expiry import Expiry
 from node.pool.pooled import FUTURE, READY, Admitted, PooledExtrinsic, Sender, Settled
 from node.pool.refusal import ALREADY_KNOWN, BANNED, INVALID, NO_ROOM, PRIORITY_TOO_LOW, PoolRefusalError
 
@@ -46,6 +47,7 @@ class TransactionQueue:
     def __init__(self) -> None:
         self._senders: dict[bytes, Sender] = {}
         self._by_hash: dict[bytes, PooledExtrinsic] = {}
+        self._expiry = Expiry()
         # A heap of (priority, -arrival, hash); it may hold some that left.
         self._cheapest: list[tuple[int, int, bytes]] = []
         self._arrivals = 0
@@ -176,7 +178,7 @@ class TransactionQueue:
         promoted: list[bytes] = []
         demoted: list[bytes] = []
         trimmed: list[bytes] = []
-        expired = [candidate for candidate in self._by_hash.values() if candidate.expires_at < height]
+        expired = self._expiry.below(height)
         for candidate in expired:
             self._take_out(candidate)
         moved = [account for account in nonces if account in self._senders]
@@ -194,10 +196,7 @@ class TransactionQueue:
         return Settled(tuple(promoted), tuple(self._still_here(demoted)), (*dropped, *trimmed), tuple(used))
 
     def ready(self) -> Iterator[PooledExtrinsic]:
-        """Ready extrinsics in the order of a block.
-
-        Highest priority first, each sender's in the order of their nonces.
-        """
+        """In the order of a block: highest priority first, each sender's in the order of their nonces."""
         order = {extrinsic_hash: position for position, extrinsic_hash in enumerate(self._by_hash)}
         heads: list[tuple[int, int, PooledExtrinsic]] = []
         for sender in self._senders.values():
@@ -265,6 +264,7 @@ class TransactionQueue:
     def _insert(self, candidate: PooledExtrinsic, sender: Sender) -> None:
         sender.by_nonce[candidate.nonce] = candidate
         self._by_hash[candidate.extrinsic_hash] = candidate
+        self._expiry.add(candidate)
         self._bytes += len(candidate.raw)
         sender.fees += candidate.fee
         self._arrivals += 1
@@ -303,6 +303,7 @@ class TransactionQueue:
         sender = self._senders[candidate.sender]
         del sender.by_nonce[candidate.nonce]
         del self._by_hash[candidate.extrinsic_hash]
+        self._expiry.discard(candidate)
         self._bytes -= len(candidate.raw)
         sender.fees -= candidate.fee
         self._future -= candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce
