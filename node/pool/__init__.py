@@ -5,6 +5,7 @@ In reading order:
 * `refusal`: why the pool does not take something
 * `pooled`: an extrinsic in the pool, and what a step of the queue did
 * `bans`: what was invalid a moment ago; pure
+* `expiry`: when those that wait expire; pure
 * `transaction_queue`: the extrinsics that wait: who is ready, who leaves when it is full; pure
 * `verify_worker`, `verifier`: signatures, checked in a process of its own and remembered
 * `foresight`: blocks that will be executed soon: their signatures meanwhile

@@ -102,7 +102,8 @@ class Arrivals:
         arrival = queue.arrivals.popleft()
         queue.size -= len(arrival.raw)
         if source is None:
-            self._own_writers.unpark()
+            if self._own_writers:
+                self._own_writers.unpark()
         else:
             self._peers_size -= len(arrival.raw)
         if queue.arrivals:

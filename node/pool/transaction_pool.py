@@ -28,12 +28,12 @@ from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError, R
 from node.pool.relay import Relay
 from node.pool.transaction_queue import TransactionQueue
 from node.pool.verifier import Claim, Verifier
-from runtime.blocks.extrinsic import Extrinsic, decode_extrinsic, open_envelope
+from runtime.blocks.extrinsic import Envelope, Extrinsic, decode_extrinsic, open_envelope
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, VerifySignature
 from runtime.encoding.codec import DecodeError
 from runtime.encoding.record import record
-from runtime.execution.pool_validation import TransactionValidator, Validity
+from runtime.execution.pool_validation import TransactionValidator, Validity, Vouched
 from runtime.frame.errors import InvalidTransaction
 from runtime.frame.fees import highest_priority
 from runtime.pallets.system import System
@@ -140,25 +140,30 @@ class TransactionPool(Listener):
 
     def check_outside(self, arrival: Arrival) -> Vetted:
         """What can be said before the signature is checked; raises `PoolRefusalError`."""
-        extrinsic_hash = arrival.extrinsic_hash
-        self.queue.refuse_known(extrinsic_hash, self._now)
+        self.queue.refuse_known(arrival.extrinsic_hash, self._now)
         try:
             envelope = open_envelope(arrival.raw)
-            who = envelope.authorization
-            self._banned_signers.refuse(who.signer, self._now)
-            vouched = self._validator.check_outside(envelope)
         except DecodeError as error:
             raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
-        except InvalidTransaction as error:
-            self.queue.ban(extrinsic_hash, self._now())
-            raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
-        except (NodeError, PoolRefusalError):  # the database, or the ban; not the extrinsic
-            raise
         except Exception as error:
-            raise self._fault(extrinsic_hash) from error
+            raise self._fault(arrival.extrinsic_hash) from error
+        who = envelope.authorization
+        self._banned_signers.refuse(who.signer, self._now)
+        vouched = self._vouch(arrival.extrinsic_hash, envelope)
         self.queue.refuse_hopeless(who.signer, who.extra.nonce, highest_priority(who.extra.tip, len(arrival.raw)))
         claim = Claim(who.signature.scheme, who.signer, vouched.payload, who.signature.signature)
         return Vetted(arrival, vouched, claim, self._tip.facts.id)
+
+    def _vouch(self, extrinsic_hash: bytes, envelope: Envelope) -> Vouched:
+        try:
+            return self._validator.check_outside(envelope)
+        except InvalidTransaction as error:
+            self.queue.ban(extrinsic_hash, self._now())
+            raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
+        except NodeError:  # the database, not the extrinsic
+            raise
+        except Exception as error:
+            raise self._fault(extrinsic_hash) from error
 
     def enter(self, checked: Vetted, *, is_signed: bool) -> None:
         """Decode the call of one that is signed, and take it in; raises `PoolRefusalError`."""
@@ -168,10 +173,10 @@ class TransactionPool(Listener):
             self.queue.ban(extrinsic_hash, self._now())
             raise PoolRefusalError(*BAD_PROOF)
         if tip != self._tip.facts.id:  # it moved while the signature was checked
-            again = self.check_outside(arrival)
-            if again.claim != claim:
+            # Half of what arrives is under way when a slot begins: nothing of it is decoded a second time.
+            vouched = self._vouch(extrinsic_hash, vouched.envelope)
+            if vouched.payload != claim.payload:
                 raise PoolRefusalError(INVALID, "Invalid Transaction", "signed for another fork")
-            vouched = again.vouched
         self.queue.refuse_known(extrinsic_hash, self._now)
         self._banned_signers.refuse(claim.signer, self._now)  # what came with this one may have said enough
         nonce = vouched.envelope.authorization.extra.nonce
@@ -179,17 +184,16 @@ class TransactionPool(Listener):
         if len(arrival.raw) >= LONG_BYTES and nonce > self.queue.next_nonce(claim.signer, vouched.account_nonce):
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "one so long does not wait for a lower nonce")
         try:
-            self._take_in(checked._replace(vouched=vouched))
+            self._take_in(arrival, vouched, claim)
         except PoolRefusalError:
             # It is proved who made us decode it, and he pays no fee for it: once is enough.
             if len(arrival.raw) >= LONG_BYTES:
                 self._banned_signers.add(claim.signer, self._now())
             raise
 
-    def _take_in(self, checked: Vetted) -> None:
-        arrival, vouched, claim, _ = checked
+    def _take_in(self, arrival: Arrival, vouched: Vouched, claim: Claim) -> None:
         extrinsic_hash = arrival.extrinsic_hash
-        validity = self._judge_call(checked)
+        validity = self._judge_call(extrinsic_hash, vouched)
         candidate = PooledExtrinsic(
             extrinsic_hash,
             arrival.raw,
@@ -201,7 +205,8 @@ class TransactionPool(Listener):
         )
         admitted = self.queue.add(candidate, vouched.account_nonce, vouched.spendable)
         self._held[extrinsic_hash] = Held(validity.extrinsic, claim)
-        self._forget(admitted.dropped, "dropped")
+        if admitted.dropped:
+            self._forget(admitted.dropped, "dropped")
         if admitted.usurped is not None:
             self._held.pop(admitted.usurped, None)
             self._tell(admitted.usurped, "usurped", extrinsic_hash)
@@ -211,20 +216,21 @@ class TransactionPool(Listener):
         # One that waits for a nonce may never be paid for: what it costs is this node's affair, not everybody's.
         if admitted.status == READY:
             self._relay.pass_on(extrinsic_hash, arrival.raw, arrival.source)
-        self._promote(admitted.promoted)
+        if admitted.promoted:
+            self._promote(admitted.promoted)
 
-    def _judge_call(self, checked: Vetted) -> Validity:
+    def _judge_call(self, extrinsic_hash: bytes, vouched: Vouched) -> Validity:
         try:
-            return self._validator.check_call(checked.vouched)
+            return self._validator.check_call(vouched)
         except (DecodeError, InvalidTransaction) as error:
-            self.queue.ban(checked.arrival.extrinsic_hash, self._now())
+            self.queue.ban(extrinsic_hash, self._now())
             if isinstance(error, DecodeError):
                 raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
             raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
         except NodeError:  # the database, not the extrinsic
             raise
         except Exception as error:
-            raise self._fault(checked.arrival.extrinsic_hash) from error
+            raise self._fault(extrinsic_hash) from error
 
     def _fault(self, extrinsic_hash: bytes) -> PoolRefusalError:
         """A fault of our own, whatever it is, ends here: the task that admits serves everybody."""

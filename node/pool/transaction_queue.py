@@ -24,6 +24,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from node.pool.bans import BanList
+from node.pool.expiry import Expiry
 from node.pool.pooled import FUTURE, READY, Admitted, PooledExtrinsic, Sender, Settled
 from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, PRIORITY_TOO_LOW, PoolRefusalError
 
@@ -33,6 +34,7 @@ BYTES_LIMIT = 20 * 1024 * 1024
 PER_SENDER_LIMIT = 1_024
 FUTURE_PER_SENDER_LIMIT = 64
 REPLACEMENTS_MAX = 8  # of one nonce of one sender
+_ALONE = {status: Admitted(status) for status in (READY, FUTURE)}  # nothing else moved: mostly so
 UNBOUNDED = 1 << 128  # more than any account can spend
 REPLACEMENT_PERCENT = 10  # how much more than the old priority a replacement must offer
 
@@ -43,6 +45,7 @@ class TransactionQueue:
     def __init__(self) -> None:
         self._senders: dict[bytes, Sender] = {}
         self._by_hash: dict[bytes, PooledExtrinsic] = {}
+        self._expiry = Expiry()
         # A heap of (priority, -arrival, hash); it may hold some that left.
         self._cheapest: list[tuple[int, int, bytes]] = []
         self._arrivals = 0
@@ -141,13 +144,14 @@ class TransactionQueue:
             promoted = self._extend(sender)
         else:
             promoted, _ = self._settle(candidate.sender, account_nonce)
-        dropped = [*self._drop(crowded_out), *self._evict()]
-        return Admitted(
-            READY if candidate.nonce < sender.ready_end else FUTURE,
-            usurped.extrinsic_hash if usurped else None,
-            tuple([other for other in promoted if other != candidate.extrinsic_hash]),
-            tuple(dropped),
-        )
+        dropped = () if crowded_out is None else self._drop(crowded_out)
+        if len(self._by_hash) > READY_LIMIT or self._bytes > BYTES_LIMIT:
+            dropped = (*dropped, *self._evict())
+        status = READY if candidate.nonce < sender.ready_end else FUTURE
+        if usurped is None and not dropped and len(promoted) == (status is READY):
+            return _ALONE[status]
+        others = tuple([other for other in promoted if other != candidate.extrinsic_hash])
+        return Admitted(status, usurped.extrinsic_hash if usurped else None, others, dropped)
 
     def remove(self, extrinsic_hash: bytes) -> Settled:
         """Take one extrinsic out (it turned out to be invalid); those behind it become future."""
@@ -165,7 +169,7 @@ class TransactionQueue:
         promoted: list[bytes] = []
         demoted: list[bytes] = []
         trimmed: list[bytes] = []
-        expired = [candidate for candidate in self._by_hash.values() if candidate.expires_at < height]
+        expired = self._expiry.below(height)
         for candidate in expired:
             self._take_out(candidate)
         moved = [account for account in nonces if account in self._senders]
@@ -183,10 +187,7 @@ class TransactionQueue:
         return Settled(tuple(promoted), tuple(self._still_here(demoted)), (*dropped, *trimmed), tuple(used))
 
     def ready(self) -> Iterator[PooledExtrinsic]:
-        """Ready extrinsics in the order of a block.
-
-        Highest priority first, each sender's in the order of their nonces.
-        """
+        """In the order of a block: highest priority first, each sender's in the order of their nonces."""
         order = {extrinsic_hash: position for position, extrinsic_hash in enumerate(self._by_hash)}
         heads: list[tuple[int, int, PooledExtrinsic]] = []
         for sender in self._senders.values():
@@ -246,16 +247,15 @@ class TransactionQueue:
             raise _full("too many extrinsics wait for a lower nonce")
         return last
 
-    def _drop(self, candidate: PooledExtrinsic | None) -> list[bytes]:
-        if candidate is None:
-            return []
+    def _drop(self, candidate: PooledExtrinsic) -> tuple[bytes, ...]:
         self._take_out(candidate)
         self._settle(candidate.sender)
-        return [candidate.extrinsic_hash]
+        return (candidate.extrinsic_hash,)
 
     def _insert(self, candidate: PooledExtrinsic, sender: Sender) -> None:
         sender.by_nonce[candidate.nonce] = candidate
         self._by_hash[candidate.extrinsic_hash] = candidate
+        self._expiry.add(candidate)
         self._bytes += len(candidate.raw)
         sender.fees += candidate.fee
         self._arrivals += 1
@@ -294,6 +294,7 @@ class TransactionQueue:
         sender = self._senders[candidate.sender]
         del sender.by_nonce[candidate.nonce]
         del self._by_hash[candidate.extrinsic_hash]
+        self._expiry.discard(candidate)
         self._bytes -= len(candidate.raw)
         sender.fees -= candidate.fee
         self._future -= candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce

@@ -15,7 +15,7 @@ import logging
 import subprocess
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
@@ -36,7 +36,7 @@ PIPE_BYTES = 1024 * 1024  # what Linux lets anybody have; its default of 64 KiB 
 AT_ONCE_HERE = 16  # claims of a dead worker that this process checks before it looks after something else
 READ_BYTES = 64 * 1024
 RESTART_SECONDS = 0.1
-_SCHEME = {scheme: bytes((scheme,)) for scheme in Scheme}
+_SCHEME = tuple(bytes((scheme,)) for scheme in Scheme)
 _LOG = logging.getLogger(__name__)
 
 
@@ -69,10 +69,11 @@ class Verdicts:
             await self._done.wait()
         return self.valid
 
-    def note(self, position: int, *, valid: bool) -> None:
-        """One of the missing verdicts."""
-        self.valid[position] = valid
-        self.missing -= 1
+    def note(self, found: Iterable[tuple[int, bool]]) -> None:
+        """Some of the missing verdicts, each with its position."""
+        for position, valid in found:
+            self.valid[position] = valid
+            self.missing -= 1
         if not self.missing:
             self._done.set()
 
@@ -97,14 +98,16 @@ class Verifier:
             return True
         valid = signatures.verify(scheme, signer, payload, signature)
         if valid:
-            self._remember(key)
+            self._remember([key])
         return valid
 
     def begin(self, claims: Sequence[Claim]) -> Verdicts:
         """Have the workers check them; never waits, so the caller bounds how much is under way."""
         verdicts = Verdicts([True] * len(claims))
-        items = [_Item(claim, claim.key, position) for position, claim in enumerate(claims)]
-        unknown = [item for item in items if item.key not in self._valid]
+        known = self._valid
+        unknown = [
+            _Item(claim, key, position) for position, claim in enumerate(claims) if (key := claim.key) not in known
+        ]
         verdicts.missing = len(unknown)
         for start in range(0, len(unknown), BATCH_MAX):
             self._send.send_nowait(_Frame(verdicts, unknown[start : start + BATCH_MAX]))
@@ -131,9 +134,9 @@ class Verifier:
                 _LOG.warning("a signature worker died; another one takes over")
             await trio.sleep(RESTART_SECONDS)
 
-    def _remember(self, key: bytes) -> None:
-        self._valid[key] = None
-        if len(self._valid) > REMEMBERED_MAX:
+    def _remember(self, keys: Iterable[bytes]) -> None:
+        self._valid.update(dict.fromkeys(keys))
+        while len(self._valid) > REMEMBERED_MAX:
             self._valid.popitem(last=False)
 
     async def _drive_worker(self) -> None:
@@ -173,10 +176,9 @@ class Verifier:
     def _settle(self, link: _Link, answer: bytes) -> None:
         frame = link.under_way.popleft()
         link.slots.release()
-        for item, verdict in zip(frame.items, answer, strict=True):
-            if verdict and item.key is not None:
-                self._remember(item.key)
-            frame.verdicts.note(item.position, valid=bool(verdict))
+        found = list(zip(frame.items, map(bool, answer), strict=True))
+        self._remember(item.key for item, valid in found if valid and item.key is not None)
+        frame.verdicts.note((item.position, valid) for item, valid in found)
 
     async def _settle_here(self, link: _Link) -> None:
         """Whatever killed the worker, those who wait get their verdict from this process."""
@@ -186,7 +188,7 @@ class Verifier:
                     continue
                 if count % AT_ONCE_HERE == 0:
                     await trio.lowlevel.checkpoint()
-                frame.verdicts.note(item.position, valid=self.verify(*item.claim))
+                frame.verdicts.note([(item.position, self.verify(*item.claim))])
 
 
 class _Item(NamedTuple):
@@ -247,5 +249,5 @@ class _Link:
 
 
 def _packed(frame: _Frame) -> bytes:
-    batch: bytes = msgpack.packb([[int(c.scheme), c.signer, c.payload, c.signature] for c, _, _ in frame.items])
+    batch: bytes = msgpack.packb([item.claim for item in frame.items])
     return LENGTH.pack(len(batch)) + batch

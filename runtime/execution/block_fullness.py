@@ -12,8 +12,9 @@ from runtime.frame.weights import (
 )
 from runtime.pallets.system import ConsumedWeight
 
-_LIMITS = {kind: (limit.ref_time, limit.proof_size) for kind in DispatchClass if (limit := class_limit(kind))}
-_LENGTHS = {kind: length_limit(kind) for kind in DispatchClass}
+# Tuples, by the number of the class: to look an enumeration's member up in a dictionary takes Python a call.
+_LIMITS = tuple((limit.ref_time, limit.proof_size) if (limit := class_limit(kind)) else None for kind in DispatchClass)
+_LENGTHS = tuple(length_limit(kind) for kind in DispatchClass)
 _BASE_TIME = EXTRINSIC_BASE.ref_time
 
 
@@ -30,10 +31,11 @@ class BlockFullness:
 
     def check(self, kind: DispatchClass, weight: Weight, length: int) -> None:
         """InvalidTransaction if an extrinsic whose call weighs so much does not fit. Inherents always do."""
-        if kind not in _LIMITS:
+        limit = _LIMITS[kind]
+        if limit is None:
             return
         time, proof = weight.ref_time + _BASE_TIME, weight.proof_size
-        time_max, proof_max = _LIMITS[kind]
+        time_max, proof_max = limit
         if (
             self._time[kind] + time > time_max
             or self._total_time + time > BLOCK_MAX.ref_time

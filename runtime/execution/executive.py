@@ -14,7 +14,7 @@ from runtime.blocks.digest import Digest
 from runtime.blocks.extrinsic import Authorization, Extrinsic, decode_extrinsic
 from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.scale import DecodeError
-from runtime.encoding.types import ApplyExtrinsic, DispatchInfo, Finalization, Pays, Unsigned
+from runtime.encoding.types import ApplyExtrinsic, DispatchClass, DispatchInfo, Finalization, Pays, Unsigned, Weight
 from runtime.encoding.types import Signed as SignedOrigin
 from runtime.execution.block_fullness import BlockFullness
 from runtime.execution.supply import check_supply
@@ -98,6 +98,7 @@ class BlockExecution:
         self.fullness = BlockFullness()
         self._last_inherent = (-1, -1)
         self._inherents_only = True
+        self._success = ExtrinsicSuccess(DispatchInfo(Weight(), DispatchClass.Normal, Pays.Yes))
         system = self.bound[System]
         if number != system.number.get() + 1:
             raise InvalidBlock("the height is not the parent's plus one")
@@ -147,7 +148,12 @@ class BlockExecution:
         self.bound.phase = ApplyExtrinsic(self.fullness.count)
         with self.bound.overlay.transaction():
             info, failure = self._pay_and_dispatch(extrinsic, who, withdrawn)
-            self.bound.emit(ExtrinsicSuccess(info) if failure is None else ExtrinsicFailed(failure.value, info))
+            if failure is not None:
+                self.bound.emit(ExtrinsicFailed(failure.value, info))
+            else:
+                if info is not self._success.dispatch_info:
+                    self._success = ExtrinsicSuccess(info)
+                self.bound.emit(self._success)
         self._inherents_only = False
         self.fullness.add(info.class_, info.weight, len(extrinsic.raw))
         return failure is None
@@ -171,7 +177,11 @@ class BlockExecution:
             due = self._payment.total_fee(len(extrinsic.raw), weight) + tip
         self._payment.settle(who.signer, withdrawn, due, tip)
         pays = Pays.Yes if result.pays_fee else Pays.No
-        return DispatchInfo(weight, extrinsic.call.method.dispatch_class, pays), failure
+        kind, last = extrinsic.call.method.dispatch_class, self._success.dispatch_info
+        # Of equal calls one after the other, such as transfers, the last event is one value: made and encoded once.
+        if weight is last.weight and kind is last.class_ and pays is last.pays_fee:
+            return last, failure
+        return DispatchInfo(weight, kind, pays), failure
 
     def _dispatch(self, extrinsic: Extrinsic, who: Authorization) -> tuple[PostDispatch, DispatchError | None]:
         try:

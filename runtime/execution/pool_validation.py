@@ -96,7 +96,8 @@ class TransactionValidator:
         return self._validity(extrinsic, who, vouched.account_nonce, fee)
 
     def _validity(self, extrinsic: Extrinsic, who: Authorization, account_nonce: int, fee: int) -> Validity:
-        death = who.extra.era.death(self._height)
+        era = who.extra.era
+        death = era.death(self._height) if era.period else None
         return Validity(
             extrinsic,
             who,

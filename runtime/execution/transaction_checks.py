@@ -54,7 +54,9 @@ class TransactionChecks:
 
     def payload(self, who: Authorization) -> bytes:
         """The message that is signed; InvalidTransaction if the block of birth is not known."""
-        return who.payload_with(self._tail(who.extra.era.birth(self._height)))
+        era = who.extra.era
+        birth = era.birth(self._height) if era.period else 0
+        return who.payload_with(self._tails.get(birth) or self._tail(birth))
 
     def check_call(self, extrinsic: Extrinsic, who: Authorization, spendable: int) -> int:
         """The fee of an extrinsic whose signer was checked and can spend so much."""
@@ -73,10 +75,8 @@ class TransactionChecks:
         return Additional(self._version.spec_version, self._version.transaction_version, genesis, born)
 
     def _tail(self, birth: int) -> bytes:
-        known = self._tails.get(birth)
-        if known is None:
-            known = self._tails[birth] = additional_tail(self.additional(birth))
-        return known
+        tail = self._tails[birth] = additional_tail(self.additional(birth))
+        return tail
 
     def _fee(self, extrinsic: Extrinsic, who: Authorization, spendable: int) -> int:
         weight = extrinsic.weight

@@ -90,6 +90,7 @@ class CallMethod(Generic[O_contra, P, R]):
         self.docs = sentences(function.__doc__)
         self.pallet: type[Any]
         self.origins: tuple[type[Any], ...] = ()
+        self.is_inherent = False  # whether only the author of a block may make this call
         self.parameters = tuple(signature(function).parameters)[2:]
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
@@ -108,11 +109,6 @@ class CallMethod(Generic[O_contra, P, R]):
     def _build(self, *args: P.args, **kwargs: P.kwargs) -> Call:
         return Call(self, signature(self.function).bind(None, None, *args, **kwargs).args[2:])
 
-    @property
-    def is_inherent(self) -> bool:
-        """Whether only the author of a block may make this call."""
-        return self.origins == (Unsigned,)
-
     def hints(self) -> dict[str, Any]:
         """The annotations of origin and parameters; also settles which origins may call."""
         hints = get_type_hints(self.function, include_extras=True)
@@ -121,6 +117,7 @@ class CallMethod(Generic[O_contra, P, R]):
         self.origins = get_args(origin) or (origin,)
         if any(kind not in (Signed, Root, Unsigned) for kind in self.origins):
             raise TypeError(f"{self.name}: {origin} is no origin")
+        self.is_inherent = self.origins == (Unsigned,)
         if self.is_inherent:
             self.dispatch_class = DispatchClass.Mandatory
         return {name: hints[name] for name in self.parameters}

@@ -62,8 +62,8 @@ def next_multiplier(multiplier: int, full: int) -> int:
 
 def priority(tip: int, length: int, weight: Weight) -> int:
     """The order of transactions in the pool: the tip for each share of a block that is taken, as a u64."""
-    fitting = min(_NORMAL_TIME // max(weight.ref_time, 1), _NORMAL_LENGTH // max(length, 1))
-    return min((tip + 1) * max(fitting, 1), U64_MAX)
+    fitting = min(_NORMAL_TIME // (weight.ref_time or 1), _NORMAL_LENGTH // (length or 1))
+    return min((tip + 1) * (fitting or 1), U64_MAX)
 
 
 def least_fee(length: int) -> int:
@@ -73,4 +73,4 @@ def least_fee(length: int) -> int:
 
 def highest_priority(tip: int, length: int) -> int:
     """The `priority` of an extrinsic whose call weighs nothing: no call gives it a higher one."""
-    return min((tip + 1) * max(min(_NORMAL_TIME, _NORMAL_LENGTH // max(length, 1)), 1), U64_MAX)
+    return min((tip + 1) * (min(_NORMAL_TIME, _NORMAL_LENGTH // (length or 1)) or 1), U64_MAX)

@@ -206,7 +206,9 @@ class StorageMap(StorageItem, Generic[K, V]):
 
     def __setitem__(self, key: K, value: V) -> None:
         """Store `value` under `key`."""
-        self.put(self._at(key), value)
+        # `put` of a key that is hashed already, without the calls: a transfer writes three times.
+        encode = self.value_codec.encode
+        self._overlay.store(self._keys.get(key) or self._at(key), encode if self.encode_late else encode(value), value)
 
     def __delitem__(self, key: K) -> None:
         """Remove the entry of `key`, if there is one."""

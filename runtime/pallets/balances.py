@@ -181,9 +181,10 @@ class Balances(Pallet, index=2):
 
     def spendable_of(self, data: AccountData, keep_alive: bool = False) -> int:
         """How much an account with this balance can pay."""
-        unfrozen = data.free - max(0, data.frozen - data.reserved)
-        above_minimum = data.free + data.reserved - self.existential_deposit if keep_alive else unfrozen
-        return max(0, min(unfrozen, above_minimum))
+        spendable = _unfrozen(data)
+        if keep_alive:
+            spendable = min(spendable, data.free + data.reserved - self.existential_deposit)
+        return max(0, spendable)
 
     def transfer(self, source: bytes, target: bytes, amount: int, keep_alive: bool = False) -> None:
         """Move free grains; FundsUnavailable, NotExpendable or BelowMinimum if they cannot."""
@@ -198,12 +199,9 @@ class Balances(Pallet, index=2):
 
     def debit(self, who: bytes, amount: int, keep_alive: bool = False) -> None:
         """Take free grains out of an account. The caller must credit or retire them within the same call."""
-        self._debit(who, self.system.account[who], amount, keep_alive)
-
-    def _debit(self, who: bytes, info: AccountInfo, amount: int, keep_alive: bool) -> None:
+        info = self.system.account[who]
         data = info.data
-        unfrozen = data.free - max(0, data.frozen - data.reserved)
-        ensure(amount <= unfrozen, FundsUnavailable)
+        ensure(amount <= _unfrozen(data), FundsUnavailable)
         if keep_alive:
             ensure(data.free + data.reserved - amount >= self.existential_deposit, NotExpendable)
         self._write(who, info, data.free - amount, data.reserved, data.frozen)
@@ -226,9 +224,10 @@ class Balances(Pallet, index=2):
 
     def begin_transaction(self, who: bytes, fee: int) -> None:
         """Use up the account's next nonce and take `fee`: one write, since every transaction does both."""
-        before = self.system.account[who]
-        info = AccountInfo(before.nonce + 1, before.consumers, before.providers, before.sufficients, before.data)
-        self._debit(who, info, fee, keep_alive=False)
+        info = self.system.account[who]
+        data = info.data
+        ensure(fee <= _unfrozen(data), FundsUnavailable)
+        self._write(who, info, data.free - fee, data.reserved, data.frozen, uses_nonce=True)
         self.emit(Withdraw(who, fee))
 
     def deposit(self, who: bytes, amount: int) -> None:
@@ -289,14 +288,16 @@ class Balances(Pallet, index=2):
         ensure(amount <= info.data.reserved, FundsUnavailable)
         self._write(who, info, info.data.free, info.data.reserved - amount, info.data.frozen)
 
-    def _write(self, who: bytes, info: AccountInfo, free: int, reserved: int, frozen: int) -> None:
+    def _write(
+        self, who: bytes, info: AccountInfo, free: int, reserved: int, frozen: int, *, uses_nonce: bool = False
+    ) -> None:
         """Replace the balance in `info`: the one place where one is written. Opens and ends accounts."""
         dust = free if not reserved and free < self.existential_deposit else 0
         alive = 1 if free - dust or reserved else 0
         data = AccountData(free - dust, reserved, frozen if alive else 0, info.data.flags)
         consumers = 1 if reserved or data.frozen else 0
         # The record outlives the balance: with its nonce gone, old immortal transactions could be replayed (ADR 11).
-        self.system.account[who] = AccountInfo(info.nonce, consumers, alive, info.sufficients, data)
+        self.system.account[who] = AccountInfo(info.nonce + uses_nonce, consumers, alive, info.sufficients, data)
         if alive > info.providers:
             self.emit(NewAccount(who))
             self.emit(Endowed(who, free))
@@ -305,3 +306,9 @@ class Balances(Pallet, index=2):
         if dust:
             self.retire(dust)
             self.emit(DustLost(who, dust))
+
+
+def _unfrozen(data: AccountData) -> int:
+    """What may be spent of a balance: reserved grains count towards the frozen ones."""
+    # Every transfer asks several times: `max` would take longer than all the rest.
+    return data.free if data.frozen <= data.reserved else data.free - (data.frozen - data.reserved)

@@ -205,14 +205,21 @@ class System(Pallet, index=0):
         encode_event = self.context.event_codec.encode
         no_topics = b"\0"
         parts = [encode_compact(len(events))]
-        seen = None
-        phase_bytes = b""
+        seen = success = None
+        phase_bytes = success_bytes = b""
         for phase, emitted in events:
             # All events of an extrinsic share one phase object: it is encoded once for them.
             if phase is not seen:
                 seen = phase
                 phase_bytes = _PHASE.encode(phase)
-            parts.append(phase_bytes + encode_event(emitted) + no_topics)
+            if type(emitted) is not ExtrinsicSuccess:
+                parts.append(phase_bytes + encode_event(emitted) + no_topics)
+                continue
+            # Most extrinsics end alike, and then share their last event.
+            if emitted is not success:
+                success = emitted
+                success_bytes = encode_event(emitted) + no_topics
+            parts.append(phase_bytes + success_bytes)
         self.overlay.store_raw(self.event_records.key(), b"".join(parts))
 
     def _note_upgrade(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import resource
 from collections.abc import Iterator
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from node.errors import BadInputError, DatabaseError, NodeError, as_bad_input, node_error_first
-from node.process import FILES_MAX, raise_file_limit, set_up_process
+from node.pool.transaction_queue import READY_LIMIT
+from node.process import COLLECTOR_THRESHOLDS, FILES_MAX, raise_file_limit, set_up_process, settle_memory
 
 
 @pytest.fixture
@@ -69,3 +71,16 @@ def test_only_the_named_causes_are_bad_input() -> None:
         raise ValueError("no such port")
     with pytest.raises(KeyError), as_bad_input(ValueError):
         raise KeyError
+
+
+def test_what_a_process_starts_with_is_never_searched_and_what_waits_in_a_pool_seldom() -> None:
+    before = gc.get_threshold()
+    gc.unfreeze()
+    try:
+        settle_memory()
+        assert gc.get_threshold() == COLLECTOR_THRESHOLDS
+        assert gc.get_freeze_count() > 0
+        assert COLLECTOR_THRESHOLDS[0] > 12 * READY_LIMIT, "a full pool, with a dozen objects for each"
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

@@ -113,6 +113,15 @@ def test_events_of_a_transfer_are_those_that_explorers_expect() -> None:
     assert chain.bound[Balances].burned.get() == fee
 
 
+def test_what_ends_one_extrinsic_is_not_what_ended_another() -> None:
+    chain = SmallChain()
+    calls = (pay(BOB, 1), pay(BOB, 2), System.remark(remark=b"x"), pay(BOB, 10 * ENDOWMENT), pay(BOB, 3))
+    chain.author(*(chain.signed(ALICE, call, nonce=nonce) for nonce, call in enumerate(calls)))
+    ends = [event for event in chain.happened() if isinstance(event, ExtrinsicSuccess | ExtrinsicFailed)][1:]
+    assert [end.dispatch_info.weight for end in ends] == [call.weight for call in calls]
+    assert [isinstance(end, ExtrinsicFailed) for end in ends] == [False, False, False, True, False]
+
+
 def test_a_failed_call_keeps_its_fee_and_its_nonce_and_nothing_else() -> None:
     chain = SmallChain()
     doomed = Utility.batch_all(calls=(pay(BOB, OGPU), pay(CHARLIE, 10 * ENDOWMENT)))
