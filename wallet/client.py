@@ -33,6 +33,7 @@ from wallet.answers import U32_MAX, BlockBody, block_body_of, bytes_of, hash_of,
 from wallet.defaults import DEFAULT_URL
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
+from wallet.proved.keys import prefix_of
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 
 ERA_BLOCKS = 64
@@ -313,15 +314,16 @@ class ChainClient:
             found.update(await self._values(known, asked[start : start + PAGE_KEYS], at))
         return [found.get(key, known.default) for key in asked]
 
-    async def entries(self, item: StorageItem, *, at: bytes | None = None) -> dict[bytes, Any]:
-        """Every value of a map by storage key."""
+    async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
+        """Every value of a map by storage key; of a double map those `under` a first key."""
         known = self.runtime.item(item)
+        prefix = hex_of(prefix_of(known, under))
         found: dict[bytes, Any] = {}
         last: str | None = None
         while True:
             page = await self.rpc.ask(
                 lambda keys: [bytes_of(key) for key in keys],
-                "state_getKeysPaged", hex_of(known.prefix), PAGE_KEYS, last, hex_of(at),
+                "state_getKeysPaged", prefix, PAGE_KEYS, last, hex_of(at),
             )  # fmt: skip
             found.update(await self._values(known, page, at))
             if len(page) < PAGE_KEYS:

@@ -99,10 +99,10 @@ class VerifiedClient(ChainClient):
         view = await self._view(at)
         return await (super().read_many(item, keys, at=at) if view is None else view.read_many(item, keys))
 
-    async def entries(self, item: StorageItem, *, at: bytes | None = None) -> dict[bytes, Any]:
+    async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
         """As `ChainClient.entries`, proved: none is left out."""
         view = await self._view(at)
-        return await (super().entries(item, at=at) if view is None else view.entries(item))
+        return await (super().entries(item, *under, at=at) if view is None else view.entries(item, *under))
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """As `ChainClient.query`, answered here over what the node proves."""
