@@ -14,6 +14,7 @@ from genesis.chain import apis_for
 from genesis.parameters import CONSENSUS
 from runtime.frame.storage import StorageItem
 from runtime.pallets.system import AccountInfo, ExtrinsicFailed, System
+from wallet.answers import BlockBody
 from wallet.client import ChainClient, Outcome, describe_error
 from wallet.proved.chain import ProvedChain
 from wallet.proved.pins import Pin, check_genesis, hold_to
@@ -34,6 +35,8 @@ class VerifiedClient(ChainClient):
     _proved: ProvedChain | None = None
     _views: dict[bytes, ProvedView]
     _tell: Warn
+    _is_doubted = False
+    """Whether the age of the newest final block was told: once, until there is a young one."""
 
     @classmethod
     async def connect_by(cls, url: str, trust: Trust, tell: Warn) -> Self:
@@ -80,8 +83,9 @@ class VerifiedClient(ChainClient):
             return await super().finalized()
         view = await self._newest(self._proved)
         doubt = self._proved.doubt_of(view)
-        if doubt is not None:
+        if doubt is not None and not self._is_doubted:
             self._tell(doubt)
+        self._is_doubted = doubt is not None
         return view.block_id
 
     async def height(self, at: bytes | None = None) -> int:
@@ -118,6 +122,17 @@ class VerifiedClient(ChainClient):
                 within = info.nonce <= said <= info.nonce + NONCES_AHEAD_MAX
                 require(within, f"it says {said:,}, and {info.nonce:,} are used")
         return said
+
+    async def final_ids(self, first: int, last: int) -> list[bytes]:
+        """As `ChainClient.final_ids`, shown by certificate and hashes."""
+        return await (super().final_ids(first, last) if self._proved is None else self._proved.ids(first, last))
+
+    async def block(self, block: bytes) -> BlockBody:
+        """As `ChainClient.block`: the one that has this id, with all of its extrinsics."""
+        if self._proved is None:
+            return await super().block(block)
+        header, extrinsics = await self._proved.body(block)
+        return BlockBody(header.number, header.parent_hash, extrinsics)
 
     async def outcome(self, block: bytes, extrinsic_hash: bytes) -> Outcome:
         """What an extrinsic did in a final block; NodeRefutedError unless the node shows all of it."""
