@@ -7,6 +7,7 @@ block. On the node's word alone stand what it says of blocks that are not final 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from wallet.proved.view import ProvedView
 from wallet.trust import Trust
 
 VIEWS_KEPT = 16
+LISTS_KEPT = 4
 NONCES_AHEAD_MAX = 4096
 """How many extrinsics of an account may wait in a pool, by its node: more is a nonce that would never come."""
 
@@ -34,6 +36,8 @@ class VerifiedClient(ChainClient):
 
     _proved: ProvedChain | None = None
     _views: dict[bytes, ProvedView]
+    _lists: dict[tuple[Any, ...], dict[bytes, Any]]
+    _listing: asyncio.Lock
     _tell: Warn
     _is_doubted = False
     """Whether the age of the newest final block was told: once, until there is a young one."""
@@ -55,6 +59,8 @@ class VerifiedClient(ChainClient):
     async def begin(self, trust: Trust, tell: Warn) -> None:
         """What `connect_by` does after connecting."""
         self._views = {}
+        self._lists = {}
+        self._listing = asyncio.Lock()
         self._tell = tell
         if trust.genesis is not None:
             check_genesis(self.genesis_hash, trust.genesis)
@@ -106,7 +112,15 @@ class VerifiedClient(ChainClient):
     async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
         """As `ChainClient.entries`, proved: none is left out."""
         view = await self._view(at)
-        return await (super().entries(item, *under, at=at) if view is None else view.entries(item, *under))
+        if view is None:
+            return await super().entries(item, *under, at=at)
+        wanted = (view.block_id, item, under)
+        async with self._listing:  # several who want the same list of a block ask for it once
+            if wanted not in self._lists:
+                while len(self._lists) >= LISTS_KEPT:
+                    del self._lists[next(iter(self._lists))]
+                self._lists[wanted] = await view.entries(item, *under)
+            return dict(self._lists[wanted])
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """As `ChainClient.query`, answered here over what the node proves."""

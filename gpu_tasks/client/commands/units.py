@@ -77,13 +77,13 @@ def result(session: WalletSession, unit: str, key_text: str) -> None:
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             if session.output.as_json:
                 view = await look(client, [found], final)
-                session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view))
+                session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view, final))
                 return
             if found.state is UnitState.REFUNDED:
                 raise ResultError(f"the unit has no result: {await why_refunded(client, unit_id, found)}")
             if found.state is not UnitState.SETTLED:
                 raise ResultError(f"the unit is {progress(found)}: follow it with `ogpu watch {unit}`")
-            completion = await completion_of(client, blobs, key, unit_id, found)
+            completion = await completion_of(client, blobs, key, unit_id, found, final)
         text = f"{completion.prompt}\n{completion.output}"
         click.echo(harmless(text) if sys.stdout.isatty() else text)
 
