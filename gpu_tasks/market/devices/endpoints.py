@@ -16,14 +16,15 @@ LETTERS = DIGITS | frozenset(b"abcdefghijklmnopqrstuvwxyz")
 
 def is_store_address(endpoint: bytes) -> bool:
     """Whether this is `http://HOST`, `https://HOST`, or one of them with `:PORT`; in ASCII."""
-    scheme, mark, rest = endpoint.partition(b"://")
+    scheme, mark, written = endpoint.partition(b"://")
     if scheme not in (b"http", b"https") or not mark:
         return False
+    rest = written.lower()  # deterministic: of bytes, where only the letters of ASCII have cases
     if rest.startswith(b"["):
         literal, closed, port = rest[1:].partition(b"]")
-        return bool(closed) and _is_six(literal.lower()) and _is_port_part(port)
+        return bool(closed) and _is_six(literal) and _is_port_part(port)
     host, colon, digits = rest.partition(b":")
-    return _is_host(host.lower()) and _is_port_part(colon + digits)
+    return _is_host(host) and _is_port_part(colon + digits)
 
 
 def _is_port_part(text: bytes) -> bool:
