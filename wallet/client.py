@@ -33,6 +33,7 @@ from wallet.answers import U32_MAX, BlockBody, block_body_of, bytes_of, hash_of,
 from wallet.defaults import DEFAULT_URL
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
+from wallet.proved.keys import prefix_of
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 
 ERA_BLOCKS = 64
@@ -190,6 +191,10 @@ class ChainClient:
         """The id of the block at a height, or of the best one."""
         return await self.rpc.ask(hash_of, "chain_getBlockHash", height)
 
+    async def final_ids(self, first: int, last: int) -> list[bytes]:
+        """The ids of the final blocks from one height to another; the node must have them."""
+        return [await self.block_id(height) for height in range(first, last + 1)]
+
     async def block(self, block: bytes) -> BlockBody:
         """A block that the node must have."""
         return await self.rpc.ask(block_body_of, "chain_getBlock", hex_of(block))
@@ -210,7 +215,8 @@ class ChainClient:
 
     async def prepare(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> Prepared:
         """A signed extrinsic, valid for about `ERA_BLOCKS` blocks from now: from here on it can be sent, by anybody."""
-        extra, birth, birth_hash = await self._extra(key.account, nonce, tip)
+        extra, birth = await self._extra(key.account, nonce, tip)
+        (birth_hash,) = await self.final_ids(birth, birth)
         version = self.runtime.version
         additional = Additional(version.spec_version, version.transaction_version, self.genesis_hash, birth_hash)
         payload = signing_payload(payload_head(self.runtime, call, extra), additional)
@@ -224,25 +230,24 @@ class ChainClient:
         """The bytes of `prepare`."""
         return (await self.prepare(call, key, nonce=nonce, tip=tip)).extrinsic
 
-    async def fee(self, call: Call, payer: Payer) -> int:
-        """Grains that the call would cost in fees, by the node's own reckoning.
+    async def fee(self, call: Call, payer: Payer, tip: int = 0) -> int:
+        """Grains that the call would cost in fees beside the tip, by the node's own reckoning.
 
         The node gets an extrinsic of the right length that no chain takes: asking is not sending.
         """
-        extra, _, _ = await self._extra(payer.account, None, 0)
+        extra, _ = await self._extra(payer.account, None, tip)
         extrinsic = self._encoded(call, extra, payer, NO_SIGNATURE)
         return await self.rpc.ask(
             lambda info: whole_of(info["partialFee"], MAX_GRAINS), "payment_queryInfo", hex_of(extrinsic)
         )
 
-    async def _extra(self, account: bytes, nonce: int | None, tip: int) -> tuple[Extra, int, bytes]:
-        """What is signed beside the call, and height and hash of the block from which on it is valid."""
+    async def _extra(self, account: bytes, nonce: int | None, tip: int) -> tuple[Extra, int]:
+        """What is signed beside the call, and the height of the block from which on it is valid."""
         if nonce is None:
             nonce = await self.nonce(account)
         height = await self.height(await self.finalized())
         era = mortal(ERA_BLOCKS, height)
-        birth = era.birth(height)
-        return Extra(era, nonce, tip), birth, await self.block_id(birth)
+        return Extra(era, nonce, tip), era.birth(height)
 
     def _encoded(self, call: Call, extra: Extra, payer: Payer, signature: bytes) -> bytes:
         return encode_signed(self.runtime, call, extra, payer.account, MultiSignature(payer.scheme, signature))
@@ -313,15 +318,16 @@ class ChainClient:
             found.update(await self._values(known, asked[start : start + PAGE_KEYS], at))
         return [found.get(key, known.default) for key in asked]
 
-    async def entries(self, item: StorageItem, *, at: bytes | None = None) -> dict[bytes, Any]:
-        """Every value of a map by storage key."""
+    async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
+        """Every value of a map by storage key; of a double map those `under` a first key."""
         known = self.runtime.item(item)
+        prefix = hex_of(prefix_of(known, under))
         found: dict[bytes, Any] = {}
         last: str | None = None
         while True:
             page = await self.rpc.ask(
                 lambda keys: [bytes_of(key) for key in keys],
-                "state_getKeysPaged", hex_of(known.prefix), PAGE_KEYS, last, hex_of(at),
+                "state_getKeysPaged", prefix, PAGE_KEYS, last, hex_of(at),
             )  # fmt: skip
             found.update(await self._values(known, page, at))
             if len(page) < PAGE_KEYS:

@@ -1,38 +1,65 @@
-"""What providers and customers ask a node about the market, typed. `at` is a block's hash; None is the best block."""
+"""What providers and customers ask a node about the market, typed.
+
+Always: what is asked goes through the reads of the client that is given, so a `VerifiedClient` proves every answer, and
+lists with nothing left out; `at` is a block's hash, None the newest final block (of a client that believes its node the
+best one). No list is as long as strangers please: what grows with the market is read in parts, by the keys listed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.devices.records import Device, Provider
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.inference.services import Offer, Service
 from gpu_tasks.market.inference.units import Unit
+from runtime.frame.storage import StorageItem
 from runtime.pallets.sudo import Sudo
 from wallet.client import ChainClient
-
-PAGE = 500
-PROVIDERS_MAX = 4_096
+from wallet.proved.keys import map_keys
 
 
 async def services(chain: ChainClient, at: bytes | None = None) -> dict[int, Service]:
     """All services by number."""
-    return dict(await chain.query("GpuTasksApi_services", at=at))
+    return {number: service for (number,), service in await _entries(chain, InferenceMarket.services, at=at)}
+
+
+async def service(chain: ChainClient, number: int, at: bytes | None = None) -> Service | None:
+    """One service; None where there is none of that number."""
+    found: Service | None = await chain.read(InferenceMarket.services, number, at=at)
+    return found
 
 
 async def devices(chain: ChainClient, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
     """The device table, by ascending owner."""
-    table: tuple[DeviceStatus, ...] = await chain.query("GpuTasksApi_devices", at=at)
-    return table
+    at = await chain.finalized() if at is None else at
+    found = await _entries(chain, Devices.devices, at=at)
+    offers = await _entries(chain, InferenceMarket.offers, at=at)
+    return _table({device: stored for (device,), stored in found}, offers)
 
 
 async def devices_of(chain: ChainClient, owner: bytes, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
     """One provider's devices: nobody else's crowd them out."""
-    table: tuple[DeviceStatus, ...] = await chain.query("GpuTasksApi_devices_of", owner, at=at)
-    return table
+    at = await chain.finalized() if at is None else at
+    found = {device: stored for (device,), stored in await _entries(chain, Devices.devices, at=at)}
+    own = {device: stored for device, stored in found.items() if stored.owner == owner}
+    offered = await chain.read_many(InferenceMarket.offered, list(own), at=at)
+    pairs = [(number, device) for device, numbers in zip(own, offered, strict=True) for number in numbers]
+    offers = await chain.read_many(InferenceMarket.offers, pairs, at=at)
+    return _table(own, [(pair, offer) for pair, offer in zip(pairs, offers, strict=True) if offer is not None])
+
+
+async def devices_for(chain: ChainClient, number: int, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
+    """The devices that offer a service, with that offer alone; the chain bounds how many there are."""
+    at = await chain.finalized() if at is None else at
+    offers = await _entries(chain, InferenceMarket.offers, number, at=at)
+    names = [device for (_, device), _ in offers]
+    stored = await chain.read_many(Devices.devices, names, at=at)
+    return _table({name: device for name, device in zip(names, stored, strict=True) if device is not None}, offers)
 
 
 async def readers(chain: ChainClient, service: int, at: bytes | None = None) -> tuple[InputReader, ...]:
@@ -55,14 +82,7 @@ async def unit(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> U
 
 async def units(chain: ChainClient, ids: Sequence[bytes], at: bytes | None = None) -> list[Unit | None]:
     """Many units with few questions; None for those that the chain does not know."""
-    item = chain.runtime.item(InferenceMarket.units)
-    keys = ["0x" + item.key(unit_id).hex() for unit_id in ids]
-    stored: dict[str, str | None] = {}
-    for start in range(0, len(keys), PAGE):
-        answer = await chain.rpc.call("state_queryStorageAt", keys[start : start + PAGE], _hex(at))
-        stored.update(answer[0]["changes"])
-    raws = [stored[key] for key in keys]
-    return [None if raw is None else item.decode(bytes.fromhex(raw[2:])) for raw in raws]
+    return await chain.read_many(InferenceMarket.units, ids, at=at)
 
 
 async def stash_of(chain: ChainClient, provider_key: bytes, at: bytes | None = None) -> bytes | None:
@@ -71,29 +91,21 @@ async def stash_of(chain: ChainClient, provider_key: bytes, at: bytes | None = N
     return found
 
 
-async def quote(chain: ChainClient, service: int, price_max: int, racers: int) -> Quote | None:
+async def quote(chain: ChainClient, number: int, price_max: int, racers: int, at: bytes | None = None) -> Quote | None:
     """What one unit would lock and cost; None if there is no such service."""
-    found: Quote | None = await chain.query("GpuTasksApi_quote", service, price_max, racers)
+    found: Quote | None = await chain.query("GpuTasksApi_quote", number, price_max, racers, at=at)
     return found
 
 
 async def providers(chain: ChainClient, at: bytes | None = None) -> dict[bytes, Provider]:
     """All providers by stash: how they are reached, and their keys."""
-    item = chain.runtime.item(Devices.providers)
-    keys: list[str] = []
-    while len(keys) < PROVIDERS_MAX:
-        page = await chain.rpc.call("state_getKeysPaged", _hex(item.prefix), PAGE, keys[-1] if keys else None, _hex(at))
-        keys += page
-        if len(page) < PAGE:
-            break
-    if not keys:
-        return {}
-    answer = await chain.rpc.call("state_queryStorageAt", keys[:PROVIDERS_MAX], _hex(at))
-    return {
-        bytes.fromhex(key[-64:]): item.decode(bytes.fromhex(raw[2:]))
-        for key, raw in answer[0]["changes"]
-        if raw is not None
-    }
+    return {stash: provider for (stash,), provider in await _entries(chain, Devices.providers, at=at)}
+
+
+async def provider(chain: ChainClient, stash: bytes, at: bytes | None = None) -> Provider | None:
+    """How one provider is reached; None for who is none."""
+    found: Provider | None = await chain.read(Devices.providers, stash, at=at)
+    return found
 
 
 def endpoints_of(providers: dict[bytes, Provider]) -> list[str]:
@@ -115,5 +127,21 @@ def is_development(chain: ChainClient) -> bool:
     return Sudo in chain.runtime.pallets
 
 
-def _hex(data: bytes | None) -> str | None:
-    return None if data is None else "0x" + data.hex()
+async def _entries(
+    chain: ChainClient, item: StorageItem, *under: Any, at: bytes | None
+) -> list[tuple[tuple[Any, ...], Any]]:
+    """What a map holds, by ascending keys."""
+    found, known = await chain.entries(item, *under, at=at), chain.runtime.item(item)
+    with chain.rpc.understanding("state_getKeysPaged"):
+        keyed = [(map_keys(known, key), value) for key, value in found.items()]
+    return sorted(keyed, key=lambda entry: entry[0])
+
+
+def _table(devices: dict[bytes, Device], offers: Sequence[tuple[tuple[Any, ...], Offer]]) -> tuple[DeviceStatus, ...]:
+    """Devices with their offers, as `GpuTasksApi_devices` shows them."""
+    offered: dict[bytes, list[tuple[int, Offer]]] = {device: [] for device in devices}
+    for (number, device), offer in offers:
+        if device in offered:
+            offered[device].append((number, offer))
+    ordered = sorted(devices.items(), key=lambda entry: (entry[1].owner, entry[0]))
+    return tuple(DeviceStatus(name, device, tuple(offered[name])) for name, device in ordered)

@@ -16,6 +16,23 @@ def storage_key(item: StorageItem, keys: Sequence[Any]) -> bytes:
     return item.key(keys[0] if len(keys) == 1 else tuple(keys))  # type: ignore[attr-defined,no-any-return]  # as above
 
 
+def prefix_of(item: StorageItem, under: Sequence[Any]) -> bytes:
+    """What the storage keys of an item begin with; of a double map, those under its first key."""
+    parts = zip(item.hashers, item.key_codecs, under, strict=False)
+    return item.prefix + b"".join(hasher.function(codec.encode(key)) for hasher, codec, key in parts)
+
+
+def map_keys(item: StorageItem, found: bytes) -> tuple[Any, ...]:
+    """The keys that a storage key of a compiled map was made of; DecodeError if it is none."""
+    keys, begin = [], len(item.prefix)
+    for hasher, codec in zip(item.hashers, item.key_codecs, strict=True):
+        begin += hasher.prefix_bytes
+        key, length = codec.decode_prefix(found[begin:])
+        keys.append(key)
+        begin += length
+    return tuple(keys)
+
+
 def value_of(item: StorageItem, raw: bytes | None) -> Any:
     """What is stored, or the item's default."""
     return item.default if raw is None else item.decode(raw)

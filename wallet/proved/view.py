@@ -14,12 +14,12 @@ from runtime.frame.storage import StorageItem
 from runtime.state.trie_proof import ProvedState
 from wallet.proved.finality import FinalHeader
 from wallet.proved.json_forms import NodeJson, bytes_list, proof_of
-from wallet.proved.keys import name_of, storage_key, value_of
+from wallet.proved.keys import name_of, prefix_of, storage_key, value_of
 from wallet.proved.refutation import RefutedError, about
 
 KEYS_OF_A_PROOF = 256
 KEYS_OF_A_PAGE = 500
-ENTRIES_MAX = 4_096
+ENTRIES_MAX = 16_384
 
 AskNode = Callable[..., Awaitable[NodeJson]]
 """`ask(method, *parameters)`: a call of the node's JSON-RPC."""
@@ -55,17 +55,18 @@ class ProvedView:
         known = self._apis.runtime.item(item)
         return await self._values(known, [storage_key(known, (key,)) for key in keys])
 
-    async def entries(self, item: StorageItem) -> dict[bytes, Any]:
-        """Every value of a map by storage key, none left out.
+    async def entries(self, item: StorageItem, *under: Any) -> dict[bytes, Any]:
+        """Every value of a map by storage key, none left out; of a double map those `under` a first key.
 
         The node's list of keys is a hint: the walk over the proof says which there are.
         """
         known = self._apis.runtime.item(item)
         matter = f"all of {name_of(self._apis.runtime, known)}"
-        listed = await self._listed(known.prefix, matter)
-        state = await self._proved([known.prefix, *listed], matter)
+        prefix = prefix_of(known, under)
+        listed = await self._listed(prefix, matter)
+        state = await self._proved([prefix, *listed], matter)
         with about(self._url, matter):
-            return {key: known.decode(state.get(key) or b"") for key in state.keys(known.prefix)}
+            return {key: known.decode(state.get(key) or b"") for key in state.keys(prefix)}
 
     async def query(self, function: str, *arguments: Any) -> Any:
         """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""

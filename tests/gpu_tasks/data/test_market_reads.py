@@ -1,0 +1,106 @@
+"""Reads of the market are those of the chain's own API, proved where the client proves: a real server, a real chain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from genesis import dev_accounts
+from gpu_tasks.data import market_reads
+from played_node import served
+from wallet.client import ChainClient
+from wallet.proved.refutation import NodeRefutedError
+from wallet.rpc import RpcJson
+from wallet.trust import Trust
+from wallet.verified import VerifiedClient
+
+ALICE = dev_accounts.stash("Alice")
+LISTS = (market_reads.services, market_reads.devices, market_reads.providers)
+Answer = Callable[[str, RpcJson], RpcJson]
+Body = Callable[[VerifiedClient, dict[str, Answer]], Awaitable[None]]
+
+
+def with_client(folder: Path, body: Body) -> None:
+    """`body` gets a client, and a table whose entry `lie` changes what the node answers."""
+
+    async def main() -> None:
+        async with served(folder) as (node, port):
+            node.author()
+            async with await VerifiedClient.connect(f"ws://127.0.0.1:{port}") as client:
+                honest, lies = client.rpc.call, dict[str, Answer]()
+
+                async def call(method: str, *parameters: RpcJson) -> RpcJson:
+                    said = await honest(method, *parameters)
+                    return lies["lie"](method, said) if lies else said
+
+                client.rpc.call = call  # type: ignore[method-assign]  # a node that may lie
+                await client.begin(Trust(folder / "keys"), lambda _: None)
+                while int((await client.rpc.call("ogpu_status"))["final"]["number"]) < node.final:
+                    await asyncio.sleep(0.01)
+                await body(client, lies)
+
+    asyncio.run(main())
+
+
+async def agrees(client: ChainClient, at: bytes) -> None:
+    """Every read says what the API says of the same block."""
+    table = await client.query("GpuTasksApi_devices", at=at)
+    assert table
+    assert await market_reads.devices(client, at) == table
+    assert await market_reads.devices_for(client, 0, at) == table  # its offers are of service 0 alone
+    assert await market_reads.devices_for(client, 7, at) == ()
+    assert await market_reads.devices_of(client, ALICE, at) == await client.query(
+        "GpuTasksApi_devices_of", ALICE, at=at
+    )
+    assert await market_reads.devices_of(client, bytes(32), at) == ()
+    services = await market_reads.services(client, at)
+    assert services == dict(await client.query("GpuTasksApi_services", at=at))
+    assert await market_reads.service(client, 0, at) == services[0]
+    assert await market_reads.service(client, 7, at) is None
+    (stash,) = providers = await market_reads.providers(client, at)
+    assert providers[stash] == await client.query("GpuTasksApi_provider", stash, at=at)
+    assert await market_reads.provider(client, stash, at) == providers[stash]
+    assert await market_reads.provider(client, bytes(32), at) is None
+    assert await market_reads.units(client, [bytes(32)] * 600, at) == [None] * 600
+
+
+def test_reads_are_those_of_the_api_with_proof_and_without(tmp_path: Path) -> None:
+    async def body(client: VerifiedClient, lies: dict[str, Answer]) -> None:
+        at = await client.finalized()
+        await agrees(client, at)
+        await agrees(client.unverified(), at)
+        assert await market_reads.devices(client) == await market_reads.devices(client.unverified())
+
+    with_client(tmp_path, body)
+
+
+@pytest.mark.parametrize("read", LISTS, ids=lambda read: read.__name__)
+def test_a_node_that_hides_entries_hides_none_or_is_named(
+    tmp_path: Path, read: Callable[[ChainClient], Awaitable[object]]
+) -> None:
+    """It names no key, and gives all of a proof but one node: what is then left is the whole list, or is refused."""
+
+    async def body(client: VerifiedClient, lies: dict[str, Answer]) -> None:
+        whole, refused = await read(client), 0
+        lies["lie"] = lambda method, said: {} if method == "state_getReadProof" else said
+        assert await read(client) == whole, "asked for once a block"
+        for left_out in range(8):
+
+            def lie(method: str, said: RpcJson, left_out: int = left_out) -> RpcJson:
+                if method == "state_getReadProof":
+                    said["proof"] = said["proof"][:left_out] + said["proof"][left_out + 1 :]
+                return [] if method == "state_getKeysPaged" else said
+
+            lies["lie"] = lie
+            client._lists.clear()  # lists of a block are asked for once
+            try:
+                assert await read(client) == whole
+            except NodeRefutedError:
+                refused += 1
+        assert refused >= 3
+        assert not await read(client.unverified())
+
+    with_client(tmp_path, body)
