@@ -15,7 +15,7 @@ from genesis.parameters import CONSENSUS
 from runtime.frame.storage import StorageItem
 from runtime.pallets.system import AccountInfo, ExtrinsicFailed, System
 from wallet.client import ChainClient, Outcome, describe_error
-from wallet.proved.chain import ProvedChain
+from wallet.proved.chain import ProvedChain, system_clock_ms
 from wallet.proved.pins import Pin, check_genesis, hold_to
 from wallet.proved.refutation import about, require
 from wallet.proved.view import ProvedView
@@ -88,6 +88,14 @@ class VerifiedClient(ChainClient):
         """The number of a block, or of the best one."""
         view = None if at is None or self._proved is None else self._views.get(at)
         return await super().height(at) if view is None else view.height
+
+    def slots_since(self, at: bytes) -> int | None:
+        """How many slots have passed since a final block that was read, by this clock; None where nothing is proved."""
+        view = self._views.get(at)
+        if view is None or self._proved is None:
+            return None
+        parameters = self._proved.root.parameters
+        return max(0, (system_clock_ms() + parameters.skew_ms) // parameters.slot_ms - view.block.slot)
 
     async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
         """As `ChainClient.read`, proved; at the newest final block where none is named."""

@@ -99,7 +99,7 @@ def _workshop(options: ProviderOptions, backend: str, numbers: tuple[int, ...], 
 
 async def connect(options: ProviderOptions, stash: bytes | None = None) -> tuple[LiveChain, Identity]:
     """The chain and who we are on it; ProviderError if the key is not the stash's."""
-    chain = await LiveChain.connect(options.url, options.key)
+    chain = await LiveChain.connect(options.url, options.key, options.trust)
     if stash is not None and stash != chain.stash:
         await chain.close()
         raise ProviderError(f"the key works for {ss58.encode(chain.stash)}, not for {ss58.encode(stash)}")
@@ -119,7 +119,7 @@ async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tup
 
 async def _endpoint_port(chain: LiveChain) -> int:
     """The port of the endpoint that the chain has for us."""
-    provider = (await chain.providers()).get(chain.stash)
+    provider = await chain.provider(chain.stash)
     endpoint = market_reads.endpoint_of(provider) if provider else None
     return DEFAULT_PORT if endpoint is None else parse_endpoint(endpoint).port
 
