@@ -34,5 +34,6 @@ class Operator:
         """The sentence of a command that does not."""
         result = self.run(*arguments)
         assert result.exit_code == code, result.output
-        assert result.stderr.startswith(("error: ", "Usage: ")), result.stderr
-        return result.stderr
+        said = "".join(line for line in result.stderr.splitlines(keepends=True) if not line.startswith("note: "))
+        assert said.startswith(("error: ", "Usage: ")), result.stderr
+        return said

@@ -218,10 +218,20 @@ def duties_of_before(message: NodeMessage, mouth: Mouth) -> Replies | None:
     return [message.saying(first)]
 
 
-@lie(PROVIDER, words=NOT_BELIEVED)
+@lie(PROVIDER, noticed=Noticed.HARMLESS)
 def no_devices(message: NodeMessage, _: Mouth) -> Replies | None:
-    """The provider has no device."""
-    return [message.saying([])] if denies(message, Devices.devices) else TRUTH
+    """The provider has no device: those that it knew are looked up all the same."""
+    return answers(message, "GpuTasksApi_devices_of", NONE)
+
+
+@lie(PROVIDER, words=NOT_BELIEVED)
+async def devices_paused(message: NodeMessage, mouth: Mouth) -> Replies | None:
+    """Devices stand otherwise than they do, so that they are offered again, and again."""
+
+    def change(device: Any) -> Any:
+        return None if device is None else replace(device, is_paused=not device.is_paused)
+
+    return await told_of(message, mouth, Devices.devices, change)
 
 
 @lie(PROVIDER, words=NOT_BELIEVED)
@@ -233,5 +243,5 @@ def units_forgotten(message: NodeMessage, _: Mouth) -> Replies | None:
 LIES = (
     rich, poor, nonce_ahead, nonce_out_of_reach, fee_of_a_grain, fee_of_everything, no_services, no_quote, no_readers,
     no_stores, stores_elsewhere, posted_before, no_duties, duties_of_another, duties_of_before, no_devices,
-    units_forgotten,
+    devices_paused,    units_forgotten,
 )  # fmt: skip

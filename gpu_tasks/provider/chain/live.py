@@ -34,7 +34,7 @@ from wallet.output import harmless
 from wallet.proved.pins import ChainChangedError
 from wallet.rpc import NodeUnreachableError, RpcError, RpcJson
 from wallet.trust import Trust
-from wallet.verified import VerifiedClient
+from wallet.verified import VerifiedClient, Warn
 
 ALREADY_KNOWN = 1013
 SIGNED_KEPT = 1_024
@@ -57,7 +57,7 @@ _SIGNED_ATTESTATION = codec(SignedAttestation)
 class LiveChain:
     """Implements `ChainPort` for one provider key. Use `await LiveChain.connect(url, key, trust)`."""
 
-    def __init__(self, url: str, client: VerifiedClient, key: Keypair, stash: bytes, trust: Trust) -> None:
+    def __init__(self, url: str, client: VerifiedClient, key: Keypair, stash: bytes, trust: Trust, tell: Warn) -> None:
         """Use `connect`."""
         self._url = url
         self._trust = trust
@@ -67,16 +67,17 @@ class LiveChain:
         self._signed: dict[bytes, bytes] = {}
         self.stash = stash
         self._devices = OwnDevices(stash)
-        self._warn = Seldom(warn)
+        self._warn = tell
         self._providers: tuple[int, dict[bytes, Provider]] | None = None
 
     @classmethod
-    async def connect(cls, url: str, key: Keypair, trust: Trust) -> LiveChain:
+    async def connect(cls, url: str, key: Keypair, trust: Trust, tell: Warn | None = None) -> LiveChain:
         """Connect to the known chain, and find whose provider key this is. ChainError if it is nobody's.
 
         ChainChangedError, NodeRefutedError: another chain, or one that nobody shows.
         """
-        client = await VerifiedClient.connect_by(url, trust, Seldom(warn))
+        tell = Seldom(warn if tell is None else tell)
+        client = await VerifiedClient.connect_by(url, trust, tell)
         try:
             stash: bytes | None = await market_reads.stash_of(client, key.public_key)
         except ODD_ANSWERS as error:
@@ -88,7 +89,7 @@ class LiveChain:
         if stash is None:
             await client.rpc.close()
             raise ChainError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
-        return cls(url, client, key, stash, trust)
+        return cls(url, client, key, stash, trust, tell)
 
     @property
     def genesis_hash(self) -> bytes:

@@ -34,6 +34,7 @@ from gpu_tasks.workloads.registry import FORMS
 from runtime.cryptography import ss58
 from wallet.rpc import NodeUnreachableError
 from wallet.session import explained
+from wallet.verified import Warn
 
 
 @click.command()
@@ -97,9 +98,11 @@ def _workshop(options: ProviderOptions, backend: str, numbers: tuple[int, ...], 
     return Workshop(hardware, workloads, options.make_workers(backend))
 
 
-async def connect(options: ProviderOptions, stash: bytes | None = None) -> tuple[LiveChain, Identity]:
-    """The chain and who we are on it; ProviderError if the key is not the stash's."""
-    chain = await LiveChain.connect(options.url, options.key, options.trust)
+async def connect(
+    options: ProviderOptions, stash: bytes | None = None, tell: Warn | None = None
+) -> tuple[LiveChain, Identity]:
+    """The chain and who we are on it; ProviderError if the key is not the stash's. `tell` takes warnings."""
+    chain = await LiveChain.connect(options.url, options.key, options.trust, tell)
     if stash is not None and stash != chain.stash:
         await chain.close()
         raise ProviderError(f"the key works for {ss58.encode(chain.stash)}, not for {ss58.encode(stash)}")

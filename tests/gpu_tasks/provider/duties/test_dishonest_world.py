@@ -356,6 +356,43 @@ def test_a_judge_gives_no_verdict_on_another_input_than_the_final_chain_s(tmp_pa
     play(tmp_path, 5, scene)
 
 
+@pytest.mark.parametrize("is_final", [False, True])
+def test_no_verdict_is_revealed_before_its_commit_is_final(tmp_path: Path, *, is_final: bool) -> None:
+    """B3 for judges: a node swallows the commit and says that it is in the chain and reveals are open."""
+
+    async def scene(village: Village) -> None:
+        village.miners[0].executor.spoil = True
+        sent = 0
+        while not sent:  # until the liar was drawn
+            unit = await village.post(racers=2)
+            while not _unit(village, unit).ended_at:
+                village.node.block()
+                for miner in village.miners:
+                    _keep_final_back(miner, is_kept=not is_final)
+                    await miner.step()
+                sent += sum(miner.heard.names().count("verdict_reveal") for miner in village.miners)
+                if not is_final and any("not_final" in miner.heard.names() for miner in village.miners):
+                    assert not sent
+                    return
+        assert is_final
+
+    play(tmp_path, 5, scene)
+
+
+def _keep_final_back(miner: Miner, *, is_kept: bool) -> None:
+    """The final chain, which is proved, holds no commitment of any judge yet."""
+
+    async def final_unit(unit: bytes) -> UnitStatus | None:
+        status = miner.chain.node.api().unit(unit)
+        committee = None if status is None else status.committee
+        if status is None or committee is None or not is_kept:
+            return status
+        members = tuple(replace(member, commitment=None) for member in committee.members)
+        return replace(status, committee=replace(committee, members=members))
+
+    miner.chain.final_unit = final_unit  # type: ignore[method-assign]
+
+
 def _unit(village: Village, unit: bytes) -> Unit:
     status = village.node.api().unit(unit)
     assert status is not None
