@@ -11,7 +11,7 @@ import click
 
 from wallet.deferred import add_deferred
 from wallet.program_options import HELP_NAMES, json_option, keyring_option, password_option, url_option
-from wallet.trust import Trust, genesis_option, trust_option
+from wallet.trust import Trust, checkpoint_option, genesis_option, trust_option
 
 COMMANDS = {
     "new": ("keys:new", "Make a key and store it, encrypted, under NAME."),
@@ -48,6 +48,7 @@ COMMANDS = {
 @password_option
 @json_option
 @genesis_option
+@checkpoint_option
 @trust_option
 @click.version_option(package_name="ogpu")
 @click.pass_context
@@ -58,6 +59,7 @@ def main(
     password_file: Path | None,
     as_json: bool,
     genesis: bytes | None,
+    checkpoint: bytes | None,
     trust_node: bool,
 ) -> None:
     """The wallet of an ogpu chain: keys, transfers, stake, and any other call.
@@ -68,7 +70,7 @@ def main(
     from wallet.output import Output  # noqa: PLC0415
     from wallet.session import WalletSession  # noqa: PLC0415
 
-    trust = Trust(keyring.expanduser(), genesis, is_blind=trust_node)
+    trust = Trust(keyring.expanduser(), genesis, trust_node, checkpoint)
     context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file, trust)
 
 

@@ -64,7 +64,7 @@ def heads_go_back(message: NodeMessage, mouth: Mouth) -> Replies | None:
     return [message.saying({**message.value, "number": hex(max(0, height))})]
 
 
-@lie(PROVIDER, words=("makes no sense",))
+@lie(PROVIDER, noticed=Noticed.HARMLESS)
 def heads_without_number(message: NodeMessage, _: Mouth) -> Replies | None:
     """New blocks have no height."""
     if not (message.is_item and message.method == "chain_subscribeFinalizedHeads"):

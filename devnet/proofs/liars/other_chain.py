@@ -19,7 +19,8 @@ MEMBERS = 4
 WEIGHT = 10**12
 
 _KEY: Final = genesis_set_key(RUNTIME)
-_SEATS: Final = tuple(Seat(key.account, key.public_key, key.public_key, WEIGHT) for key in STRANGERS[:MEMBERS])
+_MEMBERS: Final = sorted(STRANGERS[:MEMBERS], key=lambda key: key.account)
+_SEATS: Final = tuple(Seat(key.account, key.public_key, key.public_key, WEIGHT) for key in _MEMBERS)
 _STATE: Final = Trie({_KEY: RUNTIME.item(TrustStake.seats).value_codec.encode(_SEATS)})
 _BLOCK_ZERO: Final = Header(bytes(HASH_BYTES), 0, _STATE.root, extrinsics_root(()), ())
 GENESIS: Final = "0x" + block_id(_BLOCK_ZERO).hex()

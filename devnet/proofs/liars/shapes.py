@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from devnet.proofs.liars.heads import CLEARS_THE_SCREEN
-from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Program, Replies, lie
+from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Noticed, Program, Replies, lie
 
 WALLET, CUSTOMER, PROVIDER = Program
 HUGE_BYTES = 17 * 1024 * 1024
@@ -19,7 +19,6 @@ FLIPPED_LENGTH_MIN = 66
 
 _NONSENSE = ("makes no sense", "does not answer as a node of this chain does")
 _NO_RPC = ("does not speak JSON-RPC", "broke", "closed")
-_FOR_DAEMONS = ("makes no sense", "does not speak JSON-RPC", "broke", "closed", "away")
 
 
 @lie(WALLET, CUSTOMER, words=_NONSENSE)
@@ -37,9 +36,9 @@ def odd_types(message: NodeMessage, mouth: Mouth) -> Replies | None:
     return [message.saying(ODD_VALUES[number % len(ODD_VALUES)])]
 
 
-@lie(PROVIDER, words=_FOR_DAEMONS)
+@lie(PROVIDER, noticed=Noticed.HARMLESS)
 def odd_items(message: NodeMessage, mouth: Mouth) -> Replies | None:
-    """What a provider subscribed to is of any type but the right one."""
+    """What a provider subscribed to is of any type but the right one: it is a bell and no more."""
     if not message.is_item:
         return TRUTH
     mouth.memory["odd"] = number = mouth.memory.get("odd", -1) + 1

@@ -39,6 +39,7 @@ from wallet.verified import VerifiedClient, Warn
 ALREADY_KNOWN = 1013
 SIGNED_KEPT = 1_024
 RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+LYING_RECONNECTS_MAX = 2
 EVIDENCE_MAX = 128
 """So many pairs of headers of one answer are looked at."""
 PROVIDERS_KEPT_BLOCKS = 16
@@ -68,6 +69,8 @@ class LiveChain:
         self.stash = stash
         self._devices = OwnDevices(stash)
         self._warn = tell
+        self._failures = 0
+        self._final_height = 0
         self._providers: tuple[int, dict[bytes, Provider]] | None = None
 
     @classmethod
@@ -117,11 +120,12 @@ class LiveChain:
                     while True:
                         await self._asked(bell.ring())
                         view = await self._asked(self._look())
+                        self._failures = 0
                         if last is None or (view.height, view.newest) != (last.height, last.newest):
                             yield view
                         last = view
             except ChainError as error:
-                LOG.warning("the node is away (%s); trying again", harmless(str(error)))
+                self._warn(f"the node is away ({error}); trying again")
             await self._reconnect()
 
     async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
@@ -133,6 +137,10 @@ class LiveChain:
         """The duties at the newest final block, proved; of a node that is trusted, those at the best one."""
         at = None if self._trust.is_blind else await self.client.finalized()
         height = await self.client.height(at)
+        if at is not None:
+            if height < self._final_height:
+                raise ChainError(f"its newest final block is {height}, and {self._final_height} was final before")
+            self._final_height = height
         duties = await market_reads.duties(self.client, self.stash, at)
         for duty in duties:
             racer = racer_of(duty.status.unit, self.stash)
@@ -155,13 +163,16 @@ class LiveChain:
 
     async def _reconnect(self) -> None:
         await self.client.rpc.close()
-        for attempt in range(1_000_000_000):
-            await asyncio.sleep(RECONNECT_SECONDS[min(attempt, len(RECONNECT_SECONDS) - 1)])
+        while True:
+            await asyncio.sleep(RECONNECT_SECONDS[min(self._failures, len(RECONNECT_SECONDS) - 1)])
             try:
                 self.client = await self._asked(self._same_chain())
             except ChainError as error:
+                self._failures += 1
                 self._warn(f"the node is still away: {error}")
                 continue
+            # one that answers and lies is asked more rarely too, but not so rarely that a lease runs out
+            self._failures = min(self._failures + 1, LYING_RECONNECTS_MAX)
             return
 
     async def _same_chain(self) -> VerifiedClient:

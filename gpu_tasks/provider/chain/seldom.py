@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
-AGAIN_SECONDS = 30.0
+AGAIN_SECONDS = 5.0
 KINDS_MAX = 64
+_NUMBERS = re.compile(r"\b(0x)?[0-9a-f]{8,}\b|[0-9]+")
 
 
 class Seldom:
@@ -20,7 +22,7 @@ class Seldom:
 
     def __call__(self, text: str) -> None:
         """Tell it, or not."""
-        kind, now = "".join(letter for letter in text if not letter.isdigit()), self._clock()
+        kind, now = _NUMBERS.sub("", text), self._clock()
         if kind in self._told and now < self._told[kind] + AGAIN_SECONDS:
             return
         if len(self._told) >= KINDS_MAX:  # a node chooses what it says

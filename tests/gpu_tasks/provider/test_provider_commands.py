@@ -20,6 +20,7 @@ from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from wallet.cli import main as wallet
 from wallet.client import ChainClient
+from wallet.commands import making
 from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
@@ -136,6 +137,19 @@ def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator)
         said = alice.refusal("register", "--yes", "--stash", text, "--stash-password-file", str(password))
         assert "the stash is no candidate yet" in said
     assert "is not in" in alice.refusal("register", "--yes", "--stash", EVE)
+
+
+def test_nobody_s_money_is_bound_unasked(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`register` binds all of it in one extrinsic: whoever sits at the terminal sees the sum first."""
+    unasked = [word for word in JOIN if word != "--yes"]
+    assert "a program that sends adds --yes" in eve.refusal(*unasked)
+    monkeypatch.setattr(making, "is_attended", lambda: True)
+    for typed, code in (("n\n", 1), ("", 1), ("y\n", 0)):
+        result = eve.run(*unasked, as_json=False, typed=typed)
+        assert result.exit_code == code, result.output
+        assert "Bind and send 1,101" in result.output.replace("1101", "1,101")
+        assert ("success" in result.output) is (code == 0)
+    assert len(eve.answer("status")["devices"]) == 1
 
 
 @pytest.mark.parametrize("command", [["run"], ["devices"], ["register", "--yes", "--stash", "//Eve", *KEYS]])

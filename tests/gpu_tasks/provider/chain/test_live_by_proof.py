@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -129,12 +130,22 @@ def test_devices_that_a_node_denies_are_looked_up_all_the_same(tmp_path: Path) -
     with_chain(tmp_path, body)
 
 
-def test_how_far_the_chain_has_come_is_believed_only_as_far_as_the_clock(tmp_path: Path) -> None:
+def of_height(height: int, answer: RpcJson) -> RpcJson:
+    return {**answer, "number": hex(height)}
+
+
+def the_clock(slots: int | None, _: bytes) -> int | None:
+    return slots
+
+
+def test_how_far_the_chain_has_come_is_believed_only_as_far_as_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
         at = await chain.client.finalized()
         for said, room, believed in ((7, 5, 6), (3, 5, 3), (0, 5, 1), (4, None, 1)):
-            lies["chain_getHeader"] = lambda answer, said=said: {**answer, "number": hex(said)}
-            chain.client.slots_since = lambda _, room=room: room  # type: ignore[method-assign,misc]  # a clock
+            lies["chain_getHeader"] = partial(of_height, said)
+            monkeypatch.setattr(chain.client, "slots_since", partial(the_clock, room))
             assert await chain._best_height(1, at) == believed
 
     with_chain(tmp_path, body)
@@ -159,8 +170,8 @@ def test_another_chain_than_the_known_one_ends_the_program_before_anything_is_si
         path = tmp_path / "provider" / PIN_FILE
         pin = Pin(**json.loads(path.read_text()))
         path.write_text(json.dumps(asdict(replace(pin, genesis="0x" + "ab" * 32))))
-        asked: list[str] = []
-        lies[SUBMITTING] = lambda answer: asked.append(SUBMITTING) or answer
+        asked: list[RpcJson] = []
+        lies[SUBMITTING] = asked.append
         with pytest.raises(ChainChangedError, match=r"another chain than before.*Nothing was signed"):
             await LiveChain.connect(chain._url, KEY, chain._trust)
         with pytest.raises(ChainChangedError):  # and so for a daemon that runs, which waits
