@@ -5,13 +5,11 @@ Exit codes: 0 done, 1 the chain or the node refused, 2 something to set right in
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from wallet.deferred import add_deferred
-from wallet.program_options import HELP_NAMES, json_option, keyring_option, password_option, url_option
-from wallet.trust import Trust, checkpoint_option, genesis_option, trust_option
+from wallet.opening import session_options
+from wallet.program_options import HELP_NAMES
 
 COMMANDS = {
     "new": ("keys:new", "Make a key and store it, encrypted, under NAME."),
@@ -43,35 +41,13 @@ COMMANDS = {
 
 
 @click.group(context_settings=HELP_NAMES)
-@url_option
-@keyring_option
-@password_option
-@json_option
-@genesis_option
-@checkpoint_option
-@trust_option
+@session_options
 @click.version_option(package_name="ogpu")
-@click.pass_context
-def main(
-    context: click.Context,
-    url: str,
-    keyring: Path,
-    password_file: Path | None,
-    as_json: bool,
-    genesis: bytes | None,
-    checkpoint: bytes | None,
-    trust_node: bool,
-) -> None:
+def main() -> None:
     """The wallet of an ogpu chain: keys, transfers, stake, and any other call.
 
     Shell completion: eval "$(_OGPU_WALLET_COMPLETE=bash_source ogpu-wallet)" (or zsh_source, fish_source).
     """
-    from wallet.keyring import Keyring  # noqa: PLC0415  # here and below: the help of the program needs none of these
-    from wallet.output import Output  # noqa: PLC0415
-    from wallet.session import WalletSession  # noqa: PLC0415
-
-    trust = Trust(keyring.expanduser(), genesis, trust_node, checkpoint)
-    context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file, trust)
 
 
 add_deferred(main, "wallet.commands", COMMANDS)

@@ -191,6 +191,10 @@ class ChainClient:
         """The id of the block at a height, or of the best one."""
         return await self.rpc.ask(hash_of, "chain_getBlockHash", height)
 
+    async def final_ids(self, first: int, last: int) -> list[bytes]:
+        """The ids of the final blocks from one height to another; the node must have them."""
+        return [await self.block_id(height) for height in range(first, last + 1)]
+
     async def block(self, block: bytes) -> BlockBody:
         """A block that the node must have."""
         return await self.rpc.ask(block_body_of, "chain_getBlock", hex_of(block))
@@ -211,7 +215,8 @@ class ChainClient:
 
     async def prepare(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> Prepared:
         """A signed extrinsic, valid for about `ERA_BLOCKS` blocks from now: from here on it can be sent, by anybody."""
-        extra, birth, birth_hash = await self._extra(key.account, nonce, tip)
+        extra, birth = await self._extra(key.account, nonce, tip)
+        (birth_hash,) = await self.final_ids(birth, birth)
         version = self.runtime.version
         additional = Additional(version.spec_version, version.transaction_version, self.genesis_hash, birth_hash)
         payload = signing_payload(payload_head(self.runtime, call, extra), additional)
@@ -225,25 +230,24 @@ class ChainClient:
         """The bytes of `prepare`."""
         return (await self.prepare(call, key, nonce=nonce, tip=tip)).extrinsic
 
-    async def fee(self, call: Call, payer: Payer) -> int:
-        """Grains that the call would cost in fees, by the node's own reckoning.
+    async def fee(self, call: Call, payer: Payer, tip: int = 0) -> int:
+        """Grains that the call would cost in fees beside the tip, by the node's own reckoning.
 
         The node gets an extrinsic of the right length that no chain takes: asking is not sending.
         """
-        extra, _, _ = await self._extra(payer.account, None, 0)
+        extra, _ = await self._extra(payer.account, None, tip)
         extrinsic = self._encoded(call, extra, payer, NO_SIGNATURE)
         return await self.rpc.ask(
             lambda info: whole_of(info["partialFee"], MAX_GRAINS), "payment_queryInfo", hex_of(extrinsic)
         )
 
-    async def _extra(self, account: bytes, nonce: int | None, tip: int) -> tuple[Extra, int, bytes]:
-        """What is signed beside the call, and height and hash of the block from which on it is valid."""
+    async def _extra(self, account: bytes, nonce: int | None, tip: int) -> tuple[Extra, int]:
+        """What is signed beside the call, and the height of the block from which on it is valid."""
         if nonce is None:
             nonce = await self.nonce(account)
         height = await self.height(await self.finalized())
         era = mortal(ERA_BLOCKS, height)
-        birth = era.birth(height)
-        return Extra(era, nonce, tip), birth, await self.block_id(birth)
+        return Extra(era, nonce, tip), era.birth(height)
 
     def _encoded(self, call: Call, extra: Extra, payer: Payer, signature: bytes) -> bytes:
         return encode_signed(self.runtime, call, extra, payer.account, MultiSignature(payer.scheme, signature))

@@ -19,6 +19,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 
 from wallet.defaults import DEFAULT_URL
+from wallet.errors import in_words, unquoted
 
 RpcJson = Any
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class RpcError(Exception):
 
     def __init__(self, code: int, message: str, data: RpcJson = None) -> None:
         """Keep the parts; the text names both message and data."""
-        super().__init__(f"{message}: {data}" if data else message)
+        super().__init__(unquoted(f"{message}: {data}" if data else str(message)))
         self.code = code
         self.message = message
         self.data = data
@@ -107,7 +108,7 @@ class RpcConnection:
             yield
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
             raise OddAnswerError(
-                f"{self.url} gives an answer to {what} that makes no sense ({error!r:.120}): ask another node"
+                f"{self.url} gives an answer to {what} that makes no sense ({in_words(error)}): ask another node"
             ) from error
 
     async def call(self, method: str, *params: RpcJson) -> RpcJson:

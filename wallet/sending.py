@@ -2,13 +2,14 @@
 
 Always: of one call at most one extrinsic of an account is alive. A note goes only when the final chain shows that its
 extrinsic is in a block, or never can be: what a node says meanwhile, `invalid` included, is not taken for that. The
-final chain is as true as the client's reads of it.
+final chain is as true as the client's reads of it: a `VerifiedClient` has the nonce proved, and looks at the extrinsics
+that headers commit to, down from one that is certified.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from runtime.frame.call import Call
@@ -29,7 +30,9 @@ class UnsettledError(WalletError):
     """What was signed may be on its way; what became of it is not known."""
 
 
-async def send_once(client: ChainClient, call: Call, key: Keypair, notes: SentNotes, tell: Tell) -> Outcome:
+async def send_once(
+    client: ChainClient, call: Call, key: Keypair, notes: SentNotes, tell: Tell, *, tip: int = 0
+) -> Outcome:
     """Sign a call, note it, send it, wait until it is final; or finish the same call of an earlier try.
 
     `tell` hears of an earlier try. UnsettledError where the connection ends before the fate is known, RpcError and
@@ -40,7 +43,7 @@ async def send_once(client: ChainClient, call: Call, key: Keypair, notes: SentNo
         outcome = await _finish(client, earlier, notes, tell, is_wanted=earlier.call == encoded)
         if outcome is not None:
             return outcome
-    prepared = await client.prepare(call, key)
+    prepared = await client.prepare(call, key, tip=tip)
     with notes.noted(prepared):
         outcome = await _hand_in(client, prepared)
     notes.forget(prepared)
@@ -56,7 +59,8 @@ async def _finish(
     height = await client.height(final)
     account: AccountInfo = await client.read(System.account, earlier.signer, at=final)
     is_over = account.nonce > earlier.nonce or height >= earlier.dies
-    is_bound = is_over and await _is_bound(client, earlier, height)
+    lived = await _lived(client, earlier, height) if is_over else []
+    is_bound = lived[:1] == [earlier.birth]  # eras repeat, and the heights in a note are some node's word
     if not is_wanted:
         if is_bound:
             notes.forget(earlier)
@@ -68,7 +72,7 @@ async def _finish(
             f"out what became of it, or, to make the call once more, remove {notes.path_of(earlier)}"
         )
     if is_over:
-        block = await _find(client, earlier, height)
+        block = await block_with(client, lived[1:], earlier.extrinsic)
         if block is None:
             notes.forget(earlier)
             return None
@@ -83,9 +87,19 @@ async def _finish(
     return outcome
 
 
-async def _is_bound(client: ChainClient, earlier: Prepared, height: int) -> bool:
-    """Whether an extrinsic lives as long as its note says: eras repeat, and the heights in it are some node's word."""
-    return earlier.born <= height and await client.block_id(earlier.born) == earlier.birth
+async def _lived(client: ChainClient, prepared: Prepared, height: int) -> list[bytes]:
+    """The final blocks from the one that an extrinsic is bound to up to the last that could hold it."""
+    if prepared.born > height:
+        return []
+    return await client.final_ids(prepared.born, min(height, prepared.dies - 1))
+
+
+async def block_with(client: ChainClient, blocks: Sequence[bytes], extrinsic: bytes) -> bytes | None:
+    """The one of these blocks that holds an extrinsic."""
+    for block in blocks:
+        if extrinsic in (await client.block(block)).extrinsics:
+            return block
+    return None
 
 
 async def _outcome_of(client: ChainClient, block: bytes, earlier: Prepared, note: Path) -> Outcome:
@@ -122,20 +136,11 @@ async def _included(client: ChainClient, prepared: Prepared) -> Outcome:
         height = await client.height(final)
         account: AccountInfo = await client.read(System.account, prepared.signer, at=final)
         if account.nonce > prepared.nonce or height >= prepared.dies:
-            block = await _find(client, prepared, height)
+            block = await block_with(client, (await _lived(client, prepared, height))[1:], prepared.extrinsic)
             if block is None:
                 raise NotIncludedError(f"the extrinsic 0x{prepared.hash.hex()} is in no block and never will be")
             return await client.outcome(block, prepared.hash)
         await asyncio.sleep(POLL_SECONDS)
-
-
-async def _find(client: ChainClient, prepared: Prepared, height: int) -> bytes | None:
-    """The final block that holds an extrinsic, among those that could: as many as it lives at most."""
-    for number in range(prepared.born + 1, min(height + 1, prepared.dies)):
-        block = await client.block_id(number)
-        if prepared.extrinsic in (await client.block(block)).extrinsics:
-            return block
-    return None
 
 
 def _unsettled(prepared: Prepared, error: BaseException) -> UnsettledError:

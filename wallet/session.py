@@ -7,7 +7,7 @@ a terminal would take for a command, whoever wrote it (`_say`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,15 +113,27 @@ class WalletSession:
         except UnicodeDecodeError:
             raise WalletError(f"the password in {self.password_file} is not UTF-8") from None
 
-    async def make(self, client: ChainClient, call: Call, key: Keypair) -> None:
-        """Send a call, wait until it is final, show what became of it; CallFailedError if it failed in its block."""
+    async def make(
+        self,
+        client: ChainClient,
+        call: Call,
+        key: Keypair,
+        *,
+        tip: int = 0,
+        result: Callable[[Outcome], Mapping[str, Any]] = lambda _: {},
+    ) -> None:
+        """Send a call, wait until it is final, show what became of it; CallFailedError if it failed in its block.
+
+        `result` says more of a call that did what it asked for.
+        """
         from wallet.sending import send_once  # noqa: PLC0415  # as above
         from wallet.sent_notes import SentNotes  # noqa: PLC0415
 
         notes = SentNotes(self.keyring.folder / SENT_FOLDER, client.genesis_hash)
         with self.output.console.status("waiting for finality"):
-            outcome = await send_once(client, call, key, notes, lambda text: click.echo(f"note: {text}", err=True))
-        self.output.facts(_outcome_facts(call, outcome))
+            outcome = await send_once(client, call, key, notes, note, tip=tip)
+        more = result(outcome) if outcome.is_success else {}
+        self.output.facts({**_outcome_facts(call, outcome), **more})
         if not outcome.is_success:
             raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
 

@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 
 from runtime.encoding.types import Signed
 from runtime.frame.call import Call
-from runtime.frame.errors import DispatchError
+from runtime.frame.errors import DispatchError, Frozen, FundsUnavailable, NotExpendable
 from runtime.frame.runtime import Runtime
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.balances import Balances
 from wallet.amounts import SYMBOL, format_amount
 from wallet.client import ChainClient
-from wallet.errors import WalletError
+from wallet.errors import WalletError, in_words
 
 READS_MAX = 2_000
 """Values that one trial fetches at most."""
 KEYS_PAGE = 1_000
+MONEY_ERRORS = (FundsUnavailable, Frozen, NotExpendable)
+"""What more money, or free money, would mend: only then is it told how much there is."""
 
 
 class TrialError(WalletError):
@@ -78,7 +80,9 @@ async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee
         return await _attempted(client, calls, signer, fee)
     # A node that lies may answer anything: a state in which what always holds does not, or values that are none.
     except (StateCorrupted, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise TrialError(f"the state that the node shows makes no sense ({error!r:.200}): ask another node") from error
+        raise TrialError(
+            f"the state that the node shows makes no sense ({in_words(error)}): ask another node"
+        ) from error
 
 
 async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int) -> Trial:
@@ -109,10 +113,10 @@ def _made(runtime: Runtime, state: _Fetched, calls: Sequence[Call], signer: byte
             with bound.overlay.transaction():
                 bound.dispatch(call, Signed(signer))
         except DispatchError as error:
-            left = format_amount(balances.spendable_balance(signer))
-            refusal = (
-                f"{call.name}: {_described(runtime, error)} (beside the fee the account can spend {left} {SYMBOL})"
-            )
+            refusal = f"{call.name}: {_described(runtime, error)}"
+            if isinstance(error, MONEY_ERRORS):
+                left = format_amount(balances.spendable_balance(signer))
+                refusal += f" (beside the fee the account can spend {left} {SYMBOL})"
             return Trial(refusal=refusal)
     return Trial(before - balances.free_balance(signer))
 

@@ -7,6 +7,7 @@ block. On the node's word alone stand what it says of blocks that are not final 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +16,7 @@ from genesis.chain import apis_for
 from genesis.parameters import CONSENSUS
 from runtime.frame.storage import StorageItem
 from runtime.pallets.system import AccountInfo, ExtrinsicFailed, System
+from wallet.answers import BlockBody
 from wallet.client import ChainClient, Outcome, describe_error
 from wallet.proved.chain import ProvedChain, system_clock_ms
 from wallet.proved.pins import Pin, check_genesis, compare, hold_to
@@ -24,6 +26,7 @@ from wallet.proved.view import ProvedView
 from wallet.trust import Trust
 
 VIEWS_KEPT = 16
+LISTS_KEPT = 4
 NONCES_AHEAD_MAX = 4096
 """How many extrinsics of an account may wait in a pool, by its node: more is a nonce that would never come."""
 
@@ -35,9 +38,13 @@ class VerifiedClient(ChainClient):
 
     _proved: ProvedChain | None = None
     _views: dict[bytes, ProvedView]
+    _lists: dict[tuple[Any, ...], dict[bytes, Any]]
+    _listing: asyncio.Lock
     _tell: Warn
     _folder: Path
     _seen: SeenBlock | None = None
+    _is_doubted = False
+    """Whether the age of the newest final block was told: once, until there is a young one."""
 
     @classmethod
     async def connect_by(cls, url: str, trust: Trust, tell: Warn) -> Self:
@@ -56,6 +63,8 @@ class VerifiedClient(ChainClient):
     async def begin(self, trust: Trust, tell: Warn) -> None:
         """What `connect_by` does after connecting."""
         self._views = {}
+        self._lists = {}
+        self._listing = asyncio.Lock()
         self._tell = tell
         if trust.genesis is not None:
             check_genesis(self.genesis_hash, trust.genesis)
@@ -106,8 +115,9 @@ class VerifiedClient(ChainClient):
             return await super().finalized()
         view = await self._newest(self._proved)
         doubt = self._proved.doubt_of(view)
-        if doubt is not None:
+        if doubt is not None and not self._is_doubted:
             self._tell(doubt)
+        self._is_doubted = doubt is not None
         return view.block_id
 
     async def height(self, at: bytes | None = None) -> int:
@@ -136,7 +146,15 @@ class VerifiedClient(ChainClient):
     async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
         """As `ChainClient.entries`, proved: none is left out."""
         view = await self._view(at)
-        return await (super().entries(item, *under, at=at) if view is None else view.entries(item, *under))
+        if view is None:
+            return await super().entries(item, *under, at=at)
+        wanted = (view.block_id, item, under)
+        async with self._listing:  # several who want the same list of a block ask for it once
+            if wanted not in self._lists:
+                while len(self._lists) >= LISTS_KEPT:
+                    del self._lists[next(iter(self._lists))]
+                self._lists[wanted] = await view.entries(item, *under)
+            return dict(self._lists[wanted])
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """As `ChainClient.query`, answered here over what the node proves."""
@@ -152,6 +170,17 @@ class VerifiedClient(ChainClient):
                 within = info.nonce <= said <= info.nonce + NONCES_AHEAD_MAX
                 require(within, f"it says {said:,}, and {info.nonce:,} are used")
         return said
+
+    async def final_ids(self, first: int, last: int) -> list[bytes]:
+        """As `ChainClient.final_ids`, shown by certificate and hashes."""
+        return await (super().final_ids(first, last) if self._proved is None else self._proved.ids(first, last))
+
+    async def block(self, block: bytes) -> BlockBody:
+        """As `ChainClient.block`: the one that has this id, with all of its extrinsics."""
+        if self._proved is None:
+            return await super().block(block)
+        header, extrinsics = await self._proved.body(block)
+        return BlockBody(header.number, header.parent_hash, extrinsics)
 
     async def outcome(self, block: bytes, extrinsic_hash: bytes) -> Outcome:
         """What an extrinsic did in a final block; NodeRefutedError unless the node shows all of it."""

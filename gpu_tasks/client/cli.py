@@ -6,12 +6,11 @@ was given.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from wallet.deferred import add_deferred
-from wallet.program_options import HELP_NAMES, json_option, keyring_option, password_option, url_option
+from wallet.opening import session_options
+from wallet.program_options import HELP_NAMES
 
 COMMANDS = {
     "post": ("post:post", "Post a unit for each line of FILE (- is standard input)."),
@@ -35,19 +34,10 @@ COMMANDS = {
 
 
 @click.group(context_settings=HELP_NAMES)
-@url_option
-@keyring_option
-@password_option
-@json_option
+@session_options
 @click.version_option(package_name="ogpu")
-@click.pass_context
-def main(context: click.Context, url: str, keyring: Path, password_file: Path | None, as_json: bool) -> None:
+def main() -> None:
     """Have work done on an ogpu chain: post units of inference, watch them, read the completions."""
-    from wallet.keyring import Keyring  # noqa: PLC0415  # here and below: the help of the program needs none of these
-    from wallet.output import Output  # noqa: PLC0415
-    from wallet.session import WalletSession  # noqa: PLC0415
-
-    context.obj = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file)
 
 
 add_deferred(main, "gpu_tasks.client.commands", COMMANDS)

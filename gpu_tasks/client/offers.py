@@ -24,9 +24,9 @@ class ServiceError(WalletError):
 
 async def open_service(client: ChainClient, number: int) -> Service:
     """The service, if units may be posted; ServiceError names those that are open."""
-    services = await market_reads.services(client)
-    service = services.get(number)
+    service = await market_reads.service(client, number)
     if service is None or not service.is_open:
+        services = await market_reads.services(client)
         numbers = ", ".join(str(known) for known, found in services.items() if found.is_open) or "none"
         raise ServiceError(f"there is no open service {number}; open: {numbers}; see `ogpu services`")
     return service
@@ -69,16 +69,16 @@ def asks_of(devices: Iterable[DeviceStatus], number: int) -> dict[bytes, int]:
     return asks
 
 
-async def own_accounts(client: ChainClient, customer: bytes) -> set[bytes]:
+async def own_accounts(client: ChainClient, customer: bytes, at: bytes | None = None) -> set[bytes]:
     """Owners whom the chain never draws for a unit of this customer: itself, and whom it works for."""
-    stash = await market_reads.stash_of(client, customer)
+    stash = await market_reads.stash_of(client, customer, at)
     return {customer} if stash is None else {customer, stash}
 
 
 async def require_owners(client: ChainClient, number: int, customer: bytes, *, racers: int, price_max: int) -> None:
     """ServiceError if a unit could not be matched with those who offer now: a race is of distinct owners."""
     own = await own_accounts(client, customer)
-    asks = asks_of(await market_reads.devices(client), number)
+    asks = asks_of(await market_reads.devices_for(client, number), number)
     offering = [ask for owner, ask in asks.items() if owner not in own]
     taking = sum(ask <= price_max for ask in offering)
     if taking < racers:

@@ -24,7 +24,7 @@ from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
 from runtime.frame.call import Call
 from wallet.amounts import format_amount
-from wallet.client import ChainClient
+from wallet.client import ChainClient, Payer
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 
@@ -72,7 +72,7 @@ class PostingCost:
     prepaid: int
     """Gone at once, for the duty calls that the units cause."""
     fees: int
-    """Transaction fees."""
+    """Transaction fees and tips."""
     most: int
     """The most that can be gone in the end."""
 
@@ -126,15 +126,16 @@ def check_terms(service: Service, form: WorkloadForm, wish: Wish) -> None:
         raise PostError(f"--set: {error}") from None
 
 
-async def cost_of(client: ChainClient, key: Keypair, wish: Wish, count: int) -> PostingCost:
-    """The exact cost of `count` units."""
+async def cost_of(client: ChainClient, payer: Payer, wish: Wish, count: int, tip: int = 0) -> PostingCost:
+    """The exact cost of `count` units, with a tip for each extrinsic."""
     quote = await market_reads.quote(client, wish.service, wish.price_max, wish.racers)
     if quote is None:
         raise PostError(f"there is no service {wish.service}")
     dummy = UnitTerms(wish.price_max, wish.racers, bytes(32), bytes(32), 0, wish.cost_max)
     sizes = [len(part) for part in parts_of(range(count))]
-    fee_of = {size: await client.fee(post_call(wish.service, [dummy] * size), key) for size in sorted(set(sizes))}
-    fees = sum(fee_of[size] for size in sizes)
+    calls = {size: post_call(wish.service, [dummy] * size) for size in sorted(set(sizes))}
+    fee_of = {size: await client.fee(call, payer, tip) for size, call in calls.items()}
+    fees = sum(fee_of[size] + tip for size in sizes)
     return PostingCost(
         units=count,
         locked=count * quote.locked,

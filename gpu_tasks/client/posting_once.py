@@ -1,8 +1,9 @@
 """Posting, each prompt once: what was begun before a crash or a lost connection is looked for before anything is sent.
 
 Always: an extrinsic is in the record before a node sees it; a part is signed anew only where the final chain shows that
-the earlier extrinsic is not in it and never will be; nothing is posted if some input could not be stored; inputs that
-wait for their turn until their seal is old are sealed anew.
+the earlier extrinsic is not in it and never will be: its nonce is used or its time is over, and no block of that time
+holds it (or it failed there), by headers that a certificate covers; nothing is posted if some input could not be
+stored; inputs that wait for their turn until their seal is old are sealed anew.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, UnitTerms, unit_id_of
+from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import constant_value
 from runtime.pallets.system import System
 from wallet.client import ERA_BLOCKS, NotIncludedError
 from wallet.rpc import NodeUnreachableError, RpcError
+from wallet.sending import block_with
 
 POLL_SECONDS = 0.5
 SEAL_MARGIN_BLOCKS = 2 * ERA_BLOCKS
@@ -52,9 +55,9 @@ class PostingRun:
 
     def __init__(
         self, sealer: Sealer, record: PostingRecord, prompts: Sequence[Prompt], requests: Sequence[bytes],
-        progress: Progress,
+        progress: Progress, tip: int = 0,
     ) -> None:  # fmt: skip
-        """`record` says what earlier tries did."""
+        """`record` says what earlier tries did; the tip, in grains, is for each extrinsic."""
         self._sealer = sealer
         self._client = sealer.client
         self._account = sealer.key.account
@@ -62,6 +65,7 @@ class PostingRun:
         self._prompts = prompts
         self._requests = requests
         self._progress = progress
+        self._tip = tip
 
     async def run(self) -> list[Posted]:
         """Post what is not posted; every unit of the prompts, all in final blocks. PostError, BlobError."""
@@ -92,20 +96,32 @@ class PostingRun:
 
     async def _is_settled(self, part: PostedPart, final: bytes) -> bool:
         """Whether the final chain tells what became of a part; the record says it then."""
-        if not await self._is_found(part, final):
-            if not await self._is_lost(part, final):
+        if not await self._is_as_noted(part, final):
+            if not await self._is_over(part, final):
                 return False
-            self._record.parts.remove(part)
+            if not await self._is_found(part, final):
+                self._record.parts.remove(part)
+                await self._require_lost(part, final)
         self._record.save()
         return True
 
     async def _is_found(self, part: PostedPart, final: bytes) -> bool:
         """Whether the final chain holds the part's units: known by their inputs, whatever numbers they got."""
+        if await self._is_as_noted(part, final):
+            return True
         count = await self._client.read(InferenceMarket.posted, self._account, at=final)
         # The node that was asked for the first number may have lied: the newest units are looked at whatever it said.
         newest = range(max(0, count - UNITS_OPEN_MAX), count)
         noted = range(part.first_number, min(count, part.first_number + UNITS_OPEN_MAX))
-        ids = [unit_id_of(self._client.genesis_hash, self._account, n) for n in sorted({*noted, *newest})]
+        return await self._is_among(part, sorted({*noted, *newest}), final)
+
+    async def _is_as_noted(self, part: PostedPart, final: bytes) -> bool:
+        """Whether the part's units have the numbers that they were to get: a few reads instead of thousands."""
+        return await self._is_among(part, range(part.first_number, part.first_number + len(part.places)), final)
+
+    async def _is_among(self, part: PostedPart, numbers: Sequence[int], final: bytes) -> bool:
+        """Whether the units of these numbers are the part's, which then says so."""
+        ids = [unit_id_of(self._client.genesis_hash, self._account, number) for number in numbers]
         units = await market_reads.units(self._client, ids, final) if ids else []
         found = {unit.terms.input_root.hex(): (name, unit) for name, unit in zip(ids, units, strict=True) if unit}
         if not all(root in found for root in part.input_roots):
@@ -114,13 +130,34 @@ class PostingRun:
         part.block = found[part.input_roots[0]][1].posted_at
         return True
 
-    async def _is_lost(self, part: PostedPart, final: bytes) -> bool:
-        """Whether the part's extrinsic can never be in the chain: its nonce is used, or its time is over."""
+    async def _is_over(self, part: PostedPart, final: bytes) -> bool:
+        """Whether the part's extrinsic is in the chain now or never: its nonce is used, or its time is over."""
         height = await self._client.height(final)
         account = await self._client.read(System.account, self._account, at=final)
         # A development chain may have been begun anew under the same genesis: nothing is left of what was sent to it.
         is_begun_anew = height < part.signed_at and market_reads.is_development(self._client)
         return bool(account.nonce > part.nonce or height > part.expires_at or is_begun_anew)
+
+    async def _require_lost(self, part: PostedPart, final: bytes) -> None:
+        """PostError if the part's extrinsic was in the chain: the chain forgets units a while after their end."""
+        client, extrinsic = self._client, bytes.fromhex(part.extrinsic)
+        last = min(await client.height(final), part.expires_at)
+        lived = await client.final_ids(part.signed_at + 1, last) if part.signed_at < last else []
+        block = await block_with(client, lived, extrinsic)
+        if block is None:
+            return
+        try:
+            outcome = await client.outcome(block, blake2_256(extrinsic))
+        except RpcError as error:
+            what = f"and the node no longer tells what it did there ({error})"
+        else:
+            if not outcome.is_success:
+                return
+            what = "and the chain has forgotten its units since"
+        raise PostError(
+            f"the extrinsic of an earlier try, with {_named(part)}, is in the final block 0x{block.hex()}, {what}. "
+            "It is not posted again: --again posts these prompts once more"
+        )
 
     async def _send_again(self, part: PostedPart) -> None:
         try:
@@ -157,7 +194,7 @@ class PostingRun:
         client, key = self._client, self._sealer.key
         nonce = await client.nonce(key.account)
         number = await client.read(InferenceMarket.posted, key.account)
-        extrinsic = await client.sign(post_call(self._sealer.wish.service, terms), key, nonce=nonce)
+        extrinsic = await client.sign(post_call(self._sealer.wish.service, terms), key, nonce=nonce, tip=self._tip)
         signed_at = await client.height(await client.finalized())
         ids = [unit_id_of(client.genesis_hash, key.account, number + place).hex() for place in range(len(terms))]
         roots = [term.input_root.hex() for term in terms]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_tasks.market.inference.events import UnitRefunded
 from gpu_tasks.market.inference.units import Refund, Unit
 from wallet.client import ChainClient
-from wallet.rpc import RpcError
+from wallet.rpc import OddAnswerError, RpcError
 
 REASONS = {
     Refund.CANCELLED: "cancelled by the key that posted it",
@@ -23,12 +23,10 @@ async def why_refunded(client: ChainClient, unit_id: bytes, unit: Unit) -> str:
 
 
 async def _reason(client: ChainClient, unit_id: bytes, unit: Unit) -> Refund | None:
-    block = await client.rpc.call("chain_getBlockHash", unit.ended_at)
-    if block is None:
-        return None
     try:
-        records = await client.events(bytes.fromhex(block[2:]))
-    except RpcError:  # a node keeps the states of the newest blocks only
+        # by a proof of its own: which block it is, the node may misstate, and then it holds no end of this unit
+        records = await client.events(await client.block_id(unit.ended_at))
+    except (RpcError, OddAnswerError):  # a node keeps the states of the newest blocks only
         return None
     refunds = (record.event for record in records if isinstance(record.event, UnitRefunded))
     return next((event.refund for event in refunds if event.unit == unit_id), None)

@@ -72,15 +72,17 @@ def progress(unit: Unit) -> str:
     return f"racing, {committed} committed, {revealed} revealed"
 
 
-async def completion_of(client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit) -> Completion:
-    """The completion of a settled unit; ResultError, with what to do next."""
+async def completion_of(
+    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
+) -> Completion:
+    """The completion of a settled unit, whose stores are known at a block; ResultError, with what to do next."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
         raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu watch`")
     if unit.customer != key.account:
         raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it opens its result")
-    providers = await market_reads.providers(client)
+    providers = await market_reads.providers(client, at)
     asked = await _input(blobs, key, unit, endpoints_of(providers))
-    form = await _form_of(client, unit)
+    form = await _form_of(client, unit, at)
 
     async def served(blob: bytes, endpoint: str) -> bytes | None:
         output = await _fetched(blobs, SealKey.of(key), blob, endpoint)
@@ -117,9 +119,9 @@ async def _input(blobs: BlobClient, key: Keypair, unit: Unit, endpoints: list[st
         raise ResultError(f"the input is gone: {error}") from error
 
 
-async def _form_of(client: ChainClient, unit: Unit) -> WorkloadForm | None:
+async def _form_of(client: ChainClient, unit: Unit, at: bytes | None) -> WorkloadForm | None:
     """The form of the unit's workload. None if this program does not know it, or the chain forgot a closed service."""
-    service = (await market_reads.services(client)).get(unit.service)
+    service = await market_reads.service(client, unit.service, at)
     return None if service is None else registry.form_of(service.terms.workload)
 
 

@@ -31,6 +31,7 @@ class MarketView:
     """After so many blocks an unmatched unit is refunded."""
     services: Mapping[int, Service]
     devices: Sequence[DeviceStatus]
+    """A device stands there once for each service that it offers and that somebody waits for, with that offer alone."""
     readers: Mapping[int, Mapping[bytes, int]]
     """By service: who can open inputs, with the block since which; the chain draws nobody else."""
     own: Mapping[bytes, set[bytes]]
@@ -43,17 +44,23 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) 
     if not queued:
         return None
     customers = sorted({unit.customer for unit in queued})
-    readers = {}
-    for number in sorted({unit.service for unit in queued}):
+    numbers = sorted({unit.service for unit in queued})
+    services, readers = {}, {}
+    devices: list[DeviceStatus] = []
+    for number in numbers:
         found = await market_reads.readers(client, number, final)
         readers[number] = {reader.stash: reader.key_since for reader in found}
+        devices += await market_reads.devices_for(client, number, final)
+        service = await market_reads.service(client, number, final)
+        if service is not None:
+            services[number] = service
     return MarketView(
         height=await client.height(final),
         queue_blocks=constant_value(InferenceMarket, InferenceMarket.queue_blocks, client.runtime),
-        services=await market_reads.services(client, final),
-        devices=await market_reads.devices(client, final),
+        services=services,
+        devices=devices,
         readers=readers,
-        own={customer: await own_accounts(client, customer) for customer in customers},
+        own={customer: await own_accounts(client, customer, final) for customer in customers},
     )
 
 

@@ -68,7 +68,7 @@ async def _changes(
 ) -> AsyncIterator[tuple[int, list[Row]]]:
     """At each final height, until all units have ended, the rows that changed; `rows` holds the newest of each."""
     waiting = list(rows)
-    async for height in _heights(client):
+    async for _ in await client.finalized_heads():  # when to look is the node's word, what there is is proved
         final = await client.finalized()
         units = await market_reads.units(client, waiting, final)
         view = await look(client, units, final)
@@ -76,7 +76,7 @@ async def _changes(
         turn = asyncio.Semaphore(ROWS_AT_ONCE)
         found = await asyncio.gather(
             *(
-                _in_turn(turn, partial(row_of, client, blobs, key, unit_id, unit, prompts.get(unit_id), view))
+                _in_turn(turn, partial(row_of, client, blobs, key, unit_id, unit, prompts.get(unit_id), view, final))
                 for unit_id, unit in zip(waiting, units, strict=True)
             )
         )
@@ -86,7 +86,7 @@ async def _changes(
                 changed.append(row)
             if unit is not None and not is_open(unit):
                 waiting.remove(unit_id)
-        yield height, changed
+        yield await client.height(final), changed
         if not waiting:
             return
 
@@ -104,8 +104,9 @@ async def row_of(
     unit: Unit | None,
     prompt: str | None,
     view: MarketView | None,
+    at: bytes | None = None,
 ) -> Row:
-    """A unit as a row: everything that can be said of it now. `view` is needed for queued ones."""
+    """A unit as a row: everything that can be said of it at a block. `view` is needed for queued ones."""
     row: Row = dict.fromkeys(FIELDS) | {"unit": "0x" + unit_id.hex(), "prompt": prompt}
     if unit is None:
         return row | {"state": "not final yet, or not known any more"}
@@ -120,7 +121,7 @@ async def row_of(
         "cost_ogpu": format_amount(cost_of(unit)) if winner else None,
     }
     if unit.state is UnitState.SETTLED:
-        row |= await _completion(client, blobs, key, unit_id, unit)
+        row |= await _completion(client, blobs, key, unit_id, unit, at)
     elif unit.state is UnitState.REFUNDED:
         row["why"] = await why_refunded(client, unit_id, unit)
     elif unit.state is UnitState.QUEUED and view is not None:
@@ -128,18 +129,14 @@ async def row_of(
     return row
 
 
-async def _completion(client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit) -> Row:
+async def _completion(
+    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None
+) -> Row:
     try:
-        found: Completion = await completion_of(client, blobs, key, unit_id, unit)
+        found: Completion = await completion_of(client, blobs, key, unit_id, unit, at)
     except ResultError as error:
         return {"why": str(error)}
     return {"prompt": found.prompt, "completion": found.output}
-
-
-async def _heights(client: ChainClient) -> AsyncIterator[int]:
-    """The height of each final block, from the present one on; those that nobody had time for are left out."""
-    async for header in await client.finalized_heads():
-        yield int(header["number"], 16)
 
 
 def _table(rows: dict[bytes, Row], height: int | None) -> Table:

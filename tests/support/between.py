@@ -56,3 +56,21 @@ class Between:
     def submitted(self) -> list[str]:
         """The extrinsics that were handed in, without repetitions."""
         return list(dict.fromkeys(asked["params"][0] for asked in self.asked if asked["method"] == SUBMIT))
+
+
+async def lose_after_submit(_direction: str, message: dict[str, Any], wallet_side: ServerConnection, node: Any) -> bool:
+    """Hand the extrinsic in, and drop the wallet's connection before it hears of it."""
+    if message.get("method") != SUBMIT:
+        return False
+    await node.send(json.dumps(message))
+    await asyncio.sleep(0.3)
+    await wallet_side.close()
+    return True
+
+
+async def lose_before_submit(direction: str, message: dict[str, Any], wallet_side: ServerConnection, _: Any) -> bool:
+    """Drop the connection instead of handing the extrinsic in."""
+    if direction != "ask" or message.get("method") != SUBMIT:
+        return False
+    await wallet_side.close()
+    return True

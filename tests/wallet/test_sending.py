@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection
 
-from between import SUBMIT, Between, Spoil
+from between import SUBMIT, Between, Spoil, lose_after_submit, lose_before_submit
 from runtime.blocks.extrinsic import Additional, decode_extrinsic, payload_head, signing_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
@@ -32,24 +32,6 @@ from wallet_runner import chain, wallet
 ALICE, BOB = keypair_from_suri("//Alice"), keypair_from_suri("//Bob")
 PAY = Balances.transfer_keep_alive(dest=BOB.account, value=10**8)
 PAY_LESS = Balances.transfer_keep_alive(dest=BOB.account, value=10**7)
-
-
-async def lose_after_submit(_direction: str, message: dict[str, Any], wallet_side: ServerConnection, node: Any) -> bool:
-    """Hand the extrinsic in, and drop the wallet's connection before it hears of it."""
-    if message.get("method") != SUBMIT:
-        return False
-    await node.send(json.dumps(message))
-    await asyncio.sleep(0.3)
-    await wallet_side.close()
-    return True
-
-
-async def lose_before_submit(direction: str, message: dict[str, Any], wallet_side: ServerConnection, _: Any) -> bool:
-    """Drop the connection instead of handing the extrinsic in."""
-    if direction != "ask" or message.get("method") != SUBMIT:
-        return False
-    await wallet_side.close()
-    return True
 
 
 async def fall_silent(direction: str, message: dict[str, Any], wallet_side: ServerConnection, _: Any) -> bool:

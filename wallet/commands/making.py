@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from runtime.frame.call import Call
-from wallet.client import ChainClient, Payer
-from wallet.commands.options import dry_run_option, yes_option
+from wallet.client import ChainClient, Outcome, Payer
+from wallet.commands.options import dry_run_option, tip_option, yes_option
 from wallet.errors import WalletError
 from wallet.output import Account, Grains, Output, as_text, harmless
 from wallet.session import CallFailedError, WalletSession, explained
@@ -32,6 +32,8 @@ class SendingOptions:
     dry_run: bool
     is_agreed: bool
     is_forced: bool
+    tip: int
+    """Grains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +43,38 @@ class PlannedCall:
     call: Call
     facts: Mapping[str, Any] = field(default_factory=dict)
     moves: int = 0
+    result: Callable[[Outcome], Mapping[str, Any]] = lambda _: {}
+    """What is shown, beside where it is, of the call once it did what it asked for."""
 
 
 Plan = Callable[[ChainClient, Payer], Awaitable[PlannedCall]]
 
 
 def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--dry-run`, `--yes` and `--force`, which arrive together as `sending`."""
+    """`--dry-run`, `--yes`, `--force` and `--tip`, which arrive together as `sending`."""
 
     @functools.wraps(command)
-    def with_sending(*given: Any, dry_run: bool, yes: bool, force: bool, **named: Any) -> Any:
-        return command(*given, sending=SendingOptions(dry_run, yes, force), **named)
+    def with_sending(*given: Any, dry_run: bool, yes: bool, force: bool, tip: int, **named: Any) -> Any:
+        return command(*given, sending=SendingOptions(dry_run, yes, force, tip), **named)
 
-    return dry_run_option(yes_option(force_option(with_sending)))
+    return dry_run_option(yes_option(force_option(tip_option(with_sending))))
 
 
 def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Plan) -> None:
     """Plan a call at the node, show it, ask, send it; see the head of this file."""
-    calls: list[Call] = []
+    plans: list[PlannedCall] = []
     facts: dict[str, Any] = {}
 
     async def look(client: ChainClient) -> None:
         payer = session.payer(sender)
         planned = await plan(client, payer)
         _require_somebody_to_ask(sending)
-        calls.append(planned.call)
-        facts.update(await _facts(client, planned, payer))
+        plans.append(planned)
+        facts.update(await _facts(client, planned, payer, sending.tip))
 
     async def send(client: ChainClient) -> None:
-        await session.make(client, calls[0], session.key(sender))
+        (planned,) = plans
+        await session.make(client, planned.call, session.key(sender), tip=sending.tip, result=planned.result)
 
     session.run(look)
     is_refused = facts["refused"] is not None
@@ -83,15 +88,16 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
     session.run(send)
 
 
-async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer) -> dict[str, Any]:
-    fee = await client.fee(planned.call, payer)
+async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer, tip: int) -> dict[str, Any]:
+    fee = await client.fee(planned.call, payer, tip)
     return {
         "call": planned.call.name,
         "from": Account(payer.account),
         **planned.facts,
         "fee": Grains(fee),
-        "total": Grains(planned.moves + fee),
-        "refused": await _refusal(client, planned.call, payer, fee),
+        **({"tip": Grains(tip)} if tip else {}),
+        "total": Grains(planned.moves + fee + tip),
+        "refused": await _refusal(client, planned.call, payer, fee + tip),
     }
 
 

@@ -28,4 +28,7 @@ from_option = click.option(
     "--from", "sender", required=True, metavar="KEY", help="Name of a stored key, or a development key like //Alice."
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the exact cost and send nothing.")
+tip_option = click.option(
+    "--tip", type=AMOUNT, default=0, help="oGPU for the author of the block, to come before others.  [default: 0]"
+)
 yes_option = click.option("--yes", is_flag=True, help="Send without asking.")

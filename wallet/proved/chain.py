@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 
 from consensus.parameters import Parameters
-from runtime.blocks.block import block_id
+from runtime.blocks.block import Header, block_id
 from runtime.frame.api import Apis
 from runtime.pallets.system import BLOCK_HASH_COUNT, System
 from runtime.state.trie_proof import ProvedState
 from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, genesis_set_key, trust_root
 from wallet.proved.freshness import doubt_of_age
-from wallet.proved.inclusion import Inclusion, events_of, place_in
+from wallet.proved.inclusion import Inclusion, events_of, place_in, require_whole
 from wallet.proved.json_forms import block_of, certified_of, header_of, proof_of
 from wallet.proved.refutation import RefutedError, about, require
 from wallet.proved.view import AskNode, ProvedView
@@ -77,12 +77,40 @@ class ProvedChain:
         with about(self._url, f"block 0x{block.hex()}"):
             return ProvedView(self._url, self._ask, self._apis, descended(header))
 
-    async def included(self, block: bytes, extrinsic_hash: bytes) -> Inclusion:
-        """An extrinsic in a block that is final, and its events; NodeRefutedError if the node does not show it."""
+    async def ids(self, first: int, last: int) -> list[bytes]:
+        """The ids of the final blocks from height `first` to `last`, shown by hashes alone: no state has to be kept.
+
+        NodeRefutedError if the last of them is not shown to be final.
+        """
+        found: list[bytes] = []
+        with about(self._url, f"the final blocks {first} to {last}"):
+            above = await self._certified(last) or self.root.block_zero
+            within = last <= above.header.number <= last + BLOCK_HASH_COUNT
+            require(within, f"the next certified block has the number {above.header.number}, not {last} or soon after")
+            block, header = above.id, above.header
+            while True:
+                if header.number <= last:
+                    found.append(block)
+                if header.number <= first:
+                    return found[::-1]
+                number, block = header.number - 1, header.parent_hash
+                header = header_of(await self._ask("chain_getHeader", "0x" + block.hex()))
+                is_next = block_id(header) == block and header.number == number
+                require(is_next, f"it shows another header than that of block 0x{block.hex()}")
+
+    async def body(self, block: bytes) -> tuple[Header, tuple[bytes, ...]]:
+        """Header and extrinsics of the block that has this id, final or not; NodeRefutedError for others."""
         answer = await self._ask("chain_getBlock", "0x" + block.hex())
         with about(self._url, f"block 0x{block.hex()}"):
             header, extrinsics = block_of(answer)
             require(block_id(header) == block, "it shows a block that has another hash")
+            require_whole(header, extrinsics)
+            return header, extrinsics
+
+    async def included(self, block: bytes, extrinsic_hash: bytes) -> Inclusion:
+        """An extrinsic in a block that is final, and its events; NodeRefutedError if the node does not show it."""
+        header, extrinsics = await self.body(block)
+        with about(self._url, f"block 0x{block.hex()}"):
             place = place_in(header, extrinsics, extrinsic_hash)
         await self._require_final(block, header.number)
         key = self._apis.runtime.item(System.event_records).key()

@@ -22,9 +22,14 @@ class Inclusion:
     events: tuple[Any, ...]
 
 
+def require_whole(header: Header, extrinsics: tuple[bytes, ...]) -> None:
+    """RefutedError unless the header commits to these extrinsics, and no others."""
+    require(extrinsics_root(extrinsics) == header.extrinsics_root, "the extrinsics are not those of the block's header")
+
+
 def place_in(header: Header, extrinsics: tuple[bytes, ...], extrinsic_hash: bytes) -> int:
     """The place of an extrinsic among those that the header commits to; RefutedError if it is not there."""
-    require(extrinsics_root(extrinsics) == header.extrinsics_root, "the extrinsics are not those of the block's header")
+    require_whole(header, extrinsics)
     hashes = [blake2_256(raw) for raw in extrinsics]
     if extrinsic_hash not in hashes:
         raise RefutedError(f"the extrinsic 0x{extrinsic_hash.hex()} is not in that block")

@@ -8,6 +8,7 @@ What always holds: the point that is trusted never goes back, and is never one o
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -60,7 +61,8 @@ def renew(folder: Path, before: SeenBlock | None, now: SeenBlock, clock_ms: int)
     is_young = 0 <= clock_ms - now.time_ms <= TRUSTING_PERIOD_MS
     if not is_young or (before is not None and now.time_ms < before.time_ms + RENEWED_AFTER_MS):
         return before
-    replace(folder / SEEN_FILE, (json.dumps(asdict(now), indent=2) + "\n").encode())
+    with contextlib.suppress(OSError):  # another program may write it too; an older one is only stricter
+        replace(folder / SEEN_FILE, (json.dumps(asdict(now), indent=2) + "\n").encode())
     return now
 
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import click
 from rich.progress import Progress as ProgressBar
 
-from gpu_tasks.client.commands.sending import dry_run_option, key_option
+from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.commands.units import counted, show_until_ended
 from gpu_tasks.client.funds import require, spendable
 from gpu_tasks.client.offers import form_of, open_service, require_owners
@@ -32,7 +32,8 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
-from wallet.commands.options import AMOUNT
+from wallet.commands import making
+from wallet.commands.options import AMOUNT, dry_run_option, tip_option, yes_option
 from wallet.keypair import Keypair
 from wallet.output import Grains, Output, harmless
 from wallet.session import WalletSession
@@ -80,45 +81,57 @@ class Setting(click.ParamType[tuple[str, str]]):
     help="Where postings are written down until they are final.",
 )
 @click.option("--again", is_flag=True, help="Forget what an earlier try that broke off may have posted.")
+@tip_option
+@yes_option
 @dry_run_option
 @click.pass_obj
 def post(
     session: WalletSession, file: BinaryIO, key_text: str, service: int, max_tokens: int,
     options: tuple[tuple[str, str], ...], racers: int, price: int, anyway: bool, is_watched: bool, postings: Path,
-    again: bool, dry_run: bool,
+    again: bool, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Post a unit for each line of FILE (- is standard input).
 
     A post that broke off is taken up by the same command: what is on the chain already is not posted again.
     """
     wish = Wish(service, max_tokens, dict(options), racers, price)
+    prompts: list[Prompt] = []
+    requests: list[bytes] = []
+    costs: list[tuple[PostingCost, int]] = []
+
+    async def look(client: ChainClient) -> None:
+        payer = session.payer(key_text)
+        prompts.extend(read_prompts(file.read(PROMPT_FILE_BYTES_MAX + 1)))
+        requests.extend(await _requests(client, wish, prompts))
+        if not anyway:
+            await require_owners(client, service, payer.account, racers=racers, price_max=price)
+        cost = await cost_of(client, payer, wish, len(prompts), tip)
+        available = await spendable(client, payer.account)
+        if not dry_run:
+            require(available, cost.needed, f"posting {counted(cost.units)}")
+        costs.append((cost, available))
 
     async def body(client: ChainClient) -> None:
-        prompts = read_prompts(file.read(PROMPT_FILE_BYTES_MAX + 1))
-        requests = await _requests(client, wish, prompts)
         key = session.key(key_text)
-        if not anyway:
-            await require_owners(client, service, key.account, racers=racers, price_max=price)
-        cost = await cost_of(client, key, wish, len(prompts))
-        available = await spendable(client, key.account)
-        if dry_run:
-            session.output.facts(_cost_facts(cost, available))
-            return
-        require(available, cost.needed, f"posting {counted(cost.units)}")
         identity = _identity(client, key, wish, prompts)
         with PostingRecord.open(postings, *identity) as record:
             if again:
                 record.forget()
-            posted = await _post(session.output, client, record, key, wish, requests, prompts)
+            posted = await _post(session.output, client, record, key, wish, requests, prompts, tip)
             if not is_watched:
                 rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
-                title = f"{counted(len(posted))} posted, for at most {format_amount(cost.most)} oGPU"
+                title = f"{counted(len(posted))} posted, for at most {format_amount(costs[0][0].most)} oGPU"
                 session.output.rows(title, ("unit", "block", "prompt"), rows)
             record.forget()
         if is_watched:
             await show_until_ended(session.output, client, key, {unit.unit: unit.prompt for unit in posted})
 
-    session.run(body)
+    session.run(look)
+    _show_and_ask(session.output, *costs[0], is_asked=not (yes or dry_run), is_shown=dry_run)
+    if not dry_run:
+        session.run(
+            body
+        )  # on another connection: the first would be closed as dead while a person takes time to answer
 
 
 async def _requests(client: ChainClient, wish: Wish, prompts: list[Prompt]) -> list[bytes]:
@@ -136,7 +149,7 @@ def _identity(client: ChainClient, key: Keypair, wish: Wish, prompts: list[Promp
 
 async def _post(
     output: Output, client: ChainClient, record: PostingRecord, key: Keypair, wish: Wish, requests: list[bytes],
-    prompts: list[Prompt],
+    prompts: list[Prompt], tip: int,
 ) -> list[Posted]:  # fmt: skip
     with ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar:
         sealing = bar.add_task("sealing and storing inputs", total=len(requests) - len(record.recorded))
@@ -147,9 +160,17 @@ async def _post(
             lambda text: click.echo(harmless(text), err=True),
         )
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
-            return await PostingRun(Sealer(client, blobs, key, wish), record, prompts, requests, progress).run()
+            sealer = Sealer(client, blobs, key, wish)
+            return await PostingRun(sealer, record, prompts, requests, progress, tip).run()
 
 
-def _cost_facts(cost: PostingCost, available: int) -> dict[str, object]:
-    facts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
-    return {"units": cost.units, **facts, "spendable": Grains(available), "sent": False}
+def _show_and_ask(output: Output, cost: PostingCost, available: int, *, is_asked: bool, is_shown: bool) -> None:
+    """The cost, to look at or for somebody at a terminal to agree to; programs that post are asked nothing."""
+    amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
+    facts = {"units": cost.units, **amounts, "spendable": Grains(available)}
+    if is_shown:
+        output.facts({**facts, "sent": False})
+    elif is_asked and making.is_attended():
+        if not output.as_json:
+            output.facts(facts)
+        click.confirm(f"Post {counted(cost.units)} for at most {format_amount(cost.most)} oGPU?", abort=True, err=True)

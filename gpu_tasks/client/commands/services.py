@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gpu_tasks.client.commands.sending import dry_run_option, key_option, send, yes_option
+from gpu_tasks.client.commands.sending import key_option, planned
 from gpu_tasks.client.offers import ServiceError, form_named
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.events import ServiceCreated
@@ -23,7 +23,8 @@ from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
 from runtime.frame.runtime import constant_value
 from wallet.amounts import format_amount
-from wallet.client import ChainClient, Outcome
+from wallet.client import ChainClient, Outcome, Payer
+from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT
 from wallet.output import Account, Grains
 from wallet.session import WalletSession
@@ -114,16 +115,15 @@ def providers(session: WalletSession) -> None:
     required=True,
     help="Most that a unit may cost, in its workload's unit.",
 )
-@yes_option
-@dry_run_option
+@sending_options
 @click.pass_obj
 def create_service(
     session: WalletSession, key_text: str, workload: str, name: str, price_min: int, price_max: int, ramp: int,
-    lease: int, max_tokens: int, is_agreed: bool, dry_run: bool,
+    lease: int, max_tokens: int, sending: SendingOptions,
 ) -> None:  # fmt: skip
     """Offer a new kind of unit; a deposit is locked until the service is closed."""
 
-    async def body(client: ChainClient) -> None:
+    async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
         form = form_named(workload)
         terms = ServiceTerms(
             name=name.encode(),
@@ -146,12 +146,10 @@ def create_service(
             "unit_of_cost": form.cost_unit,
             "deposit": Grains(deposit),
         }
-        await send(
-            session, client, InferenceMarket.create_service(terms=terms), session.key(key_text), facts,
-            locks=deposit, is_agreed=is_agreed, dry_run=dry_run, result=_created,
-        )  # fmt: skip
+        call = InferenceMarket.create_service(terms=terms)
+        return planned(session.output, call, facts, locks=deposit, result=_created)
 
-    session.run(body)
+    make(session, key_text, sending, plan)
 
 
 def _check(terms: ServiceTerms) -> None:
@@ -166,24 +164,22 @@ def _check(terms: ServiceTerms) -> None:
 
 
 def _created(outcome: Outcome) -> dict[str, Any]:
-    return {"service": next(event.service for event in outcome.events if isinstance(event, ServiceCreated))}
+    return {"service": next((event.service for event in outcome.events if isinstance(event, ServiceCreated)), None)}
 
 
 @click.command()
 @click.argument("number", type=int, metavar="SERVICE")
 @key_option
-@yes_option
-@dry_run_option
+@sending_options
 @click.pass_obj
-def close_service(session: WalletSession, number: int, key_text: str, is_agreed: bool, dry_run: bool) -> None:
+def close_service(session: WalletSession, number: int, key_text: str, sending: SendingOptions) -> None:
     """Let no more units of SERVICE be posted, and take its deposit back; open units go on."""
 
-    async def body(client: ChainClient) -> None:
-        key = session.key(key_text)
-        service = (await market_reads.services(client)).get(number)
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        service = await market_reads.service(client, number)
         if service is None or not service.is_open:
             raise ServiceError(f"there is no open service {number}: see `ogpu services`")
-        if service.owner != key.account:
+        if service.owner != payer.account:
             raise ServiceError(f"service {number} is {ss58.encode(service.owner)}'s: only its owner can close it")
         facts = {
             "service": number,
@@ -191,9 +187,6 @@ def close_service(session: WalletSession, number: int, key_text: str, is_agreed:
             "comes_back": Grains(service.deposit),
             "open_units": service.open_units,
         }
-        await send(
-            session, client, InferenceMarket.close_service(service=number), key, facts,
-            is_agreed=is_agreed, dry_run=dry_run,
-        )  # fmt: skip
+        return planned(session.output, InferenceMarket.close_service(service=number), facts)
 
-    session.run(body)
+    make(session, key_text, sending, plan)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpu_tasks.client.commands.sending import dry_run_option, key_option, send, yes_option
+from gpu_tasks.client.commands.sending import key_option, planned
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import ResultError, completion_of, progress
 from gpu_tasks.client.waiting import look
@@ -18,7 +18,8 @@ from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open, unit_id_of
 from runtime.cryptography import ss58
-from wallet.client import ChainClient
+from wallet.client import ChainClient, Payer
+from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.keypair import Keypair
 from wallet.output import Grains, Output, harmless
 from wallet.session import CallFailedError, WalletSession
@@ -76,13 +77,13 @@ def result(session: WalletSession, unit: str, key_text: str) -> None:
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             if session.output.as_json:
                 view = await look(client, [found], final)
-                session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view))
+                session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view, final))
                 return
             if found.state is UnitState.REFUNDED:
                 raise ResultError(f"the unit has no result: {await why_refunded(client, unit_id, found)}")
             if found.state is not UnitState.SETTLED:
                 raise ResultError(f"the unit is {progress(found)}: follow it with `ogpu watch {unit}`")
-            completion = await completion_of(client, blobs, key, unit_id, found)
+            completion = await completion_of(client, blobs, key, unit_id, found, final)
         text = f"{completion.prompt}\n{completion.output}"
         click.echo(harmless(text) if sys.stdout.isatty() else text)
 
@@ -92,21 +93,18 @@ def result(session: WalletSession, unit: str, key_text: str) -> None:
 @click.command()
 @click.argument("unit")
 @key_option
-@yes_option
-@dry_run_option
+@sending_options
 @click.pass_obj
-def cancel(session: WalletSession, unit: str, key_text: str, is_agreed: bool, dry_run: bool) -> None:
+def cancel(session: WalletSession, unit: str, key_text: str, sending: SendingOptions) -> None:
     """Take back a UNIT (0x..) that is still queued: a tenth of its bond burns, the rest comes back."""
 
-    async def body(client: ChainClient) -> None:
-        key, unit_id = session.key(key_text), _unit_id(unit)
-        found = await _known_unit(client, unit_id, None)
-        _check_cancellable(found, key.account)
-        call = InferenceMarket.cancel(unit=unit_id)
-        facts = _cancel_facts(unit_id, found)
-        await send(session, client, call, key, facts, is_agreed=is_agreed, dry_run=dry_run)
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        unit_id = _unit_id(unit)
+        found = await _known_unit(client, unit_id, await client.finalized())
+        _check_cancellable(found, payer.account)
+        return planned(session.output, InferenceMarket.cancel(unit=unit_id), _cancel_facts(unit_id, found))
 
-    session.run(body)
+    make(session, key_text, sending, plan)
 
 
 def _check_cancellable(unit: Unit, account: bytes) -> None:
@@ -128,8 +126,8 @@ def _cancel_facts(unit_id: bytes, unit: Unit) -> dict[str, Any]:
     return {"unit": unit_id, "burned": Grains(burned), "comes_back": Grains(back), "comes_back_later": later}
 
 
-async def _known_unit(client: ChainClient, unit_id: bytes, at: bytes | None) -> Unit:
-    """The unit at a block, None for the best; ResultError if the chain does not know it."""
+async def _known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
+    """The unit at a block; ResultError if the chain does not know it."""
     status = await market_reads.unit(client, unit_id, at)
     if status is None:
         raise ResultError("the chain knows no such unit: it is too new, too old, or of another chain")

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,6 +18,7 @@ from gpu_tasks.client.cli import main
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.workloads import registry
 from played_node import served
+from wallet.commands import making
 
 Ogpu = Callable[..., Result]
 
@@ -38,8 +40,10 @@ def on_a_chain(story: Callable[[Ogpu], None]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             async with served(Path(folder)) as (node, port):
 
-                def ogpu(*words: str, **options: Any) -> Result:
-                    return CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", *words], **options)
+                def ogpu(*words: str, typed: str | None = None) -> Result:
+                    """With `typed` as if somebody sat at the terminal."""
+                    with patch.object(making, "is_attended", lambda: typed is not None):
+                        return CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", *words], input=typed)
 
                 async def grow() -> None:
                     while True:
@@ -114,7 +118,7 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
         assert "the chain knows no such unit" in unknown.output
         assert {refused.exit_code, unknown.exit_code} == {2}
 
-        said = ogpu("cancel", unit, "--key", "//Bob", input="n\n")
+        said = ogpu("cancel", unit, "--key", "//Bob", typed="n\n")
         assert said.exit_code == 1
         assert "burned" in said.output
         assert as_json(ogpu("--json", "result", unit, "--key", "//Bob"))["state"] == "queued"
@@ -149,10 +153,10 @@ def test_a_service_of_any_workload_can_be_created_bought_and_closed(tmp_path: Pa
     def story(ogpu: Ogpu) -> None:
         dry = as_json(ogpu("--json", "create-service", *options, "--dry-run"))
         assert (dry["deposit"]["ogpu"], dry["unit_of_cost"], dry["sent"]) == ("10", form.cost_unit, False)
-        assert ogpu("create-service", *options, input="n\n").exit_code == 1
+        assert ogpu("create-service", *options, typed="n\n").exit_code == 1
         assert [row["service"] for row in as_json(ogpu("--json", "services"))] == [0]
 
-        asked = ogpu("create-service", *options, input="y\n")
+        asked = ogpu("create-service", *options, typed="y\n")
         assert asked.exit_code == 0, asked.output
         assert "deposit" in asked.output
         row = as_json(ogpu("--json", "services"))[1]
@@ -201,7 +205,6 @@ def test_an_unknown_workload_is_a_sentence(prompts: str, monkeypatch: pytest.Mon
         (["--price-min", "0"], "prices rise from --price-min, above 0"),
         (["--price-max", "10000001"], "at most 10000000 oGPU"),
         (["--lease", "601"], "1<=x<=600"),
-        (["--key", "//Nobody"], "the account can spend 0 oGPU, and this takes 10."),
     ],
 )
 def test_services_that_cannot_be(changed: list[str], why: str) -> None:
@@ -214,5 +217,17 @@ def test_services_that_cannot_be(changed: list[str], why: str) -> None:
         answer = ogpu("create-service", *(word for pair in options.items() for word in pair), "--yes")
         assert answer.exit_code == 2
         assert why in answer.output
+
+    on_a_chain(story)
+
+
+def test_who_cannot_pay_is_told_how_much_there_is() -> None:
+    words = ["--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "1", "--price-max", "1", "--ramp", "0"]
+    words += ["--lease", "20", "--max-tokens", "100", "--key", "//Nobody", "--yes"]
+
+    def story(ogpu: Ogpu) -> None:
+        answer = ogpu("create-service", *words)
+        assert answer.exit_code == 1
+        assert "and the account can spend 0 oGPU. Nothing was sent" in answer.output
 
     on_a_chain(story)

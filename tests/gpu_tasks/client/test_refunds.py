@@ -12,7 +12,7 @@ from gpu_tasks.market.inference.events import UnitRefunded, UnitRequeued
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, UnitTerms
 from runtime.encoding.types import Finalization
 from runtime.pallets.system import EventRecord
-from wallet.rpc import RpcError
+from wallet.rpc import OddAnswerError, RpcError
 
 UNIT, OTHER, BLOCK = b"u" * 32, b"o" * 32, b"b" * 32
 REFUNDED = Unit(
@@ -24,13 +24,13 @@ class Node:
     """A client of a node whose block 30 has these events, or that has forgotten that block's state."""
 
     def __init__(self, events: Sequence[Any], *, is_forgotten: bool = False) -> None:
-        self.rpc = self
         self._events = tuple(EventRecord(Finalization(), event) for event in events)
         self._is_forgotten = is_forgotten
 
-    async def call(self, method: str, height: int) -> str | None:
-        assert method == "chain_getBlockHash"
-        return "0x" + BLOCK.hex() if height == 30 else None
+    async def block_id(self, height: int) -> bytes:
+        if height != 30:
+            raise OddAnswerError("no such block")
+        return BLOCK
 
     async def events(self, block: bytes) -> tuple[EventRecord, ...]:
         assert block == BLOCK

@@ -82,11 +82,11 @@ def read(
         async def known(client: Any, at: bytes | None = None) -> dict[bytes, Provider]:
             return {racer.owner: Provider(bytes(32), endpoint, 0) for racer in unit.racers}
 
-        async def sold(client: Any, at: bytes | None = None) -> dict[int, Service]:
-            return {0: SERVICE} if services is None else services
+        async def sold(client: Any, number: int, at: bytes | None = None) -> Service | None:
+            return ({0: SERVICE} if services is None else services).get(number)
 
         monkeypatch.setattr(market_reads, "providers", known)
-        monkeypatch.setattr(market_reads, "services", sold)
+        monkeypatch.setattr(market_reads, "service", sold)
         monkeypatch.setattr(registry, "FORMS", (cast("WorkloadForm", Quoting()),))
         try:
             async with BlobClient(private=True) as blobs:
