@@ -20,9 +20,10 @@ from wallet.answers import BlockBody
 from wallet.client import ChainClient, Outcome, describe_error
 from wallet.proved.chain import ProvedChain, system_clock_ms
 from wallet.proved.pins import Pin, check_genesis, compare, hold_to
-from wallet.proved.refutation import about, require
+from wallet.proved.refutation import RefutedError, about, require
 from wallet.proved.trusting import SeenBlock, TrustExpiredError, expiry, read_seen, renew, seen_of
 from wallet.proved.view import ProvedView
+from wallet.rpc import RpcError
 from wallet.trust import Trust
 
 VIEWS_KEPT = 16
@@ -82,7 +83,11 @@ class VerifiedClient(ChainClient):
         compare(trust.folder, pin)
         url, ask = self.rpc.url, self.rpc.call
         # A folder keeps to a chain whose genesis state was shown, and to no mere claim.
-        self._proved = await ProvedChain.open(url, ask, self.apis, CONSENSUS[name], self.genesis_hash)
+        try:
+            self._proved = await ProvedChain.open(url, ask, self.apis, CONSENSUS[name], self.genesis_hash)
+        except RpcError as error:
+            with about(url, f"its genesis hash {genesis}"):
+                raise RefutedError(f"it does not show that block ({error})") from error
         if hold_to(trust.folder, pin):
             tell(f"first use of {trust.folder}: from now on it keeps to the chain {pin}")
         self._folder = trust.folder

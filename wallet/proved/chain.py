@@ -141,4 +141,7 @@ class ProvedChain:
         if answer is None:
             return None
         with about(self._url, "the final block"):
-            return final_header(self.root, *certified_of(answer))
+            header, certificate = certified_of(answer)
+            if self._newest is not None and block_id(header) == self._newest.id:
+                return self._newest  # with 128 validators a certificate takes 25 ms to verify
+            return final_header(self.root, header, certificate)
