@@ -8,6 +8,7 @@ its bond is locked under `DEVICE_BOND` on its owner's account. One physical devi
 from dataclasses import replace
 from typing import Annotated, Any
 
+from gpu_tasks.market.devices.endpoints import is_store_address
 from gpu_tasks.market.devices.events import (
     BadEndpoint,
     DeviceAssigned,
@@ -105,7 +106,7 @@ class Devices(Pallet, index=9):
         """Publish the key that inputs are sealed to, and where the blob store answers. The signer is the stash."""
         stash = origin.account
         ensure(self.stake.is_candidate(stash), NotProvider)
-        ensure(_is_web_address(endpoint), BadEndpoint)
+        ensure(is_store_address(endpoint), BadEndpoint)
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
         self._set_provider(stash, seal_key, endpoint)
 
@@ -170,7 +171,7 @@ class Devices(Pallet, index=9):
         """
         for given in config.get("providers", []):
             stash, endpoint = account_from_text(given["stash"]), str(given["endpoint"]).encode()
-            if not _is_web_address(endpoint) or not self.stake.is_candidate(stash):
+            if not is_store_address(endpoint) or not self.stake.is_candidate(stash):
                 raise ValueError(f"genesis provider {given['stash']}: no candidate, or no web address")
             self._set_provider(stash, account_from_text(given["seal_key"]), endpoint)
         for given in config.get("devices", []):
@@ -286,8 +287,3 @@ class Devices(Pallet, index=9):
         self.device_of_uuid[uuid_hash] = device
         self.device_count[owner] += 1
         self.emit(DeviceRegistered(device, owner, kind, uuid_hash, bond))
-
-
-def _is_web_address(endpoint: bytes) -> bool:
-    """An http or https address of printable ASCII; nothing more is checked on chain."""
-    return endpoint.startswith((b"http://", b"https://")) and all(0x21 <= byte <= 0x7E for byte in endpoint)

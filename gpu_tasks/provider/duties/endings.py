@@ -38,6 +38,8 @@ async def note_endings(parts: Parts) -> Endings:
             parts.journal.append(Ended(*key, *end))
             was_refuted = is_refuted(status, key, parts.identity.stash)
             problem = {"problem": REFUTED} if was_refuted else {}
+            if end[0] is End.UNPAID and not was_refuted:
+                problem = {"reason": why_unpaid(status, key, parts.identity.stash)}
             ended.refuted.extend([entry.device] * was_refuted)
             ended.paid.extend([entry.device] * (end[0] is not End.UNPAID))
             parts.telemetry.tell(
@@ -64,6 +66,25 @@ def race_end(status: UnitStatus | None, key: RaceKey, stash: bytes) -> tuple[End
     if unit.state is UnitState.SETTLED:
         return _earned(unit, stash)
     return (End.UNPAID, 0) if unit.state in (UnitState.REFUNDED, UnitState.QUEUED) else None
+
+
+def why_unpaid(status: UnitStatus | None, key: RaceKey, stash: bytes) -> str:
+    """Why a race that has ended paid this provider nothing, by what the chain still knows of it."""
+    if status is None:
+        return "the chain knows the unit no more"
+    unit = status.unit
+    if unit.attempt != key[1]:
+        return "the unit was drawn again, for others"
+    if unit.state is UnitState.REFUNDED:
+        return "the unit was refunded"
+    if unit.state is UnitState.QUEUED:
+        return "the unit is back in the queue: this race ended without a result"
+    racer = racer_of(unit, stash)
+    if racer is None or racer.has_declined:
+        return "this provider gave the unit back"
+    if racer.commitment is None or racer.reveal is None:
+        return "it has no result of this provider in time"
+    return "others had the same result before"
 
 
 def is_refuted(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:

@@ -3,14 +3,27 @@
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_tasks.market.api import DEVICES_MAX, SERVICES_LISTED_MAX, GpuTasksApi
+import pytest
+
+from gpu_tasks.market.api import DEVICES_MAX, READERS_MAX, SERVICES_LISTED_MAX, GpuTasksApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, DeviceClass, device_id
 from gpu_tasks.market.inference.events import TooManyOpen
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Service, ServiceTerms
+from gpu_tasks.market.inference.services import (
+    OFFERS_PER_DEVICE_MAX,
+    OFFERS_PER_SERVICE_MAX,
+    SERVICES_MAX,
+    Offer,
+    Service,
+    ServiceTerms,
+)
 from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, refused, signed
+from node.rpc.methods.state import MAX_CALL_KEYS
+from runtime.cryptography.hashing import blake2_256
 from runtime.frame.api import Apis
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.state.recorded_reads import RecordedReads
 
 CHEAP = ServiceTerms(b"x", WORKLOAD, MODEL, 1, 1, 1, 30, 64)
 
@@ -96,3 +109,29 @@ def test_a_crowd_of_devices_does_not_hide_a_provider_s_own() -> None:
     chain.state = chain.state.updated(bound.overlay.changes())
     assert all(status.device.owner != keys.stash for status in asked(chain, "devices"))
     assert [status.id for status in asked(chain, "devices_of", keys.stash)] == [keys.device]
+
+
+@pytest.mark.parametrize("are_candidates", [True, False])
+def test_who_may_read_inputs_of_a_service_with_all_the_offers_it_can_have_can_be_proved(are_candidates: bool) -> None:
+    """Else whoever has devices to spare would keep customers from posting: nobody could be shown whom to seal to."""
+    keys = named_keys(1)[0]
+    chain = MarketChain([keys])
+    bound = chain.now()
+    stake, devices = bound[TrustStake], bound[Devices]
+    candidate, provider, staked = stake.candidates[keys.stash], devices.providers[keys.stash], 10**12
+    for number in range(OFFERS_PER_SERVICE_MAX):
+        owner = blake2_256(number.to_bytes(4, "big"))  # each of another owner
+        device = device_id(owner, owner)
+        devices.devices[device] = Device(owner, DeviceClass.CPU, owner, 1, 1, 1)
+        devices.providers[owner] = provider
+        stake.stakes[owner, owner] = staked
+        if are_candidates:
+            stake.candidates[owner] = candidate
+        bound[InferenceMarket].offers[0, device] = Offer(1, 0)
+    state = chain.state.updated(bound.overlay.changes())
+    reads = RecordedReads(state, MAX_CALL_KEYS)
+    data = (0).to_bytes(4, "little")
+    apis = Apis(chain.runtime, (GpuTasksApi,))
+    raw = apis.call(reads, GENESIS_HASH, "GpuTasksApi_readers", data)
+    assert len(apis.methods["GpuTasksApi_readers"].output.decode(raw)) == (READERS_MAX if are_candidates else 1)
+    assert len(reads.noted) > (2 if are_candidates else 4) * OFFERS_PER_SERVICE_MAX

@@ -321,7 +321,7 @@ def test_a_block_that_is_not_final_and_one_that_never_was_are_not_reported(tmp_p
 
 
 def test_a_call_that_reads_too_much_is_refused_by_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.rpc.methods.state.MAX_PROOF_KEYS", 3)
+    monkeypatch.setattr("node.rpc.methods.state.MAX_CALL_KEYS", 3)
 
     async def body(node: PlayedNode, liar: Liar) -> None:
         node.author()

@@ -60,6 +60,7 @@ def test_one_physical_device_registers_once() -> None:
         (Devices.bond_device_extra(device=named_keys(1)[0].device, value=1), ev.NotOwner),
         (Devices.register_provider(seal_key=b"k" * 32, endpoint=b"ftp://eve"), ev.BadEndpoint),
         (Devices.register_provider(seal_key=b"k" * 32, endpoint="http://évé".encode()), ev.BadEndpoint),
+        (Devices.register_provider(seal_key=b"k" * 32, endpoint=b"http://eve/admin#"), ev.BadEndpoint),
         (Devices.register_provider(seal_key=bytes(32), endpoint=b"http://eve"), ev.UnsafeSealKey),
     ],
 )

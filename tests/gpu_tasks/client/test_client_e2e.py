@@ -1,0 +1,64 @@
+"""`ogpu` with a real node process, which proves everything that it says: post, look, take back, sell and close."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gpu_tasks.client.cli import main
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.workloads import registry
+from node_process import NodeProcess, free_port, wait_for
+
+pytestmark = pytest.mark.e2e
+TERMS = ["--price-min", "0.01", "--price-max", "1", "--ramp", "0", "--lease", "20", "--max-tokens", "100"]
+
+
+def is_open(port: int) -> bool:
+    """Whether somebody listens."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_every_command_goes_by_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    node = NodeProcess(tmp_path, "dev", "--dev", "--rpc-port", str(port))
+    prompts = tmp_path / "prompts"
+    prompts.write_text("def f():\n")
+    monkeypatch.setenv("OGPU_POSTINGS", str(tmp_path / "postings"))
+
+    async def put(self: BlobClient, blob: bytes, endpoints: list[str], copies: int) -> list[str]:
+        return endpoints
+
+    monkeypatch.setattr(BlobClient, "put", put)  # nobody serves a store here
+
+    def ogpu(*words: str, code: int = 0) -> Any:
+        said = CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", "--json", *words])
+        assert said.exit_code == code, said.output
+        assert "Traceback" not in said.output
+        return json.loads(said.stdout) if code == 0 else said.stderr
+
+    try:
+        node.start()
+        wait_for(lambda: node.final_height() >= 2 and is_open(port), 60)
+        for listing in ("services", "providers"):
+            assert ogpu(listing) == ogpu("--trust-node", listing) != []
+        (row,) = ogpu("post", str(prompts), "--key", "//Bob", "--racers", "3", "--anyway", "--tip", "0.001")
+        unit = row["unit"]
+        assert ogpu("result", unit, "--key", "//Bob")["why"].startswith("needs 3 owners, 1 offers the service")
+        taken_back = ogpu("cancel", unit, "--key", "//Bob", "--yes")
+        ended = f"refunded in block {taken_back['block']}: cancelled by the key that posted it"
+        assert ogpu("result", unit, "--key", "//Bob")["why"] == ended
+        assert "there is nothing to cancel" in ogpu("cancel", unit, "--key", "//Bob", "--yes", code=2)
+        made = ogpu(
+            "create-service", "--workload", registry.FORMS[1].name, "--name", "x", *TERMS, "--key", "//Bob", "--yes"
+        )
+        assert ogpu("close-service", str(made["service"]), "--key", "//Bob", "--yes")["success"] is True
+        assert "ended without a result" in ogpu("watch", unit, "--key", "//Bob", code=1)
+    finally:
+        node.close()

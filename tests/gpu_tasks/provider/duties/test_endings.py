@@ -1,0 +1,47 @@
+"""A race that paid nothing says why, by what the chain still knows of its unit."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpu_tasks.market.api import UnitStatus
+from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
+from gpu_tasks.provider.duties.endings import race_end, why_unpaid
+from gpu_tasks.provider.journal.records import End
+
+OWN, FIRST, SECOND = b"o" * 32, b"f" * 32, b"s" * 32
+ROOT = b"r" * 32
+KEY = (b"u" * 32, 1)
+
+
+def racer(owner: bytes, committed_at: int) -> Racer:
+    reveal = Reveal(ROOT, b"b" * 32, 1, committed_at + 5)
+    return Racer(owner, owner, 25, b"h" * 32, committed_at, reveal)
+
+
+OTHERS = (racer(FIRST, 20), racer(SECOND, 21))
+LATE = racer(OWN, 22)
+TERMS = UnitTerms(100, 3, bytes(32), bytes(32), 0, 64)
+SETTLED = Unit(
+    0, b"c" * 32, TERMS, escrow=0, bond=0, deposit=0, posted_at=1, recorded_at=1, state=UnitState.SETTLED, attempt=1,
+    price=100, racers=(*OTHERS, LATE), output_root=ROOT, ended_at=30,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("unit", "why"),
+    [
+        (None, "the chain knows the unit no more"),
+        (replace(SETTLED, attempt=2), "the unit was drawn again, for others"),
+        (replace(SETTLED, state=UnitState.REFUNDED, output_root=None), "the unit was refunded"),
+        (replace(SETTLED, state=UnitState.QUEUED, output_root=None), "the unit is back in the queue: this race ended"),
+        (replace(SETTLED, racers=OTHERS), "this provider gave the unit back"),
+        (replace(SETTLED, racers=(*OTHERS, replace(LATE, has_declined=True, reveal=None))), "this provider gave"),
+        (replace(SETTLED, racers=(*OTHERS, replace(LATE, reveal=None))), "it has no result of this provider in time"),
+        (SETTLED, "others had the same result before"),
+    ],
+)
+def test_a_race_that_paid_nothing_says_why(unit: Unit | None, why: str) -> None:
+    status = None if unit is None else UnitStatus(unit, None, 0, 0, 0)
+    assert race_end(status, KEY, OWN) == (End.UNPAID, 0)
+    assert why_unpaid(status, KEY, OWN).startswith(why)

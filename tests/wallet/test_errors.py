@@ -1,0 +1,35 @@
+"""What goes wrong is said as people say it: no way of Python to write a value gets into a sentence."""
+
+import pytest
+
+from runtime.encoding.codec import DecodeError
+from runtime.frame.storage import StateCorrupted
+from wallet.errors import REASON_LENGTH_MAX, in_words, unquoted
+from wallet.rpc import RpcError
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("number"), "a part of it is missing"),
+        (IndexError("list index out of range"), "a part of it is missing"),
+        (TypeError("string indices must be integers, not 'str'"), "a part of it is of another kind"),
+        (AttributeError("'NoneType' object has no attribute 'items'"), "a part of it is of another kind"),
+        (RecursionError("maximum recursion depth exceeded"), "it is nested too deeply"),
+        (OverflowError("int too big to convert"), "a number in it is out of range"),
+        (AssertionError(), "its parts contradict each other"),
+        (ValueError("not hex"), "not hex"),
+        (ValueError(), "it cannot be read"),
+        (ValueError("\x1b[2J" + "x" * 500), " [2J" + "x" * (REASON_LENGTH_MAX - 4)),
+        (DecodeError("end of input", 3), "end of input at byte 3"),
+        (StateCorrupted("units: end of input at byte 3"), "units: end of input at byte 3"),
+    ],
+)
+def test_why_an_answer_could_not_be_read(error: Exception, words: str) -> None:
+    assert in_words(error) == words
+
+
+def test_what_a_node_writes_loses_python_s_quotes() -> None:
+    said = RpcError(1002, "Verification Error", "cannot be read: b'Corruption: bad block' in b\"it's 000005.ldb\"")
+    assert str(said) == "Verification Error: cannot be read: Corruption: bad block in it's 000005.ldb"
+    assert unquoted("a tab'le of b'") == "a tab'le of b'"
