@@ -19,11 +19,11 @@ from wallet.keypair import Keypair
 from wallet.output import Account, Grains, as_text
 from wallet.session import CallFailedError, WalletSession, explained
 
-Plan = Callable[[ChainClient], Awaitable[Sequence[Planned]]]
+PlanCalls = Callable[[ChainClient], Awaitable[Sequence[Planned]]]
 
 
 def make_agreed(
-    session: WalletSession, key: Callable[[], Keypair], plan: Plan, *, dry_run: bool, is_agreed: bool
+    session: WalletSession, key: Callable[[], Keypair], plan: PlanCalls, *, dry_run: bool, is_agreed: bool
 ) -> None:
     """Plan calls at the node, show what they bind, try them, ask, and make them; nothing planned: nothing done.
 
