@@ -19,6 +19,5 @@ In reading order:
 * `trial`: what the chain would say to calls that are not sent
 * `output`: tables, or JSON
 * `session`: what every command shares
-* `opening`: the options before the commands of a program that works with keys
 * `commands`, `cli`: the command line
 """

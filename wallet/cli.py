@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import click
 
+from wallet.commands.opening import session_options
 from wallet.deferred import add_deferred
-from wallet.opening import session_options
 from wallet.program_options import HELP_NAMES
 
 COMMANDS = {

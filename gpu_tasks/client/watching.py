@@ -7,6 +7,7 @@ refunded or whose completion cannot be shown.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
@@ -30,6 +31,7 @@ from wallet.keypair import Keypair
 from wallet.output import Output, harmless
 
 UNITS_WATCHED_MAX = 1_024
+SILENCE_SECONDS = 30.0
 ROWS_AT_ONCE = 8
 """Completions that are fetched side by side: a store that drips holds the others up no more."""
 TEXT_SHOWN = 60
@@ -68,7 +70,7 @@ async def _changes(
 ) -> AsyncIterator[tuple[int, list[Row]]]:
     """At each final height, until all units have ended, the rows that changed; `rows` holds the newest of each."""
     waiting = list(rows)
-    async for _ in await client.finalized_heads():  # when to look is the node's word, what there is is proved
+    async for _ in _moments(client):
         final = await client.finalized()
         units = await market_reads.units(client, waiting, final)
         view = await look(client, units, final)
@@ -89,6 +91,21 @@ async def _changes(
         yield await client.height(final), changed
         if not waiting:
             return
+
+
+async def _moments(client: ChainClient) -> AsyncIterator[None]:
+    """When to look: whenever the node tells of a final block, and when it has told of none for a while.
+
+    What there is then is proved; a node that is silent about that too ends the command.
+    """
+    while True:
+        heads = await client.finalized_heads()
+        with contextlib.suppress(TimeoutError):
+            while True:
+                async with asyncio.timeout(SILENCE_SECONDS):
+                    await anext(heads)
+                yield
+        yield
 
 
 async def _in_turn(turn: asyncio.Semaphore, look_at: Callable[[], Awaitable[Row]]) -> Row:

@@ -167,9 +167,9 @@ class BlobClient:
                     return await _read_limited(answer, limit, loop.time())
         except TimeoutError:
             self._slow.note_slow(endpoint, loop.time())
-            raise BlobError("was too slow (TimeoutError)") from None
+            raise BlobError("was too slow") from None
         except (aiohttp.ClientError, ValueError, OSError) as error:
-            raise BlobError(f"cannot be reached ({type(error).__name__}: {error})") from error
+            raise BlobError(f"cannot be reached ({_in_words(error)})") from error
 
     @contextlib.asynccontextmanager
     async def _slot(self, endpoint: str) -> AsyncIterator[None]:
@@ -179,6 +179,16 @@ class BlobClient:
             of_store = self._slots_of[endpoint] = asyncio.Semaphore(TRANSFERS_OF_STORE_MAX)
         async with of_store, self._slots:
             yield
+
+
+def _in_words(error: Exception) -> str:
+    """Why a store cannot be reached, as people say it: these errors show Python's tuples and classes."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, OSError) and cause.strerror:
+        return harmless(cause.strerror)
+    if isinstance(cause, aiohttp.ClientError):
+        return "the connection broke off"
+    return harmless(str(cause)) or "no connection"
 
 
 async def _read_limited(answer: aiohttp.ClientResponse, limit: asyncio.Timeout, began: float) -> bytes:

@@ -2,6 +2,7 @@
 
 In reading order:
 
+* `opening`: the options before the commands of a program that works with keys, and the session for these
 * `options`: what several commands take
 * `making`: how a call is shown, asked for and sent
 * `keys`: make, import, list

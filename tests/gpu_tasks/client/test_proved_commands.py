@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from between import Between, Spoil, lose_after_submit, lose_before_submit
+from gpu_tasks.client import watching
 from gpu_tasks.client.cli import main
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -148,6 +149,23 @@ def test_a_reason_for_a_refund_is_an_event_that_was_shown(tmp_path: Path) -> Non
             refused = ogpu(tmp_path, url, "result", unit, "--key", "//Bob")
         assert refused.exit_code == 2
         assert NAMED + url in refused.stderr
+
+
+def test_a_node_that_tells_of_no_final_block_is_looked_at_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "SILENCE_SECONDS", 0.2)
+
+    async def mute(direction: str, message: dict[str, Any], *_: Any) -> bool:
+        return direction == "answer" and "method" in message
+
+    with chain(tmp_path) as node:
+        (unit,) = [row["unit"] for row in answer(ogpu(tmp_path, node, *post_words(tmp_path)))]
+        answer(ogpu(tmp_path, node, "cancel", unit, "--key", "//Bob", "--yes"))
+        with spoiled(node, mute) as (url, _):
+            watched = ogpu(tmp_path, url, "watch", unit, "--key", "//Bob")
+        assert watched.exit_code == 1
+        assert "1 of 1 unit ended without a result" in watched.stderr
 
 
 @contextmanager
