@@ -32,6 +32,7 @@ from gpu_tasks.provider.open_files import raise_limit
 from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, Telling
 from gpu_tasks.workloads.registry import FORMS
 from runtime.cryptography import ss58
+from wallet.proved.refutation import NodeRefutedError
 from wallet.rpc import NodeUnreachableError
 from wallet.session import explained
 from wallet.verified import Warn
@@ -110,11 +111,11 @@ async def connect(
 
 
 async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tuple[LiveChain, Identity]:
-    """As `connect`, but wait for a node that is still starting: a daemon often starts with it."""
+    """As `connect`, but wait for a node that is still starting, or lies now: a daemon often starts with it."""
     for seconds in RECONNECT_SECONDS:
         try:
             return await connect(options, stash)
-        except NodeUnreachableError as error:
+        except (NodeUnreachableError, NodeRefutedError) as error:
             logging.getLogger("ogpu.provider").warning("%s; trying again", error)
             await asyncio.sleep(seconds)
     return await connect(options, stash)

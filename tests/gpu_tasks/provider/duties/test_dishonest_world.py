@@ -1,7 +1,7 @@
 """An honest provider among slow stores and lying nodes: real pallets, daemons and journals (findings B1 and B3)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +10,10 @@ import pytest
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, racer_of
-from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS, GIVE_BACK_LATE_BLOCKS, must_give_back, race_of
 from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import ExecutionError
@@ -354,6 +355,29 @@ def test_a_judge_gives_no_verdict_on_another_input_than_the_final_chain_s(tmp_pa
         assert not village.node.chain.happened(ProviderSlashed)
 
     play(tmp_path, 5, scene)
+
+
+def test_a_node_that_lies_while_the_daemon_settles_costs_a_retry(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        honest, views = miner.chain.provider, 0
+
+        async def lie(_: bytes) -> Provider | None:
+            raise ChainError("do not believe the node")
+
+        async def two_views() -> AsyncIterator[View]:
+            nonlocal views
+            for answer in (lie, honest):
+                miner.chain.provider = answer  # type: ignore[method-assign,assignment]
+                views += 1
+                yield miner.chain.view()
+
+        miner.chain.views = two_views  # type: ignore[method-assign]
+        await miner.daemon.run()
+        assert views == 2
+        assert miner.heard.problems("not_settled") == ["do not believe the node"]
+
+    play(tmp_path, 2, scene)
 
 
 @pytest.mark.parametrize("is_final", [False, True])
