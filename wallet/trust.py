@@ -17,12 +17,18 @@ class Trust:
     folder: Path
     genesis: bytes | None = None
     is_blind: bool = False
+    checkpoint: bytes | None = None
+    """The hash of a recent final block that somebody vouches for."""
 
 
-class GenesisHash(click.ParamType[bytes]):
+class BlockHash(click.ParamType[bytes]):
     """0x and 64 hexadecimal digits on the command line, bytes in the program."""
 
     name = "HASH"
+
+    def __init__(self, what: str) -> None:
+        """`what` the hash is of, for a person."""
+        self._what = what
 
     def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
         """32 bytes."""
@@ -33,11 +39,14 @@ class GenesisHash(click.ParamType[bytes]):
         except ValueError:
             found = b""
         if len(found) != HASH_BYTES:
-            self.fail(f"{value!r} is no genesis hash: 0x and 64 hexadecimal digits", param, ctx)
+            self.fail(f"{value!r} is no {self._what} hash: 0x and 64 hexadecimal digits", param, ctx)
         return found
 
 
 genesis_option = click.option(
-    "--genesis", type=GenesisHash(), help="The chain's genesis hash: no other chain is accepted."
+    "--genesis", type=BlockHash("genesis"), help="The chain's genesis hash: no other chain is accepted."
+)
+checkpoint_option = click.option(
+    "--checkpoint", type=BlockHash("block"), help="A recent final block's, from somebody you trust, after long absence."
 )
 trust_option = click.option("--trust-node", is_flag=True, help="Believe the node without proof; no chain is kept to.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from genesis.chain import apis_for
@@ -17,10 +18,12 @@ from runtime.frame.storage import StorageItem
 from runtime.pallets.system import AccountInfo, ExtrinsicFailed, System
 from wallet.answers import BlockBody
 from wallet.client import ChainClient, Outcome, describe_error
-from wallet.proved.chain import ProvedChain
-from wallet.proved.pins import Pin, check_genesis, hold_to
-from wallet.proved.refutation import about, require
+from wallet.proved.chain import ProvedChain, system_clock_ms
+from wallet.proved.pins import Pin, check_genesis, compare, hold_to
+from wallet.proved.refutation import RefutedError, about, require
+from wallet.proved.trusting import SeenBlock, TrustExpiredError, expiry, read_seen, renew, seen_of
 from wallet.proved.view import ProvedView
+from wallet.rpc import RpcError
 from wallet.trust import Trust
 
 VIEWS_KEPT = 16
@@ -39,6 +42,8 @@ class VerifiedClient(ChainClient):
     _lists: dict[tuple[Any, ...], dict[bytes, Any]]
     _listing: asyncio.Lock
     _tell: Warn
+    _folder: Path
+    _seen: SeenBlock | None = None
     _is_doubted = False
     """Whether the age of the newest final block was told: once, until there is a young one."""
 
@@ -73,13 +78,39 @@ class VerifiedClient(ChainClient):
             name, is_development = str(fields.get("parameters")), bool(fields.get("isDevelopment"))
             require(name in CONSENSUS, "the answer names none that this program knows")
             require(apis_for(name, is_development=is_development) is self.apis, "it says now this and now that")
-        url, ask = self.rpc.url, self.rpc.call
-        # A folder keeps to a chain whose genesis state was shown, and to no mere claim.
-        self._proved = await ProvedChain.open(url, ask, self.apis, CONSENSUS[name], self.genesis_hash)
         genesis = "0x" + self.genesis_hash.hex()
         pin = Pin(genesis, self.chain, name, is_development, self.runtime.version.spec_version)
+        compare(trust.folder, pin)
+        url, ask = self.rpc.url, self.rpc.call
+        # A folder keeps to a chain whose genesis state was shown, and to no mere claim.
+        try:
+            self._proved = await ProvedChain.open(url, ask, self.apis, CONSENSUS[name], self.genesis_hash)
+        except RpcError as error:
+            with about(url, f"its genesis hash {genesis}"):
+                raise RefutedError(f"it does not show that block ({error})") from error
         if hold_to(trust.folder, pin):
             tell(f"first use of {trust.folder}: from now on it keeps to the chain {pin}")
+        self._folder = trust.folder
+        await self._check_age(trust, self._proved, is_development=is_development)
+
+    async def _check_age(self, trust: Trust, proved: ProvedChain, *, is_development: bool) -> None:
+        """TrustExpiredError if the folder was away for longer than the trusting period; development chains are told."""
+        self._seen = read_seen(trust.folder, self.genesis_hash)
+        if trust.checkpoint is not None:
+            view = await proved.at(trust.checkpoint)
+            with about(self.rpc.url, f"block 0x{trust.checkpoint.hex()}"):
+                require(view.height > 0, "it is no recent one, but the first")
+            self._renew(proved, view)
+        problem = expiry(self._seen, system_clock_ms())
+        if problem is not None and not is_development:
+            raise TrustExpiredError(problem)
+        if problem is not None:
+            self._tell(problem)
+
+    def _renew(self, proved: ProvedChain, view: ProvedView) -> None:
+        """Remember the newest final block that was proved."""
+        found = seen_of(self.genesis_hash, view.block, proved.root.parameters.slot_ms)
+        self._seen = renew(self._folder, self._seen, found, system_clock_ms())
 
     # --- reads
 
@@ -98,6 +129,14 @@ class VerifiedClient(ChainClient):
         """The number of a block, or of the best one."""
         view = None if at is None or self._proved is None else self._views.get(at)
         return await super().height(at) if view is None else view.height
+
+    def slots_since(self, at: bytes) -> int | None:
+        """How many slots have passed since a final block that was read, by this clock; None where nothing is proved."""
+        view = self._views.get(at)
+        if view is None or self._proved is None:
+            return None
+        parameters = self._proved.root.parameters
+        return max(0, (system_clock_ms() + parameters.skew_ms) // parameters.slot_ms - view.block.slot)
 
     async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
         """As `ChainClient.read`, proved; at the newest final block where none is named."""
@@ -170,7 +209,9 @@ class VerifiedClient(ChainClient):
         return self._views.get(at) or self._kept(await self._proved.at(at))
 
     async def _newest(self, proved: ProvedChain) -> ProvedView:
-        return self._kept(await proved.newest())
+        view = await proved.newest()
+        self._renew(proved, view)
+        return self._kept(view)
 
     def _kept(self, view: ProvedView) -> ProvedView:
         self._views[view.block_id] = view

@@ -48,7 +48,7 @@ def add_cheat(net: Devnet, mode: str, *, detach: bool, tell: Narrator) -> Devnet
     """A fifth provider registers live, and returns wrong results from its first unit on."""
     net, guest = layout.add_guest(net, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
     words = ["--url", guest.rpc_url, "--key", f"//{CHEAT}//provider", "--base-path", str(net.home(guest) / "provider")]
-    words += ["register", "--stash", f"//{CHEAT}", "--endpoint", guest.blob_url]
+    words += ["register", "--yes", "--stash", f"//{CHEAT}", "--endpoint", guest.blob_url]
     words += ["--bond", CHEAT_BOND, "--device-bond", DEVICE_BOND]
     words += ["--session-key", "0x" + dev_accounts.key(CHEAT, dev_accounts.SESSION).hex()]
     words += ["--vrf-key", "0x" + dev_accounts.key(CHEAT, dev_accounts.VRF).hex()]

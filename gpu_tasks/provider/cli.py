@@ -11,6 +11,7 @@ import click
 
 from wallet.deferred import add_deferred
 from wallet.program_options import HELP_NAMES, json_option, url_option
+from wallet.trust import Trust, checkpoint_option, genesis_option, trust_option
 
 DEFAULT_BASE = Path("~/.ogpu/provider")
 COMMANDS = {
@@ -54,17 +55,22 @@ COMMANDS = {
     envvar="OGPU_PROVIDER_BASE", help="Where journal and blobs lie; one for each daemon.",
 )  # fmt: skip
 @json_option
+@genesis_option
+@checkpoint_option
+@trust_option
 @click.version_option(package_name="ogpu")
 @click.pass_context
 def main(
-    context: click.Context, url: str, key_text: str, password_file: Path | None, base_path: Path, as_json: bool
-) -> None:
+    context: click.Context, url: str, key_text: str, password_file: Path | None, base_path: Path, as_json: bool,
+    genesis: bytes | None, checkpoint: bytes | None, trust_node: bool,
+) -> None:  # fmt: skip
     """Mine GPU work on an ogpu chain: offer devices, execute what they are drawn for, be paid."""
     from gpu_tasks.provider.commands.options import ProviderOptions  # noqa: PLC0415  # the help needs none of these
     from wallet.output import Output  # noqa: PLC0415
 
-    output = Output(as_json=as_json)
-    context.obj = ProviderOptions(url, key_text, password_file, base_path.expanduser(), output)
+    base = base_path.expanduser()
+    trust = Trust(base, genesis, trust_node, checkpoint)
+    context.obj = ProviderOptions(url, key_text, password_file, base, Output(as_json=as_json), trust)
 
 
 add_deferred(main, "gpu_tasks.provider.commands", COMMANDS)

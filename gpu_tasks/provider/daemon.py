@@ -112,10 +112,21 @@ class Daemon:
 
     async def run(self) -> None:
         """Settle which devices work, then follow the chain for ever. `StandingError` for another's keys."""
-        await check_standing(self.parts.chain, self.parts.identity)
-        await self.settle_devices(resume=not self.settings.keep_paused)
+        is_settled = False
         async for view in self.parts.chain.views():
-            await self.step(view)
+            is_settled = is_settled or await self._settle()
+            if is_settled:
+                await self.step(view)
+
+    async def _settle(self) -> bool:
+        """Check who this is and which devices work; False if the node does not show it now: at the next block then."""
+        try:
+            await check_standing(self.parts.chain, self.parts.identity)
+        except ChainError as error:
+            self.parts.telemetry.tell("not_settled", problem=str(error))
+            return False
+        await self.settle_devices(resume=not self.settings.keep_paused)
+        return True
 
     async def step(self, view: View) -> None:
         """Do what one block asks for."""

@@ -225,6 +225,9 @@ class FakeChain:
         self._reach()
         return {stash: known for stash, known in self.node.chain.now()[Devices].providers.items() if known is not None}
 
+    async def provider(self, stash: bytes) -> Provider | None:
+        return (await self.providers()).get(stash)
+
     async def own_devices(self) -> list[DeviceStatus]:
         return list(self._reach().devices_of(self.keys.stash))
 

@@ -19,10 +19,12 @@ class Operator:
         self.options = ["--url", url, "--key", f"//{name}//provider", "--base-path", str(folder / name)]
         self.name = name
 
-    def run(self, *arguments: str, as_json: bool = True) -> Result:
-        """What a command does."""
+    def run(self, *arguments: str, as_json: bool = True, typed: str = "") -> Result:
+        """What a command does, when somebody types that."""
         options = [*self.options, *(["--json"] if as_json else [])]
-        return CliRunner(env={"OGPU_KEYRING": str(self.folder / "keys")}).invoke(main, [*options, *arguments])
+        return CliRunner(env={"OGPU_KEYRING": str(self.folder / "keys")}).invoke(
+            main, [*options, *arguments], input=typed
+        )
 
     def answer(self, *arguments: str) -> Any:
         """The JSON of a command that succeeds."""
@@ -34,5 +36,6 @@ class Operator:
         """The sentence of a command that does not."""
         result = self.run(*arguments)
         assert result.exit_code == code, result.output
-        assert result.stderr.startswith(("error: ", "Usage: ")), result.stderr
-        return result.stderr
+        said = "".join(line for line in result.stderr.splitlines(keepends=True) if not line.startswith("note: "))
+        assert said.startswith(("error: ", "Usage: ")), result.stderr
+        return said

@@ -19,7 +19,7 @@ from runtime.pallets.system import System
 from wallet.client import ChainClient
 from wallet.proved.pins import PIN_FILE, ChainChangedError
 from wallet.proved.refutation import NodeRefutedError
-from wallet.rpc import RpcError, RpcJson
+from wallet.rpc import RpcJson
 from wallet.suri import keypair_from_suri
 from wallet.trust import Trust
 from wallet.verified import VerifiedClient
@@ -170,7 +170,7 @@ def test_a_node_that_says_now_this_and_now_that_is_not_begun_with(tmp_path: Path
 def test_no_folder_keeps_to_a_chain_whose_genesis_was_not_shown(tmp_path: Path) -> None:
     async def body(node: PlayedNode, client: VerifiedClient, lies: Lies) -> None:
         client.genesis_hash = bytes(32)
-        with pytest.raises(RpcError, match="State already discarded"):
+        with pytest.raises(NodeRefutedError, match=r"its genesis hash 0x0.*State already discarded"):
             await client.begin(Trust(tmp_path / "others"), print)
         client.genesis_hash = node.chain.genesis_hash
         lies.update({"state_getReadProof": lambda _: {"proof": []}})

@@ -11,6 +11,7 @@ In reading order:
 * `freshness`: how old a final header is (pure)
 * `json_forms`: headers, bytes and proofs out of a node's JSON (pure)
 * `pins`: the chain of a folder, held to from its first use on
+* `trusting`: how long a folder's knowledge of its chain is good for
 * `keys`: storage keys and names of items (pure)
 * `view`: typed reads over proofs, at one final block
 * `chain`: a connection's final blocks, and what an extrinsic did there

@@ -38,21 +38,27 @@ class Pin:
         return f"{self.chain!r}, genesis {self.genesis}, {kind}, {self.parameters} parameters, spec {self.spec_version}"
 
 
-def hold_to(folder: Path, found: Pin) -> bool:
-    """Compare with the folder's chain, or write it down: True at first use. ChainChangedError if it is another."""
+def compare(folder: Path, found: Pin) -> bool:
+    """Whether the folder knows a chain; ChainChangedError if it is another than this."""
     path = folder / PIN_FILE
     known = _read(path)
-    if known is None:
-        try:
-            write_new(path, (json.dumps(asdict(found), indent=2) + "\n").encode())
-        except FileExistsError:  # another program was first, just now
-            known = _read(path)
     if known is not None and known != found:
         raise ChainChangedError(
             f"this is another chain than before: {path} holds {known}; the node serves {found}. "
             "Nothing was signed; remove that file if you mean the change"
         )
-    return known is None
+    return known is not None
+
+
+def hold_to(folder: Path, found: Pin) -> bool:
+    """Compare with the folder's chain, or write it down: True at first use. ChainChangedError if it is another."""
+    if compare(folder, found):
+        return False
+    try:
+        write_new(folder / PIN_FILE, (json.dumps(asdict(found), indent=2) + "\n").encode())
+    except FileExistsError:  # another program was first, just now
+        return not compare(folder, found)
+    return True
 
 
 def check_genesis(found: bytes, wanted: bytes) -> None:

@@ -3,13 +3,16 @@
 In reading order:
 
 * `lie`: what a lie is: a name, what is said instead of the truth, to whom, and what they must say of it
-* `values`: wrong values
-* `heads`: wrong chains, and wrong ends of the right one
+* `heads`: wrong chains and rules, and heads that stand still
+* `certificates`: wrong answers to which block is final
+* `holes`: proofs that prove nothing
+* `values`: wrong values, plain and in proofs
+* `other_chain`: another chain, whole and in order
 * `statuses`: forged statuses of what was sent
 * `delivery`: true answers, badly delivered
 * `shapes`: answers that are none
 * `stores`: lies of blob stores
-* `catalogue`: every lie, and those that only a proof tells from the truth
+* `catalogue`: every lie, and those of which no proof exists
 * `node_proxy`: between a program and its node
 * `store_proxy`: before a provider's blob store
 * `network`: the devnet, with a proxy before every store and between every program and its node

@@ -1,7 +1,7 @@
 """`python -m devnet.proofs.liars`: nodes and blob stores lie to every program on a live devnet; exit 1 if a bar fails.
 
 The bars: 0 grains moved that no command said, 0 honest bonds touched, 0 units posted twice, 0 programs dead, and each
-lie that matters named, but for those that only a proof can tell from the truth.
+lie that matters named, but for those about what is not final: no proof of that exists.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from devnet.measuring.choice import chosen_from
 from devnet.measuring.report import write
 from devnet.proofs.liars import network
 from devnet.proofs.liars.bad_stores import BadStoresRun, run_bad_stores
-from devnet.proofs.liars.catalogue import LIES, NAMED_BY_PROOF
+from devnet.proofs.liars.catalogue import LIES, UNPROVABLE
 from devnet.proofs.liars.course import LiarsRun, LyingCourse
 from devnet.proofs.liars.judging import as_json
 from devnet.proofs.liars.lie import StoreLie
@@ -74,7 +74,7 @@ def _finish(run: LiarsRun, seconds: float) -> int:
     unnoticed = [hearing for hearing in run.hearings if hearing.verdict == "unnoticed"]
     if unnoticed:
         named = ", ".join(sorted({hearing.lie for hearing in unnoticed}))
-        print(f"unnoticed, since nobody asks for a proof of it: {named}")
+        print(f"unnoticed, since no proof of it exists: {named}")
     report = {
         **count,
         "seconds": round(seconds),
@@ -82,7 +82,7 @@ def _finish(run: LiarsRun, seconds: float) -> int:
         "ended": run.ended,
         "bonds_touched": run.bonds_touched,
         "failures": run.failures,
-        "named_by_proof": list(NAMED_BY_PROOF),
+        "unprovable": list(UNPROVABLE),
         "hearings": [as_json(hearing) for hearing in run.hearings],
     }
     path = write("liars", report)

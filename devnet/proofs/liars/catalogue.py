@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from devnet.proofs.liars import delivery, heads, shapes, statuses, stores, values
+from devnet.proofs.liars import (
+    certificates,
+    delivery,
+    heads,
+    holes,
+    other_chain,
+    shapes,
+    statuses,
+    stores,
+    values,
+)
 from devnet.proofs.liars.lie import Lie, Noticed
 
-LIES: Final[dict[str, Lie]] = {
-    lie.name: lie
-    for kind in (values.LIES, heads.LIES, statuses.LIES, delivery.LIES, shapes.LIES, stores.LIES)
-    for lie in kind
-}
-NAMED_BY_PROOF: Final = tuple(name for name, lie in LIES.items() if lie.noticed is Noticed.BY_PROOF)
-"""Lies about plain values. A program that asks for no proof cannot name them: until it does, they are counted as
-unnoticed and not as missed; what they may cost is judged like every other lie."""
+KINDS: Final = (
+    values.LIES, holes.LIES, certificates.LIES, other_chain.LIES, heads.LIES, statuses.LIES, delivery.LIES, shapes.LIES,
+    stores.LIES,
+)  # fmt: skip
+LIES: Final[dict[str, Lie]] = {lie.name: lie for kind in KINDS for lie in kind}
+UNPROVABLE: Final = tuple(name for name, lie in LIES.items() if lie.noticed is Noticed.UNPROVABLE)
+"""Lies about what is not final: the pool, a fee to come, a status on the way. No proof of these exists: they are
+counted as unnoticed and not as missed; what they may cost is judged like every other lie."""
 PROOF_WORDS: Final = ("do not believe", "is another chain", "old: what it shows")
-"""What programs say that ask for proofs."""
+"""What programs say of a lie that a proof refutes."""

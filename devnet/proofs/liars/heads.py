@@ -1,4 +1,4 @@
-"""Wrong chains and wrong ends of the right one: stale, of the future, unknown, standing still, going back, foreign."""
+"""Wrong chains, wrong rules, and heads that stand still, go back, or have no number."""
 
 from __future__ import annotations
 
@@ -16,40 +16,16 @@ def _with_foreign_genesis(message: NodeMessage) -> Replies | None:
     return [message.saying(FOREIGN)] if is_genesis else TRUTH
 
 
-@lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
+@lie(WALLET, CUSTOMER, words=("do not believe",))
 def foreign_genesis(message: NodeMessage, _: Mouth) -> Replies | None:
     """Block 0 is another chain's."""
     return _with_foreign_genesis(message)
 
 
-@lie(PROVIDER, words=("another chain",), ends_daemon=True)
+@lie(PROVIDER, words=("another chain", "do not believe"), is_met_anew=True)
 def changed_genesis(message: NodeMessage, _: Mouth) -> Replies | None:
-    """The node went away, and is of another chain when it comes back."""
+    """The node went away, and names another block 0 when it comes back."""
     return _with_foreign_genesis(message)
-
-
-@lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
-async def stale_head(message: NodeMessage, mouth: Mouth) -> Replies | None:
-    """The newest final block is one of half a minute ago."""
-    if message.method != "chain_getFinalizedHead":
-        return TRUTH
-    newest = await mouth.ask("chain_getHeader", message.value)
-    height = max(1, int(newest["number"], 16) - STALE_BLOCKS)
-    return [message.saying(await mouth.ask("chain_getBlockHash", height))]
-
-
-@lie(WALLET, CUSTOMER, words=("makes no sense",))
-def future_head(message: NodeMessage, _: Mouth) -> Replies | None:
-    """The final block has a height that the chain will have in weeks."""
-    if message.method != "chain_getHeader" or message.value is None:
-        return TRUTH
-    return [message.saying({**message.value, "number": hex(int(message.value["number"], 16) + FUTURE_BLOCKS)})]
-
-
-@lie(WALLET, CUSTOMER, words=("makes no sense", "refused"))
-def unknown_head(message: NodeMessage, _: Mouth) -> Replies | None:
-    """The newest final block is one that nobody has."""
-    return [message.saying(FOREIGN)] if message.method == "chain_getFinalizedHead" else TRUTH
 
 
 @lie(WALLET, CUSTOMER, words=("install the release",))
@@ -72,31 +48,31 @@ def shouted_name(message: NodeMessage, _: Mouth) -> Replies | None:
     return [message.saying(CLEARS_THE_SCREEN + "mainnet")] if message.method == "system_chain" else TRUTH
 
 
-@lie(PROVIDER, noticed=Noticed.BY_PROOF)
+@lie(PROVIDER, noticed=Noticed.HARMLESS)
 def head_stands_still(message: NodeMessage, _: Mouth) -> Replies | None:
     """No new block is told of."""
-    return [] if message.is_item and message.method == "chain_subscribeNewHeads" else TRUTH
+    return [] if message.is_item and message.method == "chain_subscribeFinalizedHeads" else TRUTH
 
 
-@lie(PROVIDER, noticed=Noticed.BY_PROOF)
+@lie(PROVIDER, noticed=Noticed.HARMLESS)
 def heads_go_back(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """Each new block is one lower than the one before."""
-    if not (message.is_item and message.method == "chain_subscribeNewHeads"):
+    if not (message.is_item and message.method == "chain_subscribeFinalizedHeads"):
         return TRUTH
     height = mouth.memory.get("height", int(message.value["number"], 16)) - 1
     mouth.memory["height"] = height
     return [message.saying({**message.value, "number": hex(max(0, height))})]
 
 
-@lie(PROVIDER, words=("makes no sense",))
+@lie(PROVIDER, noticed=Noticed.HARMLESS)
 def heads_without_number(message: NodeMessage, _: Mouth) -> Replies | None:
     """New blocks have no height."""
-    if not (message.is_item and message.method == "chain_subscribeNewHeads"):
+    if not (message.is_item and message.method == "chain_subscribeFinalizedHeads"):
         return TRUTH
     return [message.saying({"number": None})]
 
 
 LIES = (
-    foreign_genesis, changed_genesis, stale_head, future_head, unknown_head, other_rules, no_parameters, shouted_name,
-    head_stands_still, heads_go_back, heads_without_number,
+    foreign_genesis, changed_genesis, other_rules, no_parameters, shouted_name, head_stands_still, heads_go_back,
+    heads_without_number,
 )  # fmt: skip

@@ -95,7 +95,7 @@ def judge_doing(hearing: Hearing, moves: Moves, expected_transfers: Sequence[tup
         hearing.misses.append(f"posted twice: {len(moves.units)} units instead of {units}")
     if moves.extrinsics > 1:
         hearing.misses.append(f"sent {moves.extrinsics} extrinsics instead of 1")
-    if hearing.done < hearing.wanted and not (hearing.is_deceived and lie.noticed is Noticed.BY_PROOF):
+    if hearing.done < hearing.wanted and not (hearing.is_deceived and lie.noticed is Noticed.UNPROVABLE):
         last = (hearing.repeats or hearing.under_lie)[-1]
         hearing.misses.append(f"never done, though told again honestly: {shown(last.text)}")
     if lie.noticed is Noticed.HARMLESS and any(said.status != 0 for said in hearing.under_lie):

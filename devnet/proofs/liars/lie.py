@@ -36,7 +36,7 @@ class Noticed(StrEnum):
     """What must be said of a lie."""
 
     NAMED = "named"  # by every program that is told, in its message
-    BY_PROOF = "by proof"  # only who asks for proofs can know better
+    UNPROVABLE = "unprovable"  # of what is not final nobody can prove anything
     HARMLESS = "harmless"  # it cannot matter, so nothing has to be said
 
 
@@ -125,8 +125,8 @@ class NodeLie:
     of_message: OfMessage | None = None
     of_question: OfQuestion | None = None
     """Answers in the node's place: the node never hears the question."""
-    ends_daemon: bool = False
-    """A provider that hears it must stop, with a sentence."""
+    is_met_anew: bool = False
+    """It is told to programs that know the chain, on a new connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +155,12 @@ def lie(
     *told: Program,
     noticed: Noticed = Noticed.NAMED,
     words: tuple[str, ...] = (),
-    ends_daemon: bool = False,
+    is_met_anew: bool = False,
 ) -> Callable[[OfMessage], NodeLie]:
     """Make a lie of a function of messages; its name is the function's, what it says is its docstring."""
 
     def make(function: OfMessage) -> NodeLie:
-        return NodeLie(*_named(function), told, noticed, words, of_message=function, ends_daemon=ends_daemon)
+        return NodeLie(*_named(function), told, noticed, words, of_message=function, is_met_anew=is_met_anew)
 
     return make
 

@@ -30,10 +30,11 @@ QUIET_SECONDS = 8.0
 AMOUNT_FIRST = 1_000_000
 AMOUNT_STEP = 1_000
 UNITS_UNDER_STORE_LIE = 4
-DAEMON_END_SECONDS = 15.0
 IDLE_SECONDS = 60.0
 TOLD_SECONDS = 60.0
 ENDED_WRONGLY = -1
+KNOWING = {Program.WALLET: ("validators",), Program.CUSTOMER: ("services",)}
+"""Commands that only look: whoever gave one knows the chain."""
 
 
 def amount_of(place: int) -> int:
@@ -54,6 +55,8 @@ async def customer_scene(net: Devnet, lie: NodeLie, person: Person) -> Hearing:
 
 async def _scene(net: Devnet, lie: NodeLie, person: Person, commands: list[tuple[str, ...]]) -> Hearing:
     honest = net.members[0].rpc_url
+    if lie.is_met_anew:
+        await people.command(person, honest, *KNOWING[person.program])
     async with NodeProxy(honest, lie) as proxy:
         under_lie = [await people.command(person, proxy.url, *words) for words in commands]
         hearing = Hearing(lie.name, person.program, person.name, proxy.told, under_lie)
@@ -89,31 +92,24 @@ async def store_scene(net: Devnet, lie: StoreLie, person: Person, stores: list[S
 
 
 async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
-    """A provider's node lies for a while, and then is honest again.
-
-    Where a lie ends the daemon, it is told to one that has nothing to do: who is away misses its races.
-    """
-    if lie.ends_daemon:
-        await _without_duties(provider)
+    """A provider's node lies for a while, and then is honest again; a lie that is met anew waits for a quiet moment."""
+    if lie.is_met_anew:
+        await _without_duties(provider)  # who is away misses its races
     log = provider.process.log
     offset = log.stat().st_size
     told_before = provider.node.told
     provider.node.lie = lie
-    if lie.ends_daemon:
+    if lie.is_met_anew:
         provider.node.cut()
-        await _ended(provider.process)
-    else:
-        await asyncio.sleep(LIE_SECONDS)
-        await _told(provider, told_before)
+    await asyncio.sleep(LIE_SECONDS)
+    await _told(provider, told_before)
     provider.node.lie = None
-    has_ended = processes.running(provider.process) is None
-    if has_ended:
+    status: int | None = 0
+    if processes.running(provider.process) is None:
+        status = ENDED_WRONGLY
         processes.start(provider.process)  # as its operator would
     await asyncio.sleep(QUIET_SECONDS)
-    text = _since(provider.process, offset)
-    # A daemon that ends where it should does so with a sentence; what else there is to see is in its log.
-    status = 0 if has_ended == lie.ends_daemon else ENDED_WRONGLY
-    said = Said(status, text, LIE_SECONDS)
+    said = Said(status, _since(provider.process, offset), LIE_SECONDS)
     return Hearing(lie.name, Program.PROVIDER, provider.member.name, provider.node.told - told_before, [said])
 
 
@@ -133,13 +129,6 @@ async def _told(provider: ProviderAtWork, told_before: int) -> None:
         if provider.node.told > told_before:
             return
         await asyncio.sleep(0.5)
-
-
-async def _ended(process: Process) -> None:
-    for _ in range(round(DAEMON_END_SECONDS / 0.1)):
-        if processes.running(process) is None:
-            return
-        await asyncio.sleep(0.1)
 
 
 def _since(process: Process, offset: int) -> str:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any, Final
 
 from devnet.proofs.liars.heads import CLEARS_THE_SCREEN
-from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Program, Replies, lie
+from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Noticed, Program, Replies, lie
 
 WALLET, CUSTOMER, PROVIDER = Program
 HUGE_BYTES = 17 * 1024 * 1024
 DEPTH = 200_000
 DIGITS = 6_000
 ODD_VALUES: Final[tuple[Any, ...]] = (7, -1, 2.5, True, "no", [], {}, [None], {"number": []}, "0x", "0xzz")
-READS = ("state_getStorage", "state_call", "state_getReadProof", "chain_getHeader", "chain_getFinalizedHead")
+READS = (
+    "state_getStorage", "state_call", "state_getReadProof", "ogpu_callProof", "ogpu_certifiedHeader", "chain_getHeader",
+)  # fmt: skip
 FLIPPED_LENGTH_MIN = 66
 
 _NONSENSE = ("makes no sense", "does not answer as a node of this chain does")
 _NO_RPC = ("does not speak JSON-RPC", "broke", "closed")
-_FOR_DAEMONS = ("makes no sense", "does not speak JSON-RPC", "broke", "closed", "away")
 
 
 @lie(WALLET, CUSTOMER, words=_NONSENSE)
@@ -35,20 +36,13 @@ def odd_types(message: NodeMessage, mouth: Mouth) -> Replies | None:
     return [message.saying(ODD_VALUES[number % len(ODD_VALUES)])]
 
 
-@lie(PROVIDER, words=_FOR_DAEMONS)
+@lie(PROVIDER, noticed=Noticed.HARMLESS)
 def odd_items(message: NodeMessage, mouth: Mouth) -> Replies | None:
-    """What a provider subscribed to is of any type but the right one."""
+    """What a provider subscribed to is of any type but the right one: it is a bell and no more."""
     if not message.is_item:
         return TRUTH
     mouth.memory["odd"] = number = mouth.memory.get("odd", -1) + 1
     return [message.saying(ODD_VALUES[number % len(ODD_VALUES)])]
-
-
-@lie(WALLET, CUSTOMER, words=(*_NONSENSE, "no readers", "no provider"))
-def cut_values(message: NodeMessage, _: Mouth) -> Replies | None:
-    """Values end after their first byte."""
-    is_value = message.method in {"state_getStorage", "state_call"} and isinstance(message.value, str)
-    return [message.saying(message.value[:4] + "ff")] if is_value else TRUTH
 
 
 @lie(WALLET, CUSTOMER, words=_NO_RPC)
@@ -96,6 +90,6 @@ def shouted_error(message: NodeMessage, _: Mouth) -> Replies | None:
 
 
 LIES = (
-    nothing_at_all, odd_types, odd_items, cut_values, no_json, no_text, too_deep, huge, endless_number, odd_error,
+    nothing_at_all, odd_types, odd_items, no_json, no_text, too_deep, huge, endless_number, odd_error,
     shouted_error,
 )  # fmt: skip

@@ -30,7 +30,7 @@ def swallowed(question: NodeQuestion, _: Mouth) -> Replies | None:
     return [_taken(question)] if question.method == WATCHING else TRUTH
 
 
-@lie_instead(WALLET, CUSTOMER, words=("makes no sense",))
+@lie_instead(WALLET, CUSTOMER, words=("do not believe",))
 async def forged_final(question: NodeQuestion, mouth: Mouth) -> Replies | None:
     """The extrinsic is final in a block that does not hold it."""
     if question.method != WATCHING:
@@ -39,7 +39,7 @@ async def forged_final(question: NodeQuestion, mouth: Mouth) -> Replies | None:
     return [_taken(question), _update(question, {"finalized": block})]
 
 
-@lie_instead(WALLET, noticed=Noticed.BY_PROOF)
+@lie_instead(WALLET, CUSTOMER, words=("do not believe",))
 async def forged_block(question: NodeQuestion, mouth: Mouth) -> Replies | None:
     """The extrinsic is final in a block that is made up around it, events and all."""
     if question.method == WATCHING:
@@ -58,19 +58,19 @@ async def forged_block(question: NodeQuestion, mouth: Mouth) -> Replies | None:
     return TRUTH
 
 
-@lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
+@lie(WALLET, CUSTOMER, noticed=Noticed.UNPROVABLE)
 def called_invalid(message: NodeMessage, _: Mouth) -> Replies | None:
     """The extrinsic, which the node took, is invalid."""
     return [message.saying("invalid")] if message.is_item and message.method == WATCHING else TRUTH
 
 
-@lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
+@lie(WALLET, CUSTOMER, noticed=Noticed.UNPROVABLE)
 def called_dropped(message: NodeMessage, _: Mouth) -> Replies | None:
     """The extrinsic, which the node keeps, was dropped."""
     return [message.saying("dropped")] if message.is_item and message.method == WATCHING else TRUTH
 
 
-@lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
+@lie(WALLET, CUSTOMER, noticed=Noticed.UNPROVABLE)
 def called_refused(message: NodeMessage, _: Mouth) -> Replies | None:
     """The extrinsic, which the node took, was refused."""
     return [message.failing(INVALID)] if message.method == WATCHING and not message.is_item else TRUTH

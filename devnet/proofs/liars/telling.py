@@ -57,8 +57,8 @@ def figures(hearings: Sequence[Hearing], failures: Sequence[str]) -> dict[str, i
         "tellings": len(hearings),
         "named": verdicts["named"],
         "harmless": verdicts["harmless"],
-        "unnoticed_without_proof": verdicts["unnoticed"],
-        "deceived_without_proof": sum(hearing.is_deceived for hearing in hearings),
+        "unnoticed_unprovable": verdicts["unnoticed"],
+        "deceived_unprovable": sum(hearing.is_deceived for hearing in hearings),
         "moved_uncommanded": kinds["moved"],
         "posted_twice": kinds["posted twice"],
         "programs_dead": kinds["dead"]
@@ -72,8 +72,8 @@ def last_line(count: dict[str, int], bonds_touched: int, seconds: float) -> str:
     """The figures of the run."""
     return (
         f"liars: {count['lies']} lies told {count['tellings']} times in {seconds:.0f} s: {count['named']} named, "
-        f"{count['harmless']} cannot matter, {count['unnoticed_without_proof']} need a proof "
-        f"({count['deceived_without_proof']} believed); {count['moved_uncommanded']} moved grains that no command "
+        f"{count['harmless']} cannot matter, {count['unnoticed_unprovable']} without any proof "
+        f"({count['deceived_unprovable']} believed); {count['moved_uncommanded']} moved grains that no command "
         f"said, {bonds_touched} honest bonds touched, {count['posted_twice']} posted twice, "
         f"{count['programs_dead']} programs dead, {count['missed']} missed, {count['failures']} failures"
     )

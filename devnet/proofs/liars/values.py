@@ -1,10 +1,17 @@
-"""Wrong values: each is a possible one, so only a proof tells it from the truth."""
+"""Wrong values, in each way in which a value can be told: as it is, in a list of values, and in the proof of it.
+
+Always: each is a possible value, so only a proof tells it from the truth; where a proof is asked for, the proof is the
+true one but for that value.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from devnet.proofs.liars.certificates import NOT_BELIEVED
+from devnet.proofs.liars.holes import with_nodes
 from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Noticed, Program, Replies, lie
 from genesis import dev_accounts
 from genesis.chain import runtime_for
@@ -16,10 +23,13 @@ from wallet.rpc import RpcJson
 
 WALLET, CUSTOMER, PROVIDER = Program
 RUNTIME: Runtime = runtime_for("devnet", is_development=True)
-EMPTY_LIST = NONE = "0x00"
+NONE = "0x00"
 CLOSED_PORT_ENDPOINT = b"http://127.0.0.1:9"
 VICTIM_OF_COPY = "Alice"
 POSTED_TOO_MANY = 1_000_000
+
+Change = Callable[[Any], Any]
+"""From a true value to the one that is told; None for none."""
 
 
 def asks_for(message: NodeMessage, item: Any) -> bool:
@@ -39,34 +49,92 @@ def encoded(item: Any, value: Any) -> str:
     return digits
 
 
-def calls_api(message: NodeMessage, function: str) -> bool:
-    """Whether a message is the answer of this runtime API."""
-    return message.method == "state_call" and message.question.params[0] == function
+def changed(item: Any, raw: str | None, change: Change) -> str | None:
+    """What is told in place of a stored value."""
+    known = RUNTIME.item(item)
+    value = change(known.default if raw is None else known.decode(bytes.fromhex(raw[2:])))
+    return None if value is None else "0x" + encoded(item, value)
 
 
-@lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
-def rich(message: NodeMessage, _: Mouth) -> Replies | None:
+async def told_of(message: NodeMessage, mouth: Mouth, item: Any, change: Change) -> Replies | None:
+    """The message with every value of an item changed, whichever way it is told."""
+    prefix = prefix_of(item)
+    if asks_for(message, item):
+        return [message.saying(changed(item, message.value, change))]
+    if message.method == "state_queryStorageAt" and message.value is not None:
+        pairs = message.value[0]["changes"]
+        if any(key.startswith(prefix) for key, _ in pairs):
+            told = [[key, changed(item, raw, change) if key.startswith(prefix) else raw] for key, raw in pairs]
+            return [message.saying([{**message.value[0], "changes": told}])]
+    if message.method == "state_getReadProof" and isinstance(message.value, dict):
+        keys, *at = message.question.params
+        wanted = [key for key in keys if key.startswith(prefix) and key != prefix]
+        if wanted:
+            return with_nodes(message, await _forged(message.value["proof"], mouth, wanted, at, item, change))
+    return TRUTH
+
+
+async def _forged(
+    nodes: list[str], mouth: Mouth, keys: list[str], at: list[str], item: Any, change: Change
+) -> list[str]:
+    """The nodes of a proof with other values in them; a node whose value is denied is left out."""
+    for key in keys:
+        raw = await mouth.ask("state_getStorage", key, *at)
+        if raw is None:  # that there is none is shown by a place in the last node
+            nodes = nodes[:-1]
+            continue
+        told = changed(item, raw, change)
+        holds = [node for node in nodes if raw[2:] in node]
+        nodes = [node for node in nodes if node not in holds]
+        if told is not None:
+            nodes += [node.replace(raw[2:], told[2:]) for node in holds]
+    return nodes
+
+
+def denies(message: NodeMessage, item: Any) -> bool:
+    """Whether a message lists the keys of an item, all or some."""
+    return message.method == "state_getKeysPaged" and message.question.params[0].startswith(prefix_of(item))
+
+
+def answers(message: NodeMessage, function: str, plainly: RpcJson) -> Replies | None:
+    """The answer of a runtime API changed, or its proof emptied."""
+    if message.question.params and message.question.params[0] == function:
+        if message.method == "state_call":
+            return [message.saying(plainly)]
+        if message.method == "ogpu_callProof" and isinstance(message.value, dict):
+            return with_nodes(message, [])
+    return TRUTH
+
+
+@lie(WALLET, CUSTOMER, words=NOT_BELIEVED)
+async def rich(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """The account has a thousand times more than it has."""
-    if not asks_for(message, System.account) or message.value is None:
-        return TRUTH
-    info = RUNTIME.item(System.account).decode(bytes.fromhex(message.value[2:]))
-    rich_data = replace(info.data, free=info.data.free * 1000)
-    return [message.saying("0x" + encoded(System.account, replace(info, data=rich_data)))]
+
+    def change(info: Any) -> Any:
+        return replace(info, data=replace(info.data, free=info.data.free * 1000))
+
+    return await told_of(message, mouth, System.account, change)
 
 
-@lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
-def poor(message: NodeMessage, _: Mouth) -> Replies | None:
+@lie(WALLET, CUSTOMER, words=NOT_BELIEVED)
+async def poor(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """The account has nothing."""
-    return [message.saying(None)] if asks_for(message, System.account) else TRUTH
+    return await told_of(message, mouth, System.account, lambda _: None)
 
 
-@lie(WALLET, CUSTOMER, noticed=Noticed.BY_PROOF)
+@lie(WALLET, CUSTOMER, noticed=Noticed.UNPROVABLE)
 def nonce_ahead(message: NodeMessage, _: Mouth) -> Replies | None:
-    """The account has sent five extrinsics that it has not sent."""
+    """Five extrinsics of the account wait in the pool, which it has not sent."""
     return [message.saying(message.value + 5)] if message.method == "system_accountNextIndex" else TRUTH
 
 
-@lie(WALLET, noticed=Noticed.BY_PROOF)
+@lie(WALLET, CUSTOMER, words=NOT_BELIEVED)
+def nonce_out_of_reach(message: NodeMessage, _: Mouth) -> Replies | None:
+    """A million extrinsics of the account wait in the pool."""
+    return [message.saying(message.value + POSTED_TOO_MANY)] if message.method == "system_accountNextIndex" else TRUTH
+
+
+@lie(WALLET, noticed=Noticed.UNPROVABLE)
 def fee_of_a_grain(message: NodeMessage, _: Mouth) -> Replies | None:
     """A call costs one grain."""
     if message.method != "payment_queryInfo":
@@ -82,93 +150,98 @@ def fee_of_everything(message: NodeMessage, _: Mouth) -> Replies | None:
     return [message.saying({**message.value, "partialFee": str(10**30)})]
 
 
-@lie(CUSTOMER, noticed=Noticed.BY_PROOF)
-def no_services(message: NodeMessage, _: Mouth) -> Replies | None:
+@lie(CUSTOMER, words=NOT_BELIEVED)
+async def no_services(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """Nothing is sold."""
-    return [message.saying(EMPTY_LIST)] if calls_api(message, "GpuTasksApi_services") else TRUTH
+    if denies(message, InferenceMarket.services):
+        return [message.saying([])]
+    return await told_of(message, mouth, InferenceMarket.services, lambda _: None)
 
 
-@lie(CUSTOMER, noticed=Noticed.BY_PROOF)
+@lie(CUSTOMER, words=NOT_BELIEVED)
 def no_quote(message: NodeMessage, _: Mouth) -> Replies | None:
     """The service has no price."""
-    return [message.saying(NONE)] if calls_api(message, "GpuTasksApi_quote") else TRUTH
+    return answers(message, "GpuTasksApi_quote", NONE)
 
 
-@lie(CUSTOMER, noticed=Noticed.BY_PROOF)
+@lie(CUSTOMER, words=NOT_BELIEVED)
 def no_readers(message: NodeMessage, _: Mouth) -> Replies | None:
     """Nobody could open an input."""
-    return [message.saying(EMPTY_LIST)] if calls_api(message, "GpuTasksApi_readers") else TRUTH
+    return answers(message, "GpuTasksApi_readers", NONE)
 
 
-@lie(CUSTOMER, words=("could not be stored",))
+@lie(CUSTOMER, words=NOT_BELIEVED)
 def no_stores(message: NodeMessage, _: Mouth) -> Replies | None:
     """There is no provider, so there is no store."""
-    return [message.saying([])] if message.method == "state_getKeysPaged" else TRUTH
+    return [message.saying([])] if denies(message, Devices.providers) else TRUTH
 
 
-@lie(CUSTOMER, words=("could not be stored",))
-def stores_elsewhere(message: NodeMessage, _: Mouth) -> Replies | None:
+@lie(CUSTOMER, words=NOT_BELIEVED)
+async def stores_elsewhere(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """All providers answer at an address of the liar's choice, where nobody listens."""
-    if message.method != "state_queryStorageAt":
-        return TRUTH
-    item = RUNTIME.item(Devices.providers)
-    changes = []
-    for key, raw in message.value[0]["changes"]:
-        if raw is not None and key.startswith(prefix_of(Devices.providers)):
-            provider = item.decode(bytes.fromhex(raw[2:]))
-            changes.append([key, "0x" + encoded(Devices.providers, replace(provider, endpoint=CLOSED_PORT_ENDPOINT))])
-        else:
-            changes.append([key, raw])
-    return [message.saying([{**message.value[0], "changes": changes}])]
+
+    def change(provider: Any) -> Any:
+        return None if provider is None else replace(provider, endpoint=CLOSED_PORT_ENDPOINT)
+
+    return await told_of(message, mouth, Devices.providers, change)
 
 
-@lie(CUSTOMER, words=("ask another node",))
-def posted_before(message: NodeMessage, _: Mouth) -> Replies | None:
+@lie(CUSTOMER, words=NOT_BELIEVED)
+async def posted_before(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """The customer has posted a million units more than it has."""
-    if not asks_for(message, InferenceMarket.posted):
-        return TRUTH
-    item = RUNTIME.item(InferenceMarket.posted)
-    count = 0 if message.value is None else item.decode(bytes.fromhex(message.value[2:]))
-    return [message.saying("0x" + encoded(InferenceMarket.posted, count + POSTED_TOO_MANY))]
+    return await told_of(message, mouth, InferenceMarket.posted, lambda count: count + POSTED_TOO_MANY)
 
 
-@lie(PROVIDER, noticed=Noticed.BY_PROOF)
+@lie(PROVIDER, words=NOT_BELIEVED)
 def no_duties(message: NodeMessage, _: Mouth) -> Replies | None:
     """The provider has nothing to do."""
-    return [message.saying(EMPTY_LIST)] if calls_api(message, "GpuTasksApi_duties") else TRUTH
+    return answers(message, "GpuTasksApi_duties", NONE)
 
 
-@lie(PROVIDER, noticed=Noticed.BY_PROOF)
+@lie(PROVIDER, words=NOT_BELIEVED)
 async def duties_of_another(message: NodeMessage, mouth: Mouth) -> Replies | None:
-    """The provider has another one's duties."""
-    if not calls_api(message, "GpuTasksApi_duties"):
+    """The provider has another one's duties, with the right proof of these."""
+    function, *more = message.question.params or [""]
+    if function != "GpuTasksApi_duties":
         return TRUTH
     other = "0x" + dev_accounts.stash(VICTIM_OF_COPY).hex()
-    return [message.saying(await mouth.ask("state_call", "GpuTasksApi_duties", other))]
+    return [message.saying(await mouth.ask(message.method, function, other, *more[1:]))]
 
 
-@lie(PROVIDER, noticed=Noticed.BY_PROOF)
+@lie(PROVIDER, words=NOT_BELIEVED)
 def duties_of_before(message: NodeMessage, mouth: Mouth) -> Replies | None:
-    """The duties are always those that there were first."""
-    if not calls_api(message, "GpuTasksApi_duties"):
+    """The duties are always those that there were first, with the proof that they had then."""
+    function, *_ = message.question.params or [""]
+    if function != "GpuTasksApi_duties":
         return TRUTH
     first: RpcJson = mouth.memory.setdefault("duties", message.value)
     return [message.saying(first)]
 
 
-@lie(PROVIDER, noticed=Noticed.BY_PROOF)
+@lie(PROVIDER, noticed=Noticed.HARMLESS)
 def no_devices(message: NodeMessage, _: Mouth) -> Replies | None:
-    """The provider has no device."""
-    return [message.saying(EMPTY_LIST)] if calls_api(message, "GpuTasksApi_devices_of") else TRUTH
+    """The provider has no device: those that it knew are looked up all the same."""
+    return answers(message, "GpuTasksApi_devices_of", NONE)
 
 
-@lie(PROVIDER, noticed=Noticed.BY_PROOF)
+@lie(PROVIDER, words=NOT_BELIEVED)
+async def devices_paused(message: NodeMessage, mouth: Mouth) -> Replies | None:
+    """Devices stand otherwise than they do, so that they are offered again, and again."""
+
+    def change(device: Any) -> Any:
+        return None if device is None else replace(device, is_paused=not device.is_paused)
+
+    return await told_of(message, mouth, Devices.devices, change)
+
+
+@lie(PROVIDER, words=NOT_BELIEVED)
 def units_forgotten(message: NodeMessage, _: Mouth) -> Replies | None:
     """No unit is known, so every race is over."""
-    return [message.saying(NONE)] if calls_api(message, "GpuTasksApi_unit") else TRUTH
+    return answers(message, "GpuTasksApi_unit", NONE)
 
 
 LIES = (
-    rich, poor, nonce_ahead, fee_of_a_grain, fee_of_everything, no_services, no_quote, no_readers, no_stores,
-    stores_elsewhere, posted_before, no_duties, duties_of_another, duties_of_before, no_devices, units_forgotten,
+    rich, poor, nonce_ahead, nonce_out_of_reach, fee_of_a_grain, fee_of_everything, no_services, no_quote, no_readers,
+    no_stores, stores_elsewhere, posted_before, no_duties, duties_of_another, duties_of_before, no_devices,
+    devices_paused,    units_forgotten,
 )  # fmt: skip

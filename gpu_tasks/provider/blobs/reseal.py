@@ -79,7 +79,7 @@ class Resealer:
         if stash is None or status.committee.number != asked.committee or not member_of(status.committee, stash):
             raise RefusedResealError("the key belongs to no member of the committee")
         entry = self._journal.races.get((asked.unit, status.unit.attempt))
-        reader = (await self._chain.providers()).get(stash)
+        reader = await self._chain.provider(stash)
         if entry is None or entry.result is None or reader is None:
             raise RefusedResealError("no output of this unit here")
         return seal(entry.result.output, [reader.seal_key])

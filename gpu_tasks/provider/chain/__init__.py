@@ -3,5 +3,8 @@
 In reading order:
 
 * `port`: what a daemon needs of a chain
+* `seldom`: warnings, once in a while
+* `heads`: when to look at the chain
+* `devices`: the own devices, proved one by one
 * `live`: that, behind a node's JSON-RPC
 """

@@ -1,7 +1,9 @@
 """The chain behind a node's JSON-RPC, for a provider.
 
-Always: one call is signed at a time, so nonces never collide; a call that is sent again is the same extrinsic, so it
-happens once; a lost connection ends in ChainError for whoever waits, and is opened again by `views`.
+Always: what the daemon acts on is proved at a final block, unless its operator trusts the node (`Trust.is_blind`): then
+it is the node's word at the best one. One call is signed at a time, so nonces never collide; a call that is sent again
+is the same extrinsic, so it happens once; a lost connection ends in ChainError for whoever waits, and is opened again
+by `views`, to the same chain or not at all.
 """
 
 from __future__ import annotations
@@ -16,19 +18,32 @@ from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.inference.units import racer_of
+from gpu_tasks.provider.chain.devices import OwnDevices
+from gpu_tasks.provider.chain.heads import Bell
 from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence, View
+from gpu_tasks.provider.chain.seldom import Seldom
 from runtime.encoding.codec import codec
 from runtime.frame.call import Call
 from runtime.frame.storage import StateCorrupted
+from runtime.pallets.staking.double_headers import double_proposal
 from runtime.pallets.staking.trust_stake import TrustStake
-from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
+from wallet.output import harmless
+from wallet.proved.pins import ChainChangedError
 from wallet.rpc import NodeUnreachableError, RpcError, RpcJson
+from wallet.trust import Trust
+from wallet.verified import VerifiedClient, Warn
 
 ALREADY_KNOWN = 1013
 SIGNED_KEPT = 1_024
 RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+LYING_RECONNECTS_MAX = 2
+EVIDENCE_MAX = 128
+"""So many pairs of headers of one answer are looked at."""
+PROVIDERS_KEPT_BLOCKS = 16
+"""So long a proved list of all providers is used again: it only says where blobs may lie."""
 
 ODD_ANSWERS = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, StateCorrupted,
@@ -40,35 +55,44 @@ T = TypeVar("T")
 _SIGNED_ATTESTATION = codec(SignedAttestation)
 
 
-class OtherChainError(WalletError):
-    """The node that was reached again is of another chain: nothing may be done for this one there."""
-
-
 class LiveChain:
-    """Implements `ChainPort` for one provider key. Use `await LiveChain.connect(url, key)`."""
+    """Implements `ChainPort` for one provider key. Use `await LiveChain.connect(url, key, trust)`."""
 
-    def __init__(self, url: str, client: ChainClient, key: Keypair, stash: bytes) -> None:
+    def __init__(self, url: str, client: VerifiedClient, key: Keypair, stash: bytes, trust: Trust, tell: Warn) -> None:
         """Use `connect`."""
         self._url = url
+        self._trust = trust
         self.client = client
         self.key = key
         self.turn = asyncio.Lock()
         self._signed: dict[bytes, bytes] = {}
         self.stash = stash
+        self._devices = OwnDevices(stash)
+        self._warn = tell
+        self._failures = 0
+        self._final_height = 0
+        self._providers: tuple[int, dict[bytes, Provider]] | None = None
 
     @classmethod
-    async def connect(cls, url: str, key: Keypair) -> LiveChain:
-        """Connect, and find whose provider key this is. ChainError if it is nobody's."""
-        client = await ChainClient.connect(url)
+    async def connect(cls, url: str, key: Keypair, trust: Trust, tell: Warn | None = None) -> LiveChain:
+        """Connect to the known chain, and find whose provider key this is. ChainError if it is nobody's.
+
+        ChainChangedError, NodeRefutedError: another chain, or one that nobody shows.
+        """
+        tell = Seldom(warn if tell is None else tell)
+        client = await VerifiedClient.connect_by(url, trust, tell)
         try:
             stash: bytes | None = await market_reads.stash_of(client, key.public_key)
         except ODD_ANSWERS as error:
             await client.rpc.close()
             raise ChainError(f"the node's answer makes no sense ({error!r:.200})") from error
+        except BaseException:
+            await client.rpc.close()
+            raise
         if stash is None:
             await client.rpc.close()
             raise ChainError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
-        return cls(url, client, key, stash)
+        return cls(url, client, key, stash, trust, tell)
 
     @property
     def genesis_hash(self) -> bytes:
@@ -84,40 +108,88 @@ class LiveChain:
         """Close the connection."""
         await self.client.rpc.close()
 
+    # --- the rhythm
+
     async def views(self) -> AsyncIterator[View]:
         """See `ChainPort`."""
         while True:
             try:
-                heads = await self._asked(self.client.best_heads())
-                while True:
-                    yield await self._view(await self._asked(_next_height(heads)))
+                heads = self.client.best_heads() if self._trust.is_blind else self.client.finalized_heads()
+                async with Bell(await self._asked(heads)) as bell:
+                    last = None
+                    while True:
+                        await self._asked(bell.ring())
+                        view = await self._asked(self._look())
+                        self._failures = 0
+                        if last is None or (view.height, view.newest) != (last.height, last.newest):
+                            yield view
+                        last = view
             except ChainError as error:
-                LOG.warning("the node is away (%s); trying again", error)
+                self._warn(f"the node is away ({error}); trying again")
             await self._reconnect()
 
     async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
-        """The best height and the duties there."""
-        view = await self._view(await self._asked(self.client.height()))
+        """The newest height that counts, and the duties there."""
+        view = await self._asked(self._look())
         return view.height, view.duties
 
-    async def _view(self, height: int) -> View:
-        return View(height, await self._asked(market_reads.duties(self.client, self.stash)))
+    async def _look(self) -> View:
+        """The duties at the newest final block, proved; of a node that is trusted, those at the best one."""
+        at = None if self._trust.is_blind else await self.client.finalized()
+        height = await self.client.height(at)
+        if at is not None:
+            if height < self._final_height:
+                raise ChainError(f"its newest final block is {height}, and {self._final_height} was final before")
+            self._final_height = height
+        duties = await market_reads.duties(self.client, self.stash, at)
+        for duty in duties:
+            racer = racer_of(duty.status.unit, self.stash)
+            if racer is not None:
+                self._devices.heard_of(racer.device)
+        return View(height, duties, await self._best_height(height, at))
+
+    async def _best_height(self, final: int, at: bytes | None) -> int:
+        """How far the chain may have come by now: the node's word, as far as the clock leaves room for so many blocks.
+
+        A lie costs a race that is given back too early, or too late; no more, and never by more blocks than slots.
+        """
+        room = self.client.slots_since(at) if at is not None else None
+        if room is None:
+            return final
+        said = await self.client.unverified().height()
+        return min(max(final, said), final + room)
+
+    # --- the connection
 
     async def _reconnect(self) -> None:
-        genesis = self.genesis_hash
         await self.client.rpc.close()
-        for attempt in range(1_000_000_000):
-            await asyncio.sleep(RECONNECT_SECONDS[min(attempt, len(RECONNECT_SECONDS) - 1)])
+        while True:
+            await asyncio.sleep(RECONNECT_SECONDS[min(self._failures, len(RECONNECT_SECONDS) - 1)])
             try:
-                client = await self._asked(ChainClient.connect(self._url))
+                self.client = await self._asked(self._same_chain())
             except ChainError as error:
-                LOG.info("the node is still away: %s", error)
+                self._failures += 1
+                self._warn(f"the node is still away: {error}")
                 continue
-            if client.genesis_hash != genesis:
-                await client.rpc.close()
-                raise OtherChainError(f"{self._url} is another chain now: 0x{client.genesis_hash.hex()}")
-            self.client = client
+            # one that answers and lies is asked more rarely too, but not so rarely that a lease runs out
+            self._failures = min(self._failures + 1, LYING_RECONNECTS_MAX)
             return
+
+    async def _same_chain(self) -> VerifiedClient:
+        """A new connection; ChainChangedError where the node is of another chain now.
+
+        The daemon waits then: its journal holds what it owes to the chain that it knows, and the node may come back.
+        """
+        client = await VerifiedClient.connect_by(self._url, self._trust, self._warn)
+        if client.genesis_hash != self.genesis_hash:
+            await client.rpc.close()
+            raise ChainChangedError(
+                f"{self._url} is another chain now, 0x{client.genesis_hash.hex()}: nothing is signed until it serves "
+                f"0x{self.genesis_hash.hex()} again"
+            )
+        return client
+
+    # --- reads
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
         """See `ChainPort`."""
@@ -130,7 +202,7 @@ class LiveChain:
 
     async def service(self, number: int) -> Service:
         """See `ChainPort`."""
-        found = (await self.services()).get(number)
+        found = await self._asked(market_reads.service(self.client, number))
         # A closed service goes with its last unit, so one that a race was just about may be gone.
         if found is None:
             raise ChainError(f"there is no service {number} on {self.client.chain}")
@@ -142,11 +214,22 @@ class LiveChain:
 
     async def providers(self) -> dict[bytes, Provider]:
         """See `ChainPort`."""
-        return await self._asked(market_reads.providers(self.client))
+        return await self._asked(self._all_providers())
+
+    async def _all_providers(self) -> dict[bytes, Provider]:
+        at = await self.client.finalized()
+        height = await self.client.height(at)
+        if self._providers is None or height >= self._providers[0] + PROVIDERS_KEPT_BLOCKS:
+            self._providers = height, await market_reads.providers(self.client, at)
+        return self._providers[1]
+
+    async def provider(self, stash: bytes) -> Provider | None:
+        """See `ChainPort`."""
+        return await self._asked(market_reads.provider(self.client, stash))
 
     async def own_devices(self) -> list[DeviceStatus]:
         """See `ChainPort`."""
-        return list(await self._asked(market_reads.devices_of(self.client, self.stash)))
+        return await self._asked(self._devices.read(self.client))
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         """See `ChainPort`."""
@@ -157,14 +240,23 @@ class LiveChain:
         return await self._asked(self._offences())
 
     async def _offences(self) -> list[DoubleHeaderEvidence]:
+        """Those that are offences: a report of what is none would cost its fee, for each name that a node makes up."""
         found = await self.client.rpc.call("ogpu_inspect", "offences")
-        return [
-            DoubleHeaderEvidence(bytes.fromhex(pair["first"][2:]), bytes.fromhex(pair["second"][2:])) for pair in found
+        pairs = [
+            DoubleHeaderEvidence(bytes.fromhex(pair["first"][2:]), bytes.fromhex(pair["second"][2:]))
+            for pair in found[:EVIDENCE_MAX]
         ]
+        if not pairs:
+            return []
+        seats = await self.client.read(TrustStake.seats)
+        keys = {seat.stash: seat.session_key for seat in seats}
+        return [pair for pair in pairs if double_proposal(pair.first, pair.second, self.genesis_hash, keys.get)]
 
     async def is_tombstoned(self, stash: bytes) -> bool:
         """See `ChainPort`."""
         return await self._asked(self.client.read(TrustStake.tombstones, stash)) is not None
+
+    # --- writes
 
     async def submit(self, call: Call) -> None:
         """See `ChainPort`."""
@@ -196,7 +288,10 @@ class LiveChain:
                 raise
 
     async def _asked(self, question: Awaitable[T]) -> T:
-        """What the node answers. ChainError for no answer, a refusal, and an answer that is none: all are for later."""
+        """What the node answers. ChainError for no answer, a refusal, a lie, and an answer that is none.
+
+        All are for later: the reason is shown, and nothing was done.
+        """
         try:
             return await question
         except (NodeUnreachableError, RpcError, WalletError) as error:
@@ -206,10 +301,6 @@ class LiveChain:
             raise ChainError(f"the node's answer makes no sense ({error!r:.200})") from error
 
 
-async def _next_height(heads: AsyncIterator[RpcJson]) -> int:
-    """The number of the next best header."""
-    try:
-        header = await anext(heads)
-    except StopAsyncIteration:
-        raise NodeUnreachableError("the node ended its subscription") from None
-    return int(header["number"], 16)
+def warn(text: str) -> None:
+    """What its operator should know of the node."""
+    LOG.warning("%s", harmless(text))

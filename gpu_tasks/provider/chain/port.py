@@ -24,10 +24,18 @@ class ChainError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The best block, as far as it concerns one provider."""
+    """The newest block that counts, as far as it concerns one provider.
+
+    `newest` is how far the chain may have come meanwhile, where that is more: what is sent now comes after it.
+    """
 
     height: int
     duties: tuple[DutyStatus, ...]
+    newest: int = 0
+
+    def __post_init__(self) -> None:
+        """Nothing is newer unless somebody says so."""
+        object.__setattr__(self, "newest", max(self.newest, self.height))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ class DoubleHeaderEvidence:
 
 
 class ChainPort(Protocol):
-    """Reads at the best block unless they say final."""
+    """Reads at the newest final block, by proof; of a node that is trusted, at the best one unless they say final."""
 
     @property
     def is_development(self) -> bool:
@@ -70,7 +78,7 @@ class ChainPort(Protocol):
         ...
 
     def views(self) -> AsyncIterator[View]:
-        """The newest view, and again whenever the best block changes. Does not end; reconnects by itself."""
+        """The newest view, and again whenever a block comes. Does not end; reconnects by itself, to the same chain."""
         ...
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
@@ -78,7 +86,7 @@ class ChainPort(Protocol):
         ...
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
-        """A unit in the best state."""
+        """A unit in the newest state that counts."""
         ...
 
     async def service(self, number: int) -> Service:
@@ -90,7 +98,11 @@ class ChainPort(Protocol):
         ...
 
     async def providers(self) -> dict[bytes, Provider]:
-        """All providers by stash."""
+        """All providers by stash; where their stores are, as of some blocks ago."""
+        ...
+
+    async def provider(self, stash: bytes) -> Provider | None:
+        """One of them, as of now."""
         ...
 
     async def own_devices(self) -> list[DeviceStatus]:
@@ -102,7 +114,7 @@ class ChainPort(Protocol):
         ...
 
     async def offences(self) -> list[DoubleHeaderEvidence]:
-        """What the node saw of validators that proposed twice in one slot."""
+        """What the node saw of validators that proposed twice in one slot; nothing that proves no offence."""
         ...
 
     async def is_tombstoned(self, stash: bytes) -> bool:

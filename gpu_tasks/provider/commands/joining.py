@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.endpoint import EndpointError, reachable_endpoint
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
-from gpu_tasks.provider.commands.making import make
+from gpu_tasks.provider.commands.making import make_agreed
 from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
@@ -16,15 +18,14 @@ from gpu_tasks.provider.commands.options import (
     hardware_of,
     numbered,
     stash_option,
-    told,
 )
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
-from gpu_tasks.provider.registering import Registration, registration_calls
+from gpu_tasks.provider.registering import Planned, Registration, registration_calls
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import is_safe_public_key
 from runtime.encoding.types import GRAINS_PER_OGPU
 from wallet.client import ChainClient
-from wallet.commands.options import AMOUNT, dry_run_option
+from wallet.commands.options import AMOUNT, dry_run_option, yes_option
 from wallet.keypair import Keypair
 
 PPM_PER_PERCENT = 10_000
@@ -52,10 +53,12 @@ PPM_PER_PERCENT = 10_000
     help="Per cent of the delegators' rewards, if the stash is no candidate yet.",
 )
 @dry_run_option
+@yes_option
 @click.pass_obj
 def register(
     options: ProviderOptions, stash: StashOptions, endpoint: str, number: int, device_bond: int, service: int, ask: int,
     bond: int | None, session_key: str | None, vrf_key: str | None, commission: int, dry_run: bool,
+    yes: bool,
 ) -> None:  # fmt: skip
     """Register provider, device and offer; bonds and offers to validate first, where that is missing."""
     session = stash.session(options)
@@ -76,17 +79,17 @@ def register(
             commission_ppm=commission * PPM_PER_PERCENT,
         )
 
-    async def join(client: ChainClient) -> None:
-        _check_endpoint(endpoint, private=market_reads.is_development(client))
-        key = stash.key(options)
-        planned = await registration_calls(client, wanted(key))
-        if not planned:
-            session.output.facts({"registered": True, "calls": "none was missing"})
-            return
-        await check_service(client, service)
-        await make(session, client, planned, key, dry_run=dry_run)
+    keys: list[Keypair] = []
 
-    session.run(lambda client: told(lambda: join(client)))
+    async def plan(client: ChainClient) -> Sequence[Planned]:
+        _check_endpoint(endpoint, private=market_reads.is_development(client))
+        keys.append(stash.key(options))
+        planned = await registration_calls(client, wanted(keys[0]))
+        if planned:
+            await check_service(client, service)
+        return planned
+
+    make_agreed(session, lambda: keys[0], plan, dry_run=dry_run, is_agreed=yes)
 
 
 async def check_service(client: ChainClient, number: int) -> None:

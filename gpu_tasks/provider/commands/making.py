@@ -1,18 +1,82 @@
-"""Calls of a stash or a provider key: tried first under `--dry-run`, else made and waited for."""
+"""Calls of a stash or a provider key: tried under `--dry-run`, else made; who binds money is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import click
+
+from gpu_tasks.provider.commands.options import told
 from gpu_tasks.provider.registering import Planned
 from runtime.frame.call import Call
 from runtime.pallets.utility import Utility
 from wallet import trial
 from wallet.client import ChainClient
+from wallet.commands import making
+from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.output import Account, Grains
-from wallet.session import CallFailedError, WalletSession
+from wallet.output import Account, Grains, as_text
+from wallet.session import CallFailedError, WalletSession, explained
+
+PlanCalls = Callable[[ChainClient], Awaitable[Sequence[Planned]]]
+
+
+def make_agreed(
+    session: WalletSession, key: Callable[[], Keypair], plan: PlanCalls, *, dry_run: bool, is_agreed: bool
+) -> None:
+    """Plan calls at the node, show what they bind, try them, ask, and make them; nothing planned: nothing done.
+
+    CallFailedError if the chain refuses, or would; WalletError where nobody can be asked.
+    """
+    planned: list[Planned] = []
+    facts: dict[str, Any] = {}
+    signers: list[Keypair] = []
+
+    async def look(client: ChainClient) -> None:
+        if not (dry_run or is_agreed or making.is_attended()):
+            raise WalletError(
+                "nobody is here to be asked: a program that sends adds --yes, or looks first with --dry-run"
+            )
+        planned.extend(await plan(client))
+        if planned:
+            signers.append(key())
+            facts.update(await _tried(client, planned, signers[0]))
+
+    async def send(client: ChainClient) -> None:
+        click.echo("note: waiting until the calls are in a final block: they count from then on", err=True)
+        await session.make(client, _one_call(planned), signers[0])
+
+    session.run(lambda client: told(lambda: look(client)))
+    if not planned:
+        session.output.facts({"registered": True, "calls": "none was missing"})
+        return
+    if dry_run or facts["refused"] is not None:
+        session.output.facts(facts)
+        if facts["refused"] is not None:
+            explained(lambda: _refuse(facts["refused"]))
+        return
+    if not session.output.as_json:  # the result alone then
+        session.output.facts({name: value for name, value in facts.items() if name not in ("refused", "sent")})
+    if not is_agreed:
+        click.confirm(f"Bind and send {as_text(facts['total'])} in all?", abort=True, err=True)
+    # A second connection: the first would be closed as dead while a person takes time to answer.
+    session.run(lambda client: told(lambda: send(client)))
+
+
+def _refuse(why: str) -> None:
+    raise CallFailedError(f"the chain would refuse this: {why}")
+
+
+def _one_call(planned: Sequence[Planned]) -> Call:
+    calls = [step.call for step in planned]
+    return calls[0] if len(calls) == 1 else Utility.batch_all(calls=tuple(calls))
+
+
+async def _tried(client: ChainClient, planned: Sequence[Planned], key: Keypair) -> dict[str, Any]:
+    """What the calls cost, and what the chain would say to them."""
+    fee = await client.fee(_one_call(planned), key)
+    return _cost(planned, key, fee, await trial.attempt(client, [step.call for step in planned], key.account, fee))
 
 
 async def make(
@@ -22,16 +86,13 @@ async def make(
 
     CallFailedError if the chain refuses, or would.
     """
-    calls = [step.call for step in planned]
-    call = calls[0] if len(calls) == 1 else Utility.batch_all(calls=tuple(calls))
     if not dry_run:
-        await session.make(client, call, key)
+        await session.make(client, _one_call(planned), key)
         return
-    fee = await client.fee(call, key)
-    tried = await trial.attempt(client, calls, key.account, fee)
-    session.output.facts(_cost(planned, key, fee, tried))
-    if tried.refusal is not None:
-        raise CallFailedError(f"the chain would refuse this: {tried.refusal}")
+    facts = await _tried(client, planned, key)
+    session.output.facts(facts)
+    if facts["refused"] is not None:
+        _refuse(facts["refused"])
 
 
 def only(*calls: Call) -> list[Planned]:

@@ -30,6 +30,7 @@ from wallet.output import Output
 from wallet.rpc import NodeUnreachableError
 from wallet.session import WalletSession
 from wallet.trial import TrialError
+from wallet.trust import Trust
 
 Body = Callable[[], Awaitable[None]]
 FOLDER_MODE = 0o700
@@ -48,6 +49,7 @@ class ProviderOptions:
     password_file: Path | None
     base_path: Path
     output: Output
+    trust: Trust
     make_workers: Callable[[str], MakeExecutor] = workers_with
     make_daemon: Callable[[Identity, LiveChain, Workshop, Telemetry, Settings], Daemon] = Daemon
 
@@ -59,7 +61,7 @@ class ProviderOptions:
     @property
     def session(self) -> WalletSession:
         """A wallet without a keyring: for calls that the provider key signs."""
-        return WalletSession(self.url, Keyring(), self.output, self.password_file)
+        return WalletSession(self.url, Keyring(), self.output, self.password_file, self.trust)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class StashOptions:
     def session(self, options: ProviderOptions) -> WalletSession:
         """The wallet that knows the stash."""
         file = self.password_file or options.password_file
-        return WalletSession(options.url, Keyring(self.keyring), options.output, file)
+        return WalletSession(options.url, Keyring(self.keyring), options.output, file, options.trust)
 
     def account(self, options: ProviderOptions) -> bytes | None:
         """The stash's account; None if none was named. WalletError for a text that is no account."""

@@ -32,8 +32,10 @@ from gpu_tasks.provider.open_files import raise_limit
 from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, Telling
 from gpu_tasks.workloads.registry import FORMS
 from runtime.cryptography import ss58
+from wallet.proved.refutation import NodeRefutedError
 from wallet.rpc import NodeUnreachableError
 from wallet.session import explained
+from wallet.verified import Warn
 
 
 @click.command()
@@ -97,9 +99,11 @@ def _workshop(options: ProviderOptions, backend: str, numbers: tuple[int, ...], 
     return Workshop(hardware, workloads, options.make_workers(backend))
 
 
-async def connect(options: ProviderOptions, stash: bytes | None = None) -> tuple[LiveChain, Identity]:
-    """The chain and who we are on it; ProviderError if the key is not the stash's."""
-    chain = await LiveChain.connect(options.url, options.key)
+async def connect(
+    options: ProviderOptions, stash: bytes | None = None, tell: Warn | None = None
+) -> tuple[LiveChain, Identity]:
+    """The chain and who we are on it; ProviderError if the key is not the stash's. `tell` takes warnings."""
+    chain = await LiveChain.connect(options.url, options.key, options.trust, tell)
     if stash is not None and stash != chain.stash:
         await chain.close()
         raise ProviderError(f"the key works for {ss58.encode(chain.stash)}, not for {ss58.encode(stash)}")
@@ -107,11 +111,11 @@ async def connect(options: ProviderOptions, stash: bytes | None = None) -> tuple
 
 
 async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tuple[LiveChain, Identity]:
-    """As `connect`, but wait for a node that is still starting: a daemon often starts with it."""
+    """As `connect`, but wait for a node that is still starting, or lies now: a daemon often starts with it."""
     for seconds in RECONNECT_SECONDS:
         try:
             return await connect(options, stash)
-        except NodeUnreachableError as error:
+        except (NodeUnreachableError, NodeRefutedError) as error:
             logging.getLogger("ogpu.provider").warning("%s; trying again", error)
             await asyncio.sleep(seconds)
     return await connect(options, stash)
@@ -119,7 +123,7 @@ async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tup
 
 async def _endpoint_port(chain: LiveChain) -> int:
     """The port of the endpoint that the chain has for us."""
-    provider = (await chain.providers()).get(chain.stash)
+    provider = await chain.provider(chain.stash)
     endpoint = market_reads.endpoint_of(provider) if provider else None
     return DEFAULT_PORT if endpoint is None else parse_endpoint(endpoint).port
 

@@ -18,7 +18,7 @@ from gpu_tasks.provider.journal.records import End
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 from wallet.output import Grains
-from wallet.session import explained
+from wallet.session import explained, note
 
 HARDWARE = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
 DEVICES = ("device", "class", "bond", "paused", "assignment", "asks")
@@ -53,7 +53,7 @@ def status(options: ProviderOptions) -> None:
     """Show devices, offers and duties on the chain, and what the journal says of races."""
 
     async def show() -> None:
-        chain, _ = await connect(options)
+        chain, _ = await connect(options, tell=note)
         try:
             await _show_status(options, chain)
         finally:

@@ -1,7 +1,7 @@
 """A committee seat: find the right result of a disputed unit, commit to it, reveal it.
 
 Always: the verdict and its salt are in the journal before its commitment leaves; the same verdict is sent after a
-restart.
+restart; no verdict is revealed before its commit was seen in the final chain.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.inference.commitments import verdict_commitment
+from gpu_tasks.market.inference.committees import member_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.cases import Case, JudgeStep, case_of, next_step
@@ -30,23 +31,46 @@ class JudgeDuty:
         """Checks on any device that is free; races go before (`execution.line`)."""
         self.parts = parts
         self.book: StepBook[JudgeStep] = StepBook(parts)
+        self._seen_final: set[CaseKey] = set()
 
     async def step(self, duty: DutyStatus, view: View) -> None:
         """Do what a case asks for now; ChainError if the node does not take it."""
-        self.book.height = view.height
+        self.book.look(view)
         case = case_of(duty, self.parts.identity.stash)
         if case is None:
             return
         step = next_step(case, self.parts.journal.cases.get(case.key))
         if step is JudgeStep.JUDGE:
             self.book.tasks.start(case.key, self._judge(case))
-        elif step is not JudgeStep.NOTHING:
+        elif step is not JudgeStep.NOTHING and await self._may_be_seen(case, step):
             await self._take_if_due(case, step)
 
     def end(self, key: CaseKey) -> None:
         """A case is over, and the journal says so."""
         assert key not in self.parts.journal.cases or self.parts.journal.cases[key].is_over
         self.book.forget(key)
+        self._seen_final.discard(key)
+
+    async def _may_be_seen(self, case: Case, step: JudgeStep) -> bool:
+        """Whether a step gives nothing away: a verdict is shown only once the final chain holds its commitment.
+
+        Other judges would copy it, and a node that swallowed the commit could say that reveals are open.
+        """
+        if step is not JudgeStep.REVEAL or case.key in self._seen_final:
+            return True
+        status = await self.parts.chain.final_unit(case.unit_id)
+        committee = None if status is None else status.committee
+        member = None if committee is None else member_of(committee, self.parts.identity.stash)
+        if committee is not None and committee.number == case.committee.number and member is not None:
+            is_committed = member.commitment == self._commitment(case)
+        else:
+            is_committed = False
+        if is_committed:
+            self._seen_final.add(case.key)
+        else:
+            problem = "the final chain does not hold the verdict's commitment"
+            self.parts.telemetry.tell("not_final", unit=case.unit_id, problem=problem)
+        return is_committed
 
     async def _take_if_due(self, case: Case, step: JudgeStep) -> None:
         if self.book.is_due(case.key, step):
@@ -69,16 +93,17 @@ class JudgeDuty:
         if status is None or status.unit.terms != case.unit.terms:
             raise ChainError("the node said another input than the final chain holds: judged in vain")
 
+    def _commitment(self, case: Case) -> bytes:
+        identity, entry, (unit, number) = self.parts.identity, self.parts.journal.cases[case.key], case.key
+        return verdict_commitment(identity.genesis, unit, number, identity.stash, entry.verdict, entry.salt)
+
     def _message(self, case: Case, step: JudgeStep) -> StepMessage:
         """The table of steps: what the world sees of each. `Judged` is in the journal before either."""
-        identity, entry, (unit, number) = self.parts.identity, self.parts.journal.cases[case.key], case.key
+        entry, (unit, number) = self.parts.journal.cases[case.key], case.key
         details: dict[str, Detail] = {"unit": unit, "committee": number}
         match step:
             case JudgeStep.COMMIT:
-                commitment = verdict_commitment(
-                    identity.genesis, unit, number, identity.stash, entry.verdict, entry.salt
-                )
-                call = InferenceMarket.commit_verdict(unit=unit, committee=number, commitment=commitment)
+                call = InferenceMarket.commit_verdict(unit=unit, committee=number, commitment=self._commitment(case))
                 return StepMessage(call, "verdict_commit", details)
             case JudgeStep.REVEAL:
                 call = InferenceMarket.reveal_verdict(

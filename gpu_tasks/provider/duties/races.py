@@ -7,6 +7,7 @@ from enum import Enum, auto
 
 from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
+from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.journal.records import RaceEntry, Sent
 
 GIVE_BACK_BLOCKS = 8
@@ -15,6 +16,10 @@ GIVE_BACK_LATE_BLOCKS = 3
 """The same once a rival has committed: whom its close shuts out has missed nothing, so the search may go on longer."""
 OMITTED_BLOCKS = 5
 """After this many blocks of an open reveal window an attestation that nobody attached goes as a transaction."""
+
+
+LAST_BLOCKS = 4
+"""Or this many blocks before the window ends."""
 
 
 class RaceStep(Enum):
@@ -83,8 +88,8 @@ def is_about(race: Race, entry: RaceEntry) -> bool:
     return basis is None or (basis.input_root, basis.input_commitment) == (terms.input_root, terms.input_commitment)
 
 
-def next_step(race: Race, entry: RaceEntry | None, height: int) -> RaceStep:
-    """What the state of the chain after block `height` and the journal ask for."""
+def next_step(race: Race, entry: RaceEntry | None, view: View) -> RaceStep:
+    """What the state of the chain in a view and the journal ask for."""
     racer, result = race.racer, entry.result if entry else None
     is_closed = race.unit.round is None or race.unit.round.closed_at > 0
     if race.unit.state is not UnitState.RACING or racer.has_declined or racer.reveal is not None:
@@ -102,4 +107,10 @@ def next_step(race: Race, entry: RaceEntry | None, height: int) -> RaceStep:
     if entry is None or result is None or not is_about(race, entry) or not race.reveals_from:
         return RaceStep.NOTHING
     # Authors may leave attestations out of their blocks; a transaction they would have to refuse one by one.
-    return RaceStep.REVEAL if height >= race.reveals_from + OMITTED_BLOCKS else RaceStep.ATTEST
+    is_omitted = view.height >= race.reveals_from + OMITTED_BLOCKS
+    return RaceStep.REVEAL if is_omitted or is_late(race, view.newest) else RaceStep.ATTEST
+
+
+def is_late(race: Race, newest: int) -> bool:
+    """Whether a reveal has to be in one of the next blocks, however far behind the newest the final block is."""
+    return 0 < race.reveals_until <= newest + LAST_BLOCKS

@@ -41,15 +41,15 @@ class RaceDuty:
 
     async def step(self, duty: DutyStatus, view: View) -> None:
         """Do what a race asks for now; ChainError if the node does not take it."""
-        self.book.height = view.height
+        self.book.look(view)
         race = race_of(duty, self.parts.identity.stash)
         if race is None:
             return
-        step = next_step(race, self.parts.journal.races.get(race.key), view.height)
+        step = next_step(race, self.parts.journal.races.get(race.key), view)
         if step is not RaceStep.EXECUTE:
             if step is not RaceStep.NOTHING and await self._may_be_seen(race, step):
                 await self._take_if_due(race, step)
-        elif race.key in self._without_input and must_give_back(race, view.height):
+        elif race.key in self._without_input and must_give_back(race, view.newest):
             # By the height of a fresh view: a store that drips keeps the search, not the way out of the race.
             self.book.tasks.cancel(race.key)
             await self._take_if_due(race, RaceStep.DECLINE)

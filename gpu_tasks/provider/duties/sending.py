@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.records import JournalRecord
@@ -19,7 +20,7 @@ from gpu_tasks.provider.telemetry import Detail
 from runtime.frame.call import Call
 
 RESEND_BLOCKS = 3
-"""A step that the chain does not show after this many blocks is taken again."""
+"""A step that the chain does not show this many blocks after the newest of when it was sent is taken again."""
 
 StepKey = tuple[bytes, int]
 S = TypeVar("S", bound=Enum)
@@ -44,17 +45,22 @@ class StepBook(Generic[S]):
         self._sent_at: dict[StepKey, dict[S, int]] = {}
         self.tasks = KeyedTasks()
         self.height = 0
+        self.newest = 0
+
+    def look(self, view: View) -> None:
+        """From now on it is as late as this view says."""
+        self.height, self.newest = view.height, view.newest
 
     def is_due(self, key: StepKey, step: S, *, was_sent: bool = False) -> bool:
         """Whether to take a step at this height: at once, or again; then it counts as taken."""
         sent_at = self._sent_at.setdefault(key, {})
         # What an earlier process sent may still be on its way: a second copy would only cost a fee.
         if step not in sent_at and was_sent:
-            sent_at[step] = self.height
+            sent_at[step] = self.newest
             return False
         if step in sent_at and self.height < sent_at[step] + RESEND_BLOCKS:
             return False
-        sent_at[step] = self.height
+        sent_at[step] = self.newest
         return True
 
     async def send(self, message: StepMessage) -> None:

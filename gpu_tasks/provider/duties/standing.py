@@ -34,7 +34,7 @@ class DeviceStanding:
 
 async def check_standing(chain: ChainPort, identity: Identity) -> None:
     """StandingError if no provider or another seal key is registered; ChainError if the chain cannot be asked."""
-    provider = (await chain.providers()).get(identity.stash)
+    provider = await chain.provider(identity.stash)
     if provider is None:
         raise StandingError("the stash is not registered as provider; run `ogpu-provider register`")
     if provider.seal_key != identity.seal_key.public:

@@ -61,7 +61,7 @@ def _root(parts: Parts, case: Case, asked: UnitInput, output: bytes) -> bytes:
 
 async def _output_of(parts: Parts, case: Case, racer: bytes) -> bytes | None:
     """A racer's output, sealed again to this judge; None where it cannot be had."""
-    provider = (await parts.chain.providers()).get(racer)
+    provider = await parts.chain.provider(racer)
     endpoint = None if provider is None else endpoint_of(provider)
     if endpoint is None:
         return None

@@ -6,7 +6,7 @@ from typing import Any, Self, cast
 import pytest
 
 from devnet.proofs.liars import judging, money
-from devnet.proofs.liars.catalogue import LIES, NAMED_BY_PROOF
+from devnet.proofs.liars.catalogue import LIES, UNPROVABLE
 from devnet.proofs.liars.judging import Hearing
 from devnet.proofs.liars.lie import Noticed, Program
 from devnet.proofs.liars.money import Books, Moves
@@ -21,7 +21,7 @@ from runtime.pallets.transaction_payment import TransactionFeePaid
 
 SINK, WHO, OTHER = b"\x01" * 32, b"\x02" * 32, b"\x03" * 32
 AMOUNT = 1_000_000
-NAMED, HARMLESS, BY_PROOF = "swallowed", "doubled", "rich"
+NAMED, HARMLESS, NO_PROOF = "swallowed", "doubled", "called_invalid"
 NAMING = "error: ws://x said nothing of the extrinsic for 10 s"
 
 
@@ -70,25 +70,25 @@ def test_a_lie_that_was_never_told_proves_nothing() -> None:
     ],
 )
 def test_a_program_that_dies_hangs_or_shouts(said: Said, miss: str) -> None:
-    assert miss in misses(heard(BY_PROOF, said, repeats=(Said(0, "", 1),)), once())
+    assert miss in misses(heard(NO_PROOF, said, repeats=(Said(0, "", 1),)), once())
 
 
 def test_money_that_moved_without_a_command() -> None:
     twice = Moves([(SINK, AMOUNT)] * 2, extrinsics=2, fees=14, before=4 * AMOUNT, after=2 * AMOUNT - 14)
-    assert misses(heard(BY_PROOF, Said(0, "", 1)), twice) == ["moved", "sent 2 extrinsics instead of 1"]
+    assert misses(heard(NO_PROOF, Said(0, "", 1)), twice) == ["moved", "sent 2 extrinsics instead of 1"]
     elsewhere = Moves([(OTHER, AMOUNT)], extrinsics=1, fees=7, before=2 * AMOUNT, after=AMOUNT - 7)
-    assert "moved" in misses(heard(BY_PROOF, Said(0, "", 1)), elsewhere)
+    assert "moved" in misses(heard(NO_PROOF, Said(0, "", 1)), elsewhere)
     unexplained = Moves([(SINK, AMOUNT)], extrinsics=1, fees=7, before=2 * AMOUNT, after=AMOUNT - 8)
-    assert misses(heard(BY_PROOF, Said(0, "", 1)), unexplained) == ["moved"]
+    assert misses(heard(NO_PROOF, Said(0, "", 1)), unexplained) == ["moved"]
 
 
 def test_units_posted_twice() -> None:
-    hearing = Hearing(BY_PROOF, Program.CUSTOMER, BY_PROOF, 1, [Said(0, "", 1)])
+    hearing = Hearing(NO_PROOF, Program.CUSTOMER, NO_PROOF, 1, [Said(0, "", 1)])
     assert misses(hearing, Moves(units=[b"a", b"b"], extrinsics=1), units=1) == ["posted twice"]
 
 
-def test_who_believes_what_only_a_proof_refutes_is_deceived_and_no_miss() -> None:
-    hearing = heard(BY_PROOF, Said(0, "final", 1))
+def test_who_believes_what_nothing_refutes_is_deceived_and_no_miss() -> None:
+    hearing = heard(NO_PROOF, Said(0, "final", 1))
     assert misses(hearing, nothing()) == []
     assert hearing.is_deceived
     assert hearing.verdict == "unnoticed"
@@ -177,7 +177,7 @@ def test_the_books_are_kept_without_a_gap_while_the_chain_grows() -> None:
 
 def test_the_last_line_counts() -> None:
     held = heard(NAMED, Said(2, NAMING, 10), repeats=(Said(0, "final", 3),))
-    dead = heard(BY_PROOF, Said(None, "(hung)", 200))
+    dead = heard(NO_PROOF, Said(None, "(hung)", 200))
     misses(held, once())
     misses(dead, nothing())
     count = figures([held, dead], ["a failure"])
@@ -185,7 +185,7 @@ def test_the_last_line_counts() -> None:
     assert "2 lies told 2 times in 9 s: 1 named" in last_line(count, 0, 9.4)
 
 
-def test_which_lies_wait_for_proofs() -> None:
-    assert NAMED_BY_PROOF
-    assert all(not LIES[name].words for name in NAMED_BY_PROOF)
+def test_which_lies_no_proof_refutes() -> None:
+    assert set(UNPROVABLE) == {"nonce_ahead", "fee_of_a_grain", "called_invalid", "called_dropped", "called_refused"}
+    assert all(not LIES[name].words for name in UNPROVABLE)
     assert all(lie.words for lie in LIES.values() if lie.noticed is Noticed.NAMED)

@@ -20,6 +20,7 @@ from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from wallet.cli import main as wallet
 from wallet.client import ChainClient
+from wallet.commands import making
 from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
@@ -30,7 +31,7 @@ KEYS = [
     f"--{role}-key=0x{dev_accounts.key('Eve', name).hex()}"
     for role, name in (("session", dev_accounts.SESSION), ("vrf", dev_accounts.VRF))
 ]
-JOIN = ["register", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
+JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def test_run_takes_a_stash_as_register_does_and_refuses_anothers(alice: Operator
 
 
 def test_a_stash_that_is_none_is_told_so_in_both(alice: Operator) -> None:
-    for command in (["run"], ["register"], ["unregister", "0x1"], ["withdraw-bond"]):
+    for command in (["run"], ["register", "--yes"], ["unregister", "0x1"], ["withdraw-bond"]):
         assert "'nonsense' is no account" in alice.refusal(*command, "--stash", "nonsense")
 
 
@@ -133,17 +134,31 @@ def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator)
     password.chmod(0o600)
     for text in ("mine", key.address):
         assert f"not for {key.address}" in alice.refusal("run", "--stash", text)
-        said = alice.refusal("register", "--stash", text, "--stash-password-file", str(password))
+        said = alice.refusal("register", "--yes", "--stash", text, "--stash-password-file", str(password))
         assert "the stash is no candidate yet" in said
-    assert "is not in" in alice.refusal("register", "--stash", EVE)
+    assert "is not in" in alice.refusal("register", "--yes", "--stash", EVE)
 
 
-@pytest.mark.parametrize("command", [["run"], ["devices"], ["register", "--stash", "//Eve", *KEYS]])
+def test_nobody_s_money_is_bound_unasked(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`register` binds all of it in one extrinsic: whoever sits at the terminal sees the sum first."""
+    unasked = [word for word in JOIN if word != "--yes"]
+    assert "a program that sends adds --yes" in eve.refusal(*unasked)
+    monkeypatch.setattr(making, "is_attended", lambda: True)
+    for typed, code in (("n\n", 1), ("", 1), ("y\n", 0)):
+        result = eve.run(*unasked, as_json=False, typed=typed)
+        assert result.exit_code == code, result.output
+        assert "Bind and send 1,101" in result.output.replace("1101", "1,101")
+        assert ("success" in result.output) is (code == 0)
+    assert len(eve.answer("status")["devices"]) == 1
+
+
+@pytest.mark.parametrize("command", [["run"], ["devices"], ["register", "--yes", "--stash", "//Eve", *KEYS]])
 def test_a_base_path_that_cannot_be_made_is_said(url: str, command: list[str]) -> None:
     options = ["--url", url, "--key", "//Alice//provider", "--base-path", "/dev/null/x"]
     result = CliRunner().invoke(main, [*options, *command])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "the base path /dev/null/x cannot be made: Not a directory" in result.stderr
+    assert "/dev/null/x" in result.stderr
+    assert "Not a directory" in result.stderr
 
 
 def test_run_refuses_hardware_and_workloads_that_there_are_not(alice: Operator) -> None:

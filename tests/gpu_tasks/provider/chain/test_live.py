@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -12,13 +13,16 @@ from genesis.presets import load_spec
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.provider.chain import live
-from gpu_tasks.provider.chain.live import ALREADY_KNOWN, LiveChain, OtherChainError
+from gpu_tasks.provider.chain.live import ALREADY_KNOWN, LiveChain
 from gpu_tasks.provider.chain.port import ChainError
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
 from wallet.client import ChainClient, UnknownRulesError
 from wallet.keypair import Keypair
+from wallet.proved.pins import ChainChangedError
 from wallet.rpc import NodeUnreachableError, RpcError
+from wallet.trust import Trust
+from wallet.verified import VerifiedClient
 
 SPEC = load_spec("dev")
 KEY = Keypair.from_seed(Scheme.ED25519, b"k" * 32)
@@ -52,9 +56,15 @@ class FakeNodeClient:
         return "0x"
 
 
+def live_chain(client: Any, told: list[str] | None = None) -> LiveChain:
+    """Over a node that is trusted: what is proved is the business of `test_live_by_proof`."""
+    tell = (lambda _: None) if told is None else told.append
+    return LiveChain("ws://nowhere", client, KEY, bytes(32), Trust(Path("nowhere"), is_blind=True), tell)
+
+
 def submit(client: FakeNodeClient, *calls: Call) -> list[str]:
     async def main() -> None:
-        chain = LiveChain("ws://nowhere", cast("Any", client), KEY, bytes(32))
+        chain = live_chain(client)
         for call in calls:
             await chain.submit(call)
 
@@ -81,13 +91,13 @@ def test_what_the_node_refuses_at_first_is_an_error() -> None:
 
 
 def test_a_service_that_is_no_more_is_said_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def none(client: object) -> dict[int, object]:
-        return {}
+    async def none(client: object, number: int) -> None:
+        return None
 
-    monkeypatch.setattr(market_reads, "services", none)
+    monkeypatch.setattr(market_reads, "service", none)
     client = FakeNodeClient()
     with pytest.raises(ChainError, match="there is no service 3 on a chain"):
-        asyncio.run(LiveChain("ws://nowhere", cast("Any", client), KEY, bytes(32)).service(3))
+        asyncio.run(live_chain(client).service(3))
 
 
 ODD: list[object] = [
@@ -119,11 +129,12 @@ def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> None:
 
     async def main() -> None:
         client = ChainClient(cast("Any", OddRpc()), apis_for(SPEC.parameters, is_development=True), bytes(32), "odd")
-        chain = LiveChain("ws://nowhere", client, KEY, bytes(32))
+        chain = live_chain(client)
         unit = b"u" * 32
         for question in (
             chain.standing(), chain.final_unit(unit), chain.unit(unit), chain.service(0), chain.services(),
-            chain.providers(), chain.own_devices(), chain.stash_of(unit), chain.offences(), chain.is_tombstoned(unit),
+            chain.providers(), chain.provider(unit), chain.own_devices(),
+            chain.stash_of(unit), chain.offences(), chain.is_tombstoned(unit),
             chain.submit(CALL),
         ):  # fmt: skip
             with contextlib.suppress(ChainError):
@@ -133,35 +144,39 @@ def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> None:
 
 
 class OddNode:
-    """A node that is connected to again and again; `heads` are what it says of its best block."""
+    """A node that is connected to again and again; `heights` are what it says of its best block."""
 
     genesis_hash = bytes(32)
 
-    def __init__(self, *heads: object) -> None:
+    def __init__(self, *heights: object) -> None:
         self.rpc = self
-        self.heads = heads
+        self.heights = list(heights)
 
     async def close(self) -> None:
         """Nothing is open."""
 
     async def best_heads(self) -> AsyncIterator[object]:
         async def all_heads() -> AsyncIterator[object]:
-            for head in self.heads:
-                yield head
+            while self.heights:
+                yield {}
+                await asyncio.sleep(0)
 
         return all_heads()
 
+    async def height(self, at: bytes | None = None) -> object:
+        return int(self.heights.pop(0))  # type: ignore[call-overload]  # odd ones are none
 
-def test_views_go_on_after_odd_headers_and_odd_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes: list[Any] = [
-        OddNode("x", {"number": "0x1"}), OddNode(None), UnknownRulesError("odd"), OddNode(), RpcError(1, "no"),
-        OddNode({"number": "0x2"}, {"number": "0x3"}),
-    ]  # fmt: skip
-    other = OddNode()
+
+def test_views_go_on_after_odd_heights_odd_nodes_and_another_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes back as another chain is waited for: the journal holds what is owed to the chain that is known."""
+    other = OddNode(7)
     other.genesis_hash = b"o" * 32
-    nodes.append(other)
+    nodes: list[Any] = [
+        OddNode("x"), OddNode(None), UnknownRulesError("odd"), ChainChangedError("the pin"), OddNode(),
+        RpcError(1, "no"), other, OddNode(2, 3),
+    ]  # fmt: skip
 
-    async def connect(_: str) -> Any:
+    async def connect(*_: object) -> Any:
         node = nodes.pop(0)
         if isinstance(node, Exception):
             raise node
@@ -170,17 +185,16 @@ def test_views_go_on_after_odd_headers_and_odd_nodes(monkeypatch: pytest.MonkeyP
     async def none(*_: object) -> tuple[()]:
         return ()
 
-    monkeypatch.setattr(ChainClient, "connect", connect)
+    monkeypatch.setattr(VerifiedClient, "connect_by", connect)
     monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.0,))
     monkeypatch.setattr(market_reads, "duties", none)
+    told: list[str] = []
 
     async def main() -> list[int]:
-        chain = LiveChain("ws://nowhere", nodes.pop(0), KEY, bytes(32))
-        heights: list[int] = []
-        with pytest.raises(OtherChainError, match="another chain now"):
-            views = chain.views()
-            while True:
-                heights.append((await anext(views)).height)
-        return heights
+        chain = live_chain(nodes.pop(0), told)
+        views = chain.views()
+        return [(await anext(views)).height for _ in range(2)]
 
     assert asyncio.run(main()) == [2, 3]
+    assert any("another chain now" in text and "nothing is signed until" in text for text in told)
+    assert any("the pin" in text for text in told)

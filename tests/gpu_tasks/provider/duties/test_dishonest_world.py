@@ -1,7 +1,7 @@
 """An honest provider among slow stores and lying nodes: real pallets, daemons and journals (findings B1 and B3)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +10,10 @@ import pytest
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, racer_of
-from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS, GIVE_BACK_LATE_BLOCKS, must_give_back, race_of
 from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import ExecutionError
@@ -354,6 +355,66 @@ def test_a_judge_gives_no_verdict_on_another_input_than_the_final_chain_s(tmp_pa
         assert not village.node.chain.happened(ProviderSlashed)
 
     play(tmp_path, 5, scene)
+
+
+def test_a_node_that_lies_while_the_daemon_settles_costs_a_retry(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        honest, views = miner.chain.provider, 0
+
+        async def lie(_: bytes) -> Provider | None:
+            raise ChainError("do not believe the node")
+
+        async def two_views() -> AsyncIterator[View]:
+            nonlocal views
+            for answer in (lie, honest):
+                miner.chain.provider = answer  # type: ignore[method-assign,assignment]
+                views += 1
+                yield miner.chain.view()
+
+        miner.chain.views = two_views  # type: ignore[method-assign]
+        await miner.daemon.run()
+        assert views == 2
+        assert miner.heard.problems("not_settled") == ["do not believe the node"]
+
+    play(tmp_path, 2, scene)
+
+
+@pytest.mark.parametrize("is_final", [False, True])
+def test_no_verdict_is_revealed_before_its_commit_is_final(tmp_path: Path, *, is_final: bool) -> None:
+    """B3 for judges: a node swallows the commit and says that it is in the chain and reveals are open."""
+
+    async def scene(village: Village) -> None:
+        village.miners[0].executor.spoil = True
+        sent = 0
+        while not sent:  # until the liar was drawn
+            unit = await village.post(racers=2)
+            while not _unit(village, unit).ended_at:
+                village.node.block()
+                for miner in village.miners:
+                    _keep_final_back(miner, is_kept=not is_final)
+                    await miner.step()
+                sent += sum(miner.heard.names().count("verdict_reveal") for miner in village.miners)
+                if not is_final and any("not_final" in miner.heard.names() for miner in village.miners):
+                    assert not sent
+                    return
+        assert is_final
+
+    play(tmp_path, 5, scene)
+
+
+def _keep_final_back(miner: Miner, *, is_kept: bool) -> None:
+    """The final chain, which is proved, holds no commitment of any judge yet."""
+
+    async def final_unit(unit: bytes) -> UnitStatus | None:
+        status = miner.chain.node.api().unit(unit)
+        committee = None if status is None else status.committee
+        if status is None or committee is None or not is_kept:
+            return status
+        members = tuple(replace(member, commitment=None) for member in committee.members)
+        return replace(status, committee=replace(committee, members=members))
+
+    miner.chain.final_unit = final_unit  # type: ignore[method-assign]
 
 
 def _unit(village: Village, unit: bytes) -> Unit:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.races import RaceStep
 from gpu_tasks.provider.duties.sending import RESEND_BLOCKS, StepBook, StepMessage
 from gpu_tasks.provider.journal.records import Assigned, Sending, Sent
@@ -19,17 +19,29 @@ CALL = Devices.resume(device=b"d" * 32)
 def test_a_step_is_due_at_once_and_again_after_some_blocks() -> None:
     book: StepBook[RaceStep] = StepBook(None)  # type: ignore[arg-type]  # sends nothing here
     due = []
-    for book.height in range(10, 10 + 2 * RESEND_BLOCKS + 1):
+    for height in range(10, 10 + 2 * RESEND_BLOCKS + 1):
+        book.look(View(height, ()))
         if book.is_due(KEY, RaceStep.COMMIT):
-            due.append(book.height)
+            due.append(height)
     assert due == [10, 10 + RESEND_BLOCKS, 10 + 2 * RESEND_BLOCKS]
+
+
+def test_a_step_is_not_repeated_while_the_final_block_is_older_than_it() -> None:
+    """A repeated call would be another extrinsic, fail, and cost a fee."""
+    book: StepBook[RaceStep] = StepBook(None)  # type: ignore[arg-type]  # sends nothing here
+    due = []
+    for final in range(10, 24):
+        book.look(View(final, (), final + 6))
+        if book.is_due(KEY, RaceStep.COMMIT):
+            due.append(final)
+    assert due == [10, 10 + 6 + RESEND_BLOCKS]
 
 
 def test_what_an_earlier_process_sent_gets_its_time() -> None:
     book: StepBook[RaceStep] = StepBook(None)  # type: ignore[arg-type]  # sends nothing here
-    book.height = 10
+    book.look(View(10, ()))
     assert not book.is_due(KEY, RaceStep.COMMIT, was_sent=True)
-    book.height = 10 + RESEND_BLOCKS
+    book.look(View(10 + RESEND_BLOCKS, ()))
     assert book.is_due(KEY, RaceStep.COMMIT, was_sent=True)
 
 

@@ -9,6 +9,7 @@ from gpu_tasks.market.inference.commitments import InputBad, Recomputed
 from gpu_tasks.market.inference.committees import Committee, Judge
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
+from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties import cases, races
 from gpu_tasks.provider.duties.cases import Case, JudgeStep
 from gpu_tasks.provider.duties.races import OMITTED_BLOCKS, Race, RaceStep
@@ -28,7 +29,7 @@ def a_race(
     racer: Racer = RACER, *, closed_at: int = 0, reveals_from: int = 0, state: UnitState = UnitState.RACING
 ) -> Race:
     unit = replace(UNIT, racers=(racer,), round=Round(20, closed_at=closed_at), state=state)
-    return Race(b"u" * 32, unit, 0, 50, reveals_from, 40)
+    return Race(b"u" * 32, unit, 0, 50, reveals_from, 44)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,13 @@ def a_race(
     ],
 )
 def test_the_next_step_of_a_race(race: Race, entry: RaceEntry | None, height: int, step: RaceStep) -> None:
-    assert races.next_step(race, entry, height) is step
+    assert races.next_step(race, entry, View(height, ())) is step
+
+
+def test_where_finality_is_late_a_reveal_goes_by_itself_before_its_window_ends() -> None:
+    race = replace(a_race(COMMITTED, closed_at=28, reveals_from=30), reveals_until=42)
+    steps = {newest: races.next_step(race, DONE, View(31, (), newest)) for newest in (31, 37, 38, 42)}
+    assert steps == {31: RaceStep.ATTEST, 37: RaceStep.ATTEST, 38: RaceStep.REVEAL, 42: RaceStep.REVEAL}
 
 
 MEMBER = Judge(ME)

@@ -1,0 +1,112 @@
+"""Every lie for a provider, told to a daemon's chain over a real RPC server: named where it matters, and outlived."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from devnet.proofs.liars.catalogue import LIES, PROOF_WORDS
+from devnet.proofs.liars.lie import NodeLie, Noticed, Program
+from devnet.proofs.liars.node_proxy import NodeProxy
+from genesis import dev_accounts
+from gpu_tasks.provider.chain import heads, live
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.keys import provider_key
+from played_node import PlayedNode, served
+from wallet import rpc
+from wallet.trust import Trust
+
+KEY, ALICE = provider_key("//Alice//provider", None), dev_accounts.stash("Alice")
+FOR_PROVIDERS = [lie for lie in LIES.values() if isinstance(lie, NodeLie) and Program.PROVIDER in lie.told]
+LIVE_ONLY = ("signed_by_one", "duties_swallowed", "duties_refused", "duties_of_another")
+"""Here one validator is all of them, one provider all of these, and no duty asks for a call."""
+TOLD_TIMES = 4
+BLOCKS_BEFORE_THE_LIE = 10
+BLOCK_SECONDS = 0.15  # the played node goes to the end of its first epoch and no further
+SECONDS_AT_MOST = 12.0
+
+
+class Following:
+    """A daemon's chain at work: it follows the blocks, and reads what duties read; what went wrong is kept."""
+
+    def __init__(self, chain: LiveChain, told: list[str]) -> None:
+        self.chain, self.told = chain, told
+        self.heights: list[int] = []
+
+    async def run(self) -> None:
+        chain = self.chain
+        questions: list[Callable[[], Awaitable[object]]] = [
+            lambda: chain.final_unit(bytes(32)), lambda: chain.service(0), chain.own_devices,
+            lambda: chain.provider(ALICE),
+        ]  # fmt: skip
+        async for view in chain.views():
+            self.heights.append(view.height)
+            for question in questions:
+                try:
+                    await question()
+                except ChainError as error:
+                    self.told.append(str(error))
+
+
+@contextlib.asynccontextmanager
+async def growing(node: PlayedNode) -> AsyncIterator[None]:
+    """Blocks come meanwhile."""
+
+    async def grow() -> None:
+        while True:
+            node.author()
+            await asyncio.sleep(BLOCK_SECONDS)
+
+    task = asyncio.create_task(grow())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lie", [lie for lie in FOR_PROVIDERS if lie.name not in LIVE_ONLY], ids=lambda lie: lie.name)
+def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: NodeLie) -> None:
+    monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.01,))
+    monkeypatch.setattr(heads, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(rpc, "CALL_SECONDS", 0.5)
+    told: list[str] = []
+
+    async def main() -> None:
+        async with served(tmp_path) as (node, port), NodeProxy(f"ws://127.0.0.1:{port}") as proxy:
+            for _ in range(BLOCKS_BEFORE_THE_LIE):
+                node.author()
+            chain = await LiveChain.connect(proxy.url, KEY, Trust(tmp_path / "provider"), told.append)
+            following = Following(chain, told)
+            task = asyncio.create_task(following.run())
+            async with growing(node):
+                while not following.heights or following.heights[-1] < BLOCKS_BEFORE_THE_LIE:
+                    await asyncio.sleep(0.01)
+                told.clear()
+                proxy.lie = lie
+                if lie.is_met_anew:
+                    proxy.cut()
+                while proxy.told < TOLD_TIMES or (lie.noticed is Noticed.NAMED and not named(lie, told)):
+                    await asyncio.sleep(0.01)
+                proxy.lie = None
+                before = following.heights[-1]
+                while following.heights[-1] <= before:
+                    await asyncio.sleep(0.01)
+            assert not task.done()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await chain.close()
+            assert following.heights == sorted(following.heights)  # what was final stays so
+
+    asyncio.run(asyncio.wait_for(main(), SECONDS_AT_MOST))
+
+
+def named(lie: NodeLie, told: list[str]) -> bool:
+    """Whether the daemon said so, in one of the lie's words."""
+    return any(word in text for text in told for word in (*lie.words, *PROOF_WORDS))

@@ -1,0 +1,196 @@
+"""What the daemon believes of a node that lies: nothing that it acts on (B3, B4). A real RPC server, a played node."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from genesis import dev_accounts
+from gpu_tasks.provider.chain.devices import OwnDevices
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.keys import provider_key
+from played_node import PlayedNode, served
+from runtime.blocks.block import HEADER
+from wallet.proved.pins import PIN_FILE, ChainChangedError, Pin
+from wallet.rpc import RpcConnection, RpcJson
+from wallet.trust import Trust
+
+ALICE, NOBODY = dev_accounts.stash("Alice"), b"n" * 32
+KEY = provider_key("//Alice//provider", None)
+Lies = dict[str, Callable[[RpcJson], RpcJson]]
+Body = Callable[[PlayedNode, LiveChain, Lies], Awaitable[None]]
+SUBMITTING = "author_submitExtrinsic"
+
+
+def with_chain(folder: Path, body: Body, *, is_blind: bool = False) -> list[str]:
+    """A connected daemon's chain, after one final block; what it was warned of."""
+    told: list[str] = []
+
+    async def main() -> None:
+        async with served(folder) as (node, port):
+            node.author()
+            trust = Trust(folder / "provider", is_blind=is_blind)
+            chain = await LiveChain.connect(f"ws://127.0.0.1:{port}", KEY, trust, told.append)
+            await until_final(node, chain)
+            try:
+                await body(node, chain, lies)
+            finally:
+                await chain.close()
+
+    lies: Lies = {}
+    honest = RpcConnection.call
+
+    async def call(rpc: RpcConnection, method: str, *parameters: RpcJson) -> RpcJson:
+        return lies.get(method, lambda said: said)(await honest(rpc, method, *parameters))
+
+    with patch.object(RpcConnection, "call", call):  # the answers to methods in this table are changed
+        asyncio.run(main())
+    return told
+
+
+async def until_final(node: PlayedNode, chain: LiveChain) -> None:
+    while int((await chain.client.rpc.call("ogpu_status"))["final"]["number"]) < node.final:
+        await asyncio.sleep(0.01)
+
+
+def without_nodes(answer: RpcJson) -> RpcJson:
+    return {**answer, "proof": []}
+
+
+def of_another_state(answer: RpcJson) -> RpcJson:
+    return {**answer, "header": {**answer["header"], "stateRoot": "0x" + "ab" * 32}}
+
+
+def signed_by_nobody(answer: RpcJson) -> RpcJson:
+    return {**answer, "certificate": answer["certificate"][:-64] + "00" * 32}
+
+
+QUESTIONS: dict[str, tuple[str, Callable[[LiveChain], Awaitable[object]]]] = {
+    "duties": ("ogpu_callProof", lambda chain: chain.standing()),
+    "a unit": ("ogpu_callProof", lambda chain: chain.unit(bytes(32))),
+    "a final unit": ("ogpu_callProof", lambda chain: chain.final_unit(bytes(32))),
+    "whose key": ("ogpu_callProof", lambda chain: chain.stash_of(KEY.public_key)),
+    "a service": ("state_getReadProof", lambda chain: chain.service(0)),
+    "services": ("state_getReadProof", lambda chain: chain.services()),
+    "a provider": ("state_getReadProof", lambda chain: chain.provider(ALICE)),
+    "providers": ("state_getReadProof", lambda chain: chain.providers()),
+    "own devices": ("state_getReadProof", lambda chain: chain.own_devices()),
+    "a tombstone": ("state_getReadProof", lambda chain: chain.is_tombstoned(ALICE)),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_whatever_the_daemon_acts_on_is_proved_and_a_lie_costs_a_retry(tmp_path: Path, question: str) -> None:
+    method, ask = QUESTIONS[question]
+
+    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
+        await chain.standing()
+        for lied, lie in (
+            (method, without_nodes), ("ogpu_certifiedHeader", of_another_state),
+            ("ogpu_certifiedHeader", signed_by_nobody), ("ogpu_certifiedHeader", lambda _: None),
+        ):  # fmt: skip
+            node.author()  # of a block that was shown to be final before, no certificate matters
+            await until_final(node, chain)
+            lies[lied] = lie
+            with pytest.raises(ChainError, match="do not believe the node at"):
+                await ask(chain)
+            del lies[lied]
+        await ask(chain)
+
+    with_chain(tmp_path, body)
+
+
+def test_who_trusts_the_node_is_told_so_and_believes_it(tmp_path: Path) -> None:
+    async def body(_: PlayedNode, chain: LiveChain, lies: Lies) -> None:
+        lies["ogpu_certifiedHeader"] = of_another_state
+        lies["state_call"] = lambda _: "0x00"
+        assert (await chain.standing())[1] == ()
+
+    told = with_chain(tmp_path, body, is_blind=True)
+    assert "is believed without proof" in told[0]
+
+
+def test_devices_that_a_node_denies_are_looked_up_all_the_same(tmp_path: Path) -> None:
+    """Which devices there are is a hint; what they are is proved, and another's is not taken for one's own."""
+
+    async def body(_: PlayedNode, chain: LiveChain, lies: Lies) -> None:
+        known = await chain.own_devices()
+        assert [status.device.owner for status in known] == [ALICE]
+        lies["state_call"] = lambda _: "0x00"
+        assert await chain.own_devices() == known
+        chain._devices.heard_of(NOBODY)
+        assert await chain.own_devices() == known
+        of_nobody = OwnDevices(NOBODY)
+        of_nobody.heard_of(known[0].id)
+        assert await of_nobody.read(chain.client) == []
+
+    with_chain(tmp_path, body)
+
+
+def of_height(height: int, answer: RpcJson) -> RpcJson:
+    return {**answer, "number": hex(height)}
+
+
+def the_clock(slots: int | None, _: bytes) -> int | None:
+    return slots
+
+
+def test_how_far_the_chain_has_come_is_believed_only_as_far_as_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
+        at = await chain.client.finalized()
+        for said, room, believed in ((7, 5, 6), (3, 5, 3), (0, 5, 1), (4, None, 1)):
+            lies["chain_getHeader"] = partial(of_height, said)
+            monkeypatch.setattr(chain.client, "slots_since", partial(the_clock, room))
+            assert await chain._best_height(1, at) == believed
+
+    with_chain(tmp_path, body)
+
+
+def test_offences_that_a_node_makes_up_are_not_reported(tmp_path: Path) -> None:
+    """Each report would cost its fee, and a node may make up as many names as it likes."""
+
+    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
+        header = node.chain.head
+        forged = [
+            "0x" + HEADER.encode(replace(header, extrinsics_root=bytes([number]) * 32)).hex() for number in (1, 2)
+        ]
+        lies["ogpu_inspect"] = lambda _: [{"first": forged[0], "second": forged[1]}] * 1_000
+        assert await chain.offences() == []
+
+    with_chain(tmp_path, body)
+
+
+def test_another_chain_than_the_known_one_ends_the_program_before_anything_is_signed(tmp_path: Path) -> None:
+    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
+        path = tmp_path / "provider" / PIN_FILE
+        pin = Pin(**json.loads(path.read_text()))
+        path.write_text(json.dumps(asdict(replace(pin, genesis="0x" + "ab" * 32))))
+        asked: list[RpcJson] = []
+        lies[SUBMITTING] = asked.append
+        with pytest.raises(ChainChangedError, match=r"another chain than before.*Nothing was signed"):
+            await LiveChain.connect(chain._url, KEY, chain._trust)
+        with pytest.raises(ChainChangedError):  # and so for a daemon that runs, which waits
+            await chain._same_chain()
+        assert not asked
+
+    with_chain(tmp_path, body)
+
+
+def test_a_connection_to_the_known_chain_is_the_same_chain(tmp_path: Path) -> None:
+    async def body(_: PlayedNode, chain: LiveChain, lies: Lies) -> None:
+        again: Any = await chain._same_chain()
+        assert again.genesis_hash == chain.genesis_hash
+        await again.rpc.close()
+
+    with_chain(tmp_path, body)

@@ -1,0 +1,138 @@
+"""A folder that was away for longer than the trusting period needs somebody's word for a recent block."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from played_node import PlayedNode, served
+from runtime.blocks.block import block_id
+from small_chain import FIRST_SLOT
+from wallet import verified
+from wallet.errors import WalletError
+from wallet.proved.refutation import NodeRefutedError
+from wallet.proved.trusting import (
+    DAY_MS,
+    RENEWED_AFTER_MS,
+    SEEN_FILE,
+    TRUSTING_PERIOD_MS,
+    SeenBlock,
+    TrustExpiredError,
+    expiry,
+    read_seen,
+    renew,
+)
+from wallet.rpc import RpcError
+from wallet.trust import Trust
+from wallet.verified import VerifiedClient
+
+GENESIS = b"g" * 32
+NOW_MS = 1_800_000_000_000
+Back = Callable[[PlayedNode, VerifiedClient, list[int]], Awaitable[None]]
+
+
+def block(age_ms: int, number: int = 7) -> SeenBlock:
+    return SeenBlock("0x" + GENESIS.hex(), number, "0x" + "ab" * 32, NOW_MS - age_ms)
+
+
+def test_the_newest_block_is_written_down_when_it_is_worth_it(tmp_path: Path) -> None:
+    assert read_seen(tmp_path, GENESIS) is None
+    first = renew(tmp_path, None, block(10 * RENEWED_AFTER_MS), NOW_MS)
+    assert read_seen(tmp_path, GENESIS) == first == block(10 * RENEWED_AFTER_MS)
+    assert renew(tmp_path, first, block(9 * RENEWED_AFTER_MS + 1), NOW_MS) == first
+    later = renew(tmp_path, first, block(9 * RENEWED_AFTER_MS), NOW_MS)
+    assert later == read_seen(tmp_path, GENESIS) == block(9 * RENEWED_AFTER_MS)
+    assert renew(tmp_path, later, block(20 * RENEWED_AFTER_MS), NOW_MS) == later  # it never goes back
+    assert renew(tmp_path, later, block(-1), NOW_MS) == later  # nor into the future
+    assert read_seen(tmp_path, b"o" * 32) is None
+
+
+def test_what_is_too_old_is_not_written_down_in_the_first_place(tmp_path: Path) -> None:
+    assert renew(tmp_path, None, block(TRUSTING_PERIOD_MS + 1), NOW_MS) is None
+    assert not (tmp_path / SEEN_FILE).exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"genesis": 1}', "[" * 500])
+def test_a_file_that_says_nothing_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / SEEN_FILE).write_text(text)
+    (tmp_path / SEEN_FILE).chmod(0o600)
+    with pytest.raises(WalletError, match=r"chain\.seen"):
+        read_seen(tmp_path, GENESIS)
+
+
+def test_after_the_trusting_period_a_sentence_says_what_to_do() -> None:
+    assert expiry(None, NOW_MS) is None
+    assert expiry(block(TRUSTING_PERIOD_MS), NOW_MS) is None
+    said = expiry(block(TRUSTING_PERIOD_MS + DAY_MS), NOW_MS)
+    assert said is not None
+    assert "15 days old" in said
+    assert "--checkpoint 0x" in said
+
+
+def absent(folder: Path, monkeypatch: pytest.MonkeyPatch, back: Back) -> list[str]:
+    """Connect, stay away for twenty days, and be back; what was told."""
+    told: list[str] = []
+
+    async def main() -> None:
+        async with served(folder) as (node, port):
+            node.author()
+            node.author()
+            clock = [(FIRST_SLOT + 3) * 1_000]
+            monkeypatch.setattr(verified, "system_clock_ms", lambda: clock[0])
+            url, trust = f"ws://127.0.0.1:{port}", Trust(folder / "keys")
+            async with await VerifiedClient.connect_by(url, trust, told.append) as client:
+                while await client.height(await client.finalized()) < 2:
+                    await asyncio.sleep(0.01)
+            assert (folder / "keys" / SEEN_FILE).exists()
+            clock[0] += 20 * DAY_MS
+            told.clear()
+            async with await VerifiedClient.connect(url) as client:
+                await back(node, client, clock)
+
+    asyncio.run(main())
+    return told
+
+
+async def check(client: VerifiedClient, folder: Path, checkpoint: bytes | None = None, *, is_live: bool) -> None:
+    assert client._proved is not None
+    trust = Trust(folder / "keys", checkpoint=checkpoint)
+    await client._check_age(trust, client._proved, is_development=not is_live)
+
+
+def test_a_development_chain_is_told_only_and_a_live_one_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def back(_: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+        await client.begin(Trust(tmp_path / "keys"), lambda _: None)
+        await check(client, tmp_path, is_live=False)
+        with pytest.raises(TrustExpiredError, match="20 days old"):
+            await check(client, tmp_path, is_live=True)
+        clock[0] -= 7 * DAY_MS
+        await check(client, tmp_path, is_live=True)
+
+    absent(tmp_path, monkeypatch, back)
+
+
+def test_somebody_s_word_for_a_recent_block_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+        await client.begin(Trust(tmp_path / "keys"), lambda _: None)
+        with pytest.raises(TrustExpiredError):  # the block is final, and no younger than what is known
+            await check(client, tmp_path, block_id(node.chain.head), is_live=True)
+        clock[0] -= 20 * DAY_MS
+        seen = read_seen(tmp_path / "keys", node.chain.genesis_hash)
+        assert seen is not None
+        old = replace(seen, time_ms=seen.time_ms - 20 * DAY_MS)
+        (tmp_path / "keys" / SEEN_FILE).write_text(json.dumps(asdict(old)))
+        with pytest.raises(TrustExpiredError):
+            await check(client, tmp_path, is_live=True)
+        with pytest.raises((NodeRefutedError, RpcError)):
+            await check(client, tmp_path, b"x" * 32, is_live=True)
+        await check(client, tmp_path, block_id(node.chain.head), is_live=True)
+        assert read_seen(tmp_path / "keys", node.chain.genesis_hash) == seen
+
+    absent(tmp_path, monkeypatch, back)
