@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "0a3b8a729e19cdd9ca843ed412047cec862054b3bf951d36869a10f473cb9f5e"
+KEPT_DIGEST = "aadcae2e2b53e3ace05d64ecb6771ec3da03ab6577bb45718cb2688773a809f6"
 
 
 @pytest.fixture(scope="module")
