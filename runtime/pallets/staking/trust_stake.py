@@ -3,7 +3,7 @@
 The storage lies in `stake_ledger`, the work of an era's turn in `eras`; here are the calls and what an offence takes.
 
 Always:
-* Unlocking lasts longer than evidence may be reported (by three epochs), and chunks can be slashed,
+* Unlocking lasts longer than evidence may be reported (by an era and two epochs), and chunks can be slashed,
   so leaving is no escape.
 * The validators in office are those of the genesis, in every epoch of this release: the election
   is made and shown each era and takes office with a later one. Their genesis bonds stay.
@@ -185,8 +185,9 @@ class TrustStake(StakeLedger, index=7):
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Seat the validators of the chain specification: `{"validators": [{"stash", "bond", ...}]}`."""
-        if self.unbonding_epochs < self.evidence_epochs + 3:
-            raise ValueError("unbonding must outlast evidence by three epochs")
+        # an exposure is frozen for its whole era: evidence of the era's last epoch strikes who left in its first
+        if self.unbonding_epochs < self.evidence_epochs + self.era_epochs + 2:
+            raise ValueError("unbonding must outlast evidence by an era and two epochs")
         eras.seat_genesis(self, config.get("validators", []))
 
     # ---------------------------------------------------------------------------------------- what an offence takes

@@ -234,9 +234,13 @@ def test_a_chilled_candidate_may_unbond_everything() -> None:
     assert not chain.now()[TrustStake].is_candidate(NEWCOMER.stash)
 
 
-def test_a_chain_whose_stake_can_escape_is_refused() -> None:
-    with pytest.raises(ValueError, match="outlast"):
-        MarketChain(named_keys(1), [], {"TrustStake.unbonding_epochs": 5})
+@pytest.mark.parametrize(("era", "evidence", "least"), [(1, 3, 6), (4, 3, 9), (24, 432, 458)])
+def test_a_chain_whose_stake_can_escape_is_refused(era: int, evidence: int, least: int) -> None:
+    """An era longer than three epochs let stake leave while evidence against it still counted."""
+    lengths = {"TrustStake.era_epochs": era, "TrustStake.evidence_epochs": evidence}
+    with pytest.raises(ValueError, match="outlast evidence by an era"):
+        MarketChain(named_keys(1), [], {**lengths, "TrustStake.unbonding_epochs": least - 1})
+    MarketChain(named_keys(1), [], {**lengths, "TrustStake.unbonding_epochs": least})
 
 
 PEOPLE = [*named_keys(2), NEWCOMER, DELEGATOR]
