@@ -299,8 +299,9 @@ class Balances(Pallet, index=2):
 
     def _hold(self, who: bytes, info: AccountInfo, hold: Hold, delta: int, *, free: int) -> None:
         reserved = info.data.reserved + delta
+        held = self.book.change(who, hold, delta)
         # one grain that is reserved for nothing, or held and not reserved, stops here
-        assert self.book.change(who, hold, delta) == reserved, "what is reserved is held for a case"
+        assert held == reserved, "what is reserved is held for a case"
         self._write(who, info, free, reserved, info.data.frozen)
 
     def set_frozen(self, who: bytes, amount: int) -> None:
