@@ -19,6 +19,7 @@ COMMANDS = {
     ),
     "list": ("keys:list_keys", "Show the stored keys."),
     "balance": ("money:balance", "Show final balances of accounts, or of every stored key."),
+    "holds": ("money:holds", "Show what is held of an account: for which reason, and for which case."),
     "send": ("money:send", "Send AMOUNT oGPU to an account."),
     "stake": (
         "staking:stake",
@@ -30,7 +31,7 @@ COMMANDS = {
         "Begin to take AMOUNT oGPU out; it is free after the unbonding time, with `withdraw`.",
     ),
     "withdraw": ("staking:withdraw", "Free everything that was unstaked long enough ago."),
-    "stakes": ("staking:show_stakes", "Show what an account has bonded, delegated, unstaked and locked."),
+    "stakes": ("staking:show_stakes", "Show what an account has bonded, delegated, unstaked and held."),
     "rewards": ("staking:rewards", "Show an account's unpaid rewards by era, or claim them."),
     "validators": ("staking:validators", "Show everybody who offers to validate and to mine."),
     "validate": ("staking:offer", "Offer to validate and to mine, with these three public keys (0x and hex digits)."),

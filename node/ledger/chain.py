@@ -30,6 +30,7 @@ from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.codec import Annotated, Bounded, codec
 from runtime.execution.authoring import BuiltBlock
 from runtime.execution.executive import ExecutionOutcome, execute_block, execute_proven
+from runtime.execution.supply import recount
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Runtime
 from runtime.pallets.beacon import Beacon
@@ -332,6 +333,7 @@ class Chain:
                 f"the state in {self.storage.path} is not the one of block {stored.height}: the database is damaged. "
                 "Keep the sign-state file, run purge-chain, and let the node sync again"
             )
+        recount(self.runtime.at(self.storage))  # here and not in blocks, whose time would grow with the accounts
         self.storage.rest_on(trie)
         facts = self._facts_of(block.header, stored.block_id)
         state = DiffLayer(self.storage, {})

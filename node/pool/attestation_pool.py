@@ -113,7 +113,7 @@ class AttestationPool(Listener):
         executed = self._chain.get(self._best()) or self._chain.final
         bound = self._chain.runtime.at(executed.state)
         statement = signed.statement
-        owner = bound[TrustStake].key_owner[statement.provider_key]
+        owner = bound[TrustStake].stash_of(statement.provider_key)
         if owner is None:
             return "the key is no provider's"
         unit = bound[InferenceMarket].units[statement.unit]

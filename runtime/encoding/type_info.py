@@ -112,6 +112,16 @@ def rust_path(text: str) -> tuple[str, ...]:
     return tuple(text.split("::")) if text else ()
 
 
+def pallet_path(pallet: str, kind: str) -> tuple[str, ...]:
+    """`pallet_trust_stake::pallet::Call`, as the SDK's macros name the enums of a pallet."""
+    snake = ""
+    for letter in pallet:
+        snake += f"_{letter.lower()}" if letter.isupper() else letter  # deterministic: ASCII
+    # Clients look for the SDK's own crate under this path, though the pallet is listed as System.
+    crate = "frame_system" if snake == "_system" else f"pallet{snake}"
+    return (crate, "pallet", kind)
+
+
 def sentences(docstring: str | None) -> tuple[str, ...]:
     """A docstring as the lines that metadata holds."""
     lines = [line.strip() for line in (docstring or "").strip().splitlines()]

@@ -8,6 +8,7 @@ fees            what an extrinsic costs
 call            a method that is also a transaction
 storage         items of the state, declared as attributes
 agenda          what a pallet has to come back to, and the work that a block may spend on it
+holds           what money is held for: reasons that pallets declare, and cases
 context         one execution as its pallets see it
 pallet          the class that holds all of these
 runtime         pallets put together, and bound to a state

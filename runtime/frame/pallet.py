@@ -1,4 +1,4 @@
-"""The form of a pallet: one class with its storage, calls, events, errors, constants and hooks.
+"""The form of a pallet: one class with its storage, calls, events, errors, constants, reasons to hold money, and hooks.
 
     class Balances(Pallet, index=2):
         system: System                                             # another pallet, listed before this one
@@ -6,6 +6,7 @@
         existential_deposit: Constant[Balance] = Constant(100_000)
         events = (Transfer, Endowed)
         errors = (InsufficientBalance,)
+        hold_reasons = (LEASE,)
 
         @call(index=0)
         def transfer(self, origin: Signed, dest: MultiAddress, value: CompactBalance) -> None: ...
@@ -32,6 +33,7 @@ from runtime.encoding.types import Origin, Root, Signed, Unsigned, Weight
 from runtime.frame.call import FREE, Call, CallMethod, PostDispatch, call
 from runtime.frame.context import ExecutionContext
 from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure, known
+from runtime.frame.holds import CaseId, Hold, HoldReason
 from runtime.frame.storage import Hasher, StorageDoubleMap, StorageItem, StorageMap, StorageValue, camel_case
 from runtime.state.overlay import Overlay, Transaction
 
@@ -39,9 +41,12 @@ __all__ = [
     "FREE",
     "BadOrigin",
     "Call",
+    "CaseId",
     "Constant",
     "DispatchError",
     "Hasher",
+    "Hold",
+    "HoldReason",
     "Origin",
     "Pallet",
     "PostDispatch",
@@ -107,6 +112,7 @@ class Pallet:
     index: ClassVar[int]
     events: ClassVar[tuple[type[Any], ...]] = ()
     errors: ClassVar[tuple[type[DispatchError], ...]] = ()
+    hold_reasons: ClassVar[tuple[HoldReason, ...]] = ()
     methods: ClassVar[tuple[CallMethod[Any, Any, Any], ...]] = ()
     items: ClassVar[dict[str, StorageItem]] = {}
     constants: ClassVar[dict[str, Constant[Any]]] = {}
@@ -123,8 +129,10 @@ class Pallet:
         cls.items = cls._declared(StorageItem)
         cls.constants = cls._declared(Constant)
         if index is None:
-            if cls.methods or cls.events or cls.errors:
-                raise TypeError(f"{cls.__name__}: calls, events and errors belong to the pallet, not to its ground")
+            if cls.methods or cls.events or cls.errors or cls.hold_reasons:
+                raise TypeError(
+                    f"{cls.__name__}: calls, events, errors and hold reasons belong to the pallet, not to its ground"
+                )
             return
         cls.index = index
         for item in cls.items.values():
@@ -141,7 +149,7 @@ class Pallet:
 
     @classmethod
     def _number_errors_and_events(cls) -> None:
-        """Errors learn their pallet and position, events without a tag of their own their position."""
+        """Errors and hold reasons learn their pallet and position, events without a tag of their own their position."""
         for position, error in enumerate(cls.errors):
             if "value" in vars(error):
                 raise TypeError(f"{error.__name__} is another pallet's error, or a general one")
@@ -149,6 +157,8 @@ class Pallet:
         for position, kind in enumerate(cls.events):
             if kind.__variant__ == _BY_POSITION:
                 kind.__variant__ = position
+        for position, reason in enumerate(cls.hold_reasons):
+            reason.belong_to(cls.__name__, cls.index, position)
 
     @classmethod
     def hints(cls) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from runtime.encoding.type_info import TypeInfo
 from runtime.encoding.types import RuntimeVersion
 from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod
 from runtime.frame.context import ExecutionContext
+from runtime.frame.holds import HOLD_REASONS_MAX, HoldReason, reason_codec
 from runtime.frame.pallet import Constant, Pallet
 from runtime.frame.storage import StorageItem
 from runtime.state.overlay import Changes, Memory, StateReader
@@ -80,6 +81,13 @@ class Runtime:
         """The codec of any pallet's event."""
         return self.codecs.of(RuntimeEvent)
 
+    @cached_property
+    def _reasons(self) -> Codec[HoldReason]:
+        reasons = tuple(reason for pallet in self.pallets for reason in pallet.hold_reasons)
+        if len(reasons) > HOLD_REASONS_MAX:
+            raise ValueError("more reasons to hold money than an account may list")
+        return reason_codec(reasons)
+
     def _check_indices(self) -> None:
         indices = [pallet.index for pallet in self.pallets]
         if len(set(indices)) != len(indices) or not all(0 <= index < 256 for index in indices):
@@ -99,10 +107,11 @@ class Runtime:
         event_codec = Codec(*self._event_wire(), TypeInfo(info.ReferenceShape("RuntimeEvent")), "RuntimeEvent")
         call_info = TypeInfo(info.ReferenceShape("RuntimeCall"))
         inner = Codec(_refuse_encode, _refuse_decode, call_info, "RuntimeCall")
-        codecs = Codecs({RuntimeEvent: event_codec, Call: inner})
+        given: dict[Any, Codec[Any]] = {RuntimeEvent: event_codec, HoldReason: self._reasons}
+        codecs = Codecs({**given, Call: inner})
         for _ in range(CALL_DEPTH_MAX):
             inner = Codec(*self._call_wire(codecs), call_info, "RuntimeCall")
-            codecs = Codecs({RuntimeEvent: event_codec, Call: inner})
+            codecs = Codecs({**given, Call: inner})
         return codecs, inner
 
     def _call_wire(self, codecs: Codecs) -> scale.Wire:
@@ -114,7 +123,7 @@ class Runtime:
 
     def _event_wire(self) -> scale.Wire:
         """Encoding goes by the event's class, so that it takes one look-up; decoding by the two tags."""
-        codecs = Codecs()
+        codecs = Codecs({HoldReason: self._reasons})
         encoders: dict[type[Any], scale.Encode] = {}
         pallets = {}
         for pallet in self.pallets:

@@ -11,7 +11,7 @@ from runtime.blocks.era import ERA
 from runtime.blocks.extrinsic import MODE, MULTI_SIGNATURE
 from runtime.encoding import type_info as info
 from runtime.encoding.codec import codec
-from runtime.encoding.type_info import TypeInfo, rust_path, sentences
+from runtime.encoding.type_info import TypeInfo, pallet_path, rust_path, sentences
 from runtime.encoding.types import CompactBalance, Hash, MultiAddress
 from runtime.frame.api import ApiMethod, Apis
 from runtime.frame.pallet import Pallet
@@ -159,16 +159,6 @@ def _union(name: str, of_pallets: dict[type[Pallet], TypeInfo | None]) -> TypeIn
     return TypeInfo(info.VariantsShape(tuple(variants)), (CRATE, name))
 
 
-def _pallet_path(pallet: type[Pallet], kind: str) -> tuple[str, ...]:
-    """`pallet_trust_stake::pallet::Call`, as the SDK's macros name the enums of a pallet."""
-    snake = ""
-    for letter in pallet.__name__:
-        snake += f"_{letter.lower()}" if letter.isupper() else letter  # deterministic: ASCII
-    # Clients look for the SDK's own crate under this path, though the pallet is listed as System.
-    crate = "frame_system" if snake == "_system" else f"pallet{snake}"
-    return (crate, "pallet", kind)
-
-
 def _call_type(runtime: Runtime, pallet: type[Pallet]) -> TypeInfo | None:
     variants = tuple(method.variant(runtime.codecs) for method in pallet.methods)
     return _enum_of(pallet, "Call", variants, sentences(pallet.__doc__))
@@ -192,7 +182,7 @@ def _enum_of(
     """A pallet's enum with the SDK's parameter T; None where the pallet has nothing of the kind."""
     if not variants:
         return None
-    return TypeInfo(info.VariantsShape(variants), _pallet_path(pallet, kind), (("T", None),), docs)
+    return TypeInfo(info.VariantsShape(variants), pallet_path(pallet.__name__, kind), (("T", None),), docs)
 
 
 def _extension(path: str, *fields: info.FieldInfo) -> TypeInfo:

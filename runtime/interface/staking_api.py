@@ -1,19 +1,23 @@
-"""`OgpuApi`: what consensus, wallets and explorers ask about validators, stakes and rewards."""
+"""`OgpuApi`: what consensus, wallets and explorers ask about validators, stakes, holds and rewards."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated
 
 from runtime.encoding.codec import U32, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, Hash
 from runtime.frame.api import RuntimeApi, query
+from runtime.frame.holds import Hold
+from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
+from runtime.pallets.hold_book import AccountHolds
 from runtime.pallets.staking.exposures import reward_shares
 from runtime.pallets.staking.stakers import CANDIDATES_MAX, Candidate, EraIndex, PublicKey, Seats, Unlockings
-from runtime.pallets.staking.trust_lock import Locks, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
 STAKES_MAX = 4_096
 PENDING_MAX = 16_384
+HELD_CASES_MAX = 4_096
 
 
 @struct
@@ -31,7 +35,16 @@ class StakeSummary:
     stakes: Annotated[tuple[Stake, ...], Bounded(STAKES_MAX)]
     unlocking: Unlockings
     withdrawable: Balance
-    locks: Locks
+    holds: AccountHolds
+    """What is held of it, by reason: stakes, and what else is at stake."""
+
+
+@struct
+class HeldCase:
+    """What an account holds for one case."""
+
+    hold: Hold
+    amount: Balance
 
 
 @struct
@@ -92,7 +105,7 @@ class OgpuApi(RuntimeApi, version=1):
 
     @query
     def stakes(self, account: AccountId) -> StakeSummary:
-        """What an account has bonded, delegated, unbonded and locked."""
+        """What an account has bonded, delegated, unbonded and held."""
         stake = self.bound[TrustStake]
         epoch = self.bound[Beacon].epoch()
         chunks = stake.unlocking[account]
@@ -101,8 +114,14 @@ class OgpuApi(RuntimeApi, version=1):
             tuple(behind for behind in everywhere if behind.value)[:STAKES_MAX],
             chunks,
             sum(chunk.value for chunk in chunks if chunk.until_epoch <= epoch),
-            self.bound[TrustLock].locks[account],
+            self.bound[Balances].holds[account],
         )
+
+    @query
+    def held_cases(self, account: AccountId) -> Annotated[tuple[HeldCase, ...], Bounded(HELD_CASES_MAX)]:
+        """What an account holds, case by case, in the order of the storage keys."""
+        cases = islice(self.bound[Balances].held_cases.under(account), HELD_CASES_MAX)
+        return tuple(HeldCase(hold, amount) for hold, amount in cases)
 
     @query
     def pending_rewards(self, account: AccountId) -> Annotated[tuple[PendingReward, ...], Bounded(PENDING_MAX)]:

@@ -1,4 +1,4 @@
-"""What `pallet_balances` of the SDK keeps besides balances, in its layout: here nothing is ever kept in it.
+"""What `pallet_balances` of the SDK keeps besides balances and holds, in its layout: here nothing is ever kept in it.
 
 Wallets, explorers and exchanges read these maps before they say what an account may spend; an empty one is an answer,
 one that is missing is an error to them.
@@ -41,22 +41,9 @@ class ReserveData:
     amount: Balance
 
 
-@named("ogpu_runtime::RuntimeHoldReason")
-class RuntimeHoldReason(IntEnum):
-    """Why grains are held by this pallet: nobody asks it to."""
-
-
 @named("ogpu_runtime::RuntimeFreezeReason")
 class RuntimeFreezeReason(IntEnum):
     """Why grains are frozen by this pallet: nobody asks it to."""
-
-
-@struct(path="frame_support::traits::tokens::misc::IdAmount", params={"Id": RuntimeHoldReason, "Balance": Balance})
-class HeldAmount:
-    """Grains held for a reason; there are none."""
-
-    id: RuntimeHoldReason
-    amount: Balance
 
 
 @struct(path="frame_support::traits::tokens::misc::IdAmount", params={"Id": RuntimeFreezeReason, "Balance": Balance})
@@ -69,5 +56,4 @@ class FrozenAmount:
 
 AccountLocks = Annotated[tuple[BalanceLock, ...], Bounded(LOCKS_MAX)]
 AccountReserves = Annotated[tuple[ReserveData, ...], Bounded(LOCKS_MAX)]
-AccountHolds = Annotated[tuple[HeldAmount, ...], Bounded(LOCKS_MAX)]
 AccountFreezes = Annotated[tuple[FrozenAmount, ...], Bounded(LOCKS_MAX)]

@@ -2,22 +2,26 @@
 
 Invariant: all accounts' `free + reserved` add up to `total_issuance`, and with `burned` to what was
 issued at genesis. Nothing issues grains afterwards; `retire` is the one way in which they end.
-The maps of locks, named reserves, holds and freezes stay empty: clients of a Substrate chain look for them, and what is
-held here is the business of the pallet that holds it.
+What is reserved is held for a case of a reason, all of it: for each account `reserved` is the sum of its `holds`, and
+these of its `held_cases`. A case pays from what it holds, never from what another does.
+The maps of locks, named reserves and freezes stay empty: clients of a Substrate chain look for them.
 An account lives while it owns the existential deposit or anything reserved; what is left below is
 burned as dust. Reserved grains are held by other pallets (bonds, escrow); frozen ones are merely not spendable.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, named
 from runtime.encoding.types import AccountId, Balance, CompactBalance, MultiAddress
 from runtime.frame.errors import BelowMinimum, FundsUnavailable, NotExpendable, ensure
-from runtime.frame.pallet import Constant, Pallet, Signed, StorageMap, StorageValue, call, event
+from runtime.frame.pallet import Constant, Hold, Pallet, Signed, StorageDoubleMap, StorageMap, StorageValue, call, event
 from runtime.frame.weights import work
-from runtime.pallets.balance_locks import LOCKS_MAX, AccountFreezes, AccountHolds, AccountLocks, AccountReserves
+from runtime.pallets.balance_locks import LOCKS_MAX, AccountFreezes, AccountLocks, AccountReserves
+from runtime.pallets.hold_book import AccountHolds, HoldBook
 from runtime.pallets.system import AccountData, AccountInfo, KilledAccount, NewAccount, System
 
 TRANSFER_WEIGHT = work(reads=2, writes=2)
@@ -124,8 +128,12 @@ class Balances(Pallet, index=2):
     inactive_issuance: StorageValue[Balance] = StorageValue(default=0, doc="Grains that count for no vote: none.")
     locks: StorageMap[AccountId, AccountLocks] = StorageMap(default=(), doc="Always empty.")
     reserves: StorageMap[AccountId, AccountReserves] = StorageMap(default=(), doc="Always empty.")
-    holds: StorageMap[AccountId, AccountHolds] = StorageMap(default=(), doc="Always empty.")
+    holds: StorageMap[AccountId, AccountHolds] = StorageMap(default=(), doc="What is reserved, by reason.")
     freezes: StorageMap[AccountId, AccountFreezes] = StorageMap(default=(), doc="Always empty.")
+    held_cases: StorageDoubleMap[AccountId, Hold, Balance] = StorageDoubleMap(
+        default=0, doc="What is reserved, by case."
+    )
+    case_totals: StorageMap[Hold, Balance] = StorageMap(default=0, doc="What all accounts hold for a case.")
 
     existential_deposit: Constant[Balance] = Constant(100_000, doc="The least that an account may own.")
     max_locks: Constant[U32] = Constant(LOCKS_MAX, doc="The most locks on an account; none is ever made.")
@@ -235,36 +243,65 @@ class Balances(Pallet, index=2):
         self.credit(who, amount)
         self.emit(Deposit(who, amount))
 
-    def reserve(self, who: bytes, amount: int) -> None:
-        """Reserve free grains; FundsUnavailable if there are too few. Frozen grains may be reserved."""
+    # ------------------------------------------------------------------------------------------------------- holds
+
+    def held(self, who: bytes, hold: Hold) -> int:
+        """What an account holds for a case."""
+        return self.held_cases[who, hold]
+
+    def hold(self, who: bytes, hold: Hold, amount: int) -> None:
+        """Hold free grains for a case; FundsUnavailable if there are too few. Frozen grains may be held."""
         info = self.system.account[who]
         ensure(amount <= info.data.free, FundsUnavailable)
-        self._write(who, info, info.data.free - amount, info.data.reserved + amount, info.data.frozen)
-        self.emit(Reserved(who, amount))
+        if amount:
+            self._hold(who, info, hold, amount, free=info.data.free - amount)
+            self.emit(Reserved(who, amount))
 
-    def unreserve(self, who: bytes, amount: int) -> None:
-        """Give reserved grains back to their owner; FundsUnavailable if there are too few."""
+    def release(self, who: bytes, hold: Hold, amount: int) -> None:
+        """Give grains that are held for a case back to their owner."""
+        self.pay_held(who, hold, ((who, amount),))
+
+    def pay_held(self, who: bytes, hold: Hold, shares: Sequence[tuple[bytes | None, int]]) -> None:
+        """Pay (payee, amount) from what `who` holds for a case: its own part becomes free, what nobody gets burns."""
+        own = sum(amount for payee, amount in shares if payee == who)
+        paid = sum(amount for _, amount in shares)
+        if not paid:
+            return
         info = self.system.account[who]
-        ensure(amount <= info.data.reserved, FundsUnavailable)
-        self._write(who, info, info.data.free + amount, info.data.reserved - amount, info.data.frozen)
-        self.emit(Unreserved(who, amount))
+        self._hold(who, info, hold, -paid, free=info.data.free + own)
+        if own:
+            self.emit(Unreserved(who, own))
+        for payee, amount in shares:
+            if payee is None and amount:
+                self.retire(amount)
+                self.emit(Slashed(who, amount))
+            elif payee is not None and payee != who and amount:
+                self.emit(ReserveRepatriated(who, payee, amount, BalanceStatus.Free))
+                self.credit(payee, amount)
 
-    def repatriate_reserved(self, source: bytes, target: bytes, amount: int, *, stay_reserved: bool = False) -> None:
-        """Move reserved grains to another account's free (or, on demand, reserved) grains."""
-        self._debit_reserved(source, amount)
-        status = BalanceStatus.Reserved if stay_reserved else BalanceStatus.Free
-        self.emit(ReserveRepatriated(source, target, amount, status))
-        info = self.system.account[target]
-        if stay_reserved and amount:
-            self._write(target, info, info.data.free, info.data.reserved + amount, info.data.frozen)
-        else:
-            self.credit(target, amount)
+    def rededicate(self, who: bytes, source: Hold, target: Hold, amount: int) -> None:
+        """Hold for the case `target` what was held for `source`."""
+        if amount:
+            info = self.system.account[who]
+            self.book.change(who, source, -amount)
+            held = self.book.change(who, target, amount)
+            assert held == info.data.reserved, "what is reserved is held for a case"
 
-    def slash_reserved(self, who: bytes, amount: int) -> None:
-        """Destroy reserved grains: a slash."""
-        self._debit_reserved(who, amount)
-        self.retire(amount)
-        self.emit(Slashed(who, amount))
+    def check_ended(self, hold: Hold) -> None:
+        """Where a case ends: nobody holds anything for it."""
+        assert not self.case_totals[hold], "nothing is held for a case that has ended"
+
+    @cached_property
+    def book(self) -> HoldBook:
+        """Where holds are written down."""
+        return HoldBook(self.holds, self.held_cases, self.case_totals)
+
+    def _hold(self, who: bytes, info: AccountInfo, hold: Hold, delta: int, *, free: int) -> None:
+        reserved = info.data.reserved + delta
+        held = self.book.change(who, hold, delta)
+        # one grain that is reserved for nothing, or held and not reserved, stops here
+        assert held == reserved, "what is reserved is held for a case"
+        self._write(who, info, free, reserved, info.data.frozen)
 
     def set_frozen(self, who: bytes, amount: int) -> None:
         """Keep the last `amount` of what `who` owns from being spent; reserved grains count towards it."""
@@ -282,11 +319,6 @@ class Balances(Pallet, index=2):
 
     def _can_receive(self, info: AccountInfo, amount: int) -> bool:
         return info.data.free + info.data.reserved + amount >= self.existential_deposit
-
-    def _debit_reserved(self, who: bytes, amount: int) -> None:
-        info = self.system.account[who]
-        ensure(amount <= info.data.reserved, FundsUnavailable)
-        self._write(who, info, info.data.free, info.data.reserved - amount, info.data.frozen)
 
     def _write(
         self, who: bytes, info: AccountInfo, free: int, reserved: int, frozen: int, *, uses_nonce: bool = False

@@ -1,45 +1,93 @@
-"""The books of the economic pallets: every grain, lock, stake and appointment, counted independently of the pallets."""
+"""The books of the economic pallets: every grain, hold, stake and appointment, counted independently of the pallets."""
 
 from collections import Counter
 from collections.abc import Iterator
 
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Unit, UnitState, is_open
+from gpu_tasks.market.inference.services import offer_hold, service_hold
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, is_open
+from runtime.frame.holds import Hold, HoldReason
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
-from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.stakers import STAKE
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
 
 def check_books(bound: Bound, issued: int) -> None:
-    """Every grain has an owner, every reserved grain a reason, and every open unit its money and its place."""
+    """Every grain has an owner, every reserved grain a case, and every open unit its money and its place."""
     accounts = dict(bound[System].account.items())
     total = sum(one.data.free + one.data.reserved for one in accounts.values())
     assert total == bound[Balances].total_issuance.get()
     assert total + bound[Balances].burned.get() == issued
-    reserved = {who: one.data.reserved for who, one in accounts.items() if one.data.reserved}
-    assert reserved == _reasons(bound)
+    check_holds(bound)
+    expected: Counter[tuple[bytes, Hold]] = Counter()
+    for who, hold, amount in _cases(bound):
+        expected[who, hold] += amount
+    held = dict(bound[Balances].held_cases.items())
+    collateral = {key: held.pop(key) for key in list(held) if key[1].reason is COLLATERAL}
+    assert held == {key: amount for key, amount in expected.items() if amount}
+    _check_collateral(bound, collateral)
     _check_stakes(bound[TrustStake])
     _check_market(bound)
 
 
-def _reasons(bound: Bound) -> dict[bytes, int]:
-    """What each account should have reserved: stakes, unlocking chunks and locks."""
-    sums: dict[bytes, int] = {}
-    for who, amount in _holdings(bound):
-        sums[who] = sums.get(who, 0) + amount
-    return sums
+def check_holds(bound: Bound) -> None:
+    """What is held by case adds up to what is shown by reason, to what is reserved, and to the total of each case."""
+    balances = bound[Balances]
+    shown: Counter[tuple[bytes, HoldReason]] = Counter()
+    reserved: Counter[bytes] = Counter()
+    totals: Counter[Hold] = Counter()
+    for (who, hold), amount in balances.held_cases.items():
+        assert amount > 0
+        shown[who, hold.reason] += amount
+        reserved[who] += amount
+        totals[hold] += amount
+    assert {(who, one.id): one.amount for who, entries in balances.holds.items() for one in entries} == shown
+    assert {who: one.data.reserved for who, one in bound[System].account.items() if one.data.reserved} == reserved
+    assert dict(balances.case_totals.items()) == totals
 
 
-def _holdings(bound: Bound) -> Iterator[tuple[bytes, int]]:
-    for (_, staker), value in bound[TrustStake].stakes.items():
-        yield staker, value
-    for staker, chunks in bound[TrustStake].unlocking.items():
-        yield from ((staker, one.value) for one in chunks)
-    for who, locks in bound[TrustLock].locks.items():
-        yield from ((who, one.amount) for one in locks)
+def _cases(bound: Bound) -> Iterator[tuple[bytes, Hold, int]]:
+    """What each account should hold for each case: stakes, bonds, money and deposits; collateral apart."""
+    stake, devices, market = bound[TrustStake], bound[Devices], bound[InferenceMarket]
+    for (validator, staker), value in stake.stakes.items():
+        yield staker, Hold(STAKE, validator), value
+    for staker, chunks in stake.unlocking.items():
+        yield from ((staker, Hold(STAKE, chunk.validator), chunk.value) for chunk in chunks)
+    for device, one in devices.devices.items():
+        assert one is not None
+        yield one.owner, Hold(FREE_BOND, device), one.bond - one.secured
+    for unit_id, unit in market.units.items():
+        assert unit is not None
+        yield unit.customer, Hold(UNIT_DEPOSIT, unit_id), unit.deposit
+        if is_open(unit):
+            yield unit.customer, Hold(UNIT_MONEY, unit_id), unit.escrow + unit.bond
+    for number, service in market.services.items():
+        assert service is not None
+        yield service.owner, service_hold(number), service.deposit if service.is_open else 0
+    for (number, device), offer in market.offers.items():
+        owner = devices.devices[device]
+        assert offer is not None
+        assert owner is not None
+        yield owner.owner, offer_hold(number, device), offer.deposit
+
+
+def _check_collateral(bound: Bound, held: dict[tuple[bytes, Hold], int]) -> None:
+    """Each racer of an open unit holds its collateral for it, less what a miss took; it is what its device secures."""
+    secured: Counter[bytes] = Counter()
+    for unit_id, unit in bound[InferenceMarket].units.items():
+        assert unit is not None
+        for racer in unit.racers if is_open(unit) else ():
+            amount = held.pop((racer.owner, Hold(COLLATERAL, unit_id)), 0)
+            assert amount == racer.collateral or (racer.reveal is None and amount < racer.collateral)
+            secured[racer.device] += amount
+    assert not held
+    for device, one in bound[Devices].devices.items():
+        assert one is not None
+        assert one.secured == secured[device]
 
 
 def _check_stakes(stake: TrustStake) -> None:
@@ -55,54 +103,16 @@ def _check_stakes(stake: TrustStake) -> None:
 
 
 def _check_market(bound: Bound) -> None:
-    market, devices, lock = bound[InferenceMarket], bound[Devices], bound[TrustLock]
+    market, devices = bound[InferenceMarket], bound[Devices]
     open_units = {unit_id: unit for unit_id, unit in market.units.items() if unit and is_open(unit)}
     assert market.open_units.get() == len(open_units)
-    wanted: dict[bytes, int] = {}
-    deposits = _deposits(market, devices)
-    secured: dict[bytes, int] = {}
-    working: dict[bytes, bytes] = {}
     for unit in open_units.values():
-        wanted[unit.customer] = wanted.get(unit.customer, 0) + unit.escrow + unit.bond
         assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
-        for racer in unit.racers:
-            secured[racer.device] = secured.get(racer.device, 0) + racer.collateral
-    bonds: dict[bytes, int] = {}
-    for device, one in devices.devices.items():
+    for one in [device for _, device in devices.devices.items()]:
         assert one is not None
-        bonds[one.owner] = bonds.get(one.owner, 0) + one.bond
-        assert one.secured == secured.get(device, 0)
-        if one.assignment is not None:
-            assert one.assignment in open_units
-            working[device] = one.assignment
-    for who, locks in lock.locks.items():
-        amounts = {one.reason: one.amount for one in locks}
-        assert amounts.get(LockReason.UNIT, 0) == wanted.pop(who, 0)
-        assert amounts.get(LockReason.DEVICE_BOND, 0) == bonds.pop(who, 0)
-        assert amounts.get(LockReason.DEPOSIT, 0) == deposits.pop(who, 0)
-    assert not any(wanted.values())
-    assert not any(bonds.values())
-    assert not any(deposits.values())
+        assert one.assignment is None or one.assignment in open_units
     _check_offers(market, devices)
     _check_agenda(bound, open_units)
-
-
-def _deposits(market: InferenceMarket, devices: Devices) -> dict[bytes, int]:
-    """What each account has deposited: for its open services, for offers of its devices, for records of its units."""
-    sums: dict[bytes, int] = {}
-    for number, service in market.services.items():
-        assert service is not None, number
-        if service.is_open:
-            sums[service.owner] = sums.get(service.owner, 0) + service.deposit
-    for (_, device_id), offer in market.offers.items():
-        device = devices.devices[device_id]
-        assert offer is not None
-        assert device is not None
-        sums[device.owner] = sums.get(device.owner, 0) + offer.deposit
-    for unit_id, unit in market.units.items():
-        assert unit is not None, unit_id
-        sums[unit.customer] = sums.get(unit.customer, 0) + unit.deposit
-    return sums
 
 
 def _check_offers(market: InferenceMarket, devices: Devices) -> None:

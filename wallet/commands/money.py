@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from runtime.interface.staking_api import HeldCase
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import AccountInfo, System
 from wallet.client import ChainClient, Payer
@@ -36,6 +37,25 @@ def balance(session: WalletSession, accounts: tuple[str, ...]) -> None:
                 }
             )
         session.output.rows("Balances", ("account", "free", "reserved", "frozen", "nonce"), rows)
+
+    session.run(show)
+
+
+@click.command()
+@click.argument("account")
+@click.pass_obj
+def holds(session: WalletSession, account: str) -> None:
+    """Show what is held of an account: for which reason, and for which case."""
+
+    async def show(client: ChainClient) -> None:
+        cases: tuple[HeldCase, ...] = await client.query(
+            "OgpuApi_held_cases", session.account(account), at=await client.finalized()
+        )
+        rows = [
+            {"reason": repr(held.hold.reason), "case": "0x" + held.hold.case.hex(), "amount": Grains(held.amount)}
+            for held in sorted(cases, key=lambda held: (held.hold.reason.tag, held.hold.case))
+        ]
+        session.output.rows("Holds", ("reason", "case", "amount"), rows)
 
     session.run(show)
 

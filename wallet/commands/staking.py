@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from runtime.interface.staking_api import PendingReward, StakeSummary, ValidatorSummary
+from runtime.pallets.staking.stakers import STAKE
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.utility import Utility
 from wallet.client import ChainClient, Payer
@@ -132,7 +133,7 @@ def chill(session: WalletSession, sender: str, sending: SendingOptions) -> None:
 @click.argument("account")
 @click.pass_obj
 def show_stakes(session: WalletSession, account: str) -> None:
-    """Show what an account has bonded, delegated, unstaked and locked."""
+    """Show what an account has bonded, delegated, unstaked and held."""
 
     async def show(client: ChainClient) -> None:
         who = session.account(account)
@@ -144,7 +145,7 @@ def show_stakes(session: WalletSession, account: str) -> None:
         rows += [
             _stake_row("unstaking", chunk.validator, chunk.value, chunk.until_epoch) for chunk in summary.unlocking
         ]
-        rows += [_stake_row(f"lock: {lock.reason.name.lower()}", None, lock.amount) for lock in summary.locks]
+        rows += [_stake_row(f"held: {held.id}", None, held.amount) for held in summary.holds if held.id is not STAKE]
         session.output.rows("Stakes", ("kind", "behind", "amount", "until_epoch"), rows)
 
     session.run(show)

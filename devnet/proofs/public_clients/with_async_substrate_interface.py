@@ -58,6 +58,10 @@ async def read(chain: AsyncSubstrateInterface, who: AskedKey) -> None:
     deposit = (await chain.get_constant("Balances", "ExistentialDeposit")).value
     accounts = [key async for key, _ in await chain.query_map("System", "Account")]
     check(account["data"]["free"] > 0 and deposit > 0 and len(accounts) > 1, "Alice has money, there are accounts")
+    stash = (await chain.query("Session", "Validators")).value[0]
+    reserved = (await chain.query("System", "Account", [stash])).value["data"]["reserved"]
+    held = (await chain.query("Balances", "Holds", [stash])).value
+    check(sum(entry["amount"] for entry in held) == reserved > 0, f"what a validator holds is what is reserved: {held}")
     say("read", free=account["data"]["free"], existential_deposit=deposit, accounts=len(accounts))
 
 

@@ -36,6 +36,11 @@ def read(chain: SubstrateInterface, who: Keypair) -> None:
     deposit = chain.get_constant("Balances", "ExistentialDeposit").value
     accounts = len(list(chain.query_map("System", "Account", max_results=10)))
     check(free > 0 and deposit > 0 and accounts > 1, "Alice has money, there are accounts")
+    stash = chain.query("Session", "Validators").value[0]
+    reserved = chain.query("System", "Account", [stash]).value["data"]["reserved"]
+    held = chain.query("Balances", "Holds", [stash]).value
+    check(sum(entry["amount"] for entry in held) == reserved > 0, f"what a validator holds is what is reserved: {held}")
+    check({"TrustStake": "Stake"} in [entry["id"] for entry in held], f"a validator's stake among its holds: {held}")
     say("read", free=free, existential_deposit=deposit, accounts=accounts)
 
 

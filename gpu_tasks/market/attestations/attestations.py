@@ -109,7 +109,7 @@ class Attestations(Pallet, index=11):
         if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
             return "no such race"
         racer = unit.racers[statement.replica]
-        if self.stake.key_owner[statement.provider_key] != racer.owner or statement.device != racer.device:
+        if self.stake.stash_of(statement.provider_key) != racer.owner or statement.device != racer.device:
             return "not the racer's key or device"
         try:
             self.market.racing.ensure_may_reveal(unit, racer)

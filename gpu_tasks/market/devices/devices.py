@@ -2,7 +2,8 @@
 
 Always: a device has at most one active assignment ("one user per GPU"), from the draw until its
 owner commits, declines or misses; `secured` is the collateral of its units that are not settled;
-its bond is locked under `DEVICE_BOND` on its owner's account. One physical device registers once.
+its bond is held on its owner's account: `secured` of it as collateral, each part for its unit, the rest for the
+device. A unit is paid from its own part, then from what is no unit's. One physical device registers once.
 """
 
 from dataclasses import replace
@@ -30,8 +31,10 @@ from gpu_tasks.market.devices.events import (
 )
 from gpu_tasks.market.devices.records import (
     CLASS_NAMES,
+    COLLATERAL,
     DEVICES_PER_PROVIDER_MAX,
     ENDPOINT_BYTES_MAX,
+    FREE_BOND,
     MISS_PPM,
     ClassBonds,
     Device,
@@ -48,6 +51,7 @@ from runtime.frame.agenda import Schedule
 from runtime.frame.pallet import (
     Constant,
     Hasher,
+    Hold,
     Pallet,
     Signed,
     StorageDoubleMap,
@@ -60,7 +64,7 @@ from runtime.frame.pallet import (
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.stakers import PublicKey
-from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
@@ -100,6 +104,7 @@ class Devices(Pallet, index=9):
         NotProvider, NotOwner, UnknownDevice, DeviceKnown, DeviceBusy, TooManyDevices, DeviceBondTooSmall, BadEndpoint,
         UnsafeSealKey,
     )  # fmt: skip
+    hold_reasons = (FREE_BOND, COLLATERAL)
 
     @call(index=0, weight=work(reads=4, writes=1))
     def register_provider(self, origin: Signed, seal_key: PublicKey, endpoint: Endpoint) -> None:
@@ -110,29 +115,30 @@ class Devices(Pallet, index=9):
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
         self._set_provider(stash, seal_key, endpoint)
 
-    @call(index=1, weight=work(reads=6, writes=5))
+    @call(index=1, weight=work(reads=9, writes=7))
     def register_device(self, origin: Signed, kind: DeviceClass, uuid_hash: Hash, bond: CompactBalance) -> None:
         """Bring a device into the market with a bond of the signer's, who is a provider's stash."""
         ensure(origin.account in self.providers and self.stake.is_candidate(origin.account), NotProvider)
         self._add_device(origin.account, kind, uuid_hash, bond)
 
-    @call(index=2, weight=work(reads=4, writes=5))
+    @call(index=2, weight=work(reads=8, writes=7))
     def unregister_device(self, origin: Signed, device: DeviceId) -> None:
         """Take a device out of the market and its bond back, once it offers nothing and no unit of its is open."""
         left = self.owned(device, origin.account)
         ensure(left.assignment is None and left.secured == 0 and left.offers == 0, DeviceBusy)
-        assert self.lock.locked(left.owner, LockReason.DEVICE_BOND) >= left.bond, "a device's bond is locked"
+        self._check_bond(device, left)
         del self.devices[device]
         del self.device_of_uuid[left.uuid_hash]
         self.device_count[left.owner] -= 1
-        self.lock.unlock(left.owner, LockReason.DEVICE_BOND, left.bond)
+        self.lock.unlock(left.owner, Hold(FREE_BOND, device), left.bond)
+        self.lock.end(Hold(FREE_BOND, device))
         self.emit(DeviceUnregistered(device, left.owner))
 
-    @call(index=3, weight=work(reads=4, writes=5))
+    @call(index=3, weight=work(reads=7, writes=7))
     def bond_device_extra(self, origin: Signed, device: DeviceId, value: CompactBalance) -> None:
         """Add to a device's bond: more units at once, and more weight in draws from the next units on."""
         before = self.owned(device, origin.account)
-        self.lock.lock(before.owner, LockReason.DEVICE_BOND, value)
+        self.lock.lock(before.owner, Hold(FREE_BOND, device), value)
         self.devices[device] = replace(before, bond=before.bond + value, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceBonded(device, value))
@@ -225,6 +231,7 @@ class Devices(Pallet, index=9):
         """Give a free device its one assignment, secured by a part of its bond."""
         free = self._registered(device)
         assert free.assignment is None, "a device has one active assignment"
+        self.lock.rededicate(free.owner, Hold(FREE_BOND, device), Hold(COLLATERAL, unit), collateral)
         self.devices[device] = replace(free, assignment=unit, secured=free.secured + collateral)
         self.emit(DeviceAssigned(device, unit))
 
@@ -235,17 +242,23 @@ class Devices(Pallet, index=9):
             self.devices[device] = replace(before, assignment=None)
             self.stir(device)
 
-    def unsecure(self, device: bytes, unit: UnitId, collateral: int) -> None:
-        """End everything that binds a device to a unit."""
+    def unsecure(self, device: bytes, unit: UnitId) -> None:
+        """End everything that binds a device to a unit; what is left of its collateral is the device's again."""
         self.free(device, unit)
         before = self._registered(device)
-        assert before.secured >= collateral, "a device secures each unit once"
-        self.devices[device] = replace(before, secured=before.secured - collateral)
+        left = self.lock.locked(before.owner, Hold(COLLATERAL, unit))
+        assert before.secured >= left, "a device secures each unit once"
+        self.lock.rededicate(before.owner, Hold(COLLATERAL, unit), Hold(FREE_BOND, device), left)
+        self.devices[device] = replace(before, secured=before.secured - left)
         self.stir(device)
+
+    def end_collateral(self, unit: UnitId) -> None:
+        """Where a race is over: no device secures the unit any more."""
+        self.lock.end(Hold(COLLATERAL, unit))
 
     def fail(self, device: bytes, unit: UnitId, *, victim: bytes | None) -> int:
         """A miss: 1 % of the bond goes, and the device pauses. The grains taken."""
-        taken = self.slash(device, part(self._registered(device).bond, MISS_PPM), victim=victim)
+        taken = self.slash(device, unit, part(self._registered(device).bond, MISS_PPM), victim=victim)
         self.halt(device, unit)
         return taken
 
@@ -254,13 +267,19 @@ class Devices(Pallet, index=9):
         self.devices[device] = replace(self._registered(device), is_paused=True)
         self.emit(DevicePaused(device, unit))
 
-    def slash(self, device: bytes, amount: int, *, victim: bytes | None, rewarded: tuple[bytes, ...] = ()) -> int:
-        """Slash a device's bond by `amount`, or by what there is; the grains taken."""
+    def slash(
+        self, device: bytes, unit: UnitId, amount: int, *, victim: bytes | None, rewarded: tuple[bytes, ...] = ()
+    ) -> int:
+        """Slash a device for a unit by `amount`, or by what there is that secures no other unit; the grains taken."""
         before = self._registered(device)
-        wanted = min(amount, before.bond)
-        taken = self.lock.slash(before.owner, LockReason.DEVICE_BOND, wanted, victim=victim, rewarded=rewarded)
-        assert taken == wanted, "a device's bond is locked"
-        self.devices[device] = replace(before, bond=before.bond - taken)
+        self._check_bond(device, before)
+        # the unit's own part first: what stands for other units is theirs, however much this one should cost
+        own = Hold(COLLATERAL, unit)
+        from_unit = self.lock.slash(before.owner, own, amount, victim=victim, rewarded=rewarded)
+        rest = amount - from_unit
+        from_bond = self.lock.slash(before.owner, Hold(FREE_BOND, device), rest, victim=victim, rewarded=rewarded)
+        taken = from_unit + from_bond
+        self.devices[device] = replace(before, bond=before.bond - taken, secured=before.secured - from_unit)
         return taken
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
@@ -269,6 +288,10 @@ class Devices(Pallet, index=9):
         found = self.devices[device]
         assert found is not None, "a device that secures a unit or offers a service cannot leave"
         return found
+
+    def _check_bond(self, device: bytes, record: Device) -> None:
+        held = self.lock.locked(record.owner, Hold(FREE_BOND, device))
+        assert held == record.bond - record.secured, "a device's bond is held, what secures units apart"
 
     def _set_provider(self, stash: bytes, seal_key: bytes, endpoint: bytes) -> None:
         before = self.providers[stash]
@@ -281,8 +304,8 @@ class Devices(Pallet, index=9):
         ensure(uuid_hash not in self.device_of_uuid, DeviceKnown)
         ensure(self.device_count[owner] < DEVICES_PER_PROVIDER_MAX, TooManyDevices)
         ensure(bond >= self.bond_min.of(kind), DeviceBondTooSmall)
-        self.lock.lock(owner, LockReason.DEVICE_BOND, bond)
         device, now = device_id(owner, uuid_hash), self.system.number.get()
+        self.lock.lock(owner, Hold(FREE_BOND, device), bond)
         self.devices[device] = Device(owner, kind, uuid_hash, bond, registered_at=now, changed_at=now)
         self.device_of_uuid[uuid_hash] = device
         self.device_count[owner] += 1

@@ -7,12 +7,15 @@ from gpu_tasks.market.ids import DeviceId, UnitId
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U32, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
+from runtime.frame.holds import HoldReason
 from runtime.pallets.staking.stakers import PublicKey
 
 ENDPOINT_BYTES_MAX = 128
 DEVICES_PER_PROVIDER_MAX = 64
 MISS_PPM = 10_000
 """A device that lets its race down loses this part of its bond."""
+FREE_BOND = HoldReason("FreeBond", "What secures no unit of a device's bond; the case is the device.")
+COLLATERAL = HoldReason("Collateral", "The part of a device's bond that secures a unit, which is the case.")
 
 
 class DeviceClass(IntEnum):

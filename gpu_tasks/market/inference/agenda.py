@@ -18,13 +18,13 @@ from runtime.frame.weights import work
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
 
-STEP_WEIGHT = work(reads=12, writes=24, microseconds=80)
+STEP_WEIGHT = work(reads=20, writes=32, microseconds=80)
 """One unit called: most of it is a race that is settled."""
 HEIGHT_BUDGET = work(microseconds=64_000)
-"""For units called because of their height: some 240 of them."""
+"""For units called because of their height: some 190 of them."""
 FINAL_BUDGET = work(microseconds=32_000)
 """For units called because of finality, draws apart."""
-EXPIRY_WEIGHT = work(reads=4, writes=6)
+EXPIRY_WEIGHT = work(reads=7, writes=8)
 EXPIRY_BUDGET = work(microseconds=16_000)
 """For records that are dropped; one that has to wait longer keeps its deposit for as long."""
 

@@ -29,15 +29,17 @@ from gpu_tasks.market.inference.services import (
     Service,
     ServiceTerms,
     is_sound,
+    offer_hold,
+    service_hold,
 )
 from runtime.encoding.codec import U32, Bounded
 from runtime.frame.agenda import Budget
 from runtime.frame.pallet import StorageDoubleMap, StorageMap, StorageValue, ensure, known
 from runtime.frame.weights import work
-from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
 
-END_OFFER_WEIGHT = work(reads=6, writes=7)
+END_OFFER_WEIGHT = work(reads=9, writes=9)
 """An offer whose service is gone ends, and its deposit returns."""
 
 OfferedServices = Annotated[tuple[ServiceId, ...], Bounded(OFFERS_PER_DEVICE_MAX)]
@@ -76,7 +78,7 @@ class Catalogue:
         number, count = self.next_service.get(), self.service_count.get()
         ensure(count < SERVICES_MAX, TooManyOpen)
         ensure(is_sound(terms), UnsoundTerms)
-        self.lock.lock(owner, LockReason.DEPOSIT, deposit)
+        self.lock.lock(owner, service_hold(number), deposit)
         self.services[number] = Service(owner, terms, deposit)
         self.service_count.set(count + 1)
         self.next_service.set(number + 1)
@@ -90,8 +92,8 @@ class Catalogue:
         self.services[number] = replace(service, is_open=False)
         self.service_count.set(self.service_count.get() - 1)
         self.count_units(number, 0)
-        assert self.lock.locked(owner, LockReason.DEPOSIT) >= service.deposit, "an open service holds its deposit"
-        self.lock.unlock(owner, LockReason.DEPOSIT, service.deposit)
+        self.lock.unlock(owner, service_hold(number), service.deposit)
+        self.lock.end(service_hold(number))
         self.emit(ServiceClosed(number))
 
     def count_units(self, number: int, change: int) -> None:
@@ -118,7 +120,7 @@ class Catalogue:
         if standing is None:
             ensure(self.offer_count[number] < OFFERS_PER_SERVICE_MAX, TooManyOpen)
             ensure(len(self.offered[device]) < OFFERS_PER_DEVICE_MAX, TooManyOpen)
-            self.lock.lock(self._owner(device), LockReason.DEPOSIT, self.offer_deposit)
+            self.lock.lock(self._owner(device), offer_hold(number, device), self.offer_deposit)
             self._list(device, number)
         # an ask that is changed is a new one: it counts for no unit that was recorded before
         deposit = self.offer_deposit if standing is None else standing.deposit
@@ -141,8 +143,8 @@ class Catalogue:
         else:
             del self.offered[device]
         self._count_offer(device, number, -1)
-        assert self.lock.locked(owner, LockReason.DEPOSIT) >= offer.deposit, "an offer holds its deposit"
-        self.lock.unlock(owner, LockReason.DEPOSIT, offer.deposit)
+        self.lock.unlock(owner, offer_hold(number, device), offer.deposit)
+        self.lock.end(offer_hold(number, device))
         self.emit(OfferWithdrawn(number, device))
 
     def end_offers(self, budget: Budget) -> None:

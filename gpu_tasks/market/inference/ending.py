@@ -1,6 +1,6 @@
 """How a unit ends: one payment of all that was locked, and everything that it held set free.
 
-Always: a unit ends once; then its lock is empty, it is on no agenda, its devices are bound to it no more, and its
+Always: a unit ends once; then nothing is held for it, it is on no agenda, its devices are bound to it no more, and its
 record stays readable for `unit_keep` blocks before it is dropped and its deposit returns to its customer.
 """
 
@@ -10,11 +10,12 @@ from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import ProviderRebated, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.races import RaceResult
 from gpu_tasks.market.inference.state import MarketState
-from gpu_tasks.market.inference.units import OpenUnit, Racer, Refund, UnitState, is_open
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Racer, Refund, UnitState, is_open
+from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 from runtime.pallets.staking.slashing import Share
-from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.trust_lock import TrustLock
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +48,16 @@ class Ending:
         record = self.state.units[unit_id]
         assert record is not None, "a record is dropped once"
         assert not is_open(record), "no open unit is forgotten"
-        held = self.lock.locked(record.customer, LockReason.DEPOSIT)
-        assert held >= record.deposit, "a unit's record holds its deposit"
-        self.lock.unlock(record.customer, LockReason.DEPOSIT, record.deposit)
-        assert self.lock.locked(record.customer, LockReason.DEPOSIT) == held - record.deposit, "it returns whole"
+        self.lock.unlock(record.customer, Hold(UNIT_DEPOSIT, unit_id), record.deposit)
+        self.lock.end(Hold(UNIT_DEPOSIT, unit_id))
         del self.state.units[unit_id]
 
     def release_racers(self, unit: OpenUnit) -> None:
         """Set every device of the race free, with its collateral."""
         for racer in unit.record.racers:
-            self.state.devices.unsecure(racer.device, unit.id, racer.collateral)
+            self.state.devices.unsecure(racer.device, unit.id)
             del self.state.duties[racer.owner, unit.id]
+        self.state.devices.end_collateral(unit.id)
 
     def miss(self, unit: OpenUnit, racer: Racer, *, is_customers_loss: bool) -> None:
         """A racer let the race down: 1 % of its device's bond, and a pause."""
@@ -68,7 +68,7 @@ class Ending:
     def slash_liar(self, unit: OpenUnit, liar: Racer, judges: tuple[bytes, ...]) -> None:
         """A racer revealed a wrong result: the unit's collateral, 10 % of its bond, and a pause."""
         devices, victim = self.state.devices, unit.record.customer
-        collateral = devices.slash(liar.device, liar.collateral, victim=victim, rewarded=judges)
+        collateral = devices.slash(liar.device, unit.id, liar.collateral, victim=victim, rewarded=judges)
         bond = self.lock.slash_wrong_result(liar.owner, victim=victim, rewarded=judges)
         devices.halt(liar.device, unit.id)
         self.state.emit(ProviderSlashed(unit.id, liar.owner, liar.device, collateral, bond))
@@ -90,13 +90,10 @@ class Ending:
 
     def _pay_out(self, unit: OpenUnit, shares: tuple[Share, ...]) -> None:
         """Pay the unit's lock as the shares say; its deposit stays with its record."""
-        held, customer = unit.record.escrow + unit.record.bond, unit.record.customer
-        before = self.lock.locked(customer, LockReason.UNIT)
+        held, hold = unit.record.escrow + unit.record.bond, Hold(UNIT_MONEY, unit.id)
         assert sum(share.amount for share in shares) == held, "the shares of an outcome add up to what was locked"
-        assert before >= held, "an open unit holds its escrow and its bond"
-        self.lock.pay_out(customer, LockReason.UNIT, shares)
-        after = self.lock.locked(customer, LockReason.UNIT)
-        assert after == before - held, "nothing of an ended unit stays locked, and nothing of another goes"
+        self.lock.pay_out(unit.record.customer, hold, shares)
+        self.lock.end(hold)
 
     def _rebate(self, provider: bytes, price: int) -> None:
         """Return 90 % of a winner's fee out of the era's emission to providers, while that lasts."""

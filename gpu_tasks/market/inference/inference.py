@@ -5,9 +5,9 @@ then reveal; the earliest right result is paid. This module is the pallet: stora
 parts that carry them out, each with a module of its own: the catalogue of what is sold, and a unit's life, which
 begins with posting and goes through queueing, racing and, in a dispute, judging to its ending.
 
-Always: `units[u]` and the locks agree: the open units of a customer hold `escrow + bond` each as UNIT,
-where nothing else is locked, and every record of a unit `deposit` as DEPOSIT, beside those of its open services and of
-offers; every open unit is on the agenda, so every state ends by itself; the hook is bounded by work, whatever there is.
+Always: `units[u]` and the locks agree: for the case `u` an open unit holds `escrow + bond` of its customer's as
+UNIT_MONEY, and its record `deposit` as UNIT_DEPOSIT for as long as it is there; every open unit is on the agenda, so
+every state ends by itself; the hook is bounded by work, whatever there is.
 """
 
 from functools import cached_property
@@ -25,11 +25,28 @@ from gpu_tasks.market.inference.judging import Judging
 from gpu_tasks.market.inference.posting import AdmittedDraws, Posting
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.racing import Racing
-from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms, terms_from_json
+from gpu_tasks.market.inference.services import (
+    OFFER_DEPOSIT,
+    SERVICE_DEPOSIT,
+    Offer,
+    Service,
+    ServiceTerms,
+    terms_from_json,
+)
 from gpu_tasks.market.inference.sleepers import Sleepers, SleepKey, StirredServices
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, draw_weight
 from gpu_tasks.market.inference.state import MarketState
-from gpu_tasks.market.inference.units import Duty, OpenUnit, Refund, Unit, UnitState, UnitTerms, is_open
+from gpu_tasks.market.inference.units import (
+    UNIT_DEPOSIT,
+    UNIT_MONEY,
+    Duty,
+    OpenUnit,
+    Refund,
+    Unit,
+    UnitState,
+    UnitTerms,
+    is_open,
+)
 from gpu_tasks.market.rounds import Windows
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U8, U32, Bounded
@@ -68,7 +85,7 @@ NewUnits = Annotated[tuple[UnitTerms, ...], Bounded(UNITS_PER_POST_MAX)]
 
 def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa: ARG001 - the call's arguments
     """With the draws that the units will cause, apart from looking for slots: that is bounded by `ADMITTED_MAX`."""
-    weight = work(reads=5 + 6 * len(units), writes=4 + 10 * len(units))
+    weight = work(reads=5 + 12 * len(units), writes=4 + 14 * len(units))
     for terms in units:
         weight += draw_weight(0, terms.racers)
     return weight
@@ -142,20 +159,21 @@ class InferenceMarket(AgendaGround, index=10):
         ev.UnknownService, ev.UnsoundTerms, ev.NotServiceOwner, ev.TooManyOpen, ev.UnknownUnit, ev.NotCustomer,
         ev.NotQueued, ev.NotAssigned, ev.WindowClosed, ev.AlreadyDone, ev.WrongOpening, ev.StaleSealing, ev.MarketBusy,
     )  # fmt: skip
+    hold_reasons = (UNIT_MONEY, UNIT_DEPOSIT, SERVICE_DEPOSIT, OFFER_DEPOSIT)
 
     # ------------------------------------------------------------------------------------------- services and offers
 
-    @call(index=0, weight=work(reads=3, writes=4))
+    @call(index=0, weight=work(reads=6, writes=6))
     def create_service(self, origin: Signed, terms: ServiceTerms) -> None:
         """Offer a new kind of unit; a deposit is locked until the service is closed."""
         self.catalogue.create(origin.account, terms, self.service_deposit)
 
-    @call(index=1, weight=work(reads=2, writes=3))
+    @call(index=1, weight=work(reads=6, writes=6))
     def close_service(self, origin: Signed, service: ServiceId) -> None:
         """Let no more units be posted, and take the deposit back; open units go on."""
         self.catalogue.close(service, origin.account)
 
-    @call(index=2, weight=work(reads=9, writes=9))
+    @call(index=2, weight=work(reads=12, writes=11))
     def offer(self, origin: Signed, device: DeviceId, service: ServiceId, ask: CompactBalance) -> None:
         """Have a device work for a service, for `ask` grains a unit or more; a deposit of its owner's is locked.
 
@@ -164,7 +182,7 @@ class InferenceMarket(AgendaGround, index=10):
         self.devices.owned(device, self.devices.operator(origin.account))
         self.catalogue.offer(device, service, ask)
 
-    @call(index=3, weight=work(reads=7, writes=7))
+    @call(index=3, weight=work(reads=11, writes=9))
     def withdraw_offer(self, origin: Signed, device: DeviceId, service: ServiceId) -> None:
         """Have a device work for a service no more, and take the deposit back; what is assigned stays."""
         self.devices.owned(device, self.devices.operator(origin.account))
@@ -177,7 +195,7 @@ class InferenceMarket(AgendaGround, index=10):
         """Ask for units: locks price, witness fee, bond and deposit of each, and prepays the duty calls it causes."""
         self.posting.post(origin.account, service, units)
 
-    @call(index=5, weight=work(reads=10, writes=16))
+    @call(index=5, weight=work(reads=14, writes=18))
     def cancel(self, origin: Signed, unit: UnitId) -> None:
         """Take back a unit that waits for its draw; 10 % of its bond burns."""
         found = self.open_unit(unit)

@@ -12,13 +12,22 @@ from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
-from gpu_tasks.market.inference.units import RACERS_MAX, UNITS_OPEN_MAX, OpenUnit, Unit, UnitTerms, unit_id_of
+from gpu_tasks.market.inference.units import (
+    RACERS_MAX,
+    UNIT_DEPOSIT,
+    UNIT_MONEY,
+    UNITS_OPEN_MAX,
+    OpenUnit,
+    Unit,
+    UnitTerms,
+    unit_id_of,
+)
 from runtime.encoding.codec import U32, struct
 from runtime.encoding.types import AccountId, BlockNumber, Weight
-from runtime.frame.pallet import StorageMap, StorageValue, ensure
+from runtime.frame.pallet import Hold, StorageMap, StorageValue, ensure
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances, Withdraw
-from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.trust_lock import TrustLock
 
 ADMITTED_MAX = work(microseconds=80_000)
 """What the draws of all units that one block takes in may come to: half of `DRAW_BUDGET`."""
@@ -96,8 +105,8 @@ class Posting:
         )
         unit = OpenUnit(unit_id_of(system.block_hash[0], customer, number), record)
         self._prepay(customer, self.duty_fee * money.duty_calls(terms.racers))
-        self.lock.lock(customer, LockReason.UNIT, record.escrow + record.bond)
-        self.lock.lock(customer, LockReason.DEPOSIT, record.deposit)
+        self.lock.lock(customer, Hold(UNIT_MONEY, unit.id), record.escrow + record.bond)
+        self.lock.lock(customer, Hold(UNIT_DEPOSIT, unit.id), record.deposit)
         self.posted[customer] = number + 1
         self.queueing.enqueue(unit)
         self.state.emit(UnitPosted(unit.id, service, customer, terms.input_root, terms.price_max, terms.racers))

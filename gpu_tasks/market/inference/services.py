@@ -2,10 +2,15 @@
 
 from typing import Annotated, Any
 
+from gpu_tasks.market.ids import DeviceId
+from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
+from runtime.frame.holds import Hold, HoldReason, numbered_case
 
+SERVICE_DEPOSIT = HoldReason("ServiceDeposit", "For an open service; the case is its number.")
+OFFER_DEPOSIT = HoldReason("OfferDeposit", "For an offer that stands; the case is the hash of service and device.")
 SERVICE_NAME_BYTES_MAX = 32
 LEASE_BLOCKS_MAX = 600
 RAMP_BLOCKS_MAX = 10_000
@@ -63,6 +68,16 @@ class Offer:
     """The block in which this ask was made: it counts for no unit recorded before."""
     deposit: Balance = 0
     """Locked on its device's owner while the offer stands."""
+
+
+def service_hold(number: int) -> Hold:
+    """What an open service's deposit is held for."""
+    return Hold(SERVICE_DEPOSIT, numbered_case(number))
+
+
+def offer_hold(number: int, device: DeviceId) -> Hold:
+    """What the deposit of a device's offer for a service is held for."""
+    return Hold(OFFER_DEPOSIT, blake2_256(b"ogpu/offer" + number.to_bytes(4, "little") + device))
 
 
 def is_sound(terms: ServiceTerms) -> bool:

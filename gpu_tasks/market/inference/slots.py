@@ -20,7 +20,7 @@ LOOK_WEIGHT = work(microseconds=1)
 """One slot looked at for one unit."""
 DRAW_WEIGHT = work(reads=6, writes=8, microseconds=20)
 """A unit drawn, or put to sleep, its racers apart."""
-RACER_WEIGHT = work(reads=2, writes=5)
+RACER_WEIGHT = work(reads=2, writes=5, microseconds=30)
 """A device that is assigned, and its owner's duty."""
 
 
@@ -112,7 +112,7 @@ class Slots:
             device=device_id,
             owner=device.owner,
             bond=device.bond,
-            free_bond=max(0, device.bond - device.secured),  # a slash may leave less than is secured
+            free_bond=device.bond - device.secured,
             ask=offer.ask,
             key_since=max(device.registered_at, provider.key_since if provider else 0),
             changed_at=max(device.changed_at, offer.since),

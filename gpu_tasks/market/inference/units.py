@@ -14,7 +14,12 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import U8, U32, Bounded, codec, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
+from runtime.frame.holds import HoldReason
 
+UNIT_MONEY = HoldReason(
+    "UnitMoney", "What a unit may cost its customer: price, witness fee and bond; the case is the unit."
+)
+UNIT_DEPOSIT = HoldReason("UnitDeposit", "For the record of a unit, which is the case, until that is dropped.")
 UNITS_OPEN_MAX = 4_096
 """Each locks a deposit, so to shut others out costs the use of `unit_deposit` times this."""
 RACERS_MAX = 8

@@ -10,5 +10,5 @@ stake_ledger        its storage, and the verbs that keep the sums true
 eras                what happens when an era turns, and payouts
 trust_stake         the pallet TrustStake: calls and slashes
 double_headers      the evidence of two headers in one slot
-trust_lock          the pallet TrustLock: locks by reason, offences
+trust_lock          the pallet TrustLock: locks by case, offences
 """

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from runtime.frame.holds import Hold
+
 PPM = 1_000_000
 EQUIVOCATION_FLOOR_PPM = 50_000
 BURN_PPM = 500_000
@@ -14,6 +16,15 @@ class Share:
     """A part of a sum of money: `payee` receives `amount` grains; None: it is burned."""
 
     payee: bytes | None
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What was struck from an account, which still holds it for a case."""
+
+    who: bytes
+    hold: Hold
     amount: int
 
 

@@ -1,8 +1,8 @@
 """The ground of TrustStake: its storage, what may be asked of it, and the verbs that keep its sums true.
 
 Always:
-* Every grain behind a validator is reserved on its owner's account: for each staker, its stakes and
-  its unlocking chunks together are never more than its reserved balance.
+* Every grain behind a validator is held on its owner's account, with the validator as the case: for each staker and
+  validator, the stake and the unlocking chunks together are what is held.
 * `backing[v]` is the sum of `stakes[v, *]`.
 * No two candidates share a key, and who holds office keeps the keys that evidence is checked with.
 """
@@ -13,13 +13,14 @@ from runtime.cryptography.signatures import is_safe_public_key
 from runtime.encoding.codec import U32, codec
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId
 from runtime.encoding.types import Balance as Grains
-from runtime.frame.pallet import Constant, Pallet, StorageDoubleMap, StorageMap, StorageValue, ensure
+from runtime.frame.pallet import Constant, Hold, Pallet, StorageDoubleMap, StorageMap, StorageValue, ensure
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.session import Session
 from runtime.pallets.staking.exposures import Exposure
 from runtime.pallets.staking.stakers import (
     CANDIDATES_MAX,
+    STAKE,
     Candidate,
     EraIndex,
     EraPoints,
@@ -136,19 +137,16 @@ class StakeLedger(Pallet):
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
     def lock(self, staker: bytes, validator: bytes, value: int) -> None:
-        """Reserve `value` of a staker's and put it behind a validator."""
-        self.balances.reserve(staker, value)
+        """Hold `value` of a staker's, and put it behind a validator."""
+        self.balances.hold(staker, Hold(STAKE, validator), value)
         self.change_stake(validator, staker, value)
 
     def check_covered(self, staker: bytes, validator: bytes, leaving: int) -> None:
-        """Where stake ends: what waits, what stays behind `validator` and what is `leaving` are reserved, all of it.
-
-        The stakes behind other validators are left out: summing them up would read every candidate.
-        """
-        waiting = sum(chunk.value for chunk in self.unlocking[staker])
+        """Where stake ends: what is held for `validator` stands behind it, waits to leave, or is `leaving` now."""
+        waiting = sum(chunk.value for chunk in self.unlocking[staker] if chunk.validator == validator)
         staying = self.stakes[validator, staker]
-        reserved = self.balances.reserved_balance(staker)
-        assert waiting + staying + leaving <= reserved, "stake that nobody reserved"
+        held = self.balances.held(staker, Hold(STAKE, validator))
+        assert waiting + staying + leaving == held, "stake that nobody holds, or held and nobody's stake"
 
     def change_stake(self, validator: bytes, staker: bytes, delta: int) -> None:
         """Add to a stake; the one place where stakes, their sums and their counts are written."""

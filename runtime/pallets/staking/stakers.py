@@ -4,12 +4,14 @@ from typing import Annotated
 
 from runtime.encoding.codec import U32, Bounded, Fixed, struct
 from runtime.encoding.types import AccountId, Balance
+from runtime.frame.holds import HoldReason
 from runtime.pallets.staking.slashing import PPM
 
 VALIDATORS_MAX = 128
 """Certificates are lists of ed25519 signatures; more voters wait for aggregated ones."""
 CANDIDATES_MAX = 4_096
 UNLOCKING_MAX = 32
+STAKE = HoldReason("Stake", "A bond or a delegation, also while it is on its way out; the case is the validator.")
 COMMISSION_MAX_PPM = PPM
 
 PublicKey = Annotated[bytes, Fixed(32)]

@@ -1,47 +1,41 @@
-"""TrustLock: money at stake for a reason, and what happens to it when trust is broken.
+"""TrustLock: money at stake for a case, and what happens to it when trust is broken.
 
-Always: for each account the locks by reason add up to what TrustLock reserved on it; a lock ends
+Always: a lock is a hold of Balances, so each case is paid from what it holds itself; a lock ends
 by being returned, paid out or slashed, and each moves exactly what it says; an offence is punished
 once; a slash goes 50 % to burning, 40 % to the victim (else the treasury), 10 % to who proved it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from enum import IntEnum
 from typing import Annotated
 
 from runtime.encoding.codec import U32, U64, Bounded, struct
 from runtime.encoding.types import AccountId
 from runtime.encoding.types import Balance as Grains
-from runtime.frame.pallet import DispatchError, Pallet, Signed, StorageMap, StorageValue, call, ensure, event, known
+from runtime.frame.pallet import (
+    CaseId,
+    DispatchError,
+    Hold,
+    HoldReason,
+    Pallet,
+    Signed,
+    StorageValue,
+    call,
+    ensure,
+    event,
+    known,
+)
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.double_headers import SealedHeader, double_proposal
-from runtime.pallets.staking.exposures import Backing
-from runtime.pallets.staking.slashing import Share, equivocation_ppm, slash_shares
+from runtime.pallets.staking.slashing import Loss, Share, equivocation_ppm, slash_shares
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, EraIndex
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
 WRONG_RESULT_PPM = 100_000
-
-
-class LockReason(IntEnum):
-    """Why TrustLock holds money."""
-
-    UNIT = 0
-    DEVICE_BOND = 1
-    DEPOSIT = 2
-
-
-@struct
-class Lock:
-    """What one account has locked for one reason."""
-
-    reason: LockReason
-    amount: Grains
 
 
 @struct
@@ -54,7 +48,6 @@ class Offender:
     slashed_ppm: U32
 
 
-Locks = Annotated[tuple[Lock, ...], Bounded(len(LockReason))]
 Offenders = Annotated[tuple[Offender, ...], Bounded(VALIDATORS_MAX)]
 
 
@@ -63,7 +56,8 @@ class Locked:
     """Money was put at stake."""
 
     who: AccountId
-    reason: LockReason
+    reason: HoldReason
+    case: CaseId
     amount: Grains
 
 
@@ -72,7 +66,8 @@ class Unlocked:
     """Money at stake came back to its owner."""
 
     who: AccountId
-    reason: LockReason
+    reason: HoldReason
+    case: CaseId
     amount: Grains
 
 
@@ -81,7 +76,8 @@ class Paid:
     """Money at stake went to somebody else; without a payee it was burned."""
 
     who: AccountId
-    reason: LockReason
+    reason: HoldReason
+    case: CaseId
     payee: AccountId | None
     amount: Grains
 
@@ -106,10 +102,6 @@ class WrongResultSlashed:
     amount: Grains
 
 
-class NotLocked(DispatchError):
-    """Less than that is locked for this reason."""
-
-
 class NotAnOffence(DispatchError):
     """The evidence proves nothing against a validator in office."""
 
@@ -123,20 +115,19 @@ class AlreadyPunished(DispatchError):
 
 
 class TrustLock(Pallet, index=8):
-    """Locks by reason, offences and slashing."""
+    """Locks by case, offences and slashing."""
 
     system: System
     balances: Balances
     beacon: Beacon
     stake: TrustStake
 
-    locks: StorageMap[AccountId, Locks] = StorageMap(default=(), doc="What is at stake, by account and reason.")
     offenders: StorageValue[Offenders] = StorageValue(
         default=(), doc="Who offended within the unbonding window; the more stake, the higher the slash of each."
     )
 
     events = (Locked, Unlocked, Paid, OffenceProven, WrongResultSlashed)
-    errors = (NotLocked, NotAnOffence, EvidenceTooOld, AlreadyPunished)
+    errors = (NotAnOffence, EvidenceTooOld, AlreadyPunished)
 
     @call(index=0, weight=work(reads=200, writes=400, microseconds=100))
     def report_offence(self, origin: Signed, first: SealedHeader, second: SealedHeader) -> None:
@@ -156,45 +147,47 @@ class TrustLock(Pallet, index=8):
 
     # ----------------------------------------------------------------------------------------- verbs for other pallets
 
-    def locked(self, who: bytes, reason: LockReason) -> int:
-        """What the account has at stake for a reason."""
-        return next((lock.amount for lock in self.locks[who] if lock.reason == reason), 0)
+    def locked(self, who: bytes, hold: Hold) -> int:
+        """What the account has at stake for a case."""
+        return self.balances.held(who, hold)
 
-    def lock(self, who: bytes, reason: LockReason, amount: int) -> None:
-        """Put `amount` of the account's free money at stake; FundsUnavailable if it has less."""
+    def lock(self, who: bytes, hold: Hold, amount: int) -> None:
+        """Put `amount` of the account's free money at stake for a case; FundsUnavailable if it has less."""
         if amount:
-            self.balances.reserve(who, amount)
-            self._change(who, reason, amount)
-            self.emit(Locked(who, reason, amount))
+            self.balances.hold(who, hold, amount)
+            self.emit(Locked(who, hold.reason, hold.case, amount))
 
-    def unlock(self, who: bytes, reason: LockReason, amount: int) -> None:
-        """Return `amount` to its owner; NotLocked if less is at stake."""
-        self.pay_out(who, reason, (Share(who, amount),))
+    def unlock(self, who: bytes, hold: Hold, amount: int) -> None:
+        """Return `amount` to its owner."""
+        self.pay_out(who, hold, (Share(who, amount),))
 
-    def pay_out(self, who: bytes, reason: LockReason, shares: Iterable[Share]) -> None:
-        """End a lock by paying its money to the payees of `shares`; NotLocked if less is at stake."""
-        held = self.locked(who, reason)
-        ended = 0
+    def rededicate(self, who: bytes, source: Hold, target: Hold, amount: int) -> None:
+        """Have `amount` stand for the case `target` from here, and for `source` no more."""
+        self.balances.rededicate(who, source, target, amount)
+
+    def pay_out(self, who: bytes, hold: Hold, shares: Sequence[Share]) -> None:
+        """Pay the payees of `shares` from what the account has at stake for a case."""
+        before = self.locked(who, hold)
+        self._pay_held(who, hold, shares)
         for share in shares:
-            if not share.amount:
-                continue
-            self._change(who, reason, -share.amount)
-            ended += share.amount
-            if share.payee == who:
-                self.balances.unreserve(who, share.amount)
-                self.emit(Unlocked(who, reason, share.amount))
-                continue
-            self._pay_reserved(who, share)
-            self.emit(Paid(who, reason, share.payee, share.amount))
-        assert self.locked(who, reason) == held - ended, "a lock ends by what was paid of it, and no more"
+            if share.payee == who and share.amount:
+                self.emit(Unlocked(who, hold.reason, hold.case, share.amount))
+            elif share.amount:
+                self.emit(Paid(who, hold.reason, hold.case, share.payee, share.amount))
+        ended = sum(share.amount for share in shares)
+        assert self.locked(who, hold) == before - ended, "a lock ends by what was paid of it, and no more"
 
     def slash(
-        self, who: bytes, reason: LockReason, amount: int, *, victim: bytes | None, rewarded: tuple[bytes, ...] = ()
+        self, who: bytes, hold: Hold, amount: int, *, victim: bytes | None, rewarded: tuple[bytes, ...] = ()
     ) -> int:
         """Slash a lock by `amount`, or by what there is; the grains taken."""
-        taken = min(amount, self.locked(who, reason))
-        self.pay_out(who, reason, slash_shares(taken, treasury=TREASURY, victim=victim, rewarded=rewarded))
+        taken = min(amount, self.locked(who, hold))
+        self.pay_out(who, hold, slash_shares(taken, treasury=TREASURY, victim=victim, rewarded=rewarded))
         return taken
+
+    def end(self, hold: Hold) -> None:
+        """Where a case ends: nobody has anything at stake for it."""
+        self.balances.check_ended(hold)
 
     def slash_wrong_result(self, provider: bytes, *, victim: bytes, rewarded: tuple[bytes, ...]) -> int:
         """Slash 10 % of a provider's own bond for a wrong result; the grains taken. It may go on."""
@@ -209,14 +202,14 @@ class TrustLock(Pallet, index=8):
         seat = self.stake.seat_of(author)
         return seat.session_key if seat else None
 
-    def _punish(self, window: list[Offender]) -> tuple[int, tuple[Backing, ...]]:
+    def _punish(self, window: list[Offender]) -> tuple[int, tuple[Loss, ...]]:
         """Raise every offender of the window to the slash that all of them together deserve.
 
         Returns that slash in ppm, and what was struck from whom.
         """
         exposures = [self.stake.offence_exposure(offender.stash, offender.era) for offender in window]
         ppm = equivocation_ppm(sum(exposed.total for exposed, _ in exposures), max(total for _, total in exposures))
-        struck: list[Backing] = []
+        struck: list[Loss] = []
         punished = []
         for offender, (exposed, _) in zip(window, exposures, strict=True):
             # Raised, not added: each loses what all of them together deserve, whoever is reported first.
@@ -225,30 +218,14 @@ class TrustLock(Pallet, index=8):
         self.offenders.set(tuple(punished))
         return ppm, tuple(struck)
 
-    def _distribute(self, struck: Iterable[Backing], *, victim: bytes | None, rewarded: tuple[bytes, ...]) -> int:
+    def _distribute(self, struck: Iterable[Loss], *, victim: bytes | None, rewarded: tuple[bytes, ...]) -> int:
         """Pay on what was struck from stakes; the grains paid."""
         amount = 0
         for loss in struck:
-            amount += loss.value
-            for share in slash_shares(loss.value, treasury=TREASURY, victim=victim, rewarded=rewarded):
-                self._pay_reserved(loss.who, share)
+            amount += loss.amount
+            shares = slash_shares(loss.amount, treasury=TREASURY, victim=victim, rewarded=rewarded)
+            self._pay_held(loss.who, loss.hold, shares)
         return amount
 
-    def _pay_reserved(self, who: bytes, share: Share) -> None:
-        if share.payee is None:
-            self.balances.slash_reserved(who, share.amount)
-        else:
-            self.balances.repatriate_reserved(who, share.payee, share.amount)
-
-    def _change(self, who: bytes, reason: LockReason, delta: int) -> None:
-        amounts = {lock.reason: lock.amount for lock in self.locks[who]}
-        amounts[reason] = amounts.get(reason, 0) + delta
-        ensure(amounts[reason] >= 0, NotLocked)
-        kept = tuple(Lock(LockReason(key), amounts[key]) for key in sorted(amounts) if amounts[key])
-        if kept:
-            self.locks[who] = kept
-        else:
-            del self.locks[who]
-        # The money of a lock that shrinks is still reserved here: it moves after this.
-        locked = sum(lock.amount for lock in kept) + max(0, -delta)
-        assert locked <= self.balances.reserved_balance(who), "a lock that nobody reserved"
+    def _pay_held(self, who: bytes, hold: Hold, shares: Sequence[Share]) -> None:
+        self.balances.pay_held(who, hold, [(share.payee, share.amount) for share in shares])

@@ -3,7 +3,7 @@
 The storage lies in `stake_ledger`, the work of an era's turn in `eras`; here are the calls and what an offence takes.
 
 Always:
-* Unlocking lasts longer than evidence may be reported (by three epochs), and chunks can be slashed,
+* Unlocking lasts longer than evidence may be reported (by an era and two epochs), and chunks can be slashed,
   so leaving is no escape.
 * The validators in office are those of the genesis, in every epoch of this release: the election
   is made and shown each era and takes office with a later one. Their genesis bonds stay.
@@ -13,12 +13,21 @@ from typing import Any
 
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId, CompactBalance
-from runtime.frame.pallet import Signed, call, ensure
+from runtime.frame.pallet import Hold, PostDispatch, Signed, Weight, call, ensure
 from runtime.frame.weights import work
 from runtime.pallets.staking import eras
 from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX, Backing, Exposure, slash_parts
+from runtime.pallets.staking.slashing import Loss
 from runtime.pallets.staking.stake_ledger import StakeLedger
-from runtime.pallets.staking.stakers import COMMISSION_MAX_PPM, UNLOCKING_MAX, Candidate, EraIndex, PublicKey, Unlocking
+from runtime.pallets.staking.stakers import (
+    COMMISSION_MAX_PPM,
+    STAKE,
+    UNLOCKING_MAX,
+    Candidate,
+    EraIndex,
+    PublicKey,
+    Unlocking,
+)
 from runtime.pallets.staking.staking_events import (
     AlreadyBonded,
     Bonded,
@@ -48,8 +57,13 @@ from runtime.pallets.staking.staking_events import (
     Withdrawn,
 )
 
-STAKE_WEIGHT = work(reads=8, writes=6)
+STAKE_WEIGHT = work(reads=11, writes=9)
 PAYOUT_WEIGHT = work(reads=2 * DELEGATORS_PER_VALIDATOR_MAX, writes=2 * DELEGATORS_PER_VALIDATOR_MAX)
+
+
+def withdraw_weight(validators: int = UNLOCKING_MAX) -> Weight:
+    """Of chunks that stood behind so many validators: each is a case of its own."""
+    return work(reads=3 + 5 * validators, writes=1 + 4 * validators)
 
 
 class TrustStake(StakeLedger, index=7):
@@ -63,6 +77,8 @@ class TrustStake(StakeLedger, index=7):
         TooManyChunks, NotEnoughStake, NothingToWithdraw, UnsafeKey, KeyTaken, CommissionTooHigh, InOffice,
         IsTombstoned, NothingToClaim,
     )  # fmt: skip
+
+    hold_reasons = (STAKE,)
 
     # ------------------------------------------------------------------------------------------------------- calls
 
@@ -93,19 +109,24 @@ class TrustStake(StakeLedger, index=7):
         ensure(stash not in self.candidates or remaining >= self.validator_bond_min, StillCandidate)
         self._unlock_later(stash, stash, value)
 
-    @call(index=3, weight=STAKE_WEIGHT)
-    def withdraw_unbonded(self, origin: Signed) -> None:
+    @call(index=3, weight=withdraw_weight())
+    def withdraw_unbonded(self, origin: Signed) -> PostDispatch:
         """Free what the signer unbonded long enough ago."""
         staker = origin.account
         epoch = self.beacon.epoch()
         chunks = self.unlocking[staker]
         waiting = tuple(chunk for chunk in chunks if chunk.until_epoch > epoch)
-        amount = sum(chunk.value for chunk in chunks) - sum(chunk.value for chunk in waiting)
+        leaving: dict[bytes, int] = {}
+        for chunk in chunks:
+            if chunk.until_epoch <= epoch:
+                leaving[chunk.validator] = leaving.get(chunk.validator, 0) + chunk.value
         ensure(len(waiting) < len(chunks), NothingToWithdraw)
         self.set_unlocking(staker, waiting)
-        self.check_covered(staker, staker, amount)
-        self.balances.unreserve(staker, amount)
-        self.emit(Withdrawn(staker, amount))
+        for validator, amount in leaving.items():
+            self.check_covered(staker, validator, amount)
+            self.balances.release(staker, Hold(STAKE, validator), amount)
+        self.emit(Withdrawn(staker, sum(leaving.values())))
+        return PostDispatch(actual_weight=withdraw_weight(len(leaving)))
 
     @call(index=4, weight=STAKE_WEIGHT)
     def validate(
@@ -164,8 +185,9 @@ class TrustStake(StakeLedger, index=7):
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Seat the validators of the chain specification: `{"validators": [{"stash", "bond", ...}]}`."""
-        if self.unbonding_epochs < self.evidence_epochs + 3:
-            raise ValueError("unbonding must outlast evidence by three epochs")
+        # an exposure is frozen for its whole era: evidence of the era's last epoch strikes who left in its first
+        if self.unbonding_epochs < self.evidence_epochs + self.era_epochs + 2:
+            raise ValueError("unbonding must outlast evidence by an era and two epochs")
         eras.seat_genesis(self, config.get("validators", []))
 
     # ---------------------------------------------------------------------------------------- what an offence takes
@@ -178,16 +200,17 @@ class TrustStake(StakeLedger, index=7):
             exposed = Exposure(own, own)
         return exposed, max(self.eras_total[era], exposed.total)
 
-    def slash_exposure(self, stash: bytes, exposed: Exposure, ppm: int) -> tuple[Backing, ...]:
+    def slash_exposure(self, stash: bytes, exposed: Exposure, ppm: int) -> tuple[Loss, ...]:
         """Strike `ppm` of what was exposed from each staker's stake; what was struck, for the caller to pay on.
 
-        It stays reserved on the stakers' accounts until then. Stakes go first, then what is unlocking
+        It stays held on the stakers' accounts until then. Stakes go first, then what is unlocking
         from this validator; less is struck where less is left.
         """
-        struck = [Backing(part.who, self._strike(stash, part)) for part in slash_parts(stash, exposed, ppm)]
-        return tuple(part for part in struck if part.value)
+        hold = Hold(STAKE, stash)
+        struck = [Loss(part.who, hold, self._strike(stash, part)) for part in slash_parts(stash, exposed, ppm)]
+        return tuple(loss for loss in struck if loss.amount)
 
-    def slash_own(self, stash: bytes, ppm: int) -> tuple[Backing, ...]:
+    def slash_own(self, stash: bytes, ppm: int) -> tuple[Loss, ...]:
         """Strike `ppm` of the stash's own bond, also where it is unlocking; as `slash_exposure`."""
         leaving = sum(chunk.value for chunk in self.unlocking[stash] if chunk.validator == stash)
         own = self.stakes[stash, stash] + leaving
@@ -217,7 +240,7 @@ class TrustStake(StakeLedger, index=7):
         self.emit(Unbonded(staker, validator, value, until))
 
     def _strike(self, validator: bytes, wanted: Backing) -> int:
-        """Take what was wanted of one staker, or what there is; the grains taken, which stay reserved."""
+        """Take what was wanted of one staker, or what there is; the grains taken, which stay held."""
         staker = wanted.who
         from_stake = min(wanted.value, self.stakes[validator, staker])
         left = wanted.value - from_stake

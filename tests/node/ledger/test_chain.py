@@ -12,12 +12,15 @@ from block_maker import FIRST_SLOT, SPEC, Maker, as_block, now_of, open_at
 from consensus.events import CertifiedRef
 from consensus.headers import NotYetError
 from genesis import dev_accounts
-from genesis.chain import genesis_block_header, genesis_state
+from genesis.chain import genesis_block_header, genesis_state, runtime_of
 from node.errors import DatabaseError
 from node.ledger.chain import UnknownParentError
-from node.ledger.storage import STATE
+from node.ledger.opening import open_chain
+from node.ledger.storage import STATE, Storage
 from runtime.blocks.block import Block, Header
+from runtime.cryptography import signatures
 from runtime.encoding.codec import codec
+from runtime.execution.supply import SupplyBroken
 from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.stakers import Seats
@@ -189,6 +192,19 @@ def test_a_state_that_is_not_the_headers_is_refused_at_start(maker: Maker, tmp_p
     chain.storage.close()
     with pytest.raises(DatabaseError, match="damaged"):
         open_at(tmp_path / "maker")
+
+
+def test_d11_a_node_counts_all_grains_where_it_starts(tmp_path: Path) -> None:
+    """No block does; a state that lost an account has a root as good as any."""
+    state = genesis_state(SPEC)
+    accounts = [key for key in state if key.startswith(runtime_of(SPEC).item(System.account).prefix)]
+    del state[accounts[0]]
+    storage = Storage(tmp_path / "db", free_bytes_floor=0)
+    try:
+        with pytest.raises(SupplyBroken):
+            open_chain(storage, SPEC, state, signatures.verify)
+    finally:
+        storage.close()
 
 
 def test_a_trie_of_the_disk_is_the_trie_of_the_layers(maker: Maker) -> None:

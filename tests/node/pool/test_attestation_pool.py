@@ -11,7 +11,7 @@ import pytest
 
 import node.pool.attestation_pool
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
 from gpu_tasks.market.inference import events as market_events
 from gpu_tasks.market.inference.units import UnitState
 from market_chain import (
@@ -111,6 +111,16 @@ def test_what_is_submitted_and_heard_is_attached_in_one_call_and_told(stage: Sta
     assert call.arguments == ((first, second),)
     assert len(stage.market.happened(market_events.UnitSettled)) == 1
     assert stage.build() == []
+
+
+@pytest.mark.parametrize("kind", ["session", "vrf"])
+def test_d9_another_key_of_the_racer_takes_no_place(stage: Stage, kind: str) -> None:
+    racer = stage.racers[0]
+    statement = stage.attested(racer, provider_key=racer.public(kind)).statement
+    other = SignedAttestation(statement, racer.sign(kind, signing_payload(GENESIS_HASH, statement)))
+    with pytest.raises(PoolRefusalError, match="no provider's"):
+        stage.pool.submit(ENCODE(other))
+    stage.pool.submit(ENCODE(stage.attested(racer)))
 
 
 def test_what_can_never_be_attached_is_refused(stage: Stage) -> None:

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+from runtime.pallets.balances import Balances
+from runtime.pallets.hold_book import HeldAmount
 from small_chain import ALICE, SmallChain, runtime_of
 
 GUIDE = Path(__file__).parents[3] / "docs" / "pallets.md"
@@ -19,6 +21,10 @@ def test_the_example_of_the_guide_is_a_pallet(tmp_path: Path) -> None:
     chain.author(chain.signed(ALICE, shelves.Shelves.keep(thing=THING)))
     assert shelves.Kept(ALICE.account, THING) in chain.happened()
     assert chain.bound[shelves.Shelves].total.get() == 1
+    assert chain.bound[Balances].holds[ALICE.account] == (HeldAmount(shelves.SHELF, 10**8),)
+    chain.author(chain.signed(ALICE, shelves.Shelves.take(thing=THING)))
+    assert chain.bound[shelves.Shelves].total.get() == 0
+    assert chain.bound[Balances].holds[ALICE.account] == ()
 
 
 def load(path: Path, code: str) -> ModuleType:

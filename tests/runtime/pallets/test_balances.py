@@ -9,13 +9,25 @@ from hypothesis import strategies as st
 from runtime.cryptography.hashing import blake2_128_concat
 from runtime.encoding.types import RuntimeVersion, Signed
 from runtime.frame.errors import BelowMinimum, DispatchError, FundsUnavailable, NotExpendable
+from runtime.frame.holds import Hold, HoldReason, numbered_case
+from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound, Runtime
 from runtime.pallets.balances import Balances, DustLost, Endowed, Transfer
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
 
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
-RUNTIME = Runtime((System, Balances), VERSION, {"Balances.existential_deposit": 10})
+DEPOSIT, SAVINGS = HoldReason("Deposit", "For a record."), HoldReason("Savings", "For later.")
+
+
+class Keeper(Pallet, index=3):
+    """A pallet that holds money for two reasons."""
+
+    hold_reasons = (DEPOSIT, SAVINGS)
+
+
+FIRST = Hold(DEPOSIT, numbered_case(1))
+RUNTIME = Runtime((System, Balances, Keeper), VERSION, {"Balances.existential_deposit": 10})
 ALICE, BOB, CAROL = (bytes([number]) * 32 for number in (1, 2, 3))
 PEOPLE = (ALICE, BOB, CAROL)
 
@@ -74,20 +86,20 @@ def test_the_nonce_outlives_the_account() -> None:
     assert bound[System].account[ALICE].nonce == 1
 
 
-def test_reserved_grains_keep_an_account_alive_and_cannot_be_spent() -> None:
+def test_held_grains_keep_an_account_alive_and_cannot_be_spent() -> None:
     bound = start(alice=100)
     balances = bound[Balances]
-    balances.reserve(ALICE, 60)
+    balances.hold(ALICE, FIRST, 60)
     with pytest.raises(FundsUnavailable):
         balances.transfer(ALICE, BOB, 50)
     balances.transfer(ALICE, BOB, 40)
     assert bound[System].account[ALICE].data.reserved == 60
-    balances.slash_reserved(ALICE, 55)
-    balances.unreserve(ALICE, 5)  # the five that are left cannot live alone
+    balances.pay_held(ALICE, FIRST, ((None, 55),))
+    balances.release(ALICE, FIRST, 5)  # the five that are left cannot live alone
     assert (owned(bound), balances.burned.get()) == (40, 60)
 
 
-def test_frozen_grains_stay_but_may_be_reserved() -> None:
+def test_frozen_grains_stay_but_may_be_held() -> None:
     bound = start(alice=100)
     balances = bound[Balances]
     balances.set_frozen(ALICE, 80)
@@ -95,23 +107,23 @@ def test_frozen_grains_stay_but_may_be_reserved() -> None:
     assert bound[System].account[ALICE].consumers == 1
     with pytest.raises(FundsUnavailable):
         balances.transfer(ALICE, BOB, 21)
-    balances.reserve(ALICE, 90)
+    balances.hold(ALICE, FIRST, 90)
     assert balances.spendable_balance(ALICE) == 10
 
 
 def test_a_credit_too_small_to_open_an_account_is_burned() -> None:
     bound = start(alice=100)
-    bound[Balances].reserve(ALICE, 5)
-    bound[Balances].repatriate_reserved(ALICE, BOB, 5)
+    bound[Balances].hold(ALICE, FIRST, 5)
+    bound[Balances].pay_held(ALICE, FIRST, ((BOB, 5),))
     assert (owned(bound), bound[Balances].burned.get()) == (95, 5)
 
 
 amounts = st.integers(0, 60)
 people = st.sampled_from(PEOPLE)
 actions = st.one_of(
-    st.tuples(st.sampled_from(["transfer"]), people, people, amounts, st.booleans()),
-    st.tuples(st.sampled_from(["reserve", "unreserve", "slash_reserved", "set_frozen"]), people, amounts),
-    st.tuples(st.sampled_from(["repatriate_reserved"]), people, people, amounts),
+    st.tuples(st.just("transfer"), people, people, amounts, st.booleans()),
+    st.tuples(st.just("hold"), people, st.just(FIRST), amounts),
+    st.tuples(st.just("set_frozen"), people, amounts),
 )
 
 
@@ -146,7 +158,6 @@ def test_a_block_forgets_the_hash_that_fell_out_of_the_window_but_not_the_first(
 KNOWN_PREFIXES = {
     "locks": "c2261276cc9d1f8598ea4b6a74b15c2f218f26c73add634897550b4003b26bc6",
     "reserves": "c2261276cc9d1f8598ea4b6a74b15c2f60c9ab7384f36f3de79a685fa22b4491",
-    "holds": "c2261276cc9d1f8598ea4b6a74b15c2f811187ede3c61f3269344d168d3e6337",
     "freezes": "c2261276cc9d1f8598ea4b6a74b15c2fb1c0eb12e038e5c7f91e120ed4b7ebf1",
 }
 
@@ -155,7 +166,7 @@ KNOWN_PREFIXES = {
 def test_maps_that_clients_look_for_are_there_and_stay_empty(name: str) -> None:
     bound = start(alice=100, bob=50)
     bound.dispatch(Balances.transfer_allow_death(dest=BOB, value=40), Signed(ALICE))
-    bound[Balances].reserve(BOB, 20)
+    bound[Balances].hold(BOB, FIRST, 20)
     item = getattr(bound[Balances], name)
     assert item.prefix.hex() == KNOWN_PREFIXES[name]
     assert item.key(ALICE).hex() == KNOWN_PREFIXES[name] + blake2_128_concat(ALICE).hex()

@@ -47,6 +47,11 @@ const { data } = await api.query.system.account(alice.address);
 const deposit = api.consts.balances.existentialDeposit.toBigInt();
 const accounts = (await api.query.system.account.entriesPaged({ args: [], pageSize: 10 })).length;
 check(data.free.toBigInt() > 0n && deposit > 0n && accounts > 1, 'Alice has money, there are accounts');
+const stash = (await api.query.session.validators())[0];
+const reserved = (await api.query.system.account(stash)).data.reserved.toBigInt();
+const held = await api.query.balances.holds(stash);
+check(reserved > 0n && held.reduce((sum, entry) => sum + entry.amount.toBigInt(), 0n) === reserved, 'holds are what is reserved');
+check(held.some((entry) => entry.id.isTrustStake && entry.id.asTrustStake.isStake), 'a stake among the holds');
 say('read', { free: data.free.toString(), existential_deposit: deposit.toString(), accounts });
 
 const call = api.tx.balances.transferKeepAlive(newcomer.address, OGPU);

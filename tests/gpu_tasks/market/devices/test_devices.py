@@ -5,10 +5,12 @@ from nacl.bindings import crypto_scalarmult  # noqa: TID251 - an independent jud
 
 from gpu_tasks.market.devices import events as ev
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import SMALL_ORDER_SEAL_KEYS, DeviceClass, is_safe_seal_key
+from gpu_tasks.market.devices.records import FREE_BOND, SMALL_ORDER_SEAL_KEYS, DeviceClass, is_safe_seal_key
 from gpu_tasks.market.inference.inference import InferenceMarket
 from market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed
-from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.frame.holds import Hold
+from runtime.pallets.balances import Balances
+from runtime.pallets.staking.stakers import STAKE
 from runtime.pallets.staking.trust_stake import TrustStake
 
 EVE = Keys("eve")
@@ -32,7 +34,7 @@ def test_a_fifth_provider_joins_and_leaves_again() -> None:
     joined(chain)
     chain.block(signed(EVE.stash, register()))
     chain.block(signed(EVE.provider, InferenceMarket.offer(device=EVE.device, service=0, ask=1)))
-    assert chain.now()[TrustLock].locked(EVE.stash, LockReason.DEVICE_BOND) == 5 * OGPU
+    assert chain.now()[Balances].held(EVE.stash, Hold(FREE_BOND, EVE.device)) == 5 * OGPU
     chain.block(
         refused(EVE.stash, Devices.unregister_device(device=EVE.device), ev.DeviceBusy),
         refused(EVE.stash, Devices.unregister_provider(), ev.DeviceBusy),
@@ -41,7 +43,7 @@ def test_a_fifth_provider_joins_and_leaves_again() -> None:
         signed(EVE.stash, Devices.unregister_device(device=EVE.device)),
         signed(EVE.stash, Devices.unregister_provider()),
     )
-    assert chain.now()[TrustLock].locks[EVE.stash] == ()
+    assert [held.id for held in chain.now()[Balances].holds[EVE.stash]] == [STAKE]
     assert EVE.stash not in chain.now()[Devices].device_count
 
 

@@ -11,7 +11,7 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.commitments import InputBad, Recomputed
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
-from gpu_tasks.market.inference.units import Refund, Unit, UnitState
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, Refund, Unit, UnitState
 from market_chain import (
     BOND,
     CUSTOMER,
@@ -36,7 +36,8 @@ from runtime.encoding.types import Unsigned
 from runtime.frame.api import Apis
 from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
-from runtime.pallets.staking.trust_lock import Lock, LockReason, TrustLock, Unlocked
+from runtime.pallets.hold_book import HeldAmount
+from runtime.pallets.staking.trust_lock import Unlocked
 from runtime.pallets.staking.trust_stake import TrustStake
 
 RIGHT, WRONG, OTHER = b"R" * 32, b"W" * 32, b"O" * 32
@@ -215,15 +216,16 @@ def test_the_deposit_comes_back_with_the_record_at_every_end(
     keep = {"InferenceMarket.queue_blocks": 20, "InferenceMarket.unit_keep": 9}
     chain = MarketChain(named_keys(6), constants=keep)
     end(chain)
-    assert chain.now()[TrustLock].locks[CUSTOMER.stash] == (Lock(LockReason.DEPOSIT, OGPU // 10),)
-    assert not [happened for happened in chain.happened(Unlocked) if happened.reason is LockReason.DEPOSIT]
+    assert chain.now()[Balances].holds[CUSTOMER.stash] == (HeldAmount(UNIT_DEPOSIT, OGPU // 10),)
+    assert not [happened for happened in chain.happened(Unlocked) if happened.reason is UNIT_DEPOSIT]
+    ((unit_id, _),) = chain.now()[InferenceMarket].units.items()
     (record,) = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
     chain.blocks(record.ended_at + 9 - chain.height)
     assert [one.refund for one in chain.happened(ev.UnitRefunded)] == ([] if kind is None else [kind])
     assert len(chain.happened(ev.UnitSettled)) == (kind is None)
-    returned = [one for one in chain.happened(Unlocked) if one.reason is LockReason.DEPOSIT]
-    assert returned == [Unlocked(CUSTOMER.stash, LockReason.DEPOSIT, OGPU // 10)]
-    assert not chain.now()[TrustLock].locks[CUSTOMER.stash]
+    returned = [one for one in chain.happened(Unlocked) if one.reason is UNIT_DEPOSIT]
+    assert returned == [Unlocked(CUSTOMER.stash, UNIT_DEPOSIT, unit_id, OGPU // 10)]
+    assert not chain.now()[Balances].holds[CUSTOMER.stash]
 
 
 @pytest.mark.parametrize("racers", [1, 2, 8])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.devices.records import FREE_BOND, Device, DeviceClass
 from gpu_tasks.market.inference import inference, posting
 from gpu_tasks.market.inference.agenda import EXPIRY_WEIGHT
 from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
@@ -42,7 +42,9 @@ from market_chain import (
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT
+from runtime.frame.holds import Hold
 from runtime.frame.weights import MICROSECOND, work
+from runtime.pallets.balances import Balances
 from runtime.state.overlay import StateReader
 
 MALLORY = Keys("mallory")
@@ -88,7 +90,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChain:
-    """A chain with many offers of many services, written as they would stand there: their money is not."""
+    """A chain with many offers of many services, written as they would stand there: their money is from nowhere."""
     chain = MarketChain(named_keys(owners), [MALLORY])
     bound = chain.now()
     market, devices = bound[InferenceMarket], bound[Devices]
@@ -100,6 +102,8 @@ def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChai
             device_id = blake2_256(f"{group}/{place}".encode())
             if devices.devices[device_id] is None:
                 owner = chain.validators[place % owners].stash
+                bound[Balances].credit(owner, DEVICE_BOND)
+                bound[Balances].hold(owner, Hold(FREE_BOND, device_id), DEVICE_BOND)
                 devices.devices[device_id] = Device(owner, DeviceClass.CPU, device_id, DEVICE_BOND, 0, 0)
             market.catalogue.place_offer(device_id, number, ask)
     chain.state = chain.state.updated(bound.overlay.changes())
@@ -108,7 +112,7 @@ def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChai
 
 @pytest.fixture
 def _unaudited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The crowd's bonds are locked nowhere, and its books would take longer than its blocks."""
+    """The crowd's bonds come from nowhere, and its books would take longer than its blocks."""
     monkeypatch.setattr("market_chain.check_books", lambda *_: None)
 
 
@@ -272,10 +276,9 @@ def test_d2_who_posts_and_cancels_has_a_deposit_locked_for_each_record() -> None
     post = signed(MALLORY.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 1),) * 32))
     ids = [unit_id_of(GENESIS_HASH, MALLORY.stash, place) for place in range(32)]
     bound = chain.block(post, *(signed(MALLORY.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in ids))
-    lock = bound[InferenceMarket].lock
-    assert sum(held.amount for held in lock.locks[MALLORY.stash]) == 32 * bound[InferenceMarket].unit_deposit
+    assert bound[Balances].reserved_balance(MALLORY.stash) == 32 * bound[InferenceMarket].unit_deposit
     chain.blocks(50)
-    assert not chain.now()[InferenceMarket].lock.locks[MALLORY.stash]
+    assert not chain.now()[Balances].holds[MALLORY.stash]
 
 
 @pytest.fixture

@@ -6,18 +6,21 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Device
+from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, Device
 from gpu_tasks.market.inference import money, races
 from gpu_tasks.market.inference.agenda import FINAL_BUDGET, HEIGHT_BUDGET
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import OpenUnit, Racer, Refund, Reveal, UnitState
+from gpu_tasks.market.inference.services import offer_hold, service_hold
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Racer, Refund, Reveal, UnitState
 from market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms
 from runtime.encoding.types import Signed
 from runtime.frame.agenda import Budget
+from runtime.frame.holds import Hold, HoldReason
 from runtime.frame.runtime import Bound
+from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.staking.slashing import Share
-from runtime.pallets.staking.trust_lock import Lock, LockReason, TrustLock
+from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
 
 
@@ -42,10 +45,9 @@ def racing() -> tuple[Bound, OpenUnit, Keys]:
     return bound, unit, chain.keys_of(unit.record.racers[0].owner)
 
 
-def lose(bound: Bound, who: bytes, reason: LockReason) -> None:
-    """One grain less than there should be is locked."""
-    locks = bound[TrustLock].locks
-    locks[who] = tuple(Lock(lock.reason, lock.amount - (lock.reason == reason)) for lock in locks[who])
+def lose(bound: Bound, who: bytes, hold: Hold) -> None:
+    """One grain less than there should be is held; the books themselves are right."""
+    bound[Balances].release(who, hold, 1)
 
 
 def change(bound: Bound, device: bytes, changed: Callable[[Device], Device]) -> None:
@@ -63,13 +65,13 @@ def test_as_it_is_a_unit_ends_with_nothing_left() -> None:
     ending = bound[InferenceMarket].ending
     ending.refund(unit, Refund.EXPIRED)
     ending.forget(unit.id)
-    assert not bound[TrustLock].locks[CUSTOMER.stash]
+    assert not bound[Balances].holds[CUSTOMER.stash]
 
 
 def test_a_unit_without_its_money_does_not_end() -> None:
     bound, unit = queued()
-    lose(bound, CUSTOMER.stash, LockReason.UNIT)
-    with pytest.raises(AssertionError, match="escrow and its bond"):
+    lose(bound, CUSTOMER.stash, Hold(UNIT_MONEY, unit.id))
+    with pytest.raises(AssertionError, match="what it holds itself"):
         bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
 
 
@@ -77,8 +79,8 @@ def test_a_record_without_its_deposit_is_not_dropped() -> None:
     bound, unit = queued()
     ending = bound[InferenceMarket].ending
     ending.refund(unit, Refund.EXPIRED)
-    lose(bound, CUSTOMER.stash, LockReason.DEPOSIT)
-    with pytest.raises(AssertionError, match="holds its deposit"):
+    lose(bound, CUSTOMER.stash, Hold(UNIT_DEPOSIT, unit.id))
+    with pytest.raises(AssertionError, match="what it holds itself"):
         ending.forget(unit.id)
 
 
@@ -87,7 +89,7 @@ def test_a_deposit_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     ending = bound[InferenceMarket].ending
     ending.refund(unit, Refund.EXPIRED)
     monkeypatch.setattr(TrustLock, "unlock", lambda *_: None)
-    with pytest.raises(AssertionError, match="returns whole"):
+    with pytest.raises(AssertionError, match="case that has ended"):
         ending.forget(unit.id)
 
 
@@ -120,7 +122,7 @@ def test_shares_that_do_not_add_up_are_not_paid(monkeypatch: pytest.MonkeyPatch)
 def test_a_lock_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     bound, unit = queued()
     monkeypatch.setattr(TrustLock, "pay_out", lambda *_: None)
-    with pytest.raises(AssertionError, match="stays locked"):
+    with pytest.raises(AssertionError, match="case that has ended"):
         bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
 
 
@@ -229,8 +231,8 @@ def test_a_device_has_one_assignment() -> None:
 def test_a_bond_is_locked_when_it_is_slashed() -> None:
     bound, _, racer = racing()
     change(bound, racer.device, lambda device: replace(device, bond=device.bond + 1))
-    with pytest.raises(AssertionError, match="bond is locked"):
-        bound[Devices].slash(racer.device, 100 * OGPU, victim=CUSTOMER.stash)
+    with pytest.raises(AssertionError, match="bond is held"):
+        bound[Devices].slash(racer.device, b"u" * 32, 100 * OGPU, victim=CUSTOMER.stash)
 
 
 def test_a_bond_is_locked_when_the_device_leaves() -> None:
@@ -238,8 +240,8 @@ def test_a_bond_is_locked_when_the_device_leaves() -> None:
     keys = chain.validators[0]
     chain.block(signed(keys.stash, InferenceMarket.withdraw_offer(device=keys.device, service=0)))
     bound = chain.now()
-    lose(bound, keys.stash, LockReason.DEVICE_BOND)
-    with pytest.raises(AssertionError, match="bond is locked"):
+    lose(bound, keys.stash, Hold(FREE_BOND, keys.device))
+    with pytest.raises(AssertionError, match="bond is held"):
         bound.dispatch(Devices.unregister_device(device=keys.device), Signed(keys.stash))
 
 
@@ -262,7 +264,7 @@ def test_an_open_service_holds_its_deposit() -> None:
     market = bound[InferenceMarket]
     sold = market.catalogue.service(0)
     market.services[0] = replace(sold, deposit=20 * OGPU)
-    with pytest.raises(AssertionError, match="holds its deposit"):
+    with pytest.raises(AssertionError, match="what it holds itself"):
         market.catalogue.close(0, sold.owner)
 
 
@@ -274,10 +276,43 @@ def test_an_offer_holds_its_deposit_and_its_device() -> None:
         signed(keys.stash, InferenceMarket.offer(device=keys.device, service=0, ask=1)),
     )
     bound = chain.now()
-    lose(bound, keys.stash, LockReason.DEPOSIT)
-    with pytest.raises(AssertionError, match="holds its deposit"):
+    lose(bound, keys.stash, offer_hold(0, keys.device))
+    with pytest.raises(AssertionError, match="what it holds itself"):
         bound[InferenceMarket].catalogue.withdraw_offer(keys.device, 0)
     bound = chain.now()
     del bound[Devices].devices[keys.device]
     with pytest.raises(AssertionError, match="cannot leave"):
         bound[InferenceMarket].catalogue.withdraw_offer(keys.device, 0)
+
+
+@pytest.mark.parametrize("case", [UNIT_MONEY, UNIT_DEPOSIT, COLLATERAL])
+def test_a_unit_leaves_nothing_held_by_anybody(case: HoldReason) -> None:
+    bound, unit, keys = racing()
+    who = CUSTOMER.stash if case is COLLATERAL else keys.stash  # whose part in the case is another
+    bound[Balances].hold(who, Hold(case, unit.id), 1)
+    with pytest.raises(AssertionError, match="case that has ended"):
+        bound[InferenceMarket].ending.refund(unit, Refund.INCONCLUSIVE)
+        bound[InferenceMarket].ending.forget(unit.id)
+
+
+def test_a_race_that_is_drawn_again_leaves_no_collateral() -> None:
+    bound, unit, _ = racing()
+    bound[Balances].hold(CUSTOMER.stash, Hold(COLLATERAL, unit.id), 1)
+    with pytest.raises(AssertionError, match="case that has ended"):
+        bound[InferenceMarket].queueing.requeue(unit)
+
+
+def test_a_service_an_offer_and_a_device_leave_nothing_held() -> None:
+    chain = MarketChain(named_keys(2))
+    keys = chain.validators[0]
+    bound = chain.now()
+    market, devices = bound[InferenceMarket], bound[Devices]
+    for hold in (service_hold(0), offer_hold(0, keys.device), Hold(FREE_BOND, keys.device)):
+        bound[Balances].hold(CUSTOMER.stash, hold, 1)
+    with pytest.raises(AssertionError, match="case that has ended"):
+        market.catalogue.close(0, CUSTOMER.stash)
+    with pytest.raises(AssertionError, match="case that has ended"):
+        market.catalogue.withdraw_offer(keys.device, 0)
+    with pytest.raises(AssertionError, match="case that has ended"):
+        bound.dispatch(Devices.unregister_device(device=keys.device), Signed(keys.stash))
+    assert devices.devices[keys.device] is None

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.market.attestations.attestations import Attestations, NotAdmissible
+from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy
 from gpu_tasks.market.inference import catalogue, posting
@@ -28,6 +29,7 @@ from market_chain import (
     signed,
     terms,
 )
+from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 
@@ -153,6 +155,22 @@ def test_a_commitment_that_is_not_opened_is_a_miss() -> None:
     chain.block()
     assert chain.unit(unit_id).state is UnitState.QUEUED
     assert len(chain.happened(ev.RaceMissed)) == 2
+
+
+@pytest.mark.parametrize("kind", ["session", "vrf", "stash"])
+def test_d9_an_attestation_names_the_provider_key_and_no_other_key_of_its_racer(kind: str) -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, racers = matched(chain)
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    chain.blocks(2)
+    racer, unit = racers[0], chain.unit(unit_id)
+    statement = attestation(racer, unit_id, unit, RIGHT, provider_key=racer.public(kind)).statement
+    other = SignedAttestation(statement, racer.sign(kind, signing_payload(GENESIS_HASH, statement)))
+    assert chain.now()[Attestations].problem(other) == "not the racer's key or device"
+    chain.block(refused(racer.provider, Attestations.reveal(attestation=other), NotAdmissible))
+    with pytest.raises(InvalidBlock):
+        attach(other)(chain.now())
+    assert chain.now()[Attestations].problem(attestation(racer, unit_id, unit, RIGHT)) == ""
 
 
 def test_a_late_reveal_makes_the_block_invalid_and_the_call_fail() -> None:

@@ -7,14 +7,15 @@ import pytest
 
 from market_chain import BOND, OGPU, Keys, MarketChain, named_keys
 from runtime.encoding.types import Signed
+from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.session import Session
 from runtime.pallets.staking import eras
 from runtime.pallets.staking.slashing import Share
-from runtime.pallets.staking.stakers import EraReward, Unlocking
-from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.stakers import STAKE, EraReward, Unlocking
+from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
@@ -29,41 +30,36 @@ def bound() -> Bound:
     return chain.now()
 
 
-def drain(bound: Bound, who: bytes, reserved: int) -> None:
-    """Free what is reserved, down to so much: what no pallet may do to another."""
-    balances = bound[Balances]
-    balances.unreserve(who, balances.reserved_balance(who) - reserved)
+def drain(bound: Bound, who: bytes, left: int) -> None:
+    """Free what is held as stake, down to so much: what no pallet may do to another."""
+    balances, hold = bound[Balances], Hold(STAKE, who)
+    balances.release(who, hold, balances.held(who, hold) - left)
 
 
-def test_stake_that_is_not_reserved_cannot_be_withdrawn(bound: Bound) -> None:
+def test_stake_that_is_not_held_cannot_be_withdrawn(bound: Bound) -> None:
     stake = bound[TrustStake]
-    stake.balances.reserve(SAVER.stash, OGPU)
+    stake.balances.hold(SAVER.stash, Hold(STAKE, SAVER.stash), OGPU)
     stake.unlocking[SAVER.stash] = (Unlocking(SAVER.stash, OGPU, 0), Unlocking(SAVER.stash, 1, 9))
-    with pytest.raises(AssertionError, match="stake that nobody reserved"):
+    with pytest.raises(AssertionError, match="stake that nobody holds"):
         stake.withdraw_unbonded(Signed(SAVER.stash))
 
 
-def test_stake_that_is_not_reserved_cannot_be_slashed(bound: Bound) -> None:
-    drain(bound, ALICE.stash, BOND - 1)
-    with pytest.raises(AssertionError, match="stake that nobody reserved"):
+@pytest.mark.parametrize("off", [-1, 1])
+def test_stake_that_is_not_what_is_held_cannot_be_slashed(bound: Bound, off: int) -> None:
+    if off > 0:
+        bound[Balances].hold(ALICE.stash, Hold(STAKE, ALICE.stash), off)
+    else:
+        drain(bound, ALICE.stash, BOND + off)
+    with pytest.raises(AssertionError, match="stake that nobody holds"):
         bound[TrustStake].slash_own(ALICE.stash, 100_000)
 
 
-def test_locks_are_reserved(bound: Bound) -> None:
-    lock = bound[TrustLock]
-    lock.lock(SAVER.stash, LockReason.UNIT, 5 * OGPU)
-    lock.lock(SAVER.stash, LockReason.DEPOSIT, 5 * OGPU)
-    drain(bound, SAVER.stash, 6 * OGPU)
-    with pytest.raises(AssertionError, match="a lock that nobody reserved"):
-        lock.unlock(SAVER.stash, LockReason.UNIT, OGPU)
-
-
 def test_a_lock_shrinks_by_what_is_paid_of_it(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock = bound[TrustLock]
-    lock.lock(SAVER.stash, LockReason.UNIT, 5 * OGPU)
-    monkeypatch.setattr(TrustLock, "_change", lambda *_: None)
+    lock, hold = bound[TrustLock], Hold(STAKE, bytes(32))
+    lock.lock(SAVER.stash, hold, 5 * OGPU)
+    monkeypatch.setattr(Balances, "pay_held", lambda *_: None)
     with pytest.raises(AssertionError, match="a lock ends by what was paid of it"):
-        lock.pay_out(SAVER.stash, LockReason.UNIT, (Share(ALICE.stash, OGPU),))
+        lock.pay_out(SAVER.stash, hold, (Share(ALICE.stash, OGPU),))
 
 
 def test_heights_only_rise(bound: Bound) -> None:

@@ -2,15 +2,19 @@
 
 import pytest
 
+from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
 from market_chain import BOND, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
 from runtime.blocks.block import HEADER, Header, seal_payload
 from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
 from runtime.frame.errors import FundsUnavailable
+from runtime.frame.holds import Hold
+from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
+from runtime.pallets.hold_book import HeldAmount
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking import trust_lock as tl
 from runtime.pallets.staking.slashing import Share
-from runtime.pallets.staking.trust_lock import LockReason, TrustLock
+from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
 REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
@@ -148,24 +152,30 @@ def test_what_proves_nothing(call: object) -> None:
     assert chain.now()[TrustStake].tombstones[Keys("alice").stash] is None
 
 
-def test_locks_by_reason() -> None:
+def test_locks_by_case() -> None:
     chain = chain_of(1)
     who, friend = REPORTER.stash, DELEGATOR.stash
+    first, second = Hold(SERVICE_DEPOSIT, bytes(32)), Hold(SERVICE_DEPOSIT, b"s" * 32)
 
-    def step(bound: object) -> None:
-        lock = bound[TrustLock]  # type: ignore[index]
-        lock.lock(who, LockReason.DEPOSIT, 100 * OGPU)
-        lock.lock(who, LockReason.DEPOSIT, 20 * OGPU)
-        lock.unlock(who, LockReason.DEPOSIT, 50 * OGPU)
-        assert lock.locked(who, LockReason.DEPOSIT) == 70 * OGPU
-        assert lock.locked(who, LockReason.UNIT) == 0
-        lock.pay_out(who, LockReason.DEPOSIT, (Share(friend, 10 * OGPU), Share(None, OGPU), Share(who, OGPU)))
-        assert lock.slash(who, LockReason.DEPOSIT, 1_000 * OGPU, victim=friend) == 58 * OGPU
-        assert lock.locks[who] == ()
+    def step(bound: Bound) -> None:
+        lock = bound[TrustLock]
+        lock.lock(who, first, 100 * OGPU)
+        lock.lock(who, first, 20 * OGPU)
+        lock.lock(who, second, 7 * OGPU)
+        lock.unlock(who, first, 50 * OGPU)
+        assert (lock.locked(who, first), lock.locked(who, second)) == (70 * OGPU, 7 * OGPU)
+        assert bound[Balances].holds[who] == (HeldAmount(SERVICE_DEPOSIT, 77 * OGPU),)
+        lock.pay_out(who, first, (Share(friend, 10 * OGPU), Share(None, OGPU), Share(who, OGPU)))
+        assert lock.slash(who, first, 1_000 * OGPU, victim=friend) == 58 * OGPU
+        lock.end(first)
+        with pytest.raises(AssertionError, match="case that has ended"):
+            lock.end(second)
+        lock.unlock(who, second, 7 * OGPU)
+        assert bound[Balances].holds[who] == ()
         with pytest.raises(FundsUnavailable):
-            lock.lock(who, LockReason.UNIT, 10**20)
-        with pytest.raises(tl.NotLocked):
-            lock.unlock(who, LockReason.UNIT, 1)
+            lock.lock(who, second, 10**20)
+        with pytest.raises(AssertionError, match="what it holds itself"):
+            lock.unlock(who, second, 1)
 
     before = [owned(chain, account) for account in (who, friend)]
     chain.block(step)

@@ -7,11 +7,16 @@ from hypothesis import strategies as st
 from market_chain import BOND, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed
 from runtime.encoding.types import Signed
 from runtime.frame.errors import DispatchError, FundsUnavailable
+from runtime.frame.holds import Hold
+from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
 from runtime.pallets.session import Session
 from runtime.pallets.staking import staking_events as ev
-from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.staking.exposures import exposure
+from runtime.pallets.staking.slashing import Loss
+from runtime.pallets.staking.stakers import STAKE
+from runtime.pallets.staking.trust_stake import TrustStake, withdraw_weight
 
 NEWCOMER, DELEGATOR = Keys("newcomer"), Keys("delegator")
 
@@ -76,6 +81,45 @@ def test_unbonding_takes_six_epochs() -> None:
     chain.block(refused(NEWCOMER.stash, withdraw, ev.NothingToWithdraw))
     chain.block(signed(NEWCOMER.stash, withdraw))
     assert free(chain, NEWCOMER.stash) == before + 100 * OGPU
+
+
+def test_each_validator_is_a_case_of_its_own_until_its_chunk_is_withdrawn() -> None:
+    chain, who = chain_of(), DELEGATOR.stash
+    first, second = (keys.stash for keys in chain.validators)
+    chain.block(*(signed(who, TrustStake.delegate(validator=to, value=50 * OGPU)) for to in (first, second)))
+    chain.block(signed(who, TrustStake.undelegate(validator=first, value=20 * OGPU)))
+    chain.blocks(6)
+    chain.block(signed(who, TrustStake.undelegate(validator=second, value=30 * OGPU)))
+
+    def held() -> list[int]:
+        return [chain.now()[Balances].held(who, Hold(STAKE, to)) for to in (first, second)]
+
+    def slash(bound: Bound) -> None:
+        losses = bound[TrustStake].slash_exposure(second, exposure(0, [(who, 50 * OGPU)]), 1_000_000)
+        assert losses == (Loss(who, Hold(STAKE, second), 50 * OGPU),)
+        bound[Balances].pay_held(who, Hold(STAKE, second), ((None, 50 * OGPU),))
+
+    assert held() == [50 * OGPU, 50 * OGPU]
+    chain.block(slash)
+    assert held() == [50 * OGPU, 0], "what waits to leave one validator is not struck for another"
+    while not chain.now()[TrustStake].unlocking[who][0].until_epoch <= (chain.height - 1) // 6:
+        chain.block()
+    before = free(chain, who)
+    chain.block(signed(who, TrustStake.withdraw_unbonded()))
+    assert (held(), free(chain, who) - before) == ([30 * OGPU, 0], 20 * OGPU)
+
+
+def test_a_withdrawal_weighs_what_it_freed() -> None:
+    chain, who = chain_of(), DELEGATOR.stash
+    behind = [keys.stash for keys in chain.validators]
+    chain.block(*(signed(who, TrustStake.delegate(validator=to, value=50 * OGPU)) for to in behind))
+    chain.block(*(signed(who, TrustStake.undelegate(validator=to, value=50 * OGPU)) for to in behind))
+    chain.blocks(36)
+    bound = chain.now()
+    result = bound.dispatch(TrustStake.withdraw_unbonded(), Signed(who))
+    assert result.actual_weight == withdraw_weight(2)
+    assert withdraw_weight(2).ref_time < withdraw_weight().ref_time
+    assert bound[Balances].holds[who] == ()
 
 
 def test_genesis_bonds_stay_and_what_was_added_may_leave() -> None:
@@ -190,9 +234,13 @@ def test_a_chilled_candidate_may_unbond_everything() -> None:
     assert not chain.now()[TrustStake].is_candidate(NEWCOMER.stash)
 
 
-def test_a_chain_whose_stake_can_escape_is_refused() -> None:
-    with pytest.raises(ValueError, match="outlast"):
-        MarketChain(named_keys(1), [], {"TrustStake.unbonding_epochs": 5})
+@pytest.mark.parametrize(("era", "evidence", "least"), [(1, 3, 6), (4, 3, 9), (24, 432, 458)])
+def test_a_chain_whose_stake_can_escape_is_refused(era: int, evidence: int, least: int) -> None:
+    """An era longer than three epochs let stake leave while evidence against it still counted."""
+    lengths = {"TrustStake.era_epochs": era, "TrustStake.evidence_epochs": evidence}
+    with pytest.raises(ValueError, match="outlast evidence by an era"):
+        MarketChain(named_keys(1), [], {**lengths, "TrustStake.unbonding_epochs": least - 1})
+    MarketChain(named_keys(1), [], {**lengths, "TrustStake.unbonding_epochs": least})
 
 
 PEOPLE = [*named_keys(2), NEWCOMER, DELEGATOR]

@@ -1,0 +1,66 @@
+"""The book of what is held: by account and case, with its sums by account and reason, and by case.
+
+Always: for each account, what it holds for the cases of a reason adds up to its entry for that reason; for each case,
+what all accounts hold adds up to its total; no entry is zero. A change reads and writes four entries, however many
+cases an account has and however many accounts a case: a provider may have thousands of open units.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from runtime.encoding.codec import Bounded, struct
+from runtime.encoding.types import AccountId, Balance
+from runtime.frame.holds import HOLD_REASONS_MAX, Hold, HoldReason
+from runtime.frame.storage import StorageDoubleMap, StorageMap
+
+
+@struct(path="frame_support::traits::tokens::misc::IdAmount", params={"Id": HoldReason, "Balance": Balance})
+class HeldAmount:
+    """Grains held for a reason: for all its cases together."""
+
+    id: HoldReason
+    amount: Balance
+
+
+AccountHolds = Annotated[tuple[HeldAmount, ...], Bounded(HOLD_REASONS_MAX)]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldBook:
+    """Writes down what is held. It moves no money: Balances does, and says so here."""
+
+    by_reason: StorageMap[AccountId, AccountHolds]
+    by_case: StorageDoubleMap[AccountId, Hold, Balance]
+    totals: StorageMap[Hold, Balance]
+
+    def change(self, who: bytes, hold: Hold, delta: int) -> int:
+        """Hold so much more or less of an account for a case; what is held of the account for all there is."""
+        amount = self.by_case[who, hold] + delta
+        # not a DispatchError: whoever pays knows what the case holds, so a shortage is a mistake of ours
+        assert amount >= 0, "a case pays from what it holds itself, and no more"
+        if amount:
+            self.by_case[who, hold] = amount
+        else:
+            del self.by_case[who, hold]
+        total = self.totals[hold] + delta
+        if total:
+            self.totals[hold] = total
+        else:
+            del self.totals[hold]
+        return self._change_reason(who, hold.reason, delta)
+
+    def _change_reason(self, who: bytes, reason: HoldReason, delta: int) -> int:
+        kept, changed = [], delta
+        for entry in self.by_reason[who]:
+            if entry.id is reason:
+                changed += entry.amount
+            else:
+                kept.append(entry)
+        assert changed >= 0, "the cases of a reason add up to what is shown for it"
+        if changed:
+            kept.append(HeldAmount(reason, changed))
+        if kept:
+            self.by_reason[who] = tuple(sorted(kept, key=lambda entry: entry.id.tag))
+        else:
+            del self.by_reason[who]
+        return sum(entry.amount for entry in kept)

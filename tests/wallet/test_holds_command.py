@@ -1,0 +1,30 @@
+"""`ogpu-wallet holds` and `stakes` against a real RPC server: what is held of an account, by reason and case."""
+
+from pathlib import Path
+
+from genesis import dev_accounts
+from wallet.suri import keypair_from_suri
+from wallet_runner import answer, chain, wallet
+
+BOB = "0x" + keypair_from_suri("//Bob").account.hex()
+ALICE = "0x" + dev_accounts.stash("Alice").hex()
+
+
+def test_what_is_held_is_listed_by_reason_and_case(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        assert answer(wallet(tmp_path, url, "holds", "//Bob")) == []
+        bond = ("call", "TrustStake.bond", "20oGPU", "--from", "//Bob", "--yes")
+        assert answer(wallet(tmp_path, url, *bond))["success"]
+        (held,) = answer(wallet(tmp_path, url, "holds", "//Bob"))
+        assert (held["reason"], held["case"], held["amount"]["ogpu"]) == ("TrustStake.Stake", BOB, "20")
+        (stake,) = answer(wallet(tmp_path, url, "stakes", "//Bob"))
+        assert stake["kind"] == "bond", "stake is listed once"
+
+
+def test_what_a_provider_holds_is_told_apart(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        reasons = [held["reason"] for held in answer(wallet(tmp_path, url, "holds", ALICE))]
+        assert reasons[0] == "TrustStake.Stake"
+        assert "Devices.FreeBond" in reasons
+        kinds = [row["kind"] for row in answer(wallet(tmp_path, url, "stakes", ALICE))]
+        assert "held: Devices.FreeBond" in kinds
