@@ -292,7 +292,7 @@ async def test_a_block_waits_for_the_worker_that_has_its_signatures(
                 await trio.lowlevel.checkpoint()
             assert stage.sync.has_work
             assert block.facts.id not in stage.chain
-            verdicts.note(0, valid=True)
+            verdicts.note([(0, True)])
             while block.facts.id not in stage.chain:
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
