@@ -24,7 +24,7 @@ from node.rpc.held_bytes import HeldBytes
 from node.rpc.jsonrpc import Json, JsonRpcError
 from node.rpc.registry import RpcMethod
 from node.rpc.subscriptions.broadcast import LaggedError
-from node.rpc.subscriptions.feeder import Feeder
+from node.rpc.subscriptions.feeder import PIECE_BYTES, PIECE_ITEMS, Feeder
 from node.rpc.subscriptions.shared_items import SharedItems
 from node.rpc.subscriptions.shares import SubscriptionShares
 from node.rpc.turns import Caller, Turns
@@ -230,17 +230,25 @@ class ClientConnection:
         self._has_room.clear()
         self._limits.held.change(self, len(text))
 
+    async def _send_all(self, texts: list[str]) -> None:
+        for text in texts:
+            await self._socket.send_str(text)
+
     async def _write(self) -> None:
         try:
             while True:
                 if self.outbox.empty():
                     self._has_room.set()
-                text = await self.outbox.get()
-                # In turn, too: for somebody with 20 messages sending them takes longer than working them out.
-                await Work(self._limits.turns, self.caller).run(self._socket.send_str(text))
-                self._outbox_bytes -= len(text)
+                texts = [await self.outbox.get()]
+                size = len(texts[0])
+                while len(texts) < PIECE_ITEMS and size < PIECE_BYTES and not self.outbox.empty():
+                    texts.append(self.outbox.get_nowait())
+                    size += len(texts[-1])
+                # In turn, too: to send a notification takes longer than to work it out.
+                await Work(self._limits.turns, self.caller).run(self._send_all(texts))
+                self._outbox_bytes -= size
                 if not self.is_dropped:
-                    self._limits.held.change(self, -len(text))
+                    self._limits.held.change(self, -size)
         except (ConnectionError, JsonRpcError):  # it left, or to send took a second of the processor
             self.drop()
             with contextlib.suppress(ConnectionError):
