@@ -6,7 +6,6 @@ import secrets
 from pathlib import Path
 
 import pytest
-import trio
 import trio.testing
 
 import node.loop

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -370,3 +370,13 @@ class Village:
     def _endpoint(self, keys: Keys) -> bytes:
         miner = next((miner for miner in self.miners if miner.keys == keys), None)
         return f"http://127.0.0.1:{miner.daemon.server.port if miner else 1}".encode()
+
+
+def play(tmp_path: Path, count: int, scene: Callable[[Village], Awaitable[None]], running: int | None = None) -> None:
+    """A scene in a village of so many providers, for two minutes at most."""
+
+    async def main() -> None:
+        async with Village(tmp_path, count, running=running) as village:
+            await scene(village)
+
+    asyncio.run(asyncio.wait_for(main(), 120))

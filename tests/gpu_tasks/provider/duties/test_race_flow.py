@@ -1,7 +1,6 @@
 """Whole races and disputes: real pallets, daemons, journals and blob servers; a fake node and fake work."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,17 +18,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
 from gpu_tasks.workloads.form import WorkloadForm
 from market_chain import CUSTOMER, WORKLOAD, signed
-from provider_chain import CUSTOMER_SEAL, REQUEST, FakeExecutor, FakeForm, Miner, Village
-
-Scene = Callable[[Village], Awaitable[None]]
-
-
-def play(tmp_path: Path, count: int, scene: Scene, running: int | None = None) -> None:
-    async def main() -> None:
-        async with Village(tmp_path, count, running=running) as village:
-            await scene(village)
-
-    asyncio.run(main())
+from provider_chain import CUSTOMER_SEAL, REQUEST, FakeExecutor, FakeForm, Miner, Village, play
 
 
 def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
