@@ -131,7 +131,7 @@ class Loop:
         verdicts = self.sync.put_off()
         if verdicts is None:
             return True
-        # What this process checked itself a worker checked too: with 4 of 10, a fifth of the time of a sync.
+        # What this process checked itself a worker checked too: with 4 of 10, a ninth of the time of a sync.
         with trio.move_on_after(TURN_SECONDS):
             await verdicts.wait()
         return not verdicts.missing

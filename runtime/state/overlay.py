@@ -191,7 +191,7 @@ class Overlay:
         """Forget everything, after the last use: whoever executes and its pallets refer to each other.
 
         What a block of 2,000 transfers reads and tells are 40,000 objects. Left in such a circle they waited for
-        Python's search for them, which looked through these and all else that had come: a sixth of an import's time.
+        Python's search for them, which looked through these and all else that had come: a seventh of an import's time.
         """
         self.reader = Memory()
         for held in (self._values, self._before, self._written, self._by_item):
