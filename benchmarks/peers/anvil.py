@@ -44,15 +44,15 @@ class Anvil:
 
     @contextmanager
     def running(self, folder: Path) -> Iterator[Running]:
-        """Up when its port is open."""
-        port = one_free_port()
+        """Up when its port is open and its accounts are written, which may come later."""
+        port, config = one_free_port(), folder / "config.json"
         options = {
             "--port": port,
             "--accounts": 2 * self._senders,
             "--balance": ENDOWMENT // 10**18,
             "--block-time": self._block_seconds,
             "--gas-limit": GAS_OF_A_BLOCK,
-            "--config-out": folder / "config.json",
+            "--config-out": config,
         }
         words = [str(word) for option in options.items() for word in option]
         with (folder / "anvil.log").open("wb") as log:
@@ -60,8 +60,8 @@ class Anvil:
                 [self._program, "--silent", *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         try:
-            until(lambda: listens(port), READY_SECONDS)
-            self._accounts = json.loads((folder / "config.json").read_text(encoding="utf-8"))["available_accounts"]
+            until(lambda: listens(port) and _is_whole(config), READY_SECONDS)
+            self._accounts = json.loads(config.read_text(encoding="utf-8"))["available_accounts"]
             yield Running(f"http://127.0.0.1:{port}", {"anvil": process.pid})
         finally:
             process.kill()
@@ -112,3 +112,12 @@ class Anvil:
         held = [int(balance, 16) for balance in await client.calls(wanted)]
         if held != [ENDOWMENT + shape.each * VALUE] * len(held):
             raise RuntimeError("not every receiver has what was sent to it")
+
+
+def _is_whole(config: Path) -> bool:
+    """Whether the file is there and written to its end."""
+    try:
+        json.loads(config.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return False
+    return True
