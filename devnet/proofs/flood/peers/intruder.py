@@ -29,6 +29,7 @@ FloodMessage = tuple[FrameKind, bytes]
 MESSAGES_PER_FRAME = 512
 FRAME_BYTES = 1024 * 1024
 HEAR_SECONDS = 3.0
+ANSWER_SECONDS = 1.0
 DIAL_SECONDS = 10.0
 ServeConnection = Callable[["HostilePeer"], Awaitable[None]]
 JudgeHello = Callable[[str, Role, bytes], bool]
@@ -130,7 +131,8 @@ class HostilePeer:
             if kind is FrameKind.PING:
                 await self._answer_ping(payload)
             elif kind in self.answers:
-                await self.send(self.answers[kind](payload))
+                with trio.move_on_after(ANSWER_SECONDS):  # a send that failed waits for `listen`, which is here
+                    await self.send(self.answers[kind](payload))
             elif kind is FrameKind.STATUS:
                 self.standing = STATUS.decode(payload)
             elif kind in {FrameKind.GET_CERTS, FrameKind.VOTE}:
