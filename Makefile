@@ -83,7 +83,7 @@ crash: ## KILLS=100 times kill -9 on a live devnet, with purges and detours: all
 flood: ## SECONDS=30 of each flood by one stranger on a live devnet, ATTACKS=name,name chooses: blocks, RPC, memory hold
 	@$(PY) -m devnet.proofs.flood --seconds $(SECONDS) $(if $(ATTACKS),--attacks $(ATTACKS))
 
-liars: ## nodes and stores that lie in 60 ways to every program, LIES=name,name chooses; UNITS=200: bad stores, 200 units
+liars: ## nodes and stores that lie in over 80 ways to every program, LIES=name,name chooses; UNITS=200: bad stores, 200 units
 	@$(PY) -m devnet.proofs.liars $(if $(LIES),--lies $(LIES)) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
 cheats: ## every known way to cheat the market, on a real devnet: each refused or slashed
