@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from runtime.cryptography.hashing import HASH_BYTES
+from runtime.frame.storage import StateCorrupted, StorageItem
 from wallet.rpc import RpcJson
 
 U32_MAX = 2**32 - 1
@@ -34,6 +36,13 @@ def bytes_of(text: RpcJson) -> bytes:
     return bytes.fromhex(text[2:])
 
 
+def all_bytes_of(texts: RpcJson) -> list[bytes]:
+    """The bytes of a list in hex; none of a mapping or a text."""
+    if not isinstance(texts, list):
+        raise TypeError("no list")
+    return [bytes_of(text) for text in texts]
+
+
 def hash_of(text: RpcJson) -> bytes:
     """An answer that is 32 bytes."""
     found = bytes_of(text)
@@ -48,6 +57,14 @@ def whole_of(value: RpcJson, most: int) -> int:
     if not 0 <= number <= most:
         raise ValueError(f"not a number from 0 to {most}")
     return number
+
+
+def stored_of(item: StorageItem, raw: RpcJson) -> Any:
+    """What a compiled storage item has under a key, its default where the answer is null."""
+    try:
+        return item.default if raw is None else item.decode(bytes_of(raw))
+    except StateCorrupted as error:  # our own state would be; here it is only what a node says
+        raise ValueError(str(error)) from error
 
 
 def block_body_of(answer: RpcJson) -> BlockBody:

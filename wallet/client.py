@@ -25,15 +25,26 @@ from runtime.frame.api import Apis
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError, ErrorValue
 from runtime.frame.runtime import Runtime
-from runtime.frame.storage import StateCorrupted, StorageItem
+from runtime.frame.storage import StorageItem
 from runtime.pallets.system import EventRecord, ExtrinsicFailed, System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.amounts import MAX_GRAINS
-from wallet.answers import U32_MAX, BlockBody, block_body_of, bytes_of, hash_of, hex_of, status_of, whole_of
+from wallet.answers import (
+    U32_MAX,
+    BlockBody,
+    all_bytes_of,
+    block_body_of,
+    bytes_of,
+    hash_of,
+    hex_of,
+    status_of,
+    stored_of,
+    whole_of,
+)
 from wallet.defaults import DEFAULT_URL
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.proved.keys import prefix_of
+from wallet.proved.keys import prefix_of, storage_key
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 
 ERA_BLOCKS = 64
@@ -159,12 +170,27 @@ class ChainClient:
     async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
         """The value of a storage item, its default where nothing is stored: `read(System.account, who)`."""
         known = self.runtime.item(item)
-        key = known.key() if not keys else known.key(keys[0] if len(keys) == 1 else keys)  # type: ignore[attr-defined]  # by kind
+        key = hex_of(storage_key(known, keys))
+        return await self.rpc.ask(lambda raw: stored_of(known, raw), "state_getStorage", key, hex_of(at))
 
-        def decoded(raw: RpcJson) -> Any:
-            return known.default if raw is None else _decoded(known, bytes_of(raw))
+    async def raw(self, key: bytes, *, at: bytes) -> bytes | None:
+        """What is stored under a key, as bytes; None where nothing is."""
+        return await self.rpc.ask(
+            lambda raw: None if raw is None else bytes_of(raw), "state_getStorage", hex_of(key), hex_of(at)
+        )
 
-        return await self.rpc.ask(decoded, "state_getStorage", hex_of(key), hex_of(at))
+    async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
+        """The keys that begin so, ascending, up to the page that goes beyond `most`."""
+        found: list[bytes] = []
+        async for page in self._pages(prefix, at):
+            found += page
+            if len(found) > most:
+                break
+        return found
+
+    async def tried_at(self) -> bytes:
+        """The id of the block over whose state calls are tried: the best one."""
+        return await self.block_id()
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
@@ -207,9 +233,7 @@ class ChainClient:
 
     async def pending(self) -> list[bytes]:
         """The hashes of what waits in the node's pool."""
-        return await self.rpc.ask(
-            lambda waiting: [blake2_256(bytes_of(raw)) for raw in waiting], "author_pendingExtrinsics"
-        )
+        return [blake2_256(raw) for raw in await self.rpc.ask(all_bytes_of, "author_pendingExtrinsics")]
 
     # --- writes
 
@@ -235,11 +259,15 @@ class ChainClient:
 
         The node gets an extrinsic of the right length that no chain takes: asking is not sending.
         """
-        extra, _ = await self._extra(payer.account, None, tip)
-        extrinsic = self._encoded(call, extra, payer, NO_SIGNATURE)
+        extrinsic = await self._unsigned(call, payer, tip)
         return await self.rpc.ask(
             lambda info: whole_of(info["partialFee"], MAX_GRAINS), "payment_queryInfo", hex_of(extrinsic)
         )
+
+    async def _unsigned(self, call: Call, payer: Payer, tip: int) -> bytes:
+        """As long as what would be sent, and nothing that a chain takes."""
+        extra, _ = await self._extra(payer.account, None, tip)
+        return self._encoded(call, extra, payer, NO_SIGNATURE)
 
     async def _extra(self, account: bytes, nonce: int | None, tip: int) -> tuple[Extra, int]:
         """What is signed beside the call, and the height of the block from which on it is valid."""
@@ -321,17 +349,18 @@ class ChainClient:
     async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
         """Every value of a map by storage key; of a double map those `under` a first key."""
         known = self.runtime.item(item)
-        prefix = hex_of(prefix_of(known, under))
         found: dict[bytes, Any] = {}
+        async for page in self._pages(prefix_of(known, under), at):
+            found.update(await self._values(known, page, at))
+        return found
+
+    async def _pages(self, prefix: bytes, at: bytes | None) -> AsyncIterator[list[bytes]]:
         last: str | None = None
         while True:
-            page = await self.rpc.ask(
-                lambda keys: [bytes_of(key) for key in keys],
-                "state_getKeysPaged", prefix, PAGE_KEYS, last, hex_of(at),
-            )  # fmt: skip
-            found.update(await self._values(known, page, at))
+            page = await self.rpc.ask(all_bytes_of, "state_getKeysPaged", hex_of(prefix), PAGE_KEYS, last, hex_of(at))
+            yield page
             if len(page) < PAGE_KEYS:
-                return found
+                return
             last = hex_of(page[-1])
 
     async def _values(self, known: StorageItem, keys: Sequence[bytes], at: bytes | None) -> dict[bytes, Any]:
@@ -339,7 +368,7 @@ class ChainClient:
 
         def decoded(answer: RpcJson) -> dict[bytes, Any]:
             changes = {bytes_of(key): raw for key, raw in answer[0]["changes"]}
-            return {key: _decoded(known, bytes_of(changes[key])) for key in keys if changes[key] is not None}
+            return {key: stored_of(known, changes[key]) for key in keys if changes[key] is not None}
 
         return await self.rpc.ask(decoded, "state_queryStorageAt", [hex_of(key) for key in keys], hex_of(at))
 
@@ -367,11 +396,3 @@ def _check_version(version: RpcJson, runtime: Runtime) -> None:
             f"{ours.spec_name} spec {ours.spec_version}, transactions {ours.transaction_version}: "
             "install the release that matches the network"
         )
-
-
-def _decoded(known: StorageItem, raw: bytes) -> Any:
-    """What an item stores; ValueError for bytes that it never would."""
-    try:
-        return known.decode(raw)
-    except StateCorrupted as error:  # our own state would be; here it is only what a node says
-        raise ValueError(str(error)) from error

@@ -1,8 +1,8 @@
-"""What the chain would say to calls, without sending them: the rules of this program, over the state of the node.
+"""What the chain would say to calls, without sending them: this program's rules over the state that the node shows.
 
-The rules run here; what they read of the state is fetched when it is first missed, and then they run again. Always:
-every value is of one block, and nothing is sent. A trial tells what would happen now, and no more: by the time that the
-calls are in a block others may have come first.
+It is the newest final state where the node has to prove it, else that of its best block. What the rules read of it is
+fetched when it is first missed, and then they run again. Always: every value is of one block, and nothing is sent. A
+trial tells what would happen now, and no more: by the time that the calls are in a block others may have come first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from wallet.errors import WalletError, in_words
 
 READS_MAX = 2_000
 """Values that one trial fetches at most."""
-KEYS_PAGE = 1_000
 MONEY_ERRORS = (FundsUnavailable, Frozen, NotExpendable)
 """What more money, or free money, would mend: only then is it told how much there is."""
 
@@ -72,7 +71,7 @@ class _Fetched:
 
 
 async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int = 0) -> Trial:
-    """Make the calls in order, as the best block would, after the fee was taken; the first that fails ends it.
+    """Make the calls in order, as the next block would, after the fee was taken; the first that fails ends it.
 
     TrialError if that cannot be told from what the node answers.
     """
@@ -86,16 +85,17 @@ async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee
 
 
 async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int) -> Trial:
-    at = await client.rpc.call("chain_getBlockHash")
+    at = await client.tried_at()
     state = _Fetched()
     while len(state.values) <= READS_MAX:
         try:
             return _made(client.runtime, state, calls, signer, fee)
         except _MissingKeysError as missing:
-            state.prefixes[missing.key] = await _keys(client, missing.key, at)
+            state.prefixes[missing.key] = await client.raw_keys(missing.key, at=at, most=READS_MAX)
+            if len(state.prefixes[missing.key]) > READS_MAX:
+                break
         except _MissingValueError as missing:
-            raw = await client.rpc.call("state_getStorage", "0x" + missing.key.hex(), at)
-            state.values[missing.key] = None if raw is None else bytes.fromhex(raw[2:])
+            state.values[missing.key] = await client.raw(missing.key, at=at)
     raise TrialError(f"the calls read more than {READS_MAX:,} values")
 
 
@@ -126,14 +126,3 @@ def _described(runtime: Runtime, error: DispatchError) -> str:
     reason = next(iter((kind.__doc__ or "").strip().splitlines()), "")
     owner = next((pallet.__name__ + "." for pallet in runtime.pallets if kind in pallet.errors), "")
     return f"{owner}{kind.__name__}: {reason}"
-
-
-async def _keys(client: ChainClient, prefix: bytes, at: str) -> list[bytes]:
-    found: list[str] = []
-    while len(found) < READS_MAX:
-        start = found[-1] if found else None
-        page = await client.rpc.call("state_getKeysPaged", "0x" + prefix.hex(), KEYS_PAGE, start, at)
-        found += page
-        if len(page) < KEYS_PAGE:
-            return [bytes.fromhex(key[2:]) for key in found]
-    raise TrialError(f"the calls read more than {READS_MAX:,} values")

@@ -2,7 +2,8 @@
 
 What always holds, unless the user said `--trust-node`: the chain is the one that the folder met first; whatever is read
 or asked of a runtime API is proved, for the newest final block where no block is named; an outcome is one in a final
-block. On the node's word alone stand what it says of blocks that are not final yet, and what a fee will be.
+block; a fee and a trial are reckoned here, over the newest final state. On the node's word alone stands what it says of
+blocks that are not final yet.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Any, Self
 
 from genesis.chain import apis_for
 from genesis.parameters import CONSENSUS
+from runtime.frame.call import Call
 from runtime.frame.storage import StorageItem
+from runtime.interface.standard_apis import RuntimeDispatchInfo
 from runtime.pallets.system import AccountInfo, ExtrinsicFailed, System
 from wallet.answers import BlockBody
-from wallet.client import ChainClient, Outcome, describe_error
+from wallet.client import ChainClient, Outcome, Payer, describe_error
 from wallet.proved.chain import ProvedChain, system_clock_ms
 from wallet.proved.pins import Pin, check_genesis, compare, hold_to
 from wallet.proved.refutation import RefutedError, about, require
@@ -165,6 +168,28 @@ class VerifiedClient(ChainClient):
         """As `ChainClient.query`, answered here over what the node proves."""
         view = await self._view(at)
         return await (super().query(function, *arguments, at=at) if view is None else view.query(function, *arguments))
+
+    async def raw(self, key: bytes, *, at: bytes) -> bytes | None:
+        """As `ChainClient.raw`, proved."""
+        view = await self._view(at)
+        return await (super().raw(key, at=at) if view is None else view.raw(key))
+
+    async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
+        """As `ChainClient.raw_keys`, proved: none is left out."""
+        view = await self._view(at)
+        return await (super().raw_keys(prefix, at=at, most=most) if view is None else view.raw_keys(prefix))
+
+    async def tried_at(self) -> bytes:
+        """As `ChainClient.tried_at`; the newest final one, of which the node has to show what it says."""
+        return await (super().tried_at() if self._proved is None else self.finalized())
+
+    async def fee(self, call: Call, payer: Payer, tip: int = 0) -> int:
+        """As `ChainClient.fee`, reckoned here over what the node proves of the newest final block."""
+        if self._proved is None:
+            return await super().fee(call, payer, tip)
+        extrinsic = await self._unsigned(call, payer, tip)
+        info: RuntimeDispatchInfo = await self.query("TransactionPaymentApi_query_info", extrinsic, len(extrinsic))
+        return info.partial_fee
 
     async def nonce(self, account: bytes) -> int:
         """As `ChainClient.nonce`; never one that is used up, nor one that is out of reach."""

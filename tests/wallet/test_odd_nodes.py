@@ -26,7 +26,7 @@ METHODS = {
         "chain_getHeader", "ogpu_certifiedHeader", "state_getReadProof", "ogpu_parameters", "state_getRuntimeVersion",
     ),
     "send": (
-        "chain_getBlockHash", "chain_getHeader", "payment_queryInfo", "system_accountNextIndex", "state_getReadProof",
+        "chain_getBlockHash", "chain_getHeader", "ogpu_callProof", "system_accountNextIndex", "state_getReadProof",
     ),
     "stakes": ("ogpu_callProof",),
     "validators": ("ogpu_callProof",),
@@ -35,7 +35,7 @@ METHODS = {
 }  # fmt: skip
 ODD: tuple[Any, ...] = (
     None, True, -1, 10**30, "", "x", "0x", "0x00", "0x" + "ff" * 31, "0x" + "ff" * 500, [], [5], {}, {"number": "x"},
-    {"block": {"header": {"number": "0x1"}, "extrinsics": 5}}, {"partialFee": "-5"}, {"partialFee": None},
+    {"block": {"header": {"number": "0x1"}, "extrinsics": 5}}, {"proof": "-5"}, {"proof": None},
 )  # fmt: skip
 HARMLESS_ANSWERS = {  # an answer that is a value, if not the true one
     ("balance", "ogpu_certifiedHeader"), ("send", "system_accountNextIndex"), ("why", "author_pendingExtrinsics"),

@@ -112,8 +112,9 @@ def test_b2_a_dry_run_hands_over_nothing_that_can_be_sent(tmp_path: Path) -> Non
                 await asyncio.to_thread(wallet, tmp_path, url, *words, "--from", "//Alice", "--dry-run")
             for message in between.asked:
                 assert not message["method"].startswith("author_")
-                if message["method"] == "payment_queryInfo":
-                    tell(message["params"][0])
+                assert message["method"] not in {"state_getStorage", "state_call", "payment_queryInfo"}, "it is proved"
+                if message["method"] == "ogpu_callProof" and message["params"][0] == "TransactionPaymentApi_query_info":
+                    tell(message["params"][1])
 
     with chain(tmp_path) as node:
         asyncio.run(spy(node, seen.append))

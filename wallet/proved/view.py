@@ -68,6 +68,18 @@ class ProvedView:
         with about(self._url, matter):
             return {key: known.decode(state.get(key) or b"") for key in state.keys(prefix)}
 
+    async def raw(self, key: bytes) -> bytes | None:
+        """What is stored under a key."""
+        state = await self._proved([key], "a value")
+        with about(self._url, "a value"):
+            return state.get(key)
+
+    async def raw_keys(self, prefix: bytes) -> list[bytes]:
+        """The keys that begin so, ascending, none left out."""
+        state = await self._proved([prefix, *await self._listed(prefix, "a list")], "a list")
+        with about(self._url, "a list"):
+            return list(state.keys(prefix))
+
     async def query(self, function: str, *arguments: Any) -> Any:
         """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
         method = self._apis.methods[function]

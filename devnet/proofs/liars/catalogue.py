@@ -23,7 +23,7 @@ KINDS: Final = (
 )  # fmt: skip
 LIES: Final[dict[str, Lie]] = {lie.name: lie for kind in KINDS for lie in kind}
 UNPROVABLE: Final = tuple(name for name, lie in LIES.items() if lie.noticed is Noticed.UNPROVABLE)
-"""Lies about what is not final: the pool, a fee to come, a status on the way. No proof of these exists: they are
+"""Lies about what is not final: the pool, a status on the way. No proof of these exists: they are
 counted as unnoticed and not as missed; what they may cost is judged like every other lie."""
 PROOF_WORDS: Final = ("do not believe", "is another chain", "old: what it shows")
 """What programs say of a lie that a proof refutes."""

@@ -19,6 +19,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from runtime.frame.runtime import Runtime
 from runtime.pallets.system import System
+from runtime.pallets.transaction_payment import TransactionPayment
 from wallet.rpc import RpcJson
 
 WALLET, CUSTOMER, PROVIDER = Program
@@ -134,20 +135,23 @@ def nonce_out_of_reach(message: NodeMessage, _: Mouth) -> Replies | None:
     return [message.saying(message.value + POSTED_TOO_MANY)] if message.method == "system_accountNextIndex" else TRUTH
 
 
-@lie(WALLET, noticed=Noticed.UNPROVABLE)
-def fee_of_a_grain(message: NodeMessage, _: Mouth) -> Replies | None:
-    """A call costs one grain."""
-    if message.method != "payment_queryInfo":
-        return TRUTH
-    return [message.saying({**message.value, "partialFee": "1"})]
+@lie(WALLET, words=NOT_BELIEVED)
+async def fee_of_next_to_nothing(message: NodeMessage, mouth: Mouth) -> Replies | None:
+    """A call costs a thousandth, in the proof of what its fee is reckoned from."""
+    return await _told_fee(message, mouth, lambda multiplier: multiplier // 1000)
 
 
-@lie(WALLET, words=("makes no sense",))
-def fee_of_everything(message: NodeMessage, _: Mouth) -> Replies | None:
-    """A call costs more than there is."""
-    if message.method != "payment_queryInfo":
+@lie(WALLET, words=NOT_BELIEVED)
+async def fee_of_everything(message: NodeMessage, mouth: Mouth) -> Replies | None:
+    """A call costs more than most have, in the proof of what its fee is reckoned from."""
+    return await _told_fee(message, mouth, lambda multiplier: multiplier * 1_000_000)
+
+
+async def _told_fee(message: NodeMessage, mouth: Mouth, change: Change) -> Replies | None:
+    if message.method != "ogpu_callProof" or message.question.params[0] != "TransactionPaymentApi_query_info":
         return TRUTH
-    return [message.saying({**message.value, "partialFee": str(10**30)})]
+    item, at = TransactionPayment.next_fee_multiplier, list(message.question.params[2:])
+    return with_nodes(message, await _forged(message.value["proof"], mouth, [prefix_of(item)], at, item, change))
 
 
 @lie(CUSTOMER, words=NOT_BELIEVED)
@@ -241,7 +245,7 @@ def units_forgotten(message: NodeMessage, _: Mouth) -> Replies | None:
 
 
 LIES = (
-    rich, poor, nonce_ahead, nonce_out_of_reach, fee_of_a_grain, fee_of_everything, no_services, no_quote, no_readers,
-    no_stores, stores_elsewhere, posted_before, no_duties, duties_of_another, duties_of_before, no_devices,
-    devices_paused,    units_forgotten,
+    rich, poor, nonce_ahead, nonce_out_of_reach, fee_of_next_to_nothing, fee_of_everything, no_services, no_quote,
+    no_readers, no_stores, stores_elsewhere, posted_before, no_duties, duties_of_another, duties_of_before, no_devices,
+    devices_paused, units_forgotten,
 )  # fmt: skip
