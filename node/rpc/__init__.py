@@ -20,6 +20,7 @@ In reading order:
 * `access`: who may ask at all
 * `callers`: which requests come from one caller
 * `held_bytes`: the memory that clients make this process hold
+* `freed_memory`: goes back to the system
 * `bodies`: the bodies of POST requests
 * `connection`: one WebSocket
 * `server`: HTTP and WebSocket

@@ -25,8 +25,9 @@ from node.rpc.jsonrpc import Json, JsonRpcError
 from node.rpc.registry import RpcMethod
 from node.rpc.subscriptions.broadcast import LaggedError
 from node.rpc.subscriptions.feeder import PIECE_BYTES, PIECE_ITEMS, Feeder
+from node.rpc.subscriptions.long_items import LongItem
 from node.rpc.subscriptions.shared_items import SharedItems
-from node.rpc.subscriptions.shares import SubscriptionShares
+from node.rpc.subscriptions.shares import SubscriptionShares, kept_bytes
 from node.rpc.turns import Caller, Turns
 from node.rpc.work import Work
 
@@ -34,7 +35,6 @@ OUTBOX_ITEMS = 1024
 OUTBOX_BYTES_MAX = 4 * jsonrpc.MAX_RESPONSE_BYTES
 ENDED_AT_ONCE = 32
 """Tasks in one round of the loop: the 2,500 subscriptions of 25 connections that ended together took 160 ms."""
-ITEM_BYTES = 256  # what an item of a subscription's parameters takes beside its own bytes, a value under it included
 _LOG = logging.getLogger(__name__)
 
 Answer = Callable[[bytes, "ClientConnection"], Awaitable[str | None]]
@@ -45,7 +45,7 @@ class SharedLimits:
     """What all clients of a server have together."""
 
     subscriptions: SubscriptionShares
-    keys: SubscriptionShares  # that subscriptions watch
+    kept: SubscriptionShares  # bytes of what subscriptions watch
     turns: Turns = field(default_factory=Turns)
     held: HeldBytes = field(default_factory=HeldBytes)
 
@@ -54,8 +54,7 @@ class SharedLimits:
 class Subscribed:
     """One subscription: its task, unless its items are shared, and what it takes."""
 
-    keys: int = 0
-    kept: int = 0  # bytes of its parameters
+    kept: int  # bytes of its parameters
     task: asyncio.Task[None] | None = None
 
 
@@ -75,7 +74,8 @@ class ClientConnection:
         self._answer = answer
         self._outbox_bytes = 0
         self._subscribed = 0  # those in `subscriptions`, and those about to be
-        self._keys = 0  # that they watch
+        self._kept = 0  # bytes that they keep
+        self._at_long_item = asyncio.Lock()
         self._feeder = Feeder(limits.turns, caller, self._send, self._lag)
         self._has_room = asyncio.Event()  # set while nothing waits to be sent
         self._has_room.set()
@@ -90,8 +90,9 @@ class ClientConnection:
             with contextlib.suppress(ConnectionError):  # it left while a pong was on its way
                 async for message in self._socket:
                     if message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
-                        data = message.data.encode() if isinstance(message.data, str) else message.data
-                        await self._take(data)
+                        taken = self._take(message.data.encode() if isinstance(message.data, str) else message.data)
+                        del message  # not kept until the next one comes, if one ever does: a megabyte for each client
+                        await taken
         finally:
             self.is_dropped = True
             self._limits.held.forget(self)
@@ -102,7 +103,7 @@ class ClientConnection:
 
     async def subscribe(self, method: RpcMethod, arguments: list[Any]) -> str:
         """Start a subscription; the answer with its id goes out before its first item."""
-        subscribed = Subscribed(keys=sum(len(value) for value in arguments if isinstance(value, list)))
+        subscribed = Subscribed(kept_bytes(arguments))
         self._take_place(subscribed)
         try:
             items = method.handler(*arguments)
@@ -114,7 +115,6 @@ class ClientConnection:
         key, notification = secrets.token_urlsafe(12), str(method.notification)
         self.subscriptions[key] = subscribed
         # For as long as it lasts: 150 subscriptions to a thousand long keys each took 280 MB that nobody counted.
-        subscribed.kept = _size(arguments)
         self._limits.held.change(self, subscribed.kept)
         if isinstance(items, SharedItems):
             self._feeder.follow(key, notification, items)
@@ -162,8 +162,11 @@ class ClientConnection:
                 await self._has_room.wait()
                 work = Work(self._limits.turns, self.caller)
                 item = await work.run(anext(items))
-                with work.step():
-                    self._send(jsonrpc.dumps(jsonrpc.notification(notification, key, item)))
+                if isinstance(item, LongItem):
+                    await self._send_long(key, notification, item)
+                else:
+                    with work.step():
+                        self._send(jsonrpc.dumps(jsonrpc.notification(notification, key, item)))
                 del item  # a megabyte, perhaps, until the next one comes
         except StopAsyncIteration:
             pass
@@ -176,6 +179,20 @@ class ClientConnection:
         finally:
             if isinstance(items, AsyncGenerator):
                 await items.aclose()
+
+    async def _send_long(self, key: str, notification: str, item: LongItem) -> None:
+        # One at a time: sixteen that were worked out at once, half a megabyte each, waited for a client together.
+        async with self._at_long_item:
+            await self._has_room.wait()
+            work = Work(self._limits.turns, self.caller)
+            text = await work.run(item.text(self._hold))
+            if text is not None:
+                with work.step():
+                    self._send(jsonrpc.bounded(jsonrpc.notification_text(notification, key, text), None))
+
+    def _hold(self, size: int) -> None:
+        if not self.is_dropped:
+            self._limits.held.change(self, size)
 
     async def _feed_shared(self) -> None:
         """Send what all subscribers are told alike."""
@@ -196,26 +213,25 @@ class ClientConnection:
         self._give_back(subscribed)
         if subscribed.task is None:
             self._feeder.end(key)
-        if not self.is_dropped:
-            self._limits.held.change(self, -subscribed.kept)
+        self._hold(-subscribed.kept)
 
     def _take_place(self, subscribed: Subscribed) -> None:
         """Raise if there is no room for it."""
         self._limits.subscriptions.take(self._subscribed)
         self._subscribed += 1
         try:
-            self._limits.keys.take(self._keys, subscribed.keys)
+            self._limits.kept.take(self._kept, subscribed.kept)
         except JsonRpcError:
             self._limits.subscriptions.give_back(self._subscribed)
             self._subscribed -= 1
             raise
-        self._keys += subscribed.keys
+        self._kept += subscribed.kept
 
     def _give_back(self, subscribed: Subscribed) -> None:
         self._limits.subscriptions.give_back(self._subscribed)
-        self._limits.keys.give_back(self._keys, subscribed.keys)
+        self._limits.kept.give_back(self._kept, subscribed.kept)
         self._subscribed -= 1
-        self._keys -= subscribed.keys
+        self._kept -= subscribed.kept
 
     def _send(self, text: str) -> None:
         """Queue a message; a client that does not read is dropped."""
@@ -247,8 +263,7 @@ class ClientConnection:
                 # In turn, too: to send a notification takes longer than to work it out.
                 await Work(self._limits.turns, self.caller).run(self._send_all(texts))
                 self._outbox_bytes -= size
-                if not self.is_dropped:
-                    self._limits.held.change(self, -size)
+                self._hold(-size)
         except (ConnectionError, JsonRpcError):  # it left, or to send took a second of the processor
             self.drop()
             with contextlib.suppress(ConnectionError):
@@ -262,10 +277,3 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
         for task in part:
             task.cancel()
         await asyncio.gather(*part, return_exceptions=True)
-
-
-def _size(value: object) -> int:
-    """What a parameter takes in memory as long as its subscription lasts, or a little more."""
-    if isinstance(value, list):
-        return ITEM_BYTES + sum(map(_size, value))
-    return ITEM_BYTES + (len(value) if isinstance(value, bytes | str) else 0)

@@ -30,6 +30,7 @@ class HeldBytes:
         self._limit = limit
         self._held: dict[Holder, int] = {}
         self._total = 0
+        self._peak = 0
         self._dropped = 0
         self._logged_at = float("-inf")
 
@@ -37,6 +38,11 @@ class HeldBytes:
     def total(self) -> int:
         """Bytes held for all."""
         return self._total
+
+    def take_peak(self) -> int:
+        """The most that was held since this was asked last."""
+        peak, self._peak = self._peak, self._total
+        return peak
 
     def of(self, holder: Holder) -> int:
         """Bytes held for one."""
@@ -46,6 +52,7 @@ class HeldBytes:
         """Hold `size` more bytes, or less, for somebody; beyond the limit whoever holds most is dropped."""
         self._held[holder] = self._held.get(holder, 0) + size
         self._total += size
+        self._peak = max(self._peak, self._total)
         while self._total > self._limit:
             greatest = max(self._held, key=self._held.__getitem__)
             self.forget(greatest)

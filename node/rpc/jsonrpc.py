@@ -132,10 +132,13 @@ def notification_text(method: str, subscription: str, text: str) -> str:
 
 def dumps(value: Json) -> str:
     """The text of a response; one that is too large becomes an error instead."""
-    text = json.dumps(value, separators=(",", ":"))
+    return bounded(json.dumps(value, separators=(",", ":")), value.get("id") if isinstance(value, dict) else None)
+
+
+def bounded(text: str, request_id: str | int | None) -> str:
+    """A response, or the error that it is too large."""
     if len(text) <= MAX_RESPONSE_BYTES:
         return text
-    request_id = value.get("id") if isinstance(value, dict) else None
     return json.dumps(failure(request_id, exceeded(RESPONSE_TOO_LARGE, "Response is too big", MAX_RESPONSE_BYTES)))
 
 

@@ -22,6 +22,7 @@ from node.rpc.access import DEFAULT_ORIGINS, Access
 from node.rpc.bodies import Bodies
 from node.rpc.callers import Callers
 from node.rpc.connection import ClientConnection, SharedLimits
+from node.rpc.freed_memory import give_back_freed, release_free_memory
 from node.rpc.jsonrpc import (
     BATCH_RESPONSE_TOO_LARGE,
     INTERNAL_ERROR,
@@ -35,7 +36,7 @@ from node.rpc.pool_errors import json_error
 from node.rpc.questions import ASKING
 from node.rpc.registry import Registry
 from node.rpc.runs import answers, runs
-from node.rpc.subscriptions.shares import KEYS_EACH, KEYS_MAX, SubscriptionShares
+from node.rpc.subscriptions.shares import KEPT_BYTES_EACH, KEPT_BYTES_MAX, SubscriptionShares
 from node.rpc.work import Work
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class Server:
         self.options = options
         self.connections: set[ClientConnection] = set()
         shares = SubscriptionShares(options.max_subscriptions, options.max_connections)
-        self.shared = SharedLimits(shares, SubscriptionShares(KEYS_EACH, options.max_connections, KEYS_MAX))
+        self.shared = SharedLimits(shares, SubscriptionShares(KEPT_BYTES_EACH, options.max_connections, KEPT_BYTES_MAX))
         self._access = Access(options.host, options.cors)
         self._callers = Callers(options.calls_per_minute)
         self._bodies = Bodies()
@@ -109,7 +110,11 @@ class Server:
         site = web.TCPSite(runner, self.options.host, self.options.port, reuse_address=True)
         try:
             await site.start()
-            yield int(runner.addresses[0][1])
+            giving_back = asyncio.create_task(give_back_freed(self.shared.held, release_free_memory))
+            try:
+                yield int(runner.addresses[0][1])
+            finally:
+                giving_back.cancel()
         finally:
             await runner.cleanup()
 

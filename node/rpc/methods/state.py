@@ -11,9 +11,11 @@ from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.long_calls import LongCalls
 from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
+from node.rpc.methods.watched_values import WatchedValues
 from node.rpc.registry import HashParameter, Hex, Safety, method, subscription
 from node.rpc.runtime_calls import RuntimeCalls
 from node.rpc.subscriptions.broadcast import Publisher
+from node.rpc.subscriptions.long_items import LongItem
 from node.rpc.subscriptions.shared_items import SharedItems
 from runtime.cryptography.hashing import blake2_256
 from runtime.state.overlay import StateReader
@@ -24,8 +26,6 @@ MAX_KEYS_PER_PAGE = 1000
 MAX_KEYS_PER_QUERY = 1000
 MAX_QUERY_BLOCKS = 256
 MAX_PAIRS = 10_000
-READ_AT_ONCE = 256
-"""Keys of a subscription in one turn, at most some 10 us each far below a final block."""
 MAX_CALL_KEYS = 5_000
 """Who may read a unit's input: at worst 4 keys for each of the offers that a service can have.
 
@@ -151,29 +151,9 @@ class State:
         return self._versions
 
     @subscription("state_subscribeStorage", notification="state_storage", unsubscribe=("state_unsubscribeStorage",))
-    async def storage_changes(self, keys: list[Hex]) -> AsyncIterator[Json]:
+    async def storage_changes(self, keys: list[Hex]) -> AsyncIterator[LongItem]:
         """Values under `keys`: all of them now, then those that the best block changed."""
-        return self._changes(_bounded(keys))
-
-    async def _changes(self, wanted: list[Hex]) -> AsyncIterator[Json]:
-        news = self.blocks.replica.new_best.listen()
-        first = self.blocks.best.id
-        values = await self._read_in_parts(first, wanted)
-        yield _change_set(first, values)
-        async for block in news:  # each, also when several came at once: events of a block are in its own state only
-            now = await self._read_in_parts(block.id, wanted)
-            changed = [new for new, old in zip(now, values, strict=True) if new != old]
-            values = now
-            if changed:
-                yield _change_set(block.id, changed)
-
-    async def _read_in_parts(self, block_id: bytes, keys: list[Hex]) -> list[tuple[bytes, bytes | None]]:
-        values: list[tuple[bytes, bytes | None]] = []
-        for start in range(0, len(keys), READ_AT_ONCE):
-            if start:
-                await asyncio.sleep(0)  # a turn for others
-            values += _read(await self.blocks.reader(block_id), keys[start : start + READ_AT_ONCE])
-        return values
+        return WatchedValues(self.blocks, _bounded(keys)).items()
 
     async def _proof(self, block_id: bytes, keys: list[bytes]) -> Json:
         nodes: set[bytes] = set()

@@ -1,4 +1,4 @@
-"""How many subscriptions there may be, or keys that they watch: on one connection, and on all of them together.
+"""How many subscriptions there may be, and bytes that they keep: on one connection, and on all of them together.
 
 What always holds: half of all are kept for fair shares, one for each connection that may be; who has its share already
 takes from the other half, so nobody can take everything.
@@ -6,12 +6,16 @@ takes from the other half, so nobody can take everything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from node.rpc.jsonrpc import TOO_MANY_SUBSCRIPTIONS, JsonRpcError, exceeded
 
 SUBSCRIPTIONS_MAX = 4096  # some 8 kB each
-KEYS_MAX = 65_536
-"""Keys that are read anew for each block, by all who watch any: an eighth of a second of this process's time."""
-KEYS_EACH = 16_384  # of one connection
+ITEM_BYTES = 256  # what an item of a subscription's parameters takes beside its own bytes, or a little more
+KEPT_BYTES_MAX = 8 * 1024 * 1024
+"""Of the parameters of all subscriptions: 32,768 of the shortest keys, which are read anew for each block in a
+sixteenth of a second of this process's time, or 16,384 of the longest."""
+KEPT_BYTES_EACH = KEPT_BYTES_MAX // 4  # of one connection
 
 
 class SubscriptionShares:
@@ -39,3 +43,14 @@ class SubscriptionShares:
 
     def _beyond(self, held: int) -> int:
         return max(0, held - self._share)
+
+
+def kept_bytes(arguments: Sequence[object]) -> int:
+    """What a subscription keeps of its parameters as long as it lasts, or a little more: lists of what it watches."""
+    return ITEM_BYTES + sum(_size(value) for value in arguments if isinstance(value, list))
+
+
+def _size(value: object) -> int:
+    if isinstance(value, list):
+        return ITEM_BYTES + sum(map(_size, value))
+    return ITEM_BYTES + (len(value) if isinstance(value, bytes | str) else 0)

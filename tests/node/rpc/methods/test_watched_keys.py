@@ -1,16 +1,19 @@
-"""Subscriptions to storage: as many keys as are read for each block, and no more of them in one turn."""
+"""Subscriptions to storage: what they keep is bounded in bytes, what they read in turns, what they write in pieces."""
 
 import asyncio
+import gc
 import itertools
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from node.rpc.methods.state import READ_AT_ONCE, State
-from node.rpc.registry import Hex
-from node.rpc.subscriptions.shares import KEYS_EACH
+from node.rpc.methods.watched_values import READ_AT_ONCE, WatchedValues
+from node.rpc.subscriptions.feeder import PIECE_BYTES
+from node.rpc.subscriptions.shares import KEPT_BYTES_EACH, KEPT_BYTES_MAX, kept_bytes
 from played_node import served
 from runtime.state.overlay import Memory
 from runtime.state.trie_node import MAX_KEY_BYTES
@@ -28,17 +31,17 @@ def keys(count: int, length: int = 8) -> list[str]:
     return ["0x" + number.to_bytes(length, "big").hex() for number in range(count)]
 
 
-def test_keys_are_counted_for_a_connection_and_come_back_with_their_subscription(tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [8, MAX_KEY_BYTES])
+def test_bytes_are_counted_for_a_connection_and_come_back_with_their_subscription(tmp_path: Path, length: int) -> None:
     async def scenario() -> None:
         async with served(tmp_path) as (_, port), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
             socket = await session.ws_connect("/")
-            names = [
-                (await ask(socket, "state_subscribeStorage", keys(1_000)))["result"] for _ in range(KEYS_EACH // 1_000)
-            ]
-            refused = await ask(socket, "state_subscribeStorage", keys(1_000))
+            most = KEPT_BYTES_EACH // kept_bytes([[bytes(length)] * 1_000])
+            names = [(await ask(socket, "state_subscribeStorage", keys(1_000, length)))["result"] for _ in range(most)]
+            refused = await ask(socket, "state_subscribeStorage", keys(1_000, length))
             assert refused["error"]["code"] == -32006
             assert (await ask(socket, "state_unsubscribeStorage", names[0]))["result"] is True
-            assert "result" in await ask(socket, "state_subscribeStorage", keys(1_000))
+            assert "result" in await ask(socket, "state_subscribeStorage", keys(1_000, length))
             other = await session.ws_connect("/")
             assert "result" in await ask(other, "state_subscribeStorage", keys(100))
             await socket.close()
@@ -72,23 +75,95 @@ class CountingReads(Memory):
         return super().get(key)
 
 
+class Blocks:
+    """One state under every block id: all of the blocks that is asked."""
+
+    def __init__(self, values: dict[bytes, bytes]) -> None:
+        self.state = CountingReads(values)
+
+    async def reader(self, _block: bytes) -> CountingReads:
+        return self.state
+
+
+KEYS = [number.to_bytes(4, "big") for number in range(1_000)]
+
+
+def watched(keys: list[bytes], values: dict[bytes, bytes]) -> tuple[WatchedValues, CountingReads]:
+    blocks = Blocks(values)
+    return WatchedValues(blocks, keys), blocks.state  # type: ignore[arg-type]  # all that is asked of it
+
+
+async def told(watch: WatchedValues) -> Any:
+    text = "".join([piece async for piece in watch.pieces(b"\1")])
+    return json.loads(text)["changes"] if text else None
+
+
 def test_a_thousand_keys_are_read_in_several_turns() -> None:
     async def scenario() -> None:
-        reads = CountingReads()
-
-        class Blocks:
-            async def reader(self, _block: bytes) -> CountingReads:
-                return reads
-
-        state = State.__new__(State)
-        state.blocks = Blocks()  # type: ignore[assignment]  # all that is asked of it
-        wanted = [Hex(number.to_bytes(4, "big")) for number in range(1_000)]
-        task = asyncio.create_task(state._read_in_parts(b"", wanted))
+        watch, reads = watched(KEYS, {})
+        task = asyncio.create_task(told(watch))
         seen = [0]
         while not task.done():
             await asyncio.sleep(0)
             seen.append(reads.count)
-        assert len(await task) == 1_000
+        assert await task == [["0x" + key.hex(), None] for key in KEYS]
+        assert reads.count == len(KEYS)
         assert max(after - before for before, after in itertools.pairwise(seen)) <= READ_AT_ONCE
 
     asyncio.run(scenario())
+
+
+def test_long_values_are_written_in_pieces() -> None:
+    async def scenario() -> None:
+        value = bytes(10_000)
+        watch, _ = watched(KEYS, dict.fromkeys(KEYS, value))
+        pieces = [piece async for piece in watch.pieces(b"\1")]
+        assert sum(map(len, pieces)) > 20_000_000
+        assert max(map(len, pieces)) < PIECE_BYTES + 2 * len(value) + 100
+
+    asyncio.run(scenario())
+
+
+def test_all_values_are_told_first_and_then_those_that_changed() -> None:
+    async def scenario() -> None:
+        watch, state = watched([*KEYS[:3], KEYS[0]], {KEYS[0]: b"a", KEYS[1]: b"b"})
+        names = ["0x" + key.hex() for key in KEYS]
+        assert await told(watch) == [[names[0], "0x61"], [names[1], "0x62"], [names[2], None]]
+        assert await told(watch) is None
+        del state.values[KEYS[0]]
+        state.values[KEYS[2]] = b""
+        assert await told(watch) == [[names[0], None], [names[2], "0x"]]
+        assert await told(watch) is None
+        empty, _ = watched([], {})
+        assert await told(empty) == []
+
+    asyncio.run(scenario())
+
+
+def test_no_value_that_was_told_is_kept() -> None:
+    """A client that reads slowly could else keep values that the state lost long ago."""
+
+    async def scenario() -> None:
+        value = bytes(100_000)
+        watch, state = watched(KEYS[:10], dict.fromkeys(KEYS[:10], value))
+        await told(watch)
+        state.values.clear()
+        gc.collect()
+        assert sys.getrefcount(value) == 2
+        assert watch._told.itemsize * len(watch._told) == 80
+
+    asyncio.run(scenario())
+
+
+def test_what_is_counted_for_keys_is_no_less_than_what_they_take() -> None:
+    for length in (1, 32, MAX_KEY_BYTES):
+        several = [number.to_bytes(length, "big") for number in range(250)] if length > 1 else [b"k"] * 250
+        watch, _ = watched(several, {})
+        asyncio.run(told(watch))
+        taken = sys.getsizeof(watch._keys) + sum(map(sys.getsizeof, watch._keys)) + sys.getsizeof(watch._told)
+        assert taken <= kept_bytes([several]) <= KEPT_BYTES_EACH <= KEPT_BYTES_MAX / 4
+
+
+def test_an_extrinsic_that_is_watched_counts_by_its_place_not_by_its_length() -> None:
+    """It is handed on to the node, and its hash alone is kept."""
+    assert kept_bytes([bytes(100_000)]) == kept_bytes([])

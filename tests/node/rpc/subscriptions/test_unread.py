@@ -60,7 +60,7 @@ class PlayedSocket:
 
 
 async def connected(socket: PlayedSocket, ticks: Ticks) -> tuple[ClientConnection, asyncio.Task[None]]:
-    limits = SharedLimits(SubscriptionShares(1024, 100), SubscriptionShares(1024, 100))
+    limits = SharedLimits(SubscriptionShares(1024, 100), SubscriptionShares(1 << 20, 100, 1 << 30))
     method = Registry([ticks]).methods["ticks"]
 
     async def answer(_data: bytes, connection: ClientConnection) -> str:

@@ -1,0 +1,35 @@
+"""Memory that clients made this process take, and need no more, goes back to the system.
+
+The allocator keeps what lies between pieces still in use: when 25 clients with 260 MB of requests had gone, 60 of the
+process's 134 MB were free, and stayed. To look for it takes some 20 ms, so it is done once in a while, after much was
+held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+from collections.abc import Callable
+
+from node.rpc.held_bytes import HeldBytes
+
+FREED_BYTES_MIN = 16 * 1024 * 1024
+LOOK_SECONDS = 5.0
+
+
+async def give_back_freed(held: HeldBytes, release: Callable[[], None], pause: float = LOOK_SECONDS) -> None:
+    """Call `release` whenever much less is held than a while ago, until cancelled."""
+    while True:
+        await asyncio.sleep(pause)
+        if held.take_peak() - held.total >= FREED_BYTES_MIN:
+            release()
+
+
+def release_free_memory() -> None:
+    """Have the allocator return every page that holds nothing; only glibc's can."""
+    # Connections that were cut off refer to themselves: 350 of them, with what they had sent, waited for the collector.
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -1,0 +1,75 @@
+"""What one subscription to storage keeps, and tells.
+
+What always holds: of a value that was told no more is kept than a number, however long the value; no turn reads more
+than `READ_AT_ONCE` keys or writes much more than `PIECE_BYTES`; only what a client has room for is read at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from functools import partial
+
+from node.rpc.block_reads import BlockReads, to_hex
+from node.rpc.subscriptions.feeder import PIECE_BYTES
+from node.rpc.subscriptions.long_items import LongItem
+
+READ_AT_ONCE = 256
+"""Keys in one turn, at most some 10 us each far below a final block."""
+
+
+class WatchedValues:
+    """Keys, and what was told of them last."""
+
+    def __init__(self, blocks: BlockReads, keys: Sequence[bytes]) -> None:
+        """Nothing is told yet; a key that is named twice is read once."""
+        self._blocks = blocks
+        self._keys = tuple(dict.fromkeys(keys))
+        # Python's own hash of a value, with a secret key of this process: 8 bytes that nobody can make equal.
+        self._told = array("q")
+
+    async def items(self) -> AsyncIterator[LongItem]:
+        """All values now, then those that each best block changed."""
+        news = self._blocks.replica.new_best.listen()
+        yield LongItem(partial(self.pieces, self._blocks.best.id))
+        async for block in news:  # each, also when several came at once: events of a block are in its own state only
+            yield LongItem(partial(self.pieces, block.id))
+
+    async def pieces(self, block_id: bytes) -> AsyncGenerator[str, None]:
+        """The values that are others than those told last, as a change set in JSON."""
+        begin, place = f'{{"block":"{to_hex(block_id)}","changes":[', 0
+        is_begun = not self._told
+        if is_begun:
+            yield begin
+        separator = ""
+        while place < len(self._keys):
+            if place:
+                await asyncio.sleep(0)  # a turn for others
+            place, changes = await self._read(block_id, place)
+            if changes:
+                yield ("" if is_begun else begin) + separator + ",".join(changes)
+                is_begun, separator = True, ","
+        if is_begun:
+            yield "]}"
+
+    async def _read(self, block_id: bytes, place: int) -> tuple[int, list[str]]:
+        """From `place` on, as much as one turn may take: how far it came, and what changed."""
+        reader, told, size = await self._blocks.reader(block_id), self._told, 0
+        changes: list[str] = []
+        for key in self._keys[place : place + READ_AT_ONCE]:
+            value = reader.get(key)
+            mark = hash(value)
+            if place == len(told):
+                told.append(mark)
+            elif told[place] == mark:
+                place += 1
+                continue
+            told[place] = mark
+            place += 1
+            text = "null" if value is None else f'"{to_hex(value)}"'
+            changes.append(f'["{to_hex(key)}",{text}]')
+            size += len(changes[-1])
+            if size >= PIECE_BYTES:
+                break
+        return place, changes

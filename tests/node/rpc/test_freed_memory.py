@@ -1,0 +1,48 @@
+"""Memory that clients needed for a while goes back to the system."""
+
+import asyncio
+
+from node.rpc.freed_memory import FREED_BYTES_MIN, give_back_freed
+from node.rpc.held_bytes import HeldBytes
+
+
+class Client:
+    """Holds memory."""
+
+    def drop(self) -> None:
+        """Nothing to end."""
+
+
+def test_free_memory_is_given_back_once_after_much_was_held() -> None:
+    async def scenario() -> None:
+        held, client, given_back = HeldBytes(), Client(), 0
+
+        def release() -> None:
+            nonlocal given_back
+            given_back += 1
+
+        async def looked() -> int:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            return given_back
+
+        looking = asyncio.create_task(give_back_freed(held, release, 0))
+        held.change(client, FREED_BYTES_MIN - 1)
+        held.forget(client)
+        assert await looked() == 0
+        held.change(client, FREED_BYTES_MIN)
+        assert await looked() == 0
+        held.forget(client)
+        assert await looked() == 1
+        assert await looked() == 1
+        looking.cancel()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_what_came_and_went_between_two_looks_is_seen() -> None:
+    held, client = HeldBytes(), Client()
+    held.change(client, 100)
+    held.change(client, -90)
+    assert held.take_peak() == 100
+    assert held.take_peak() == 10
