@@ -1,6 +1,8 @@
 """Connections that subscribe and do not read, or leave: what they still cost."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import cast
@@ -109,3 +111,37 @@ def test_the_subscriptions_of_who_leaves_end_some_in_each_round_of_the_loop() ->
         assert max(map(ticks.ended.count, set(ticks.ended))) <= ENDED_AT_ONCE
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_what_a_client_asked_is_let_go_of_when_it_is_cut_off() -> None:
+    """Its task is kept, and that kept the error that ended it, with every frame: half a megabyte for each client."""
+
+    class Asked:
+        pass
+
+    async def scenario() -> None:
+        known: list[weakref.ref[Asked]] = []
+
+        async def answer(_data: bytes, _connection: ClientConnection) -> str:
+            asked = Asked()
+            known.append(weakref.ref(asked))
+            await asyncio.Event().wait()
+            return repr(asked)
+
+        socket = PlayedSocket()
+        limits = SharedLimits(SubscriptionShares(1, 1), SubscriptionShares(1, 1))
+        connection = ClientConnection(cast(web.WebSocketResponse, socket), Caller(1_000.0), limits, answer)
+        running = asyncio.create_task(connection.run())
+        socket.leaves.set()
+        while not known:
+            await asyncio.sleep(0)
+        connection.drop()
+        while not running.done():
+            await asyncio.sleep(0)
+        assert known[0]() is None
+
+    gc.disable()
+    try:
+        asyncio.run(asyncio.wait_for(scenario(), 60))
+    finally:
+        gc.enable()
