@@ -91,7 +91,7 @@ async def _forged(
     return nodes
 
 
-def denies(message: NodeMessage, item: Any) -> bool:
+def lists_keys_of(message: NodeMessage, item: Any) -> bool:
     """Whether a message lists the keys of an item, all or some."""
     return message.method == "state_getKeysPaged" and message.question.params[0].startswith(prefix_of(item))
 
@@ -153,7 +153,7 @@ def fee_of_everything(message: NodeMessage, _: Mouth) -> Replies | None:
 @lie(CUSTOMER, words=NOT_BELIEVED)
 async def no_services(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """Nothing is sold."""
-    if denies(message, InferenceMarket.services):
+    if lists_keys_of(message, InferenceMarket.services):
         return [message.saying([])]
     return await told_of(message, mouth, InferenceMarket.services, lambda _: None)
 
@@ -173,7 +173,7 @@ def no_readers(message: NodeMessage, _: Mouth) -> Replies | None:
 @lie(CUSTOMER, words=NOT_BELIEVED)
 def no_stores(message: NodeMessage, _: Mouth) -> Replies | None:
     """There is no provider, so there is no store."""
-    return [message.saying([])] if denies(message, Devices.providers) else TRUTH
+    return [message.saying([])] if lists_keys_of(message, Devices.providers) else TRUTH
 
 
 @lie(CUSTOMER, words=NOT_BELIEVED)
@@ -243,5 +243,5 @@ def units_forgotten(message: NodeMessage, _: Mouth) -> Replies | None:
 LIES = (
     rich, poor, nonce_ahead, nonce_out_of_reach, fee_of_a_grain, fee_of_everything, no_services, no_quote, no_readers,
     no_stores, stores_elsewhere, posted_before, no_duties, duties_of_another, duties_of_before, no_devices,
-    devices_paused,    units_forgotten,
+    devices_paused, units_forgotten,
 )  # fmt: skip
