@@ -90,7 +90,8 @@ class Server:
         self.options = options
         self.connections: set[ClientConnection] = set()
         shares = SubscriptionShares(options.max_subscriptions, options.max_connections)
-        self.shared = SharedLimits(shares, SubscriptionShares(KEYS_EACH, options.max_connections, KEYS_MAX))
+        keys = SubscriptionShares(KEYS_EACH, options.max_connections, KEYS_MAX, "watched keys")
+        self.shared = SharedLimits(shares, keys)
         self._access = Access(options.host, options.cors)
         self._callers = Callers(options.calls_per_minute)
         self._bodies = Bodies()
