@@ -19,7 +19,7 @@ def unquoted(text: str) -> str:
 def in_words(error: BaseException) -> str:
     """Why an answer could not be read, as people say it and not as Python does."""
     match error:
-        case KeyError() | IndexError() | LookupError():
+        case LookupError():
             return "a part of it is missing"
         case TypeError() | AttributeError():
             return "a part of it is of another kind"

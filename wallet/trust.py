@@ -47,6 +47,8 @@ genesis_option = click.option(
     "--genesis", type=BlockHash("genesis"), help="The chain's genesis hash: no other chain is accepted."
 )
 checkpoint_option = click.option(
-    "--checkpoint", type=BlockHash("block"), help="A recent final block's, from somebody you trust, after long absence."
+    "--checkpoint",
+    type=BlockHash("block"),
+    help="Of a recent final block, from somebody you trust: after two weeks away.",
 )
 trust_option = click.option("--trust-node", is_flag=True, help="Believe the node without proof; no chain is kept to.")

@@ -14,9 +14,9 @@ LIMITS = {
 }
 """What docs/providers.md promises of a worker with CUDA, as Linux writes it."""
 IDLE_WATTS_LEAST, BUSY_WATTS_MOST = 1.0, 2_000.0
+"""Outside of these no card computes, so the energy counter is not in millijoules."""
 COOLING = 0.8
 """A card that worked a moment ago may take more at rest than with little to do later."""
-"""Outside of these no card computes, so the energy counter is not in millijoules."""
 
 
 def wrong_limits(limits: Mapping[str, str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Whether an account can pay for what it is about to send, said before it is sent.
 
-Always: the node judges; this only turns its terse refusal into numbers beforehand.
+Always: the chain judges; this only turns its terse refusal into numbers beforehand.
 """
 
 from runtime.pallets.system import AccountInfo, System
@@ -14,7 +14,7 @@ class FundsError(WalletError):
 
 
 async def spendable(client: ChainClient, account: bytes) -> int:
-    """Grains that the account can lock or pay in the best block: what is frozen is covered by reserves first."""
+    """Grains that the account can lock or pay after the final block: what is frozen is covered by reserves first."""
     info: AccountInfo = await client.read(System.account, account)
     return max(0, info.data.free - max(0, info.data.frozen - info.data.reserved))
 

@@ -100,8 +100,8 @@ class PostingRun:
             if not await self._is_over(part, final):
                 return False
             if not await self._is_found(part, final):
-                self._record.parts.remove(part)
                 await self._require_lost(part, final)
+                self._record.parts.remove(part)
         self._record.save()
         return True
 

@@ -2,7 +2,8 @@
 
 Always: what is asked goes through the reads of the client that is given, so a `VerifiedClient` proves every answer, and
 lists with nothing left out; `at` is a block's hash, None the newest final block (of a client that believes its node the
-best one). No list is as long as strangers please: what grows with the market is read in parts, by the keys listed.
+best one). What one service or some devices need is read by the keys listed; a whole list has `ENTRIES_MAX` of
+`wallet.proved.view` entries at most, and is refused beyond.
 """
 
 from __future__ import annotations
@@ -45,12 +46,16 @@ async def devices(chain: ChainClient, at: bytes | None = None) -> tuple[DeviceSt
 async def devices_of(chain: ChainClient, owner: bytes, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
     """One provider's devices: nobody else's crowd them out."""
     at = await chain.finalized() if at is None else at
-    found = {device: stored for (device,), stored in await _entries(chain, Devices.devices, at=at)}
-    own = {device: stored for device, stored in found.items() if stored.owner == owner}
-    offered = await chain.read_many(InferenceMarket.offered, list(own), at=at)
-    pairs = [(number, device) for device, numbers in zip(own, offered, strict=True) for number in numbers]
+    found = await _entries(chain, Devices.devices, at=at)
+    return await with_offers(chain, {device: stored for (device,), stored in found if stored.owner == owner}, at)
+
+
+async def with_offers(chain: ChainClient, devices: dict[bytes, Device], at: bytes) -> tuple[DeviceStatus, ...]:
+    """Some devices with their offers, which are read by the keys that each lists."""
+    offered = await chain.read_many(InferenceMarket.offered, list(devices), at=at)
+    pairs = [(number, device) for device, numbers in zip(devices, offered, strict=True) for number in sorted(numbers)]
     offers = await chain.read_many(InferenceMarket.offers, pairs, at=at)
-    return _table(own, [(pair, offer) for pair, offer in zip(pairs, offers, strict=True) if offer is not None])
+    return _table(devices, [(pair, offer) for pair, offer in zip(pairs, offers, strict=True) if offer is not None])
 
 
 async def devices_for(chain: ChainClient, number: int, at: bytes | None = None) -> tuple[DeviceStatus, ...]:

@@ -125,8 +125,7 @@ class Daemon:
         except ChainError as error:
             self.parts.telemetry.tell("not_settled", problem=str(error))
             return False
-        await self.settle_devices(resume=not self.settings.keep_paused)
-        return True
+        return await self.settle_devices(resume=not self.settings.keep_paused)
 
     async def step(self, view: View) -> None:
         """Do what one block asks for."""
@@ -145,14 +144,17 @@ class Daemon:
             self.parts.store.sweep(time.time())
             await self.parts.workshop.end_idle()
 
-    async def settle_devices(self, *, resume: bool) -> None:
+    async def settle_devices(self, *, resume: bool) -> bool:
         """Serve what stands here, pause what does not; and with `resume` offer paused devices again.
 
-        A race missed while the daemon was away paused them; those that miss one while it runs are `resuming`'s.
+        A race missed while the daemon was away paused them; those that miss one while it runs are `resuming`'s. True
+        once it is known which devices stand here: a call that the node does not take keeps nobody from working.
         """
         tell = self.parts.telemetry.tell
+        is_known = False
         try:
             standing = await self._look()
+            is_known = True
             self.parts.workshop.serve(standing.served)
             for status in await self.parts.chain.own_devices():
                 if status.id in standing.unserved:
@@ -165,6 +167,7 @@ class Daemon:
                     tell("resumed", device=status.id)
         except ChainError as error:
             tell("not_settled", problem=str(error))
+        return is_known
 
     def _names_new_device(self, view: View) -> bool:
         """Whether a race is on a device that was registered after the last look."""

@@ -91,7 +91,8 @@ class Server:
         self.options = options
         self.connections: set[ClientConnection] = set()
         shares = SubscriptionShares(options.max_subscriptions, options.max_connections)
-        self.shared = SharedLimits(shares, SubscriptionShares(KEPT_BYTES_EACH, options.max_connections, KEPT_BYTES_MAX))
+        kept = SubscriptionShares(KEPT_BYTES_EACH, options.max_connections, KEPT_BYTES_MAX, "bytes of watched keys")
+        self.shared = SharedLimits(shares, kept)
         self._access = Access(options.host, options.cors)
         self._callers = Callers(options.calls_per_minute)
         self._bodies = Bodies()

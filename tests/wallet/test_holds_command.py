@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from genesis import dev_accounts
+from wallet.commands import money
 from wallet.suri import keypair_from_suri
 from wallet_runner import answer, chain, wallet
 
@@ -28,3 +31,11 @@ def test_what_a_provider_holds_is_told_apart(tmp_path: Path) -> None:
         assert "Devices.FreeBond" in reasons
         kinds = [row["kind"] for row in answer(wallet(tmp_path, url, "stakes", ALICE))]
         assert "held: Devices.FreeBond" in kinds
+
+
+def test_a_list_that_is_as_long_as_an_answer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with chain(tmp_path) as url:
+        whole = wallet(tmp_path, url, "holds", ALICE)
+        assert "there may be more" not in whole.stderr
+        monkeypatch.setattr(money, "HELD_CASES_MAX", len(answer(whole)))
+        assert "there may be more" in wallet(tmp_path, url, "holds", ALICE).stderr

@@ -68,7 +68,7 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
     async def look(client: ChainClient) -> None:
         payer = session.payer(sender)
         planned = await plan(client, payer)
-        _require_somebody_to_ask(sending)
+        require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
         plans.append(planned)
         facts.update(await _facts(client, planned, payer, sending.tip))
 
@@ -114,8 +114,9 @@ def _refuse(why: str) -> None:
     raise CallFailedError(f"the chain would refuse this: {why}. Nothing was sent; --force sends it all the same")
 
 
-def _require_somebody_to_ask(sending: SendingOptions) -> None:
-    if not (sending.dry_run or sending.is_agreed or is_attended()):
+def require_somebody_to_ask(*, is_asked: bool) -> None:
+    """WalletError if there is a question, and nobody who could answer it."""
+    if is_asked and not is_attended():
         raise WalletError("nobody is here to be asked: a program that sends adds --yes, or looks first with --dry-run")
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from runtime.interface.staking_api import HeldCase
+from runtime.interface.staking_api import HELD_CASES_MAX, HeldCase
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import AccountInfo, System
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT, from_option
 from wallet.output import Account, Grains
-from wallet.session import WalletSession
+from wallet.session import WalletSession, note
 
 
 @click.command()
@@ -52,10 +52,12 @@ def holds(session: WalletSession, account: str) -> None:
             "OgpuApi_held_cases", session.account(account), at=await client.finalized()
         )
         rows = [
-            {"reason": repr(held.hold.reason), "case": "0x" + held.hold.case.hex(), "amount": Grains(held.amount)}
+            {"reason": str(held.hold.reason), "case": "0x" + held.hold.case.hex(), "amount": Grains(held.amount)}
             for held in sorted(cases, key=lambda held: (held.hold.reason.tag, held.hold.case))
         ]
         session.output.rows("Holds", ("reason", "case", "amount"), rows)
+        if len(cases) == HELD_CASES_MAX:
+            note(f"an answer has {HELD_CASES_MAX:,} cases at most: there may be more")
 
     session.run(show)
 

@@ -45,7 +45,7 @@ def seen_of(genesis: bytes, found: FinalHeader, slot_ms: int) -> SeenBlock:
 
 
 def read_seen(folder: Path, genesis: bytes) -> SeenBlock | None:
-    """What a folder saw of this chain last; None if nothing, or if it cannot be read: then it is as at first use."""
+    """What a folder saw of this chain last; None if nothing, as at first use. WalletError for a damaged file."""
     try:
         fields = json.loads(read_private(folder / SEEN_FILE, SEEN_BYTES_MAX))
         seen = SeenBlock(str(fields["genesis"]), int(fields["number"]), str(fields["block"]), int(fields["time_ms"]))

@@ -11,7 +11,7 @@ NODES_TOO_MANY = 120_000
 
 
 def proves(message: NodeMessage) -> bool:
-    """Whether a message is a proof; those of the genesis block are told truly, since they say who is a validator."""
+    """Whether a message is a proof, be it the one of who the first validators are."""
     return message.method in PROVING and isinstance(message.value, dict)
 
 

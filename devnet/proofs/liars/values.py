@@ -92,7 +92,7 @@ async def _forged(
     return nodes
 
 
-def denies(message: NodeMessage, item: Any) -> bool:
+def lists_keys_of(message: NodeMessage, item: Any) -> bool:
     """Whether a message lists the keys of an item, all or some."""
     return message.method == "state_getKeysPaged" and message.question.params[0].startswith(prefix_of(item))
 
@@ -157,7 +157,7 @@ async def _told_fee(message: NodeMessage, mouth: Mouth, change: Change) -> Repli
 @lie(CUSTOMER, words=NOT_BELIEVED)
 async def no_services(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """Nothing is sold."""
-    if denies(message, InferenceMarket.services):
+    if lists_keys_of(message, InferenceMarket.services):
         return [message.saying([])]
     return await told_of(message, mouth, InferenceMarket.services, lambda _: None)
 
@@ -177,7 +177,7 @@ def no_readers(message: NodeMessage, _: Mouth) -> Replies | None:
 @lie(CUSTOMER, words=NOT_BELIEVED)
 def no_stores(message: NodeMessage, _: Mouth) -> Replies | None:
     """There is no provider, so there is no store."""
-    return [message.saying([])] if denies(message, Devices.providers) else TRUTH
+    return [message.saying([])] if lists_keys_of(message, Devices.providers) else TRUTH
 
 
 @lie(CUSTOMER, words=NOT_BELIEVED)

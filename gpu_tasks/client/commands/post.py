@@ -111,7 +111,7 @@ def post(
             require(available, cost.needed, f"posting {counted(cost.units)}")
         costs.append((cost, available))
 
-    async def body(client: ChainClient) -> None:
+    async def send(client: ChainClient) -> None:
         key = session.key(key_text)
         identity = _identity(client, key, wish, prompts)
         with PostingRecord.open(postings, *identity) as record:
@@ -129,9 +129,8 @@ def post(
     session.run(look)
     _show_and_ask(session.output, *costs[0], is_asked=not (yes or dry_run), is_shown=dry_run)
     if not dry_run:
-        session.run(
-            body
-        )  # on another connection: the first would be closed as dead while a person takes time to answer
+        # A second connection: the first would be closed as dead while a person takes time to answer.
+        session.run(send)
 
 
 async def _requests(client: ChainClient, wish: Wish, prompts: list[Prompt]) -> list[bytes]:

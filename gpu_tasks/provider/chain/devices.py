@@ -6,10 +6,10 @@ client proves what it reads. A node can keep a new device from its owner for a w
 
 from __future__ import annotations
 
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
-from gpu_tasks.market.inference.inference import InferenceMarket
 from wallet.client import ChainClient
 
 NAMES_MAX = 4 * DEVICES_PER_PROVIDER_MAX
@@ -35,20 +35,7 @@ class OwnDevices:
         hinted = await client.unverified().query("GpuTasksApi_devices_of", self._stash)
         names = sorted({*self._known, *(status.id for status in hinted[:DEVICES_PER_PROVIDER_MAX])})
         stored = await client.read_many(Devices.devices, names, at=at)
-        own = {name: device for name, device in zip(names, stored, strict=True) if _is_of(device, self._stash)}
+        found = ((name, device) for name, device in zip(names, stored, strict=True) if device is not None)
+        own = {name: device for name, device in found if device.owner == self._stash}
         self._known = dict.fromkeys(own)  # what is not, or is another's, was a lie or has been unregistered
-        offered = await client.read_many(InferenceMarket.offered, list(own), at=at)
-        pairs = [(number, device) for device, numbers in zip(own, offered, strict=True) for number in sorted(numbers)]
-        offers = dict(zip(pairs, await client.read_many(InferenceMarket.offers, pairs, at=at), strict=True))
-        return [
-            DeviceStatus(
-                name,
-                device,
-                tuple((at, offer) for (at, of), offer in offers.items() if of == name and offer is not None),
-            )
-            for name, device in own.items()
-        ]
-
-
-def _is_of(device: object, stash: bytes) -> bool:
-    return getattr(device, "owner", None) == stash
+        return list(await market_reads.with_offers(client, own, at))

@@ -28,7 +28,7 @@ from runtime.frame.call import Call
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.staking.double_headers import double_proposal
 from runtime.pallets.staking.trust_stake import TrustStake
-from wallet.errors import WalletError
+from wallet.errors import WalletError, in_words
 from wallet.keypair import Keypair
 from wallet.output import harmless
 from wallet.proved.pins import ChainChangedError
@@ -85,7 +85,7 @@ class LiveChain:
             stash: bytes | None = await market_reads.stash_of(client, key.public_key)
         except ODD_ANSWERS as error:
             await client.rpc.close()
-            raise ChainError(f"the node's answer makes no sense ({error!r:.200})") from error
+            raise ChainError(f"the node's answer makes no sense ({in_words(error)})") from error
         except BaseException:
             await client.rpc.close()
             raise
@@ -298,7 +298,7 @@ class LiveChain:
             raise ChainError(str(error)) from error
         # A node may answer anything: other types, missing fields, bytes that decode to nothing.
         except ODD_ANSWERS as error:
-            raise ChainError(f"the node's answer makes no sense ({error!r:.200})") from error
+            raise ChainError(f"the node's answer makes no sense ({in_words(error)})") from error
 
 
 def warn(text: str) -> None:

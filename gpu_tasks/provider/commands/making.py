@@ -14,7 +14,6 @@ from runtime.pallets.utility import Utility
 from wallet import trial
 from wallet.client import ChainClient
 from wallet.commands import making
-from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.output import Account, Grains, as_text
 from wallet.session import CallFailedError, WalletSession, explained
@@ -34,10 +33,7 @@ def make_agreed(
     signers: list[Keypair] = []
 
     async def look(client: ChainClient) -> None:
-        if not (dry_run or is_agreed or making.is_attended()):
-            raise WalletError(
-                "nobody is here to be asked: a program that sends adds --yes, or looks first with --dry-run"
-            )
+        making.require_somebody_to_ask(is_asked=not (dry_run or is_agreed))
         planned.extend(await plan(client))
         if planned:
             signers.append(key())

@@ -142,7 +142,7 @@ def all_hardware(base_path: Path) -> list[Hardware]:
 
 def why_no_gpu() -> str:
     """NVML's reason; empty if there is a GPU that can be used."""
-    reasons = ["the driver sees no GPU"]
+    reasons = []
     try:
         with _nvml():
             for index in range(pynvml.nvmlDeviceGetCount()):
@@ -154,7 +154,7 @@ def why_no_gpu() -> str:
                     return ""
     except pynvml.NVMLError as error:
         return str(error)
-    return "; ".join(reasons[1:] or reasons)
+    return "; ".join(reasons) or "the driver sees no GPU"
 
 
 def meter_for(hardware: Hardware) -> Meter:

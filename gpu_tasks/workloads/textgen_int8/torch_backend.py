@@ -66,11 +66,8 @@ def _usable(name: str) -> Any:
     try:
         device = torch.device(name)
         torch.zeros(1, dtype=torch.int64, device=device).cpu()
-    except (
-        AssertionError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:  # unknown, not built in, no driver, no such GPU
+    # unknown, not built in, no driver, no such GPU
+    except (AssertionError, NotImplementedError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: {reason}") from error
     if str(device) != name:  # a number over 127 wraps round, and is another device or the first

@@ -21,20 +21,23 @@ KEPT_BYTES_EACH = KEPT_BYTES_MAX // 4  # of one connection
 class SubscriptionShares:
     """The count of them all."""
 
-    def __init__(self, each: int, connections: int, total: int = SUBSCRIPTIONS_MAX) -> None:
-        """At most `each` on one of so many connections."""
+    def __init__(
+        self, each: int, connections: int, total: int = SUBSCRIPTIONS_MAX, what: str = "subscriptions"
+    ) -> None:
+        """At most `each` on one of so many connections; `what` they are, in a refusal."""
         self._each = each
+        self._refusal = f"Too many {what} on the connection"
         self._share = total // 2 // connections
         self._shared_left = total - self._share * connections
 
     def take(self, held: int, more: int = 1) -> None:
         """So many more for a connection that holds `held`; raise if it may not have them."""
         if held + more > self._each:
-            raise exceeded(TOO_MANY_SUBSCRIPTIONS, "Too many subscriptions on the connection", self._each)
+            raise exceeded(TOO_MANY_SUBSCRIPTIONS, self._refusal, self._each)
         beyond = self._beyond(held + more) - self._beyond(held)
         if beyond > self._shared_left:
             text = "others hold too many; a few are always possible"
-            raise JsonRpcError(TOO_MANY_SUBSCRIPTIONS, "Too many subscriptions on the connection", text)
+            raise JsonRpcError(TOO_MANY_SUBSCRIPTIONS, self._refusal, text)
         self._shared_left -= beyond
 
     def give_back(self, held: int, less: int = 1) -> None:

@@ -14,7 +14,7 @@ from devnet.proofs.flood.rpc.subscriptions import each_client
 from devnet.proofs.flood.scene import Scene
 from devnet.proofs.flood.websocket_client import WebSocket
 from genesis import dev_accounts
-from node.rpc.jsonrpc import MAX_BATCH
+from node.rpc.jsonrpc import MAX_BATCH, RequestLimits
 from node.rpc.methods.state import MAX_KEYS_PER_QUERY
 from runtime.frame.weights import SIGNED_LENGTH_MAX_BYTES
 from runtime.pallets.system import System
@@ -106,7 +106,7 @@ async def proofs_at_the_limit(scene: Scene) -> None:
     """Batches of twenty `state_getReadProof` with a thousand keys each, by two clients."""
     keys = await result_of(scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
     body = batch_body([call("state_getReadProof", keys, number=number) for number in range(PROOFS)])
-    if len(body) > 1_000_000:
+    if len(body) > RequestLimits().request_bytes:  # it would be refused unread
         body = batch_body([call("state_getReadProof", keys, number=number) for number in range(PROOFS // 4)])
     await post_again_and_again(scene, lambda _: body, clients=2)
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.api import UnitStatus
+from gpu_tasks.market.api import DeviceStatus, UnitStatus
+from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.journal.records import Sent
+from market_chain import signed
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, FakeChain, Miner, Village, play
 
 OTHER_REQUEST = b"complete something else"
@@ -181,6 +183,28 @@ def test_a_node_that_lies_while_the_daemon_settles_costs_a_retry(tmp_path: Path)
         await miner.daemon.run()
         assert views == 2
         assert miner.heard.problems("not_settled") == ["do not believe the node"]
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_daemon_that_was_not_told_of_its_devices_asks_again(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        honest, device = miner.chain.own_devices, miner.keys.device
+        village.node.chain.block(signed(miner.keys.provider, Devices.pause(device=device)))
+
+        async def lie() -> list[DeviceStatus]:
+            raise ChainError("do not believe the node")
+
+        async def two_views() -> AsyncIterator[View]:
+            for answer in (lie, honest):
+                miner.chain.own_devices = answer  # type: ignore[method-assign]
+                yield miner.chain.view()
+
+        miner.chain.views = two_views  # type: ignore[method-assign]
+        await miner.daemon.run()
+        assert miner.heard.problems("not_settled") == ["do not believe the node"]
+        assert "resumed" in miner.heard.names(), "what is paused is offered again, if later"
 
     play(tmp_path, 2, scene)
 
