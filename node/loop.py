@@ -116,8 +116,12 @@ class Loop:
                 self.sync.look_ahead()
                 # What is to be checked meanwhile reaches the workers now, and their verdicts come in: with one turn
                 # of the other tasks between two imports, a worker began only when the block before was done.
-                for _ in range(TURNS_BEFORE_IMPORT + self.sync.next_bytes // TURN_BYTES):
+                until = trio.current_time() + TURN_SECONDS
+                for turn in range(TURNS_BEFORE_IMPORT + self.sync.next_bytes // TURN_BYTES):
                     await trio.lowlevel.checkpoint()
+                    # Each turn the pool may work for 8 ms: before a long block votes waited for a second.
+                    if turn >= TURNS_BEFORE_IMPORT and (len(inbox) or trio.current_time() >= until):
+                        break
                 # Its peer may have gone meanwhile, and what it brought with it.
                 if await self._is_verified() and self.sync.has_work:
                     self._import_next()

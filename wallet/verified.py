@@ -103,6 +103,7 @@ class VerifiedClient(ChainClient):
             view = await proved.at(trust.checkpoint)
             with about(self.rpc.url, f"block 0x{trust.checkpoint.hex()}"):
                 require(view.height > 0, "it is no recent one, but the first")
+            proved.keep_to(view)
             self._renew(proved, view)
         problem = expiry(self._seen, system_clock_ms())
         if problem is not None and not is_development:

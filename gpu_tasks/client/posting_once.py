@@ -134,9 +134,13 @@ class PostingRun:
         """Whether the part's extrinsic is in the chain now or never: its nonce is used, or its time is over."""
         height = await self._client.height(final)
         account = await self._client.read(System.account, self._account, at=final)
-        # A development chain may have been begun anew under the same genesis: nothing is left of what was sent to it.
-        is_begun_anew = height < part.signed_at and market_reads.is_development(self._client)
-        return bool(account.nonce > part.nonce or height > part.expires_at or is_begun_anew)
+        if height < part.signed_at and market_reads.is_development(self._client):
+            # Or the node shows an old block of the same chain, for us to post a second time.
+            raise PostError(
+                f"an earlier try was signed at block {part.signed_at:,}, and the newest final block is {height:,}: the "
+                "node shows an old one, or this development chain was begun anew, and then --again posts once more"
+            )
+        return bool(account.nonce > part.nonce or height > part.expires_at)
 
     async def _require_lost(self, part: PostedPart, final: bytes) -> None:
         """PostError if the part's extrinsic was in the chain: the chain forgets units a while after their end."""

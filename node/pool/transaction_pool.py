@@ -210,6 +210,7 @@ class TransactionPool(Listener):
         if admitted.usurped is not None:
             self._held.pop(admitted.usurped, None)
             self._tell(admitted.usurped, "usurped", extrinsic_hash)
+            self.queue.ban(admitted.usurped, self._now())  # else who repeats it has its signer banned
         if extrinsic_hash in admitted.dropped:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "the pool is full of extrinsics that pay more")
         self._tell(extrinsic_hash, admitted.status)

@@ -10,100 +10,23 @@ import trio.testing
 
 import node.loop
 import node.sync.sync
-from block_maker import FIRST_SLOT, Maker, now_of, open_at
+from block_maker import Maker, open_at
 from consensus import events as ev
-from consensus.machine import Machine
-from consensus.signstate import EMPTY
 from consensus.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
-from node.clock import Clock
+from loop_stage import Stage
 from node.duty.duty import ValidatorDuty
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
-from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.foreseen import Foreseen
-from node.ledger.ledger import Ledger
-from node.ledger.listener import Listener
-from node.ledger.round_log import RoundLog
-from node.loop import OWN_VOTES_BURST, TURN_SECONDS, Loop
-from node.monitoring.metrics import Metrics
-from node.monitoring.poll_log import PollLog
+from node.loop import OWN_VOTES_BURST, TURN_SECONDS
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
 from node.peers.messages import encode_answer
-from node.peers.peers import Peers
 from node.pool.verifier import Verdicts
-from node.sync.standing import NodeStanding
-from node.sync.sync import Sync
-from played_transport import PlayedTransport
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
-
-
-class Heard(Listener):
-    """What listeners are told."""
-
-    def __init__(self) -> None:
-        self.final: list[ExecutedBlock] = []
-        self.imported: list[ExecutedBlock] = []
-
-    def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        self.final += blocks
-
-    def on_imported(self, block: ExecutedBlock) -> None:
-        self.imported.append(block)
-
-
-class SetClock(Clock):
-    """A clock that the test sets."""
-
-    def __init__(self, now_ms: int) -> None:
-        super().__init__()
-        self.set_ms = now_ms
-
-    def now_ms(self) -> int:
-        return self.set_ms
-
-
-class Stage:
-    """A node without a network: as Alice, or as one that only follows."""
-
-    def __init__(self, chain: Chain, duty: ValidatorDuty | None, folder: Path) -> None:
-        self.clock, self.heard, self.transport = SetClock(now_of(FIRST_SLOT + 100)), Heard(), PlayedTransport("peer")
-        self.chain = chain
-        session = duty.keys.session if duty else None
-        self.machine = Machine(
-            chain.parameters, chain.genesis, chain.epochs, signatures.verify_ed25519, session, secrets.randbelow
-        )
-        self.peers = Peers(self.transport)
-        self.sync = Sync(chain, self.peers, self.clock.now_ms, self.machine.is_welcome, lambda _: None)
-        ledger = Ledger(chain=chain, rounds=RoundLog(folder / "rounds"), preference=folder / "preference")
-        self.loop = Loop(
-            machine=self.machine,
-            ledger=ledger,
-            sync=self.sync,
-            standing=NodeStanding(self.machine, self.peers),
-            peers=self.peers,
-            clock=self.clock,
-            duty=duty,
-            metrics=Metrics("test", "test", "0", is_validator=True),
-            polls=PollLog(dict),
-            listeners=[self.heard],
-        )
-        state = duty.keys.file.state if duty else EMPTY
-        self.loop.restore(self.machine.restore(ledger.recovery(state), self.clock.now_ms()))
-
-    def pass_seconds(self, seconds: float) -> None:
-        """Let time pass in small steps."""
-        for _ in range(int(seconds * 50)):
-            self.clock.set_ms += 20
-            if self.clock.set_ms >= self.machine.deadline_ms:
-                self.loop.feed(ev.Tick())
-
-    def hear(self, kind: FrameKind, payload: bytes, peer: str = "peer") -> None:
-        """A message arrives."""
-        self.loop._take(Arrived(peer, kind, payload))
 
 
 @pytest.fixture

@@ -47,6 +47,11 @@ class ProvedChain:
             root = trust_root(genesis, header_of(header), proof_of(proof), apis.runtime, parameters)
         return cls(url, ask, apis, root)
 
+    def keep_to(self, view: ProvedView) -> None:
+        """Believe no final block below this one to be the newest."""
+        if self._newest is None or view.height > self._newest.header.number:
+            self._newest = view.block
+
     async def newest(self) -> ProvedView:
         """The state after the newest final block, or after a newer one that was seen before."""
         known = self._newest

@@ -244,6 +244,10 @@ class Devices(Pallet, index=9):
 
     def unsecure(self, device: bytes, unit: UnitId) -> None:
         """End everything that binds a device to a unit; what is left of its collateral is the device's again."""
+        if (
+            device not in self.devices
+        ):  # a miss took all of its part, and it left: `end_collateral` sees that none is held
+            return
         self.free(device, unit)
         before = self._registered(device)
         left = self.lock.locked(before.owner, Hold(COLLATERAL, unit))

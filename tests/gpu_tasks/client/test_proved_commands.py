@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,8 +17,10 @@ from click.testing import CliRunner, Result
 from between import Between, Spoil, lose_after_submit, lose_before_submit
 from gpu_tasks.client import watching
 from gpu_tasks.client.cli import main
+from gpu_tasks.client.posting import Sealer
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.workloads import registry
 from played_node import DevChain
 from runtime.blocks.extrinsic import decode_extrinsic
@@ -257,3 +260,32 @@ def test_b5_units_that_the_chain_has_forgotten_are_not_posted_again(tmp_path: Pa
         (row,) = answer(ogpu(tmp_path, url, *post_words(tmp_path)))
         assert row["prompt"] == "def f():"
         assert asyncio.run(posted(url)) == (1, 1)
+
+
+async def certified(url: str) -> RpcJson:
+    async with await ChainClient.connect(url) as client:
+        return await client.rpc.call("ogpu_certifiedHeader")
+
+
+def test_b5_an_old_final_block_makes_nobody_post_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Sealer.terms
+
+    async def terms(sealer: Sealer, requests: Any, tell: Any) -> list[UnitTerms]:
+        # the played chain's beacon calls genesis final
+        return [replace(each, sealed_at=0) for each in await honest(sealer, requests, tell)]
+
+    monkeypatch.setattr(Sealer, "terms", terms)
+    with chain(tmp_path) as url:
+        answer(ogpu(tmp_path, url, *SERVICE, "--yes"))
+        old = asyncio.run(certified(url))
+        answer(ogpu(tmp_path, url, *SERVICE, "--yes"))
+        with spoiled(url, lose_after_submit) as (lossy, _):
+            ogpu(tmp_path, lossy, *post_words(tmp_path))
+
+        def lie(method: str, parameters: tuple[Any, ...], said: RpcJson) -> RpcJson:
+            return old if method == "ogpu_certifiedHeader" and not parameters else said
+
+        with lied_to_by(lie):
+            again = ogpu(tmp_path, url, *post_words(tmp_path))
+        assert "the node shows an old one" in again.stderr
+        assert asyncio.run(posted(url))[0] == 1

@@ -1,6 +1,7 @@
 """A connection against anything that an authenticated peer may write: it ends in one of three known ways or goes on."""
 
 import struct
+import time
 
 import pytest
 import trio
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from node.p2p.channel import MAX_RECORD_PLAINTEXT_BYTES, ChannelClosed
 from node.p2p.connection import (
+    PIECE_SECONDS_MAX,
     READING_BURST_SECONDS,
     READING_SHARE,
     RECORDS_BURST,
@@ -173,3 +175,15 @@ async def test_what_records_take_of_the_core_is_bounded_by_time_and_so_is_one_tu
         await connection.receive()
     assert max(turns) <= 0.002
     assert spent >= 20.0 * READING_SHARE
+
+
+@pytest.mark.trio
+async def test_a_peer_that_connects_anew_brings_little_more(autojump_clock: trio.testing.MockClock) -> None:
+    """Twice a second is allowed for an address (`connects_per_second`); the burst of each was a fourth of the core."""
+    begun, start = time.thread_time(), trio.current_time()
+    for _ in range(20):
+        with trio.move_on_after(0.5):
+            await Connection(FullRecords(), "peer", "p", initiator=False).receive()  # type: ignore[arg-type]  # stands in for the channel
+    spent, passed = time.thread_time() - begun, trio.current_time() - start
+    charged = 20 * (READING_BURST_SECONDS + PIECE_SECONDS_MAX) + passed * READING_SHARE
+    assert spent <= 2 * charged, "with what is not charged: connecting itself"

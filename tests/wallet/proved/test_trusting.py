@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,5 +135,25 @@ def test_somebody_s_word_for_a_recent_block_begins_anew(tmp_path: Path, monkeypa
             await check(client, tmp_path, b"x" * 32, is_live=True)
         await check(client, tmp_path, block_id(node.chain.head), is_live=True)
         assert read_seen(tmp_path / "keys", node.chain.genesis_hash) == seen
+
+    absent(tmp_path, monkeypatch, back)
+
+
+def test_a_checkpoint_holds_the_node_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+        clock[0] -= 20 * DAY_MS
+        honest = client.rpc.call
+        old = await honest("ogpu_certifiedHeader")
+        height = node.final
+        node.author()
+        while int((await honest("ogpu_status"))["final"]["number"]) <= height:
+            await asyncio.sleep(0.01)
+
+        async def call(method: str, *parameters: Any) -> Any:
+            return old if method == "ogpu_certifiedHeader" and not parameters else await honest(method, *parameters)
+
+        client.rpc.call = call  # type: ignore[method-assign]  # a node that goes back
+        await client.begin(Trust(tmp_path / "keys", checkpoint=block_id(node.chain.head)), lambda _: None)
+        assert await client.height(await client.finalized()) == height + 1
 
     absent(tmp_path, monkeypatch, back)

@@ -248,7 +248,7 @@ def test_a_bond_is_locked_when_the_device_leaves() -> None:
 def test_a_device_that_is_gone_secures_nothing() -> None:
     bound, unit, racer = racing()
     del bound[Devices].devices[racer.device]
-    with pytest.raises(AssertionError, match="cannot leave"):
+    with pytest.raises(AssertionError, match="case that has ended"):
         bound[InferenceMarket].ending.refund(unit, Refund.INCONCLUSIVE)
 
 

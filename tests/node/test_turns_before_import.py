@@ -1,0 +1,49 @@
+"""While a long block waits for its import, votes do not wait for the turns that others get meanwhile."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from block_maker import Maker, open_at
+from loop_stage import Stage
+from node.loop import TURNS_BEFORE_IMPORT
+from node.p2p.frames import FrameKind
+from node.p2p.inbox import InboxMessage
+
+VOTE_AT = 3
+
+
+@pytest.mark.trio
+async def test_a_vote_waits_for_few_turns_of_others_while_a_long_block_is_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = Maker(tmp_path / "maker")
+    stage = Stage(open_at(tmp_path / "other"), None, tmp_path)
+    block = maker.make()
+    stage.loop._take(InboxMessage("leader", FrameKind.BLOCK, block.stored.header + block.stored.body))
+    monkeypatch.setattr(type(stage.sync), "next_bytes", property(lambda _: 2 * 1024 * 1024))
+    turns = 0
+    served_at: list[int] = []
+
+    def serve(_: InboxMessage) -> float:
+        served_at.append(turns)
+        return 1.0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1  # stands for 4 ms of the door of the pool, and as much of its entry
+            if turns == VOTE_AT:
+                await stage.transport.inbound.put(InboxMessage("voter", FrameKind.VOTE, b""))
+            await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(stage.loop, "_serve", serve)
+    with trio.move_on_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stage.loop.run)
+            nursery.start_soon(others)
+            while not served_at:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    assert served_at[0] - VOTE_AT <= 2 * TURNS_BEFORE_IMPORT
