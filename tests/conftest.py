@@ -25,7 +25,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 @pytest.fixture(autouse=True)
 def keyring_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a command line looks for keys that is told nothing else."""
-    folder = tmp_path_factory.getbasetemp() / "keyrings" / os.urandom(8).hex()
+    """Where a command line keeps keys and notes that is told nothing else: never in the home of who runs the tests."""
+    home = tmp_path_factory.getbasetemp() / "homes" / os.urandom(8).hex()
+    folder = home / "keyring"
     monkeypatch.setenv("OGPU_KEYRING", str(folder))
+    monkeypatch.setenv("OGPU_POSTINGS", str(home / "postings"))
+    monkeypatch.setenv("OGPU_PROVIDER_BASE", str(home / "provider"))
     return folder
