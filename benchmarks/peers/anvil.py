@@ -15,7 +15,7 @@ from benchmarks.peers.client import Client
 from benchmarks.peers.contestant import Running
 from benchmarks.peers.waiting import every_look, until
 from benchmarks.peers.workload import Shape, Transfer, request
-from devnet.launcher.layout import one_free_port
+from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.processes import listens
 
 GAS_OF_A_TRANSFER = 21_000

@@ -11,7 +11,7 @@ from benchmarks.peers.client import Client
 from benchmarks.peers.contestant import Running
 from benchmarks.peers.waiting import every_look, until
 from benchmarks.peers.workload import Shape, Transfer
-from devnet.launcher.layout import one_free_port
+from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.status import answers
 from genesis.chain import genesis_block_header, genesis_state, runtime_of
 from genesis.spec import ChainSpec

@@ -7,12 +7,12 @@ lies in that folder; each member has a folder, a log and a node key of its own; 
 from __future__ import annotations
 
 import json
-import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from devnet.launcher.errors import DevnetError
+from devnet.launcher.free_ports import free_ports, one_free_port
 from genesis import dev_accounts
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.preset_names import DEV_NAMES, VALIDATORS_MAX
@@ -122,7 +122,7 @@ class Devnet:
 def create(folder: Path, validators: int, *, providers: bool = False, any_ports: bool = False) -> Devnet:
     """A devnet of that many validators in an empty folder.  Raises `DevnetError` where there is one already.
 
-    With `any_ports` only free ports that the system picks are used, else the well-known ones where they are free.
+    With `any_ports` any free ports are used, else the well-known ones where they are free.
     """
     if (folder / "devnet.json").exists():
         raise DevnetError(
@@ -209,11 +209,6 @@ def load(folder: Path) -> Devnet:
     return Devnet(folder.resolve(), members, has_providers, guests)
 
 
-def one_free_port() -> int:
-    """A port on loopback that nobody uses now."""
-    return next(_free_ports(()))
-
-
 def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet:
     member = NodeLayout(name, is_validator, ports, address="")
     paths = net.paths(member)
@@ -230,30 +225,6 @@ def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet
 def _ports(*, any_ports: bool) -> Iterator[Ports]:
     """Sets of ports that are free now; each port is given once."""
     firsts = (DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT, BLOB_PORT_FIRST)
-    choices = [_free_ports(() if any_ports else range(first, first + PORT_TRIES)) for first in firsts]
+    choices = [free_ports(() if any_ports else range(first, first + PORT_TRIES)) for first in firsts]
     while True:
         yield Ports(*(next(choice) for choice in choices))
-
-
-def _free_ports(preferred: Iterable[int]) -> Iterator[int]:
-    for port in preferred:
-        if _is_free(port):
-            yield port
-    given: set[int] = set()
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port not in given:
-            given.add(port)
-            yield port
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

@@ -24,7 +24,8 @@ from typing import Any
 
 from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.layout import create, one_free_port
+from devnet.launcher.free_ports import one_free_port
+from devnet.launcher.layout import create
 from devnet.launcher.lifecycle import ending_on_signals, running, tail
 from devnet.launcher.processes import Process
 from devnet.launcher.status import answers

@@ -18,6 +18,7 @@ import trio
 
 from consensus.wire import MESSAGE, NeedCerts, PullQuery
 from damage import damaged
+from devnet.launcher.free_ports import one_free_port
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.presets import load_spec
 from node.p2p.channel import ChannelClosed
@@ -25,7 +26,7 @@ from node.p2p.frames import FrameKind, encode_frame
 from node.p2p.handshake import HandshakeFailed
 from node.p2p.identity import identity_from_seed
 from node.peers.messages import GET_BLOCKS, STATUS, GetBlocks, PeerStatus
-from node_process import NodeProcess, free_port, wait_for
+from node_process import NodeProcess, wait_for
 from p2p_hosts import handshaker
 from runtime.blocks.block import block_id
 from scripts.replay.record import Recording
@@ -91,7 +92,7 @@ class Attacked:
     """The node, where its doors are, and seeded chance."""
 
     def __init__(self, folder: Path) -> None:
-        self.rpc_port = free_port()
+        self.rpc_port = one_free_port()
         flags = ("--dev", "--node-key", NODE_SEED.hex(), "--rpc-port", str(self.rpc_port))
         self.process = NodeProcess(folder, "dev", *flags)
         self.chance = random.Random(5)

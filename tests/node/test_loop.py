@@ -14,7 +14,7 @@ from block_maker import Maker, open_at
 from consensus import events as ev
 from consensus.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
-from loop_stage import Stage
+from loop_stage import Stage, about_to_import
 from node.duty.duty import ValidatorDuty
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
@@ -138,10 +138,7 @@ def test_c1_the_cpu_that_a_message_takes_is_measured_and_charged_to_its_peer(
 async def test_c1_a_turn_ends_after_its_time_and_a_block_that_waits_is_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    maker = Maker(tmp_path / "maker")
-    stage = Stage(open_at(tmp_path / "other"), None, tmp_path)
-    block = maker.make()
-    stage.loop._take(Arrived("leader", FrameKind.BLOCK, block.stored.header + block.stored.body))
+    stage, block = about_to_import(tmp_path)
     served: list[str] = []
 
     def dear(arrived: Arrived) -> float:

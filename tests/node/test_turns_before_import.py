@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from block_maker import Maker, open_at
-from loop_stage import Stage
+from loop_stage import about_to_import
 from node.loop import TURNS_BEFORE_IMPORT
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage
@@ -18,10 +17,7 @@ VOTE_AT = 3
 async def test_a_vote_waits_for_few_turns_of_others_while_a_long_block_is_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    maker = Maker(tmp_path / "maker")
-    stage = Stage(open_at(tmp_path / "other"), None, tmp_path)
-    block = maker.make()
-    stage.loop._take(InboxMessage("leader", FrameKind.BLOCK, block.stored.header + block.stored.body))
+    stage, _ = about_to_import(tmp_path)
     monkeypatch.setattr(type(stage.sync), "next_bytes", property(lambda _: 2 * 1024 * 1024))
     turns = 0
     served_at: list[int] = []

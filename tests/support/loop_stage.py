@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from block_maker import FIRST_SLOT, now_of
+from block_maker import FIRST_SLOT, Maker, now_of, open_at
 from consensus import events as ev
 from consensus.machine import Machine
 from consensus.signstate import EMPTY
@@ -90,3 +90,12 @@ class Stage:
     def hear(self, kind: FrameKind, payload: bytes, peer: str = "peer") -> None:
         """A message arrives."""
         self.loop._take(Arrived(peer, kind, payload))
+
+
+def about_to_import(folder: Path) -> tuple[Stage, ExecutedBlock]:
+    """One that only follows, and the next block, which it has been sent."""
+    maker = Maker(folder / "maker")
+    stage = Stage(open_at(folder / "other"), None, folder)
+    block = maker.make()
+    stage.hear(FrameKind.BLOCK, block.stored.header + block.stored.body, "leader")
+    return stage, block

@@ -8,7 +8,8 @@ from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, is_open
-from runtime.frame.holds import Hold, HoldReason
+from hold_books import check_holds
+from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.stakers import STAKE
@@ -32,22 +33,6 @@ def check_books(bound: Bound, issued: int) -> None:
     _check_collateral(bound, collateral)
     _check_stakes(bound[TrustStake])
     _check_market(bound)
-
-
-def check_holds(bound: Bound) -> None:
-    """What is held by case adds up to what is shown by reason, to what is reserved, and to the total of each case."""
-    balances = bound[Balances]
-    shown: Counter[tuple[bytes, HoldReason]] = Counter()
-    reserved: Counter[bytes] = Counter()
-    totals: Counter[Hold] = Counter()
-    for (who, hold), amount in balances.held_cases.items():
-        assert amount > 0
-        shown[who, hold.reason] += amount
-        reserved[who] += amount
-        totals[hold] += amount
-    assert {(who, one.id): one.amount for who, entries in balances.holds.items() for one in entries} == shown
-    assert {who: one.data.reserved for who, one in bound[System].account.items() if one.data.reserved} == reserved
-    assert dict(balances.case_totals.items()) == totals
 
 
 def _cases(bound: Bound) -> Iterator[tuple[bytes, Hold, int]]:

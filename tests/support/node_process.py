@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from devnet.launcher.free_ports import one_free_port
+
 FINAL = re.compile(r"final #(\d+) (0x[0-9a-f]+)")
-
-
-def free_port() -> int:
-    """A TCP port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class NodeProcess:
@@ -27,7 +21,7 @@ class NodeProcess:
     def __init__(self, base: Path, name: str, *flags: str) -> None:
         self.base, self.name = base / name, name
         self.log = base / f"{name}.log"
-        self.port, self.metrics_port = free_port(), free_port()
+        self.port, self.metrics_port = one_free_port(), one_free_port()
         self._flags = flags
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devnet.launcher import layout, lifecycle, processes
+from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
 from devnet.proofs.liars.node_proxy import NodeProxy
@@ -41,7 +42,7 @@ def fresh(folder: Path) -> tuple[Devnet, dict[str, int]]:
     net = layout.create(folder, VALIDATORS, providers=True, any_ports=True)
     spec = load_spec(net.chain_spec.read_bytes())
     assert spec.patch is not None  # presets are for people
-    doors = {member.name: layout.one_free_port() for member in net.members}
+    doors = {member.name: one_free_port() for member in net.members}
     by_stash = {ss58.encode(dev_accounts.stash(name)): port for name, port in doors.items()}
     for provider in spec.patch["devices"]["providers"]:
         provider["endpoint"] = f"http://127.0.0.1:{by_stash[provider['stash']]}"

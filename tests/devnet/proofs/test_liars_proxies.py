@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from websockets.asyncio.server import ServerConnection, serve
 
-from devnet.launcher.layout import one_free_port
+from devnet.launcher.free_ports import one_free_port
 from devnet.proofs.liars.catalogue import LIES
 from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Program, StoreLie, settled
 from devnet.proofs.liars.node_proxy import NodeProxy

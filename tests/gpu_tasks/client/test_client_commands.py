@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gpu_tasks.client.cli import main
-from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.workloads import registry
 from played_node import served
 from wallet.commands import making
@@ -23,14 +22,7 @@ from wallet.commands import making
 Ogpu = Callable[..., Result]
 
 
-@pytest.fixture(autouse=True)
-def stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("OGPU_POSTINGS", str(tmp_path / "postings"))
-
-    async def put(self: BlobClient, blob: bytes, endpoints: list[str], copies: int) -> list[str]:
-        return endpoints
-
-    monkeypatch.setattr(BlobClient, "put", put)
+pytestmark = pytest.mark.usefixtures("stored_nowhere")
 
 
 def on_a_chain(story: Callable[[Ogpu], None]) -> None:

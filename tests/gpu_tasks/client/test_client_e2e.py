@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from devnet.launcher.free_ports import one_free_port
 from gpu_tasks.client.cli import main
-from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.workloads import registry
-from node_process import NodeProcess, free_port, wait_for
+from node_process import NodeProcess, wait_for
 
 pytestmark = pytest.mark.e2e
 TERMS = ["--price-min", "0.01", "--price-max", "1", "--ramp", "0", "--lease", "20", "--max-tokens", "100"]
@@ -25,17 +25,12 @@ def is_open(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_every_command_goes_by_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
+@pytest.mark.usefixtures("stored_nowhere")
+def test_every_command_goes_by_proof(tmp_path: Path) -> None:
+    port = one_free_port()
     node = NodeProcess(tmp_path, "dev", "--dev", "--rpc-port", str(port))
     prompts = tmp_path / "prompts"
     prompts.write_text("def f():\n")
-    monkeypatch.setenv("OGPU_POSTINGS", str(tmp_path / "postings"))
-
-    async def put(self: BlobClient, blob: bytes, endpoints: list[str], copies: int) -> list[str]:
-        return endpoints
-
-    monkeypatch.setattr(BlobClient, "put", put)  # nobody serves a store here
 
     def ogpu(*words: str, code: int = 0) -> Any:
         said = CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", "--json", *words])

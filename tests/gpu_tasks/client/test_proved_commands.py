@@ -18,7 +18,6 @@ from between import Between, Spoil, lose_after_submit, lose_before_submit
 from gpu_tasks.client import watching
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.posting import Sealer
-from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.workloads import registry
@@ -44,14 +43,7 @@ SERVICE = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("OGPU_POSTINGS", str(tmp_path / "postings"))
-
-    async def put(self: BlobClient, blob: bytes, endpoints: list[str], copies: int) -> list[str]:
-        return endpoints
-
-    monkeypatch.setattr(BlobClient, "put", put)
+pytestmark = pytest.mark.usefixtures("stored_nowhere")
 
 
 def ogpu(folder: Path, url: str, *words: str, typed: str | None = None) -> Result:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from devnet.launcher.free_ports import one_free_port
 from genesis.presets import load_spec
 from genesis.spec import to_json
-from node_process import NodeProcess, free_port, wait_for
+from node_process import NodeProcess, wait_for
 from provider_process import ProviderProcess, customer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -19,7 +20,7 @@ SECONDS = 60.0
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[tuple[str, ProviderProcess]]:
     """A node of a development chain, and Alice's provider at the endpoint that its genesis names."""
-    rpc_port, port = free_port(), free_port()
+    rpc_port, port = one_free_port(), one_free_port()
     spec = load_spec("dev")
     assert spec.patch is not None
     spec.patch["devices"]["providers"][0]["endpoint"] = f"http://127.0.0.1:{port}"

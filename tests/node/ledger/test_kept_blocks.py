@@ -8,6 +8,7 @@ import pytest
 
 import node.ledger.chain
 from block_maker import Maker, open_at
+from node.ledger.chain import Chain
 from node.ledger.storage import StoredBlock
 
 
@@ -37,14 +38,8 @@ def test_the_certificate_is_that_of_the_newest_of_the_blocks_it_makes_final(make
     assert again.final_certificate == certificate
 
 
-def test_no_more_of_the_disk_is_read_for_a_peer_than_an_answer_holds(
-    maker: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node.ledger.chain, "BLOCKS_PER_ANSWER_MAX", 2)
-    chain = maker.chain
-    for _ in range(5):
-        block = maker.make()
-        chain.finalise((block.facts.id,), maker.certify(block))
+def heights_read(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The heights of the final blocks that are read from now on."""
     read: list[int] = []
     final_block = chain._final_block
 
@@ -53,6 +48,18 @@ def test_no_more_of_the_disk_is_read_for_a_peer_than_an_answer_holds(
         return final_block(height)
 
     monkeypatch.setattr(chain, "_final_block", noted)
+    return read
+
+
+def test_no_more_of_the_disk_is_read_for_a_peer_than_an_answer_holds(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node.ledger.chain, "BLOCKS_PER_ANSWER_MAX", 2)
+    chain = maker.chain
+    for _ in range(5):
+        block = maker.make()
+        chain.finalise((block.facts.id,), maker.certify(block))
+    read = heights_read(chain, monkeypatch)
     assert len(chain.branch(chain.final.facts.id, 0)) == 2
     assert read == [1, 2]
 
@@ -66,14 +73,7 @@ def test_of_long_final_blocks_no_more_are_read_than_an_answer_holds_and_one(
         block = maker.make()
         chain.finalise((block.facts.id,), maker.certify(block))
     tip = maker.make()
-    read: list[int] = []
-    final_block = chain._final_block
-
-    def noted(height: int) -> StoredBlock:
-        read.append(height)
-        return final_block(height)
-
-    monkeypatch.setattr(chain, "_final_block", noted)
+    read = heights_read(chain, monkeypatch)
     monkeypatch.setattr(node.ledger.chain, "ANSWER_BYTES_MAX", 2 * len(chain.final.stored.body))
     assert len(chain.branch(tip.facts.id, 0)) == 3, "and not the tip, which lies above what is left out"
     assert read == [1, 2, 3]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from devnet.launcher.free_ports import one_free_port
 from genesis import dev_accounts
-from node_process import NodeProcess, free_port, wait_for
+from node_process import NodeProcess, wait_for
 from runtime.pallets.balances import Balances, Transfer
 from runtime.pallets.system import System
 from wallet.suri import keypair_from_suri
@@ -27,7 +28,7 @@ def is_open(port: int) -> bool:
 
 
 def test_a_real_node_shows_what_it_says(tmp_path: Path) -> None:
-    port = free_port()
+    port = one_free_port()
     node = NodeProcess(tmp_path, "dev", "--dev", "--rpc-port", str(port))
     told: list[str] = []
 

@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from types import SimpleNamespace
 from typing import cast
-from weakref import ref
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from node.rpc.connection import ClientConnection, SharedLimits
 from node.rpc.jsonrpc import MAX_RESPONSE_BYTES
@@ -14,13 +12,10 @@ from node.rpc.registry import Registry, subscription
 from node.rpc.subscriptions.long_items import LongItem
 from node.rpc.subscriptions.shares import SubscriptionShares
 from node.rpc.turns import Caller
+from played_socket import PlayedSocket
 
 SUBSCRIPTIONS = 16
 PIECES, PIECE = 4, "1234567890" * 10
-
-
-class Message(SimpleNamespace):
-    """What a client sent; a weak reference tells when nobody keeps it."""
 
 
 class Novels:
@@ -50,32 +45,6 @@ class Novels:
             yield PIECE
 
 
-class Reader:
-    """A client that reads when the test says so."""
-
-    def __init__(self) -> None:
-        self.reads = asyncio.Event()
-        self.asks = asyncio.Event()
-        self.sent: list[str] = []
-        self.message: ref[Message] | None = None
-        self._req = SimpleNamespace(transport=None)
-
-    async def send_str(self, text: str) -> None:
-        await self.reads.wait()
-        self.sent.append(text)
-        await asyncio.sleep(0)
-
-    def __aiter__(self) -> "Reader":
-        return self
-
-    async def __anext__(self) -> Message:
-        await self.asks.wait()
-        self.asks.clear()
-        message = Message(type=WSMsgType.TEXT, data="subscribe")
-        self.message = ref(message)
-        return message
-
-
 async def turned(times: int = 200) -> None:
     for _ in range(times):
         await asyncio.sleep(0)
@@ -84,7 +53,7 @@ async def turned(times: int = 200) -> None:
 def test_long_items_are_worked_out_one_after_the_other_for_a_client_that_has_room() -> None:
     async def scenario() -> None:
         limits = SharedLimits(SubscriptionShares(1024, 100), SubscriptionShares(1 << 20, 100, 1 << 30))
-        novels, socket = Novels(), Reader()
+        novels, socket = Novels(), PlayedSocket()
         novels.limits = limits
         method = Registry([novels]).methods["novel"]
 

@@ -4,15 +4,15 @@ import asyncio
 import gc
 import weakref
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import cast
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from node.rpc.connection import ENDED_AT_ONCE, ClientConnection, SharedLimits
 from node.rpc.registry import Registry, subscription
 from node.rpc.subscriptions.shares import SubscriptionShares
 from node.rpc.turns import Caller
+from played_socket import PlayedSocket
 
 SUBSCRIPTIONS = 5 * ENDED_AT_ONCE
 
@@ -36,31 +36,6 @@ class Ticks:
             self.ended.append(self.round)
 
 
-class PlayedSocket:
-    """A client that asks for nothing, and reads when the test says so."""
-
-    def __init__(self) -> None:
-        self.reads = asyncio.Event()
-        self.leaves = asyncio.Event()
-        self.sent: list[str] = []
-        self._req = SimpleNamespace(transport=None)
-
-    async def send_str(self, text: str) -> None:
-        await self.reads.wait()
-        self.sent.append(text)
-        await asyncio.sleep(0)
-
-    def __aiter__(self) -> "PlayedSocket":
-        return self
-
-    async def __anext__(self) -> SimpleNamespace:
-        await self.leaves.wait()
-        self.leaves.clear()
-        if self.reads.is_set():
-            raise StopAsyncIteration
-        return SimpleNamespace(type=WSMsgType.TEXT, data="")
-
-
 async def connected(socket: PlayedSocket, ticks: Ticks) -> tuple[ClientConnection, asyncio.Task[None]]:
     limits = SharedLimits(SubscriptionShares(1024, 100), SubscriptionShares(1 << 20, 100, 1 << 30))
     method = Registry([ticks]).methods["ticks"]
@@ -72,7 +47,7 @@ async def connected(socket: PlayedSocket, ticks: Ticks) -> tuple[ClientConnectio
 
     connection = ClientConnection(cast(web.WebSocketResponse, socket), Caller(1_000.0), limits, answer)
     running = asyncio.create_task(connection.run())
-    socket.leaves.set()
+    socket.asks.set()
     while len(connection.subscriptions) < SUBSCRIPTIONS:
         await asyncio.sleep(0)
     for _ in range(20):
@@ -102,7 +77,8 @@ def test_the_subscriptions_of_who_leaves_end_some_in_each_round_of_the_loop() ->
         socket.reads.set()
         while ticks.worked_out < SUBSCRIPTIONS:
             await asyncio.sleep(0)
-        socket.leaves.set()
+        socket.leaves = True
+        socket.asks.set()
         while not running.done():
             ticks.round += 1
             await asyncio.sleep(0)
@@ -132,7 +108,7 @@ def test_what_a_client_asked_is_let_go_of_when_it_is_cut_off() -> None:
         limits = SharedLimits(SubscriptionShares(1, 1), SubscriptionShares(1, 1))
         connection = ClientConnection(cast(web.WebSocketResponse, socket), Caller(1_000.0), limits, answer)
         running = asyncio.create_task(connection.run())
-        socket.leaves.set()
+        socket.asks.set()
         while not known:
             await asyncio.sleep(0)
         connection.drop()

@@ -1,0 +1,15 @@
+"""What tests of `ogpu` share."""
+
+import pytest
+
+from gpu_tasks.data.blob_client import BlobClient
+
+
+@pytest.fixture
+def stored_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs are taken for stored wherever they should be."""
+
+    async def put(self: BlobClient, blob: bytes, endpoints: list[str], copies: int) -> list[str]:
+        return endpoints
+
+    monkeypatch.setattr(BlobClient, "put", put)

@@ -1,0 +1,43 @@
+"""A client of a WebSocket that asks, reads and leaves when the test says so."""
+
+import asyncio
+from types import SimpleNamespace
+from weakref import ref
+
+from aiohttp import WSMsgType
+
+
+class Message(SimpleNamespace):
+    """What a client sent; a weak reference tells when nobody keeps it."""
+
+
+class PlayedSocket:
+    """Stands for aiohttp's `WebSocketResponse`, as a connection uses it."""
+
+    def __init__(self) -> None:
+        self.reads = asyncio.Event()
+        self.asks = asyncio.Event()
+        self.leaves = False
+        self.sent: list[str] = []
+        self.message: ref[Message] | None = None
+        self._req = SimpleNamespace(transport=None)
+
+    async def send_str(self, text: str) -> None:
+        """Wait until the client reads."""
+        await self.reads.wait()
+        self.sent.append(text)
+        await asyncio.sleep(0)
+
+    def __aiter__(self) -> "PlayedSocket":
+        """Its messages."""
+        return self
+
+    async def __anext__(self) -> Message:
+        """The next one, each time that `asks` is set; none any more once it leaves."""
+        await self.asks.wait()
+        self.asks.clear()
+        if self.leaves:
+            raise StopAsyncIteration
+        message = Message(type=WSMsgType.TEXT, data="subscribe")
+        self.message = ref(message)
+        return message
