@@ -2,7 +2,7 @@
 
 In reading order:
 
-* `errors`, `folder`: what goes wrong, in words; where a devnet lies
+* `errors`, `folder`, `free_ports`: what goes wrong, in words; where a devnet lies; ports that stay free
 * `layout`: which nodes there are, their ports, files and commands; `devnet.json`
 * `processes`: start, watch, kill and end real processes
 * `status`: where the nodes stand
