@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp import WSMsgType, web
 
 from node.rpc import jsonrpc
 from node.rpc.held_bytes import HeldBytes
@@ -80,6 +80,7 @@ class ClientConnection:
         self._feeder = Feeder(limits.turns, caller, self._send, self._lag)
         self._has_room = asyncio.Event()  # set while nothing waits to be sent
         self._has_room.set()
+        self._is_cut = False  # by this side, in the middle of whatever it was
         self._runner: asyncio.Task[Any] | None = None
         self._answered = asyncio.Event()  # set when the answers to the last message are queued
 
@@ -107,6 +108,9 @@ class ClientConnection:
             for key in [key for key, subscribed in self.subscriptions.items() if subscribed.task is None]:
                 self._forget(key)
             await _end([subscribed.task for subscribed in self.subscriptions.values() if subscribed.task is not None])
+            if self._is_cut:
+                # Its heartbeat would be sent half a minute later, and keep what had come: 260 MB of 400 such clients.
+                await self._socket.close(drain=False)
 
     async def subscribe(self, method: RpcMethod, arguments: list[Any]) -> str:
         """Start a subscription; the answer with its id goes out before its first item."""
@@ -143,7 +147,7 @@ class ClientConnection:
 
     def drop(self) -> None:
         """End it now: what is queued is not sent, what is under way is not finished."""
-        self.is_dropped = True
+        self.is_dropped = self._is_cut = True
         if self._runner is not None:
             self._runner.cancel()  # and with it, some at a time, its subscriptions
         while not self.outbox.empty():
@@ -273,8 +277,6 @@ class ClientConnection:
                 self._hold(-size)
         except (ConnectionError, JsonRpcError):  # it left, or to send took a second of the processor
             self.drop()
-            with contextlib.suppress(ConnectionError):
-                await self._socket.close(code=WSCloseCode.GOING_AWAY)
 
 
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:

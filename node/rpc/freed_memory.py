@@ -16,13 +16,19 @@ from node.rpc.held_bytes import HeldBytes
 
 FREED_BYTES_MIN = 16 * 1024 * 1024
 LOOK_SECONDS = 5.0
+LOOKS_AFTER = 6
+"""Half a minute: what clients left behind is not all let go of at once, some waits for a timer or the collector."""
 
 
 async def give_back_freed(held: HeldBytes, release: Callable[[], None], pause: float = LOOK_SECONDS) -> None:
-    """Call `release` whenever much less is held than a while ago, until cancelled."""
+    """Call `release` whenever much less is held than a while ago, and some times after that, until cancelled."""
+    looks = 0
     while True:
         await asyncio.sleep(pause)
         if held.take_peak() - held.total >= FREED_BYTES_MIN:
+            looks = 1 + LOOKS_AFTER
+        if looks > 0:
+            looks -= 1
             release()
 
 

@@ -20,6 +20,7 @@ class PlayedSocket:
         self.leaves = False
         self.sent: list[str] = []
         self.message: ref[Message] | None = None
+        self.is_closed = False
         self._req = SimpleNamespace(transport=None)
 
     async def send_str(self, text: str) -> None:
@@ -27,6 +28,10 @@ class PlayedSocket:
         await self.reads.wait()
         self.sent.append(text)
         await asyncio.sleep(0)
+
+    async def close(self, *, drain: bool) -> None:
+        """Nothing more is sent or read."""
+        self.is_closed = True
 
     def __aiter__(self) -> "PlayedSocket":
         """Its messages."""

@@ -115,6 +115,8 @@ def test_what_a_client_asked_is_let_go_of_when_it_is_cut_off() -> None:
         while not running.done():
             await asyncio.sleep(0)
         assert known[0]() is None
+        assert running.cancelled()
+        assert socket.is_closed
 
     gc.disable()
     try:

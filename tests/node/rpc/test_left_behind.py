@@ -1,0 +1,85 @@
+"""What the server keeps of clients that were cut off, or left before they were answered: nothing."""
+
+import asyncio
+import contextlib
+import gc
+import weakref
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from node.rpc.registry import Registry, method
+from node.rpc.server import Server, ServerOptions
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "note", "params": []}
+
+
+class Notes:
+    """One method."""
+
+    @method("note")
+    def note(self) -> str:
+        """A word."""
+        return "noted"
+
+
+def new_server() -> Server:
+    return Server(Registry([Notes()]), ServerOptions(port=0))
+
+
+def test_nothing_is_left_of_a_client_that_was_cut_off() -> None:
+    """Its heartbeat was to be sent half a minute later, and kept all that had come: 260 MB of 400 such clients."""
+
+    async def scenario() -> None:
+        server = new_server()
+        async with (
+            server.listening() as port,
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"http://127.0.0.1:{port}/") as socket,
+        ):
+            await socket.send_json(CALL)
+            await socket.receive_json()
+            (connection,) = server.connections
+            left = weakref.ref(connection._socket)
+            server.shared.held.drop(connection)
+            del connection
+            await socket.receive()
+            while server.connections:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
+            gc.collect()
+            assert left() is None
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+@pytest.mark.parametrize("ending", [ConnectionResetError, asyncio.CancelledError])
+def test_an_answer_is_let_go_of_when_who_asked_has_left(
+    ending: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Answer:
+        pass
+
+    known: list[weakref.ref[Answer]] = []
+
+    async def respond(_server: Server, request: web.Request, _text: str) -> web.StreamResponse:
+        answer = Answer()
+        known.append(weakref.ref(answer))
+        assert request.transport is not None
+        request.transport.abort()
+        raise ending
+
+    async def scenario() -> None:
+        async with new_server().listening() as port, aiohttp.ClientSession() as session:
+            with contextlib.suppress(aiohttp.ClientConnectionError):
+                async with session.post(f"http://127.0.0.1:{port}/", json=CALL):
+                    pass
+            assert [ref() for ref in known] == [None]
+
+    monkeypatch.setattr(Server, "_respond", respond)
+    gc.disable()
+    try:
+        asyncio.run(asyncio.wait_for(scenario(), 60))
+    finally:
+        gc.enable()
