@@ -1,6 +1,8 @@
 """The blob store over real HTTP, and stores that misbehave."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from io import BytesIO
 from pathlib import Path
@@ -13,10 +15,14 @@ from gpu_tasks.data import blob_client
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.provider.blobs.server import BlobServer
-from gpu_tasks.provider.blobs.store import BlobStore, Quota
+from gpu_tasks.provider.blobs.store import BlobStore, Quota, StoreFullError
 
 Body = Callable[[BlobClient, str], Awaitable[None]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Taken:
+    """What a store looks at while it decides."""
 
 
 def with_server(tmp_path: Path, body: Body, quota: Quota | None = None) -> None:
@@ -120,6 +126,30 @@ def test_a_full_store_says_so_and_another_one_is_tried(tmp_path: Path) -> None:
             await client.put(b"x", [url])
 
     with_server(tmp_path, body, Quota(blobs_max=0))
+
+
+@pytest.mark.parametrize("refusal", [StoreFullError("full"), ValueError("nothing"), OSError("no disk")])
+def test_a_blob_that_was_refused_is_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    known: list[weakref.ref[Taken]] = []
+
+    def put(_store: BlobStore, _blob: bytes, **_: object) -> bytes:
+        taken = Taken()
+        known.append(weakref.ref(taken))
+        raise refusal
+
+    async def body(client: BlobClient, url: str) -> None:
+        with pytest.raises(BlobError):
+            await client.put(b"x", [url])
+        assert [ref() for ref in known] == [None]
+
+    monkeypatch.setattr(BlobStore, "put", put)
+    gc.disable()
+    try:
+        with_server(tmp_path, body)
+    finally:
+        gc.enable()
 
 
 def test_what_is_served_cannot_run_in_a_browser(tmp_path: Path) -> None:
