@@ -1,7 +1,8 @@
 """The figures over HTTP, for Prometheus, in a thread of its own.
 
 What always holds: at most `CONNECTIONS_MAX` connections are open, each for `REQUEST_SECONDS` and `REQUEST_BYTES_MAX` of
-request; when one more comes the oldest is closed, so who opens them and says nothing is in nobody else's way.
+request; when one more comes, the oldest one of the address that has most is closed, so who opens them and says nothing
+is in nobody else's way.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
+from collections import Counter
 from threading import Thread
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -16,7 +19,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from node.errors import BadInputError
 
 CONNECTIONS_MAX = 32
-BACKLOG = 32
+ACCEPTED_AT_ONCE = 4
+"""In one round of the loop: of 32 at once, each was the oldest and closed before its request was looked at."""
+QUEUE = 1024
+"""Connections that the system holds until they are accepted; who finds it full tries again a second later, or three."""
 REQUEST_SECONDS = 5.0
 REQUEST_BYTES_MAX = 8 * 1024
 _END_OF_HEAD = b"\r\n\r\n"
@@ -29,19 +35,21 @@ class MetricsServer:
     def __init__(self, registry: CollectorRegistry, port: int, *, external: bool) -> None:
         """Raises `BadInputError` for a port that is not free."""
         self._registry = registry
-        self._open: dict[asyncio.StreamWriter, None] = {}  # oldest first
+        self._open: dict[asyncio.StreamWriter, str] = {}  # and from where; oldest first
         self._loop = asyncio.new_event_loop()
         host = "0.0.0.0" if external else "127.0.0.1"  # noqa: S104  # asked for by a flag
-        start = asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES_MAX, backlog=BACKLOG)
         try:
-            self._server = self._loop.run_until_complete(start)
+            listener = socket.create_server((host, port))
         except OSError as error:
             self._loop.close()
             raise BadInputError(
                 f"port {port} for metrics is not free ({error.strerror}): "
                 "choose another --prometheus-port, or --no-prometheus"
             ) from error
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        start = asyncio.start_server(self._serve, sock=listener, limit=REQUEST_BYTES_MAX, backlog=ACCEPTED_AT_ONCE)
+        self._server = self._loop.run_until_complete(start)
+        listener.listen(QUEUE)
+        self.port = int(listener.getsockname()[1])
         self._thread = Thread(target=self._loop.run_forever, name="metrics", daemon=True)
         self._thread.start()
         _LOG.info("metrics on port %d", self.port)
@@ -64,10 +72,8 @@ class MetricsServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A thousand idle connections would else use up the files of the process that must write its sign-state.
         if len(self._open) >= CONNECTIONS_MAX:
-            oldest = next(iter(self._open))
-            del self._open[oldest]
-            oldest.transport.abort()
-        self._open[writer] = None
+            self._close_one()
+        self._open[writer] = str(writer.get_extra_info("peername", ("",))[0])
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(_END_OF_HEAD)
@@ -81,6 +87,12 @@ class MetricsServer:
             self._open.pop(writer, None)
             with contextlib.suppress(OSError):
                 writer.transport.abort()
+
+    def _close_one(self) -> None:
+        ((most, _),) = Counter(self._open.values()).most_common(1)
+        oldest = next(writer for writer, address in self._open.items() if address == most)
+        del self._open[oldest]
+        oldest.transport.abort()
 
     def _answer(self, head: bytes) -> bytes:
         """The whole response to a request, by its first line."""

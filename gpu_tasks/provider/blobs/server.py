@@ -62,6 +62,7 @@ class BlobServer:
             RequestSlots(*READS),
             RequestSlots(*QUESTIONS),
         )
+        self._writing = asyncio.Lock()
         self._runner: web.AppRunner | None = None
         self._door: ConnectionDoor | None = None
         self._listener: asyncio.Server | None = None
@@ -106,7 +107,9 @@ class BlobServer:
         async with self._slot(self._uploads, request) as slot:
             blob = await _body(request, BLOB_BYTES_MAX, slot)
         try:
-            address = self._store.put(blob, stranger=address_of_peer(request))
+            async with self._writing:
+                # A megabyte is hashed, written and synced: everybody else would wait for the disk.
+                address = await asyncio.to_thread(self._store.put, blob, stranger=address_of_peer(request))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
         except (StoreFullError, OSError) as error:

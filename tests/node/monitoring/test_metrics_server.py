@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from node.errors import BadInputError
-from node.monitoring.metrics_server import CONNECTIONS_MAX, REQUEST_BYTES_MAX, MetricsServer
+from node.monitoring.metrics_server import CONNECTIONS_MAX, QUEUE, REQUEST_BYTES_MAX, MetricsServer
 
 WAIT_SECONDS = 20
 
@@ -30,8 +31,8 @@ def fetched(server: MetricsServer, path: str = "/metrics") -> str:
         return str(response.read().decode())
 
 
-def connected(server: MetricsServer, said: bytes = b"") -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", server.port), timeout=WAIT_SECONDS)
+def connected(server: MetricsServer, said: bytes = b"", source: str = "127.0.0.1") -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", server.port), timeout=WAIT_SECONDS, source_address=(source, 0))
     made.sendall(said)
     return made
 
@@ -63,6 +64,28 @@ def test_idle_connections_take_few_files_and_nobodys_place(server: MetricsServer
     assert is_ended(idle[0])
     for made in idle:
         made.close()
+
+
+def test_who_opens_most_connections_has_them_closed(server: MetricsServer) -> None:
+    honest = connected(server, b"GET /metrics HTTP/1.1\r\n")
+    strangers = [connected(server, b"GET /", source="127.0.0.66") for _ in range(3 * CONNECTIONS_MAX)]
+    assert all(is_ended(stranger) for stranger in strangers[:CONNECTIONS_MAX])
+    honest.sendall(b"\r\n")
+    assert b"height 7.0" in honest.makefile("rb").read()
+    for connection in (honest, *strangers):
+        connection.close()
+
+
+def test_a_crowd_at_the_door_keeps_nobody_from_connecting(server: MetricsServer) -> None:
+    goes_on = threading.Event()
+    server._loop.call_soon_threadsafe(goes_on.wait, WAIT_SECONDS)
+    try:
+        crowd = [connected(server) for _ in range(QUEUE // 4)]
+    finally:
+        goes_on.set()
+    assert "height 7.0" in fetched(server)
+    for connection in crowd:
+        connection.close()
 
 
 def test_a_slow_request_ends(monkeypatch: pytest.MonkeyPatch, server: MetricsServer) -> None:

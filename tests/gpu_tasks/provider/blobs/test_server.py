@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from io import BytesIO
@@ -150,6 +151,27 @@ def test_a_blob_that_was_refused_is_let_go_of(
         with_server(tmp_path, body)
     finally:
         gc.enable()
+
+
+def test_nobody_waits_for_a_strangers_blob_to_be_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_synced = threading.Event()
+    write = BlobStore._write
+
+    def slow(store: BlobStore, name: str, blob: bytes) -> None:
+        assert is_synced.wait(20)
+        write(store, name, blob)
+
+    async def body(client: BlobClient, url: str) -> None:
+        storing = asyncio.create_task(client.put(b"slow", [url]))
+        with pytest.raises(BlobError, match="404"):
+            await client.get(address_of(b"other"), [url])
+        assert not storing.done()
+        is_synced.set()
+        assert await storing == [url]
+        assert await client.get(address_of(b"slow"), [url]) == b"slow"
+
+    monkeypatch.setattr(BlobStore, "_write", slow)
+    with_server(tmp_path, body)
 
 
 def test_what_is_served_cannot_run_in_a_browser(tmp_path: Path) -> None:

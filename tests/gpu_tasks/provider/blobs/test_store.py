@@ -1,6 +1,9 @@
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.provider.blobs.store import BlobStore, Quota, StoreFullError
@@ -68,3 +71,40 @@ def test_what_a_crash_left_half_written_is_removed(tmp_path: Path) -> None:
     store.put(b"whole")
     (path,) = tmp_path.iterdir()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_crash_between_an_own_output_and_the_strangers_blob_leaves_one_of_them(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path)
+    address = store.put(b"same", is_own=True)
+    (tmp_path / f"{address.hex()}.blob").write_bytes(b"same")
+    again = BlobStore(tmp_path)
+    assert again.bytes_stored == 0
+    assert again.get(address) == b"same"
+    assert [path.suffix for path in tmp_path.iterdir()] == [".own"]
+
+
+PUT = st.tuples(st.integers(1, 30), st.booleans(), st.sampled_from([None, "1.2.3.4", "5.6.7.8"]), st.integers(0, 50))
+
+
+@given(st.lists(PUT, max_size=25))
+def test_whatever_comes_the_quota_and_each_share_hold_and_every_byte_is_counted(
+    tmp_path_factory: pytest.TempPathFactory, puts: list[tuple[int, bool, str | None, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("blobs")
+    quota = Quota(bytes_max=100, blobs_max=8, life_seconds=60, address_part=2)
+    store, now = BlobStore(folder, quota), 1_000.0
+    for size, is_own, stranger, later in puts:
+        now += later
+        with suppress(StoreFullError):
+            store.put(bytes(size), is_own=is_own, stranger=stranger, now=now)
+        strangers = [stored for stored in store._blobs.values() if not stored.is_own]
+        assert store.bytes_stored == sum(stored.size for stored in strangers) <= 100
+        assert len(strangers) <= 8
+        for who in ("1.2.3.4", "5.6.7.8"):
+            of_who = [stored.size for stored in strangers if stored.stranger == who]
+            assert sum(of_who) <= 50
+            assert len(of_who) <= 4
+    on_disk = {path.stem: path.stat().st_size for path in folder.iterdir()}
+    assert on_disk == {name: stored.size for name, stored in store._blobs.items()}
+    store.sweep(10**12)
+    assert (store.bytes_stored, dict(store._by_stranger), list(folder.iterdir())) == (0, {}, [])
