@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from genesis.chain import GENESIS_KEYS
 from played_node import DevChain
-from wallet.proved.finality import genesis_set_key
 from wallet.proved.pins import PIN_FILE
 from wallet.rpc import RpcConnection, RpcJson
 from wallet_runner import answer, chain, wallet
 
-FIRST_SET = "0x" + genesis_set_key(DevChain().runtime).hex()
+SHOWN_KEYS = ["0x" + key.hex() for key in GENESIS_KEYS]
 GENESIS = "0x" + DevChain().genesis_hash.hex()
 
 
@@ -56,7 +56,7 @@ def test_a_node_that_lies_is_named_in_a_sentence(
 
         async def lie(rpc: RpcConnection, method: str, *parameters: Any) -> RpcJson:
             said = await honest(rpc, method, *parameters)
-            is_read = method == "ogpu_callProof" or (method == "state_getReadProof" and parameters[0] != [FIRST_SET])
+            is_read = method == "ogpu_callProof" or (method == "state_getReadProof" and parameters[0] != SHOWN_KEYS)
             return {**said, "proof": said["proof"][1:]} if is_read else said
 
         monkeypatch.setattr(RpcConnection, "call", lie)

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable
 
 from consensus.parameters import Parameters
+from genesis.chain import GENESIS_KEYS
 from runtime.blocks.block import Header, block_id
 from runtime.frame.api import Apis
 from runtime.pallets.system import BLOCK_HASH_COUNT, System
 from runtime.state.trie_proof import ProvedState
-from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, genesis_set_key, trust_root
+from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, trust_root
 from wallet.proved.freshness import doubt_of_age
 from wallet.proved.inclusion import Inclusion, events_of, place_in, require_whole
 from wallet.proved.json_forms import block_of, certified_of, header_of, proof_of
@@ -39,10 +40,10 @@ class ProvedChain:
 
     @classmethod
     async def open(cls, url: str, ask: AskNode, apis: Apis, parameters: Parameters, genesis: bytes) -> ProvedChain:
-        """Read the validators of the genesis block, proved by the genesis hash."""
+        """Read the validators of the genesis block, and of which kind its chain is, proved by the genesis hash."""
         at = "0x" + genesis.hex()
         header = await ask("chain_getHeader", at)
-        proof = await ask("state_getReadProof", ["0x" + genesis_set_key(apis.runtime).hex()], at)
+        proof = await ask("state_getReadProof", ["0x" + key.hex() for key in GENESIS_KEYS], at)
         with about(url, "the validators of the genesis block"):
             root = trust_root(genesis, header_of(header), proof_of(proof), apis.runtime, parameters)
         return cls(url, ask, apis, root)

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from between import Between, Spoil, lose_after_submit, lose_before_submit
+from genesis.chain import GENESIS_KEYS
 from gpu_tasks.client import watching
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.posting import Sealer
@@ -26,14 +27,13 @@ from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.pallets.system import System
 from wallet.client import ChainClient
 from wallet.commands import making
-from wallet.proved.finality import genesis_set_key
 from wallet.proved.pins import PIN_FILE
 from wallet.rpc import RpcConnection, RpcJson
 from wallet.suri import keypair_from_suri
 from wallet_runner import answer, chain
 
 RUNTIME = DevChain().runtime
-FIRST_SET = "0x" + genesis_set_key(RUNTIME).hex()
+SHOWN_KEYS = ["0x" + key.hex() for key in GENESIS_KEYS]
 GENESIS = "0x" + DevChain().genesis_hash.hex()
 BOB = keypair_from_suri("//Bob")
 NAMED = "error: do not believe the node at "
@@ -71,7 +71,7 @@ def lied_to_by(lie: Any) -> Iterator[None]:
 
 
 def without_a_node_of_the_proof(method: str, parameters: tuple[Any, ...], said: RpcJson) -> RpcJson:
-    is_read = method == "ogpu_callProof" or (method == "state_getReadProof" and parameters[0] != [FIRST_SET])
+    is_read = method == "ogpu_callProof" or (method == "state_getReadProof" and parameters[0] != SHOWN_KEYS)
     return {**said, "proof": said["proof"][1:]} if is_read else said
 
 
