@@ -254,6 +254,26 @@ def test_b5_units_that_the_chain_has_forgotten_are_not_posted_again(tmp_path: Pa
         assert asyncio.run(posted(url)) == (1, 1)
 
 
+def test_a_retry_asks_for_the_funds_of_what_is_not_posted_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first try locked them: who had just enough was refused the retry, and saw no unit of his."""
+    with chain(tmp_path) as url:
+        with spoiled(url, lose_after_submit) as (lossy, _):
+            lost = ogpu(tmp_path, lossy, *post_words(tmp_path))
+        assert "may have been sent: repeat the same command" in lost.stderr
+
+        async def nothing(*_: Any) -> int:
+            return 0
+
+        monkeypatch.setattr("gpu_tasks.client.commands.post.spendable", nothing)
+        dry = answer(ogpu(tmp_path, url, *post_words(tmp_path), "--dry-run"))
+        assert (dry["units"], dry["locked"]["grains"], dry["fees"]["grains"]) == (0, "0", "0")
+        anew = ogpu(tmp_path, url, *post_words(tmp_path), "--again")
+        assert "the account can spend 0 oGPU, and posting 1 unit takes 0." in anew.stderr
+        (row,) = answer(ogpu(tmp_path, url, *post_words(tmp_path)))
+        assert row["prompt"] == "def f():"
+        assert asyncio.run(posted(url)) == (1, 1)
+
+
 async def certified(url: str) -> RpcJson:
     async with await ChainClient.connect(url) as client:
         return await client.rpc.call("ogpu_certifiedHeader")
