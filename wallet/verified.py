@@ -100,6 +100,8 @@ class VerifiedClient(ChainClient):
     async def _check_age(self, trust: Trust, proved: ProvedChain, *, is_development: bool) -> None:
         """TrustExpiredError if the folder was away for longer than the trusting period; development chains are told."""
         self._seen = read_seen(trust.folder, self.genesis_hash)
+        if self._seen is not None:
+            proved.descend_from(self._seen.number, self._seen.id)
         if trust.checkpoint is not None:
             view = await proved.at(trust.checkpoint)
             with about(self.rpc.url, f"block 0x{trust.checkpoint.hex()}"):

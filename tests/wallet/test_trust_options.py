@@ -11,6 +11,7 @@ import pytest
 from genesis.chain import GENESIS_KEYS
 from played_node import DevChain
 from wallet.proved.pins import PIN_FILE
+from wallet.proved.trusting import SEEN_FILE
 from wallet.rpc import RpcConnection, RpcJson
 from wallet_runner import answer, chain, wallet
 
@@ -44,6 +45,22 @@ def test_another_chain_than_before_is_refused(tmp_path: Path) -> None:
         assert wrong.exit_code == 2
         assert "not 0xcdcd" in wrong.stderr
         assert "is no genesis hash" in wallet(tmp_path, url, "--genesis", "0x12", "list").stderr
+
+
+def test_a_folder_believes_no_chain_without_the_final_block_that_it_saw(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        sent = answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//Alice", "--yes"))
+        seen = tmp_path / "keys" / SEEN_FILE
+        seen.touch(mode=0o600)
+        fields = {"genesis": GENESIS, "number": 1, "block": sent["block_hash"], "time_ms": 0}
+        seen.write_text(json.dumps(fields | {"block": "0x" + "ab" * 32}))
+        refused = wallet(tmp_path, url, "balance", "//Alice")
+        assert refused.exit_code == 2
+        assert "does not descend from 0xabab" in refused.stderr
+        seen.write_text(json.dumps(fields | {"block": "0xno"}))
+        assert "does not say which block was seen" in wallet(tmp_path, url, "balance", "//Alice").stderr
+        seen.write_text(json.dumps(fields))
+        answer(wallet(tmp_path, url, "balance", "//Alice"))
 
 
 @pytest.mark.parametrize("command", [("balance", "//Alice"), ("stakes", "//Alice"), ("rewards", "//Alice")])
