@@ -6,6 +6,7 @@ from node.p2p.work import (
     MAX_ACCOUNTS,
     PEER_SHARES,
     READING_BURST_SECONDS,
+    RECORD_SECONDS,
     STRANGERS_READING_BURST_SECONDS,
     STRANGERS_SHARES,
     ReadingAccounts,
@@ -95,3 +96,13 @@ def test_addresses_are_remembered_up_to_a_number() -> None:
     for number in range(MAX_ACCOUNTS + 100):
         known.spend(f"10.1.{number // 256}.{number % 256}", "name", 1e-6, 0.0)
     assert len(known) == MAX_ACCOUNTS
+
+
+def test_a_devnet_of_sixteen_nodes_on_one_machine_never_waits() -> None:
+    """None of them a validator yet; each sends 100 frames a second, and a megabyte of blocks and extrinsics."""
+    known = reading()
+    for tick in range(1_000):
+        now = tick / 100
+        for peer in range(15):
+            assert known.wait("127.0.0.1", f"node{peer}", now) == 0.0
+            known.spend("127.0.0.1", f"node{peer}", RECORD_SECONDS + 25e-6 + 0.01 * 0.00075, now)
