@@ -25,7 +25,7 @@ from runtime.frame.api import Apis, RuntimeApi, with_apis
 from runtime.frame.errors import DispatchError
 from runtime.frame.pallet import Pallet, StorageValue
 from runtime.frame.runtime import Runtime
-from runtime.frame.storage import StateCorrupted
+from runtime.frame.storage import StateCorrupted, storage_prefix
 from runtime.interface.staking_api import OgpuApi
 from runtime.interface.standard_apis import STANDARD_APIS
 from runtime.pallets.balances import Balances
@@ -56,6 +56,10 @@ PALLETS: tuple[type[Pallet], ...] = (
     Attestations,
 )
 DEVELOPMENT_PALLETS: tuple[type[Pallet], ...] = (Sudo,)
+
+GENESIS_KEYS = (storage_prefix("TrustStake", "Seats"), storage_prefix("Sudo", "Key"))
+"""What of the state of block 0 is shown to whoever knows the genesis hash alone: the first validators, and who holds
+the powers of Root. On a chain for development somebody does, on a live one nobody."""
 
 APIS: tuple[type[RuntimeApi], ...] = (*STANDARD_APIS, OgpuApi, GpuTasksApi)
 
@@ -103,7 +107,10 @@ def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
 
 
 def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
-    """`SpecError` unless every entry of every pallet decodes, all grains of the cap exist, and somebody validates."""
+    """`SpecError` unless every entry of every pallet decodes, all grains of the cap exist, and somebody validates.
+
+    A state shows by its sudo key whether it is one for development.
+    """
     # A raw state comes from its file as it stands: nothing has looked into it before.
     bound = runtime.at(Memory(state))
     try:
@@ -115,6 +122,9 @@ def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
         raise SpecError(f"genesis: the state is damaged: {error}") from error
     if held != CAP_GRAINS:
         raise SpecError(f"genesis: the balances add up to {held:,} grains, not to the cap of {CAP_GRAINS:,}")
+    is_development = Sudo in runtime.pallets
+    if (state.get(GENESIS_KEYS[1]) is not None) != is_development:
+        raise SpecError("genesis: a chain for development names its sudo key, and no live chain has one")
     stashes = [seat.stash for seat in bound[TrustStake].validators(0)]
     if not stashes or any(low >= high for low, high in pairwise(stashes)):
         raise SpecError("genesis: there is no validator, or one is named twice")

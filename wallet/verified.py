@@ -31,6 +31,7 @@ from wallet.trust import Trust
 
 VIEWS_KEPT = 16
 LISTS_KEPT = 4
+KEPT_ENTRIES_MAX = 16_384  # of one of them: a longer list is asked for anew
 NONCES_AHEAD_MAX = 4096
 """How many extrinsics of an account may wait in a pool, by its node: more is a nonce that would never come."""
 
@@ -99,6 +100,8 @@ class VerifiedClient(ChainClient):
     async def _check_age(self, trust: Trust, proved: ProvedChain, *, is_development: bool) -> None:
         """TrustExpiredError if the folder was away for longer than the trusting period; development chains are told."""
         self._seen = read_seen(trust.folder, self.genesis_hash)
+        if self._seen is not None:
+            proved.descend_from(self._seen.number, self._seen.id)
         if trust.checkpoint is not None:
             view = await proved.at(trust.checkpoint)
             with about(self.rpc.url, f"block 0x{trust.checkpoint.hex()}"):
@@ -159,11 +162,14 @@ class VerifiedClient(ChainClient):
             return await super().entries(item, *under, at=at)
         wanted = (view.block_id, item, under)
         async with self._listing:  # several who want the same list of a block ask for it once
-            if wanted not in self._lists:
+            if wanted in self._lists:
+                return dict(self._lists[wanted])
+            found = await view.entries(item, *under)
+            if len(found) <= KEPT_ENTRIES_MAX:
                 while len(self._lists) >= LISTS_KEPT:
                     del self._lists[next(iter(self._lists))]
-                self._lists[wanted] = await view.entries(item, *under)
-            return dict(self._lists[wanted])
+                self._lists[wanted] = dict(found)
+            return found
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """As `ChainClient.query`, answered here over what the node proves."""
@@ -178,7 +184,7 @@ class VerifiedClient(ChainClient):
     async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
         """As `ChainClient.raw_keys`, proved: none is left out."""
         view = await self._view(at)
-        return await (super().raw_keys(prefix, at=at, most=most) if view is None else view.raw_keys(prefix))
+        return await (super().raw_keys(prefix, at=at, most=most) if view is None else view.raw_keys(prefix, most))
 
     async def tried_at(self) -> bytes:
         """As `ChainClient.tried_at`; the newest final one, of which the node has to show what it says."""

@@ -59,7 +59,7 @@ class PostingRecord:
     def open(cls, folder: Path, *identity: bytes) -> Self:
         """The record of one posting, as an earlier try left it; RecordError if another process is at it."""
         folder = folder.expanduser()
-        name = blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
+        name = _name_of(identity)
         path = folder / f"{name}.json"
         try:
             make_folder(folder)
@@ -68,15 +68,23 @@ class PostingRecord:
             raise RecordError(f"{folder} cannot be used, and nothing is posted without a record: {error}") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            parts = [PostedPart(**part) for part in _read(path)]
+            parts = _parts(path)
         except BlockingIOError:
             os.close(lock)
             raise RecordError("these prompts are being posted by another `ogpu post`: wait for it") from None
         except (OSError, ValueError, TypeError) as error:
             os.close(lock)
-            text = f"{path} cannot be read ({error}): see with `ogpu watch` what was posted, then remove it"
-            raise RecordError(text) from None
+            raise _unreadable(path, error) from None
         return cls(path, parts, lock)
+
+    @staticmethod
+    def peek(folder: Path, *identity: bytes) -> set[int]:
+        """The prompts that earlier tries sent, or were about to send; nothing is made or kept. RecordError."""
+        path = folder.expanduser() / f"{_name_of(identity)}.json"
+        try:
+            return {place for part in _parts(path) for place in part.places}
+        except (OSError, ValueError, TypeError) as error:
+            raise _unreadable(path, error) from None
 
     def __enter__(self) -> Self:
         """Already open."""
@@ -105,6 +113,18 @@ class PostingRecord:
         """All is in final blocks, or the customer wants it posted anew."""
         self.parts.clear()
         self.path.unlink(missing_ok=True)
+
+
+def _name_of(identity: Sequence[bytes]) -> str:
+    return blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
+
+
+def _unreadable(path: Path, error: Exception) -> RecordError:
+    return RecordError(f"{path} cannot be read ({error}): see with `ogpu watch` what was posted, then remove it")
+
+
+def _parts(path: Path) -> list[PostedPart]:
+    return [PostedPart(**part) for part in _read(path)]
 
 
 def _read(path: Path) -> Sequence[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 Always: what is asked goes through the reads of the client that is given, so a `VerifiedClient` proves every answer, and
 lists with nothing left out; `at` is a block's hash, None the newest final block (of a client that believes its node the
-best one). What one service or some devices need is read by the keys listed; a whole list has `ENTRIES_MAX` of
-`wallet.proved.view` entries at most, and is refused beyond.
+best one). What one service or some devices need is read by the keys listed; a whole list is proved in
+pages, and refused beyond `ENTRIES_BYTES_MAX` of `wallet.proved.view`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ QUEUED_FRAMES = 4_096  # beyond this the reader waits, and the socket holds the 
 Turn = Callable[[], AbstractAsyncContextManager[None]]
 """What each question is asked within; it may wait before."""
 SubmissionTurn = Callable[[int, int], AbstractAsyncContextManager[None]]
-"""The same for so many extrinsics of so many bytes together."""
+"""The same for so many extrinsics of so many bytes together; RequestRefusedError where too many wait already."""
 
 
 class RequestRefusedError(Exception):
@@ -37,6 +37,11 @@ class RequestRefusedError(Exception):
         self.code = code
         self.text = text
         self.data = data
+
+    @property
+    def parts(self) -> tuple[int, str, str]:
+        """What it was made of."""
+        return self.code, self.text, self.data
 
 
 class FeedClient:
@@ -70,11 +75,18 @@ class FeedClient:
             return cast("bytes", await self._ask(feed.Submit(next(self._numbers), extrinsic)))
 
     async def submit_many(self, extrinsics: Sequence[bytes]) -> list[bytes | RequestRefusedError]:
-        """Hand extrinsics to the node's pool, in order -> for each its hash, or why it was refused."""
+        """Hand extrinsics to the node's pool, in order -> for each its hash, or why it was refused.
+
+        What comes after a part that the node has no time for is refused too: it is to enter after it.
+        """
         outcomes: list[bytes | RequestRefusedError] = []
         for part in _parts(extrinsics):
-            async with self._submission(len(part), sum(map(len, part))):
-                answer = await self._ask(feed.SubmitMany(next(self._numbers), part))
+            try:
+                async with self._submission(len(part), sum(map(len, part))):
+                    answer = await self._ask(feed.SubmitMany(next(self._numbers), part))
+            except RequestRefusedError as error:
+                # Of those before it some are in the pool: who is told that all were refused pays for them twice.
+                return outcomes + [RequestRefusedError(*error.parts)] * (len(extrinsics) - len(outcomes))
             outcomes += map(_outcome, cast("list[bytes | Sequence[object]]", answer))
         return outcomes
 

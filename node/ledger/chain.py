@@ -17,6 +17,7 @@ from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, CertifiedRef
 from consensus.headers import AncestorAt, HeaderRules, NotYetError, read_header
 from consensus.parameters import Parameters
+from genesis.chain import GENESIS_KEYS
 from node.errors import DatabaseError
 from node.ledger.epochs import EpochTable
 from node.ledger.foreseen import Foreseen
@@ -34,7 +35,6 @@ from runtime.execution.supply import recount
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Runtime
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Changes, StateReader
 from runtime.state.trie import Trie
 from runtime.state.trie_proof import MAX_PROOF_BYTES, MAX_PROOF_NODES
@@ -179,12 +179,12 @@ class Chain:
     def prove(self, block: bytes, keys: list[bytes]) -> list[bytes] | None:
         """A proof of `keys` in the state after `block`; None when its trie is no longer kept.
 
-        The first validators are proved for ever: who knows the genesis hash alone begins with them.
+        The genesis keys are proved for ever: who knows the genesis hash alone begins with them.
         """
         executed = self._tree.get(block)
         tries = dict(self._proof_tries)
         trie = executed.trie if executed is not None else tries.get(block)
-        if trie is None and block == self.genesis and keys == [self.runtime.item(TrustStake.seats).key()]:
+        if trie is None and block == self.genesis and keys == list(GENESIS_KEYS):
             return list(STORED_PROOF.decode(self.storage.genesis_proof() or b"\0")) or None
         return trie.prove(keys) if trie is not None else None
 

@@ -22,7 +22,7 @@ from runtime.blocks.block import block_id
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import VerifySignature
 
-DIGEST_LAYOUT = 1  # another number for another meaning of `genesis_digest`
+DIGEST_LAYOUT = 2  # another number for another meaning of `genesis_digest`, or of what is kept of block 0
 PROBE = "dev"
 
 

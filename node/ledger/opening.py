@@ -1,15 +1,14 @@
-"""A chain over its database; an empty one gets block 0, and what proves the first validators for ever."""
+"""A chain over its database; an empty one gets block 0, and what proves its genesis keys for ever."""
 
 from __future__ import annotations
 
-from genesis.chain import runtime_of
+from genesis.chain import GENESIS_KEYS, runtime_of
 from genesis.parameters import CONSENSUS
 from genesis.spec import ChainSpec
 from node.ledger.chain import STORED_PROOF, Chain
 from node.ledger.storage import Storage, StoredBlock
 from runtime.blocks.block import BLOCK, HEADER, Block, block_id, genesis_header
 from runtime.cryptography.signatures import VerifySignature
-from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.trie import Trie
 
 
@@ -23,7 +22,5 @@ def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], ver
         storage.initialise(StoredBlock(0, genesis, encoded, BLOCK.encode(Block(header, ()))[len(encoded) :]), state)
     storage.check_chain(genesis)
     if storage.genesis_proof() is None:
-        storage.keep_genesis_proof(
-            STORED_PROOF.encode(tuple(trie.prove([runtime_of(spec).item(TrustStake.seats).key()])))
-        )
+        storage.keep_genesis_proof(STORED_PROOF.encode(tuple(trie.prove(list(GENESIS_KEYS)))))
     return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)

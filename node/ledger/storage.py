@@ -46,7 +46,7 @@ _HEAD_KEY = META + b"head"
 _HEIGHT = struct.Struct(">Q")
 _HEAD = struct.Struct(">Q32s")
 _LENGTH = struct.Struct("<I")
-_GENESIS_PROOF_KEY = META + b"genesis-proof"
+_GENESIS_PROOF_KEY = META + b"genesis-keys-proof"
 _ABSENT = 0xFFFF_FFFF
 
 
@@ -239,7 +239,7 @@ class Storage:
         return _unpack_changes(packed) if packed is not None else None
 
     def genesis_proof(self) -> bytes | None:
-        """The proof of the first validators, as `keep_genesis_proof` was given it."""
+        """The proof of `GENESIS_KEYS`, as `keep_genesis_proof` was given it."""
         return self._get(_GENESIS_PROOF_KEY)
 
     def keep_genesis_proof(self, proof: bytes) -> None:

@@ -9,12 +9,12 @@ In reading order, from the socket up:
 * `yamux`: streams over a connection
 * `frames`: kinds of messages, and frames of many of them
 * `meter`: rates, as token buckets
+* `work`: what reading and serving each peer has cost, against its share
 * `connection`: all of these for one peer
 
 What others see of it:
 
 * `hello`: the first message and the last
-* `work`: what serving each peer has cost, against its share
 * `inbox`: what peers have sent, consensus first, in turn by peer
 * `transport`: what the node needs of a network
 * `gossip`: to whom a new message goes on

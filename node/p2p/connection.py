@@ -17,23 +17,20 @@ from node.p2p.channel import BufferedTcp, ChannelClosed, SecureChannel
 from node.p2p.frames import FrameReader
 from node.p2p.hardening import NOISE, NoiseUpgrade
 from node.p2p.identity import PeerId
-from node.p2p.meter import TokenBucket
 from node.p2p.multistream import Initiator, MultistreamError, Responder
+from node.p2p.work import RECORD_SECONDS, ReadingAccounts
 
 HANDSHAKE_CAP_BYTES: Final = 16 * 1024
 """What a stranger may send before Noise has authenticated it; an honest handshake takes about 500 bytes."""
-RECORDS_PER_SECOND: Final = 1_000
-RECORDS_BURST: Final = 4_000
-"""Of encrypted records, 30 us each.  A node sends a frame in a tick of 5 ms, and a megabyte in 17 records."""
-READING_SHARE: Final = 0.04
-READING_BURST_SECONDS: Final = 0.01
-"""Of this node's core, for taking the records of one connection apart: 16 MB of frames take 0.012 s, as measured.
-A record has room for 5,459 window updates, which took 10 ms, at any rate that the network carried. Who connects anew
-has the burst anew: twice a second are allowed, and 0.1 was a fourth of the core."""
 PIECE_BYTES: Final = 8 * 1024
-"""Of a record at a time, 2 ms at most; what is owed is paid between two of them."""
+"""Of a record at a time, 2 ms at most; what is owed is paid between two of them. A whole record has room for 5,459
+window updates, which took 10 ms."""
 PIECE_SECONDS_MAX: Final = 0.005
 """What a piece is charged at most: a collection of cycles that falls into it is not the peer's doing."""
+TURN_SECONDS: Final = 0.001
+GREETING_SECONDS: Final = 0.001
+"""A new connection is charged for so much and does not wait for it: an honest hello takes a fourth of it, and a
+validator, which has no account of its own before it said hello, shall not wait for what strangers owe."""
 WINDOW_TIMEOUT_SECONDS: Final = 10.0
 """A peer that takes nothing in for so long is treated as gone."""
 
@@ -45,7 +42,17 @@ class ProtocolRefused(Exception):
 class Connection:
     """An encrypted connection with an authenticated peer and its stream of frames."""
 
-    def __init__(self, channel: SecureChannel, peer_id: PeerId, protocol: str, *, initiator: bool) -> None:
+    def __init__(
+        self,
+        channel: SecureChannel,
+        peer_id: PeerId,
+        protocol: str,
+        *,
+        initiator: bool,
+        host: str,
+        accounts: ReadingAccounts,
+    ) -> None:
+        """`host` is where the peer is: with `peer_id` it says which of `accounts` pays for what it sends."""
         self.peer_id = peer_id
         self.initiator = initiator
         self._channel = channel
@@ -57,8 +64,9 @@ class Connection:
         self._stream: int | None = None
         self._replies = bytearray()
         self._window_opened = trio.Event()
-        self._records: TokenBucket | None = None
-        self._reading: TokenBucket | None = None
+        self._host = host
+        self._accounts = accounts
+        self._greeting = GREETING_SECONDS
         self.received_bytes = 0
         self.mid_frame = False
 
@@ -111,8 +119,10 @@ class Connection:
     async def _pump(self) -> None:
         """Write what waits, read one record, act on it."""
         await self._flush()
+        # Who connects anew, or has many connections, waits for what its address owes already.
+        await self._pause(self._accounts.wait(self._host, self.peer_id, trio.current_time()))
         data = await self._channel.some()
-        await self._hold_back()
+        await self._pay(RECORD_SECONDS)
         self.received_bytes += len(data)
         for start in range(0, len(data), PIECE_BYTES):
             begun = thread_time()
@@ -121,21 +131,16 @@ class Connection:
             await self._pay(min(thread_time() - begun, PIECE_SECONDS_MAX))
         await self._flush()
 
-    async def _hold_back(self) -> None:
-        """Before the next record: 64 KiB hold 3,000, which were read in one turn and cost their sender nothing."""
-        now = trio.current_time()
-        if self._records is None:
-            self._records = TokenBucket(RECORDS_PER_SECOND, RECORDS_BURST, now)
-        await trio.sleep(self._records.spend(1, now))
-
     async def _pay(self, seconds: float) -> None:
         """Wait until the peer's share has paid for what it sent; meanwhile nothing of it is read."""
-        now = trio.current_time()
-        if self._reading is None:
-            self._reading = TokenBucket(READING_SHARE, READING_BURST_SECONDS, now)
-        owed = self._reading.spend(seconds, now)
-        if owed > 0:
-            await trio.sleep(owed)
+        owed = self._accounts.spend(self._host, self.peer_id, seconds, trio.current_time())
+        self._greeting = max(0.0, self._greeting - seconds)
+        if owed > 0 or seconds > TURN_SECONDS:
+            await self._pause(owed)
+
+    async def _pause(self, seconds: float) -> None:
+        """At least others' turn: 64 KiB of the socket hold 3,000 records, which were read in one of ours."""
+        await trio.sleep(0.0 if self._greeting else seconds)
 
     async def _flush(self) -> None:
         if self._session.has_outgoing or self._replies:
@@ -202,25 +207,27 @@ class Connection:
 
 
 async def connect_outbound(
-    stream: trio.SocketStream, noise: NoiseUpgrade, expected: PeerId, protocol: str
+    stream: trio.SocketStream, noise: NoiseUpgrade, expected: PeerId, protocol: str, accounts: ReadingAccounts
 ) -> Connection:
     """Upgrade a dialled socket. Raises `ProtocolRefused`, `HandshakeRefused`, `MultistreamError`, `ChannelClosed`."""
     tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
     await _agree(tcp, Initiator(NOISE))
     channel = await noise.outbound(tcp, expected)
     await _agree(channel, Initiator(yamux.PROTOCOL))
-    connection = Connection(channel, expected, protocol, initiator=True)
+    connection = Connection(channel, expected, protocol, initiator=True, host=_host_of(tcp), accounts=accounts)
     await connection.establish()
     return connection
 
 
-async def connect_inbound(stream: trio.SocketStream, noise: NoiseUpgrade, protocol: str) -> Connection:
+async def connect_inbound(
+    stream: trio.SocketStream, noise: NoiseUpgrade, protocol: str, accounts: ReadingAccounts
+) -> Connection:
     """Upgrade an accepted socket; `peer_id` of the result is authenticated. Raises as `connect_outbound` does."""
     tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
     await _agree(tcp, Responder((NOISE,)))
     channel, peer_id = await noise.inbound(tcp)
     await _agree(channel, Responder((yamux.PROTOCOL,)))
-    connection = Connection(channel, peer_id, protocol, initiator=False)
+    connection = Connection(channel, peer_id, protocol, initiator=False, host=_host_of(tcp), accounts=accounts)
     await connection.establish()
     return connection
 
@@ -233,3 +240,10 @@ async def _agree(io: BufferedTcp | SecureChannel, side: Initiator | Responder) -
         if reply:
             await io.write(reply)
     io.unread(side.leftover)
+
+
+def _host_of(tcp: BufferedTcp) -> str:
+    address = tcp.get_remote_address()
+    if address is None:
+        raise ChannelClosed("connection lost")
+    return address[0]

@@ -20,6 +20,7 @@ from node.p2p.hello import GoodbyeReason, Hello, Role, decode_hello, decode_reas
 from node.p2p.identity import PeerId
 from node.p2p.link import say_goodbye
 from node.p2p.multistream import MultistreamError
+from node.p2p.work import ReadingAccounts
 from node.p2p.yamux import YamuxError
 
 HANDSHAKE_SECONDS: Final = 5.0
@@ -39,17 +40,18 @@ class HandshakeFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Handshaker:
-    """What both directions need: who we are, which chain, and how to judge the other."""
+    """What both directions need: who we are, which chain, how to judge the other, who pays for what it sends."""
 
     noise: NoiseUpgrade
     protocol: str
     hello: Hello
     on_hello: OnHello
+    accounts: ReadingAccounts
 
     async def dial(self, stream: trio.SocketStream, expected: PeerId) -> tuple[Connection, Hello]:
         """Upgrade a dialled socket. Raises `HandshakeFailed`."""
         async with _as_handshake_failure():
-            connection = await connect_outbound(stream, self.noise, expected, self.protocol)
+            connection = await connect_outbound(stream, self.noise, expected, self.protocol, self.accounts)
             await connection.send(encode_frame([(FrameKind.HELLO, encode_hello(self.hello))]))
             hello = await _receive_hello(connection)
             await self._judge(connection, hello)
@@ -60,7 +62,7 @@ class Handshaker:
     ) -> tuple[Connection, Hello]:
         """Upgrade an accepted socket; `admit` has the last word. Raises `HandshakeFailed`."""
         async with _as_handshake_failure():
-            connection = await connect_inbound(stream, self.noise, self.protocol)
+            connection = await connect_inbound(stream, self.noise, self.protocol, self.accounts)
             hello = await _receive_hello(connection)
             await self._judge(connection, hello)
             refused = admit(connection, hello)

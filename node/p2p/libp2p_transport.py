@@ -30,7 +30,7 @@ from node.p2p.meter import RateLimits
 from node.p2p.outbox import Outbox
 from node.p2p.peer_table import PeerTable
 from node.p2p.transport import PeerDown, PeerEvent, PeerInfo, PeerUp, TransportError
-from node.p2p.work import IsValidator
+from node.p2p.work import IsValidator, ReadingAccounts
 
 MAX_EVENTS: Final = 4096
 MAX_CONCURRENT_DIALS: Final = 8
@@ -96,6 +96,7 @@ class Libp2pTransport:
         default = AdmissionLimits.devnet() if config.devnet else AdmissionLimits()
         self._unsaved = False
         self._admission = Admission(config.admission or default, is_validator)
+        self._reading = ReadingAccounts(is_validator, 0.0)
         self._table = PeerTable(identity.peer_id)
         self._inbox = Inbox(is_validator)
         self._event_sender, self._event_receiver = trio.open_memory_channel[PeerEvent](MAX_EVENTS)
@@ -155,7 +156,7 @@ class Libp2pTransport:
         listeners = await listen(self._config.listen_host, self._config.listen_port)
         self.port = int(listeners[0].socket.getsockname()[1])
         own = Hello(self._config.genesis, self._config.role, self.port, self._config.hello)
-        self._handshaker = Handshaker(self._noise, self.protocol, own, self._on_hello)
+        self._handshaker = Handshaker(self._noise, self.protocol, own, self._on_hello, self._reading)
         nursery.start_soon(self._run, listeners)
 
     async def stop(self) -> None:

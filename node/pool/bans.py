@@ -17,8 +17,13 @@ BAN_SECONDS = 120.0
 BANNED_LIMIT = 10_000  # of one list
 
 
+def brought_by(source: str | None, signer: bytes) -> bytes:
+    """The name of a signer as far as one source brings what it signed: others may bring it as well."""
+    return signer + (source or "").encode()
+
+
 class BanList:
-    """Names of one kind: hashes of extrinsics, or signers."""
+    """Names of one kind: hashes of extrinsics, or signers by who brings what they signed."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[bytes, float] = OrderedDict()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import TypeAlias
 
 from node.clock import Clock
@@ -20,19 +19,18 @@ from node.ledger.foreseen import Foreseen
 from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
 from node.pool.arrivals import Arrival
-from node.pool.bans import BanList
+from node.pool.bans import BanList, brought_by
 from node.pool.entrance import BAD_PROOF, Blame, Entrance, Vetted
 from node.pool.foresight import foresee
+from node.pool.held import Held
 from node.pool.pooled import READY, PooledExtrinsic, Settled
 from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError, Refusal
 from node.pool.relay import Relay
 from node.pool.transaction_queue import TransactionQueue
 from node.pool.verifier import Claim, Verifier
-from runtime.blocks.extrinsic import Envelope, Extrinsic, decode_extrinsic, open_envelope
+from runtime.blocks.extrinsic import Envelope, decode_extrinsic, open_envelope
 from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.signatures import Scheme, VerifySignature
 from runtime.encoding.codec import DecodeError
-from runtime.encoding.record import record
 from runtime.execution.pool_validation import TransactionValidator, Validity, Vouched
 from runtime.frame.errors import InvalidTransaction
 from runtime.frame.fees import highest_priority
@@ -43,26 +41,11 @@ REVALIDATED_PER_BLOCK = 128
 ACCOUNT_BYTES = 32
 FORESEEN_FRAMES_MAX = 64  # beyond this the workers are too far behind for a guess: some 16,000 signatures, a second
 LONG_BYTES = 4_096  # a call of this length takes some 2 ms to decode
+REVERTED = "a reverted block"  # in the place of a peer
 _LOG = logging.getLogger(__name__)
 
 OnStatus: TypeAlias = Callable[[bytes, str, "bytes | None"], None]
 """(extrinsic hash, status, block id or None): what happened to an extrinsic that somebody watches."""
-
-
-@record
-class Held:
-    """An extrinsic in the pool, decoded, and the claim that was checked on its way in."""
-
-    extrinsic: Extrinsic
-    claim: Claim
-
-    def verified_or(self, verify: VerifySignature) -> VerifySignature:
-        """`verify`, which is not asked when the message is the one whose signature was checked already."""
-        return partial(self._verify, verify)
-
-    def _verify(self, verify: VerifySignature, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
-        # On another fork the block of birth differs, and the message with it.
-        return (scheme, signer, payload, signature) == self.claim or verify(scheme, signer, payload, signature)
 
 
 class TransactionPool(Listener):
@@ -102,10 +85,18 @@ class TransactionPool(Listener):
 
         Its status is told from now on.
         """
-        self._watched[blake2_256(raw)] = None
+        extrinsic_hash = blake2_256(raw)
+        is_new = extrinsic_hash not in self._watched
+        self._watched[extrinsic_hash] = None
         if len(self._watched) > WATCHED_MAX:
             self._watched.popitem(last=False)
-        (outcome,) = await self.submit_many([raw])
+        outcome: bytes | Refusal | None = None
+        try:
+            (outcome,) = await self.submit_many([raw])
+        finally:
+            # Refused ones, which are free, pushed out those of others; one that somebody watches already stays.
+            if is_new and not isinstance(outcome, bytes):
+                self._watched.pop(extrinsic_hash, None)
         if isinstance(outcome, Refusal):
             raise PoolRefusalError(*outcome)
         return outcome
@@ -148,7 +139,7 @@ class TransactionPool(Listener):
         except Exception as error:
             raise self._fault(arrival.extrinsic_hash) from error
         who = envelope.authorization
-        self._banned_signers.refuse(who.signer, self._now)
+        self._banned_signers.refuse(brought_by(arrival.source, who.signer), self._now)
         vouched = self._vouch(arrival.extrinsic_hash, envelope)
         self.queue.refuse_hopeless(who.signer, who.extra.nonce, highest_priority(who.extra.tip, len(arrival.raw)))
         claim = Claim(who.signature.scheme, who.signer, vouched.payload, who.signature.signature)
@@ -178,7 +169,8 @@ class TransactionPool(Listener):
             if vouched.payload != claim.payload:
                 raise PoolRefusalError(INVALID, "Invalid Transaction", "signed for another fork")
         self.queue.refuse_known(extrinsic_hash, self._now)
-        self._banned_signers.refuse(claim.signer, self._now)  # what came with this one may have said enough
+        by = brought_by(arrival.source, claim.signer)
+        self._banned_signers.refuse(by, self._now)  # what came with this one may have said enough
         nonce = vouched.envelope.authorization.extra.nonce
         # It would be decoded for no fee: 64 of an account, its balance untouched, took 9 s of this node.
         if len(arrival.raw) >= LONG_BYTES and nonce > self.queue.next_nonce(claim.signer, vouched.account_nonce):
@@ -186,9 +178,11 @@ class TransactionPool(Listener):
         try:
             self._take_in(arrival, vouched, claim)
         except PoolRefusalError:
-            # It is proved who made us decode it, and he pays no fee for it: once is enough.
+            # Nobody pays a fee for what we decoded: once is enough, of this signer and from there. Anybody may hand
+            # in what somebody signed, so what others bring of the signer's is listened to.
             if len(arrival.raw) >= LONG_BYTES:
-                self._banned_signers.add(claim.signer, self._now())
+                self.queue.ban(extrinsic_hash, self._now())
+                self._banned_signers.add(by, self._now())
             raise
 
     def _take_in(self, arrival: Arrival, vouched: Vouched, claim: Claim) -> None:
@@ -204,13 +198,13 @@ class TransactionPool(Listener):
             validity.fee,
         )
         admitted = self.queue.add(candidate, vouched.account_nonce, vouched.spendable)
-        self._held[extrinsic_hash] = Held(validity.extrinsic, claim)
+        self._held[extrinsic_hash] = Held(validity.extrinsic, claim, len(arrival.raw) >= LONG_BYTES)
         if admitted.dropped:
             self._forget(admitted.dropped, "dropped")
         if admitted.usurped is not None:
             self._held.pop(admitted.usurped, None)
-            self._tell(admitted.usurped, "usurped", extrinsic_hash)
-            self.queue.ban(admitted.usurped, self._now())  # else who repeats it has its signer banned
+            self._tell(admitted.usurped, "usurped", extrinsic_hash, last=True)
+            self.queue.ban(admitted.usurped, self._now())  # else who repeats it has it decoded again
         if extrinsic_hash in admitted.dropped:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "the pool is full of extrinsics that pay more")
         self._tell(extrinsic_hash, admitted.status)
@@ -329,7 +323,7 @@ class TransactionPool(Listener):
         """Extrinsics of reverted blocks; their signatures are known to hold."""
         for raw in raws:
             try:
-                self.enter(self.check_outside(Arrival(raw, None, blake2_256(raw))), is_signed=True)
+                self.enter(self.check_outside(Arrival(raw, REVERTED, blake2_256(raw))), is_signed=True)
             except PoolRefusalError as refusal:
                 _LOG.debug("an extrinsic of a reverted block is not taken back: %s", refusal)
 
@@ -370,7 +364,9 @@ class TransactionPool(Listener):
 
     def _forget(self, hashes: Iterable[bytes], why: str) -> None:
         for extrinsic_hash in hashes:
-            self._held.pop(extrinsic_hash, None)
+            held = self._held.pop(extrinsic_hash, None)
+            if held is not None and held.is_long:  # else who repeats it has it decoded again
+                self.queue.ban(extrinsic_hash, self._now())
             self._tell(extrinsic_hash, why, last=True)
 
     def _signed_in(self, block: ExecutedBlock) -> tuple[bytes, ...]:

@@ -1,7 +1,8 @@
 """Calls whose arguments are long: they are worked out beside the loop that answers everybody.
 
 To decode calls inside calls of 117 kB takes 130 ms without a pause. What always holds: one such call is worked out at a
-time, in turn by caller. Only for calls that read single keys: the state may move on meanwhile.
+time, in turn by caller. Only what `LONG_CALLS` names is: it reads single keys, since the state may move on meanwhile,
+and writes nothing that the loop reads. Nothing else takes long arguments: there they end after the first few bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ from node.rpc.questions import Questions
 T = TypeVar("T")
 
 LONG_BYTES = 4_096
+LONG_CALLS = frozenset(
+    {
+        "TransactionPaymentApi_query_info",
+        "TransactionPaymentApi_query_fee_details",
+        "TaggedTransactionQueue_validate_transaction",
+    }
+)
+"""The runtime APIs whose arguments may be long: those that take an extrinsic."""
 SWITCH_SECONDS = 0.0005
 """Python's own is ten times that, and an answer waits for it at each look at a socket."""
 
@@ -28,9 +37,9 @@ class LongCalls:
         self._line = Questions(1)
         self._worker = ThreadPoolExecutor(1, "long calls")
 
-    async def run(self, size: int, call: Callable[[], T]) -> T:
-        """What `call` gives, with arguments of `size` bytes; a short one is worked out at once."""
-        if size < LONG_BYTES:
+    async def run(self, function: str, size: int, call: Callable[[], T]) -> T:
+        """What `call` gives, which is the runtime API `function` with arguments of `size` bytes; others at once."""
+        if size < LONG_BYTES or function not in LONG_CALLS:
             return call()
         async with self._line.turn():
             under_way = asyncio.get_running_loop().run_in_executor(self._worker, call)

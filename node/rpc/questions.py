@@ -12,9 +12,10 @@ import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
+from node.feed.client import RequestRefusedError
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
 from node.rpc.turns import Caller
 
@@ -61,9 +62,14 @@ class Questions:
             caller.asked += max(0.0, time.monotonic() - begun - least)
             self._free(caller, least)
 
-    def submission(self, count: int, size: int) -> AbstractAsyncContextManager[None]:
-        """The turn of so many extrinsics of so many bytes together."""
-        return self.turn(count * SUBMIT_SECONDS + size * SUBMIT_BYTE_SECONDS)
+    @asynccontextmanager
+    async def submission(self, count: int, size: int) -> AsyncIterator[None]:
+        """The turn of so many extrinsics of so many bytes together; RequestRefusedError for too many."""
+        try:
+            async with self.turn(count * SUBMIT_SECONDS + size * SUBMIT_BYTE_SECONDS):
+                yield
+        except JsonRpcError as error:
+            raise RequestRefusedError(error.code, error.message, str(error.data)) from None
 
     async def _take(self, caller: Caller, least: float) -> None:
         waiting = self._waiting.get(caller)

@@ -18,6 +18,8 @@ from runtime.pallets.system import System
 from runtime.state.overlay import Memory, StateReader
 
 STATELESS = ("Metadata_", "Core_")  # families that answer the same over any state
+QUERY_INFO = "TransactionPaymentApi_query_info"
+QUERY_FEE_DETAILS = "TransactionPaymentApi_query_fee_details"
 ANSWER_LENGTH_MIN = 16_384
 _LENGTH = codec(U32)
 
@@ -85,12 +87,12 @@ class RuntimeCalls:
 
     def fee_info(self, reader: StateReader, block_id: bytes, extrinsic: bytes) -> RuntimeDispatchInfo:
         """Weight, class and fee of an extrinsic."""
-        info: RuntimeDispatchInfo = self._payment(reader, block_id, "TransactionPaymentApi_query_info", extrinsic)
+        info: RuntimeDispatchInfo = self._payment(reader, block_id, QUERY_INFO, extrinsic)
         return info
 
     def fee_details(self, reader: StateReader, block_id: bytes, extrinsic: bytes) -> FeeDetails:
         """The parts of its fee."""
-        details: FeeDetails = self._payment(reader, block_id, "TransactionPaymentApi_query_fee_details", extrinsic)
+        details: FeeDetails = self._payment(reader, block_id, QUERY_FEE_DETAILS, extrinsic)
         return details
 
     def _payment(self, reader: StateReader, block_id: bytes, function: str, extrinsic: bytes) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consensus.parameters import DEVNET
 from genesis import dev_accounts
+from genesis.chain import GENESIS_KEYS
 from played_node import DevChain, certify
 from runtime.blocks.block import Block, Header, block_id
 from runtime.blocks.extrinsic import MultiSignature
@@ -12,7 +13,7 @@ from runtime.frame.storage import StorageItem
 from runtime.pallets.balances import Balances
 from runtime.state.trie import Trie
 from small_chain import Person
-from wallet.proved.finality import TrustRoot, genesis_set_key, trust_root
+from wallet.proved.finality import TrustRoot, trust_root
 from wallet.suri import keypair_from_suri
 
 
@@ -43,7 +44,7 @@ class CertifiedChain:
         self.genesis_header: Header = self.chain.head
         self.genesis = self.chain.genesis_hash
         self.genesis_trie = self.chain.trie
-        self.set_proof = self.genesis_trie.prove([genesis_set_key(self.chain.runtime)])
+        self.set_proof = self.genesis_trie.prove(list(GENESIS_KEYS))
         self.blocks: list[tuple[Block, Trie]] = []
 
     def author(self, *raws: bytes) -> Header:

@@ -16,7 +16,7 @@ from node.p2p.identity import NodeIdentity, identity_from_seed
 from node.p2p.inbox import nobody
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.multistream import Initiator
-from node.p2p.work import IsValidator
+from node.p2p.work import IsValidator, ReadingAccounts
 from node.p2p.yamux import PROTOCOL as YAMUX
 
 GENESIS = bytes(range(32))
@@ -70,7 +70,7 @@ def peer_ids(node: Libp2pTransport) -> set[str]:
 def handshaker(number: int, genesis: bytes = GENESIS, protocol: str = "/ogpu/00010203/1") -> Handshaker:
     """A peer that dials by hand."""
     hello = Hello(genesis, Role.FULL, 0, b"")
-    return Handshaker(NoiseUpgrade(identity(number)), protocol, hello, accept_all)
+    return Handshaker(NoiseUpgrade(identity(number)), protocol, hello, accept_all, ReadingAccounts(nobody, 0.0))
 
 
 async def socket_to(node: Libp2pTransport) -> trio.SocketStream:

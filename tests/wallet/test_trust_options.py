@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from genesis.chain import GENESIS_KEYS
 from played_node import DevChain
-from wallet.proved.finality import genesis_set_key
 from wallet.proved.pins import PIN_FILE
+from wallet.proved.trusting import SEEN_FILE
 from wallet.rpc import RpcConnection, RpcJson
 from wallet_runner import answer, chain, wallet
 
-FIRST_SET = "0x" + genesis_set_key(DevChain().runtime).hex()
+SHOWN_KEYS = ["0x" + key.hex() for key in GENESIS_KEYS]
 GENESIS = "0x" + DevChain().genesis_hash.hex()
 
 
@@ -46,6 +47,22 @@ def test_another_chain_than_before_is_refused(tmp_path: Path) -> None:
         assert "is no genesis hash" in wallet(tmp_path, url, "--genesis", "0x12", "list").stderr
 
 
+def test_a_folder_believes_no_chain_without_the_final_block_that_it_saw(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        sent = answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//Alice", "--yes"))
+        seen = tmp_path / "keys" / SEEN_FILE
+        seen.touch(mode=0o600)
+        fields = {"genesis": GENESIS, "number": 1, "block": sent["block_hash"], "time_ms": 0}
+        seen.write_text(json.dumps(fields | {"block": "0x" + "ab" * 32}))
+        refused = wallet(tmp_path, url, "balance", "//Alice")
+        assert refused.exit_code == 2
+        assert "does not descend from 0xabab" in refused.stderr
+        seen.write_text(json.dumps(fields | {"block": "0xno"}))
+        assert "does not say which block was seen" in wallet(tmp_path, url, "balance", "//Alice").stderr
+        seen.write_text(json.dumps(fields))
+        answer(wallet(tmp_path, url, "balance", "//Alice"))
+
+
 @pytest.mark.parametrize("command", [("balance", "//Alice"), ("stakes", "//Alice"), ("rewards", "//Alice")])
 def test_a_node_that_lies_is_named_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
@@ -56,7 +73,7 @@ def test_a_node_that_lies_is_named_in_a_sentence(
 
         async def lie(rpc: RpcConnection, method: str, *parameters: Any) -> RpcJson:
             said = await honest(rpc, method, *parameters)
-            is_read = method == "ogpu_callProof" or (method == "state_getReadProof" and parameters[0] != [FIRST_SET])
+            is_read = method == "ogpu_callProof" or (method == "state_getReadProof" and parameters[0] != SHOWN_KEYS)
             return {**said, "proof": said["proof"][1:]} if is_read else said
 
         monkeypatch.setattr(RpcConnection, "call", lie)

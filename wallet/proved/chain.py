@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable
 
 from consensus.parameters import Parameters
+from genesis.chain import GENESIS_KEYS
 from runtime.blocks.block import Header, block_id
 from runtime.frame.api import Apis
 from runtime.pallets.system import BLOCK_HASH_COUNT, System
 from runtime.state.trie_proof import ProvedState
-from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, genesis_set_key, trust_root
+from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, trust_root
 from wallet.proved.freshness import doubt_of_age
 from wallet.proved.inclusion import Inclusion, events_of, place_in, require_whole
 from wallet.proved.json_forms import block_of, certified_of, header_of, proof_of
@@ -36,13 +37,14 @@ class ProvedChain:
         self._ask = ask
         self._apis = apis
         self._newest: FinalHeader | None = None
+        self._before: tuple[int, bytes] | None = None
 
     @classmethod
     async def open(cls, url: str, ask: AskNode, apis: Apis, parameters: Parameters, genesis: bytes) -> ProvedChain:
-        """Read the validators of the genesis block, proved by the genesis hash."""
+        """Read the validators of the genesis block, and of which kind its chain is, proved by the genesis hash."""
         at = "0x" + genesis.hex()
         header = await ask("chain_getHeader", at)
-        proof = await ask("state_getReadProof", ["0x" + genesis_set_key(apis.runtime).hex()], at)
+        proof = await ask("state_getReadProof", ["0x" + key.hex() for key in GENESIS_KEYS], at)
         with about(url, "the validators of the genesis block"):
             root = trust_root(genesis, header_of(header), proof_of(proof), apis.runtime, parameters)
         return cls(url, ask, apis, root)
@@ -51,6 +53,12 @@ class ProvedChain:
         """Believe no final block below this one to be the newest."""
         if self._newest is None or view.height > self._newest.header.number:
             self._newest = view.block
+            self.descend_from(view.height, view.block_id)
+
+    def descend_from(self, number: int, block: bytes) -> None:
+        """Believe no final block above this one that does not descend from it; see `_require_descent`."""
+        if self._before is None or number > self._before[0]:
+            self._before = number, block
 
     async def newest(self) -> ProvedView:
         """The state after the newest final block, or after a newer one that was seen before."""
@@ -61,6 +69,7 @@ class ProvedChain:
                 require(known is None or not known.header.number, "it says that there is none, and showed one before")
             found = self.root.block_zero
         if known is None or found.header.number > known.header.number:
+            await self._require_descent(found)
             self._newest = known = found
         with about(self._url, "the final block"):
             # Two certificates for one height: a third of the stake signed both.
@@ -140,6 +149,22 @@ class ProvedChain:
         ancestor = await view.read(System.block_hash, number)
         with about(self._url, matter):
             require(ancestor == block, f"the final block {number} is another: 0x{ancestor.hex()}")
+
+    async def _require_descent(self, found: FinalHeader) -> None:
+        """A new final block descends from the one that was final here before it, as far as its state tells.
+
+        A state names the last `BLOCK_HASH_COUNT` blocks, and nothing on the chain commits to those before: after a
+        longer absence the certificate alone counts, by validators whose bonds are locked for longer than that.
+        """
+        if self._before is not None and 0 <= found.header.number - self._before[0] <= BLOCK_HASH_COUNT:
+            number, block = self._before
+            view = ProvedView(self._url, self._ask, self._apis, found)
+            is_same = found.header.number == number
+            ancestor = found.id if is_same else await view.read(System.block_hash, number)
+            with about(self._url, "the final block"):
+                text = f"block {found.header.number} does not descend from 0x{block.hex()}, which was final before"
+                require(ancestor == block, text)
+        self.descend_from(found.header.number, found.id)
 
     async def _certified(self, height: int | None) -> FinalHeader | None:
         answer = await self._ask("ogpu_certifiedHeader", *([] if height is None else [height]))

@@ -1,7 +1,8 @@
 """From the genesis hash to the validators of an epoch, and from these to a header that is final. Pure.
 
 What always holds: a `FinalHeader` bears a finalise-certificate of more than two thirds of its epoch's set, or a final
-one descends from it; a `TrustRoot` holds the set that the genesis hash commits to.
+one descends from it; a `TrustRoot` holds the set that the genesis hash commits to,
+and of the kind of chain, live or for development, that it commits to.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from consensus.headers import InvalidHeaderError, read_header
 from consensus.parameters import Parameters
 from consensus.validators import Validator, ValidatorSet
 from consensus.votes import BallotKind
+from genesis.chain import GENESIS_KEYS
 from runtime.blocks.block import Header, block_id
 from runtime.blocks.digest import CERTIFICATE_BYTES_MAX
 from runtime.cryptography.signatures import verify_ed25519
@@ -21,6 +23,7 @@ from runtime.encoding.codec import DecodeError
 from runtime.frame.runtime import Runtime
 from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.sudo import Sudo
 from runtime.state.trie_proof import ProvedState
 from wallet.proved.refutation import RefutedError, require
 
@@ -53,20 +56,22 @@ class TrustRoot:
         return ValidatorSet(epoch, tuple(members))
 
 
-def genesis_set_key(runtime: Runtime) -> bytes:
-    """The storage key that holds the validators of the genesis block."""
-    return runtime.item(TrustStake.seats).key()
-
-
 def trust_root(
     genesis: bytes, header: Header, proof: Iterable[bytes], runtime: Runtime, parameters: Parameters
 ) -> TrustRoot:
-    """The root of trust, from block 0 and a proof of its validators; RefutedError, InvalidProof."""
+    """The root of trust, from block 0 and a proof of its `GENESIS_KEYS`; RefutedError, InvalidProof.
+
+    `runtime` is that of the kind of chain which the node says it is: live, or for development.
+    """
     require(header.number == 0, "its first block is not block 0")
     require(block_id(header) == genesis, "its block 0 does not have the genesis hash")
-    raw = ProvedState(header.state_root, proof).get(genesis_set_key(runtime))
+    state = ProvedState(header.state_root, proof)
+    raw, sudo_key = map(state.get, GENESIS_KEYS)
     if raw is None:
         raise RefutedError("the genesis state names no validators")
+    # What is for development is treated less strictly: old final blocks, private addresses, absence for weeks.
+    said, is_so = ("for development", "live") if Sudo in runtime.pallets else ("live", "for development")
+    require((sudo_key is not None) == (Sudo in runtime.pallets), f"it says that the chain is {said}, which is {is_so}")
     root = TrustRoot(FinalHeader(genesis, header, 0), parameters, runtime.item(TrustStake.seats).decode(raw))
     try:
         root.set_at(0)

@@ -38,6 +38,11 @@ class SeenBlock:
     block: str
     time_ms: int
 
+    @property
+    def id(self) -> bytes:
+        """Its hash; ValueError if the text is none."""
+        return bytes.fromhex(self.block.removeprefix("0x"))
+
 
 def seen_of(genesis: bytes, found: FinalHeader, slot_ms: int) -> SeenBlock:
     """A final block as it is written down."""
@@ -49,6 +54,7 @@ def read_seen(folder: Path, genesis: bytes) -> SeenBlock | None:
     try:
         fields = json.loads(read_private(folder / SEEN_FILE, SEEN_BYTES_MAX))
         seen = SeenBlock(str(fields["genesis"]), int(fields["number"]), str(fields["block"]), int(fields["time_ms"]))
+        _ = seen.id
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, LookupError, RecursionError):

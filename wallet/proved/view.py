@@ -6,7 +6,7 @@ own answer is not asked for.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from runtime.frame.api import Apis
@@ -15,11 +15,12 @@ from runtime.state.trie_proof import ProvedState
 from wallet.proved.finality import FinalHeader
 from wallet.proved.json_forms import NodeJson, bytes_list, proof_of
 from wallet.proved.keys import name_of, prefix_of, storage_key, value_of
-from wallet.proved.refutation import RefutedError, about
+from wallet.proved.refutation import about, require
 
 KEYS_OF_A_PROOF = 256
 KEYS_OF_A_PAGE = 500
-ENTRIES_MAX = 16_384
+ENTRIES_BYTES_MAX = 16 * 1024 * 1024
+"""Of a list's keys and values, beside the proof of a page at a time: some 100,000 providers or devices."""
 
 AskNode = Callable[..., Awaitable[NodeJson]]
 """`ask(method, *parameters)`: a call of the node's JSON-RPC."""
@@ -62,11 +63,16 @@ class ProvedView:
         """
         known = self._apis.runtime.item(item)
         matter = f"all of {name_of(self._apis.runtime, known)}"
-        prefix = prefix_of(known, under)
-        listed = await self._listed(prefix, matter)
-        state = await self._proved([prefix, *listed], matter)
-        with about(self._url, matter):
-            return {key: known.decode(state.get(key) or b"") for key in state.keys(prefix)}
+        found: dict[bytes, Any] = {}
+        size = 0
+        async for state, keys in self._pages(prefix_of(known, under), matter):
+            with about(self._url, matter):
+                for key in keys:
+                    raw = state.get(key) or b""
+                    size += len(key) + len(raw)
+                    require(size <= ENTRIES_BYTES_MAX, f"it shows more than {ENTRIES_BYTES_MAX:,} bytes of them")
+                    found[key] = known.decode(raw)
+        return found
 
     async def raw(self, key: bytes) -> bytes | None:
         """What is stored under a key."""
@@ -74,11 +80,14 @@ class ProvedView:
         with about(self._url, "a value"):
             return state.get(key)
 
-    async def raw_keys(self, prefix: bytes) -> list[bytes]:
-        """The keys that begin so, ascending, none left out."""
-        state = await self._proved([prefix, *await self._listed(prefix, "a list")], "a list")
-        with about(self._url, "a list"):
-            return list(state.keys(prefix))
+    async def raw_keys(self, prefix: bytes, most: int) -> list[bytes]:
+        """The keys that begin so, ascending, none left out, up to the page that goes beyond `most`."""
+        found: list[bytes] = []
+        async for _, keys in self._pages(prefix, "a list"):
+            found += keys
+            if len(found) > most:
+                break
+        return found
 
     async def query(self, function: str, *arguments: Any) -> Any:
         """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
@@ -105,16 +114,32 @@ class ProvedView:
         with about(self._url, matter):
             return ProvedState(self.block.header.state_root, nodes)
 
-    async def _listed(self, prefix: bytes, matter: str) -> list[bytes]:
-        found: list[bytes] = []
+    async def _pages(self, prefix: bytes, matter: str) -> AsyncIterator[tuple[ProvedState, list[bytes]]]:
+        """The keys that begin so, ascending, in pages, each with the proof of them and that none is left out."""
+        start = b""
         while True:
-            start = "0x" + found[-1].hex() if found else None
-            at = "0x" + self.block.id.hex()
-            answer = await self._ask("state_getKeysPaged", "0x" + prefix.hex(), KEYS_OF_A_PAGE, start, at)
+            after = "0x" + start.hex() if start else None
+            asked = "0x" + prefix.hex(), KEYS_OF_A_PAGE, after, "0x" + self.block.id.hex()
+            answer = await self._ask("state_getKeysPaged", *asked)
             with about(self._url, matter):
-                page = bytes_list(answer)
-                found += page
-                if len(found) > ENTRIES_MAX:
-                    raise RefutedError(f"it lists more than {ENTRIES_MAX:,} entries")
-            if len(page) < KEYS_OF_A_PAGE:
-                return found
+                listed = bytes_list(answer)
+                require(
+                    len(listed) <= KEYS_OF_A_PAGE, f"it lists {len(listed):,} keys where {KEYS_OF_A_PAGE} were asked"
+                )
+            last = listed[-1] if len(listed) == KEYS_OF_A_PAGE else None
+            state = await self._proved([prefix, *([start] if start else []), *listed], matter)
+            with about(self._url, matter):
+                shown = list(_up_to(last, state.keys(prefix, start)))
+                require(bool(shown) or last is None, "it lists keys that there are not")
+            yield state, shown
+            if last is None:
+                return
+            start = shown[-1]
+
+
+def _up_to(last: bytes | None, keys: Iterator[bytes]) -> Iterator[bytes]:
+    """Those of a page; what comes after it needs another proof."""
+    for key in keys:
+        yield key
+        if last is not None and key >= last:
+            return

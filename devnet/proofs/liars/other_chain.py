@@ -7,21 +7,23 @@ from typing import Final
 from devnet.proofs.liars.certificates import STRANGERS
 from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Program, Replies, lie
 from devnet.proofs.liars.values import RUNTIME
+from genesis.chain import GENESIS_KEYS
 from node.rpc.block_reads import header_json
 from runtime.blocks.block import Header, block_id, extrinsics_root
 from runtime.cryptography.hashing import HASH_BYTES
 from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.trie import Trie
-from wallet.proved.finality import genesis_set_key
 
 MEMBERS = 4
 WEIGHT = 10**12
 
-_KEY: Final = genesis_set_key(RUNTIME)
 _MEMBERS: Final = sorted(STRANGERS[:MEMBERS], key=lambda key: key.account)
 _SEATS: Final = tuple(Seat(key.account, key.public_key, key.public_key, WEIGHT) for key in _MEMBERS)
-_STATE: Final = Trie({_KEY: RUNTIME.item(TrustStake.seats).value_codec.encode(_SEATS)})
+_SEATS_KEY, _SUDO_KEY = GENESIS_KEYS
+_STATE: Final = Trie(
+    {_SEATS_KEY: RUNTIME.item(TrustStake.seats).value_codec.encode(_SEATS), _SUDO_KEY: _MEMBERS[0].account}
+)
 _BLOCK_ZERO: Final = Header(bytes(HASH_BYTES), 0, _STATE.root, extrinsics_root(()), ())
 GENESIS: Final = "0x" + block_id(_BLOCK_ZERO).hex()
 
@@ -36,7 +38,7 @@ def chain_of_strangers(message: NodeMessage, _: Mouth) -> Replies | None:
         case "chain_getHeader" if asked == [GENESIS]:
             return [message.saying(header_json(_BLOCK_ZERO))]
         case "state_getReadProof" if asked[1:] == [GENESIS]:
-            nodes = ["0x" + node.hex() for node in _STATE.prove([_KEY])]
+            nodes = ["0x" + node.hex() for node in _STATE.prove(list(GENESIS_KEYS))]
             return [message.saying({"at": GENESIS, "proof": nodes})]
         case _:
             return TRUTH

@@ -31,7 +31,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
-from wallet.client import ChainClient
+from wallet.client import ChainClient, Payer
 from wallet.commands import making
 from wallet.commands.options import AMOUNT, dry_run_option, tip_option, yes_option
 from wallet.keypair import Keypair
@@ -103,9 +103,12 @@ def post(
         payer = session.payer(key_text)
         prompts.extend(read_prompts(file.read(PROMPT_FILE_BYTES_MAX + 1)))
         requests.extend(await _requests(client, wish, prompts))
-        if not anyway:
+        known = set() if again else PostingRecord.peek(postings, *_identity(client, payer, wish, prompts))
+        missing = len(prompts) - len(known)
+        if missing and not anyway:
             await require_owners(client, service, payer.account, racers=racers, price_max=price)
-        cost = await cost_of(client, payer, wish, len(prompts), tip)
+        # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
+        cost = await cost_of(client, payer, wish, missing, tip)
         available = await spendable(client, payer.account)
         if not dry_run:
             require(available, cost.needed, f"posting {counted(cost.units)}")
@@ -120,8 +123,7 @@ def post(
             posted = await _post(session.output, client, record, key, wish, requests, prompts, tip)
             if not is_watched:
                 rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
-                title = f"{counted(len(posted))} posted, for at most {format_amount(costs[0][0].most)} oGPU"
-                session.output.rows(title, ("unit", "block", "prompt"), rows)
+                session.output.rows(_title(len(posted), costs[0][0]), ("unit", "block", "prompt"), rows)
             record.forget()
         if is_watched:
             await show_until_ended(session.output, client, key, {unit.unit: unit.prompt for unit in posted})
@@ -133,6 +135,11 @@ def post(
         session.run(send)
 
 
+def _title(posted: int, cost: PostingCost) -> str:
+    now = "" if posted == cost.units else f", {cost.units} of them now"
+    return f"{counted(posted)} posted{now}, for at most {format_amount(cost.most)} oGPU"
+
+
 async def _requests(client: ChainClient, wish: Wish, prompts: list[Prompt]) -> list[bytes]:
     """The requests, once the service has been found to sell them."""
     service = await open_service(client, wish.service)
@@ -141,9 +148,9 @@ async def _requests(client: ChainClient, wish: Wish, prompts: list[Prompt]) -> l
     return requests_of(prompts, form, wish)
 
 
-def _identity(client: ChainClient, key: Keypair, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:
+def _identity(client: ChainClient, payer: Payer, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:
     """What makes two postings the same: chain, account, what is wished for, and every prompt."""
-    return client.genesis_hash, key.account, repr(wish).encode(), *(prompt.text.encode() for prompt in prompts)
+    return client.genesis_hash, payer.account, repr(wish).encode(), *(prompt.text.encode() for prompt in prompts)
 
 
 async def _post(
@@ -169,7 +176,7 @@ def _show_and_ask(output: Output, cost: PostingCost, available: int, *, is_asked
     facts = {"units": cost.units, **amounts, "spendable": Grains(available)}
     if is_shown:
         output.facts({**facts, "sent": False})
-    elif is_asked and making.is_attended():
+    elif cost.units and is_asked and making.is_attended():
         if not output.as_json:
             output.facts(facts)
         click.confirm(f"Post {counted(cost.units)} for at most {format_amount(cost.most)} oGPU?", abort=True, err=True)

@@ -10,7 +10,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.endpoint import EndpointError, reachable_endpoint
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
-from gpu_tasks.provider.commands.making import make_agreed
+from gpu_tasks.provider.commands.making import make
 from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
@@ -79,17 +79,16 @@ def register(
             commission_ppm=commission * PPM_PER_PERCENT,
         )
 
-    keys: list[Keypair] = []
-
-    async def plan(client: ChainClient) -> Sequence[Planned]:
+    async def plan(client: ChainClient, key: Keypair) -> Sequence[Planned]:
         _check_endpoint(endpoint, private=market_reads.is_development(client))
-        keys.append(stash.key(options))
-        planned = await registration_calls(client, wanted(keys[0]))
+        planned = await registration_calls(client, wanted(key))
         if planned:
             await check_service(client, service)
+        else:
+            session.output.facts({"registered": True, "calls": "none was missing"})
         return planned
 
-    make_agreed(session, lambda: keys[0], plan, dry_run=dry_run, is_agreed=yes)
+    make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
 
 
 async def check_service(client: ChainClient, number: int) -> None:

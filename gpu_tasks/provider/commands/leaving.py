@@ -8,11 +8,12 @@ import click
 
 from gpu_tasks.provider.commands.making import make, only
 from gpu_tasks.provider.commands.naming import device_named, devices_of
-from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option, told
-from gpu_tasks.provider.registering import unregistration_calls, withdrawal_calls
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option
+from gpu_tasks.provider.registering import Planned, unregistration_calls, withdrawal_calls
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.commands.options import dry_run_option
+from wallet.keypair import Keypair
 from wallet.output import Grains
 
 
@@ -28,8 +29,7 @@ def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_r
     """
     session = stash.session(options)
 
-    async def leave(client: ChainClient) -> None:
-        key = stash.key(options)
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         status = device_named(device, await devices_of(client, key.account))
         # A failed call costs its fee, and the chain would only say that the device is busy.
         if status.device.assignment is not None or status.device.secured:
@@ -37,9 +37,9 @@ def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_r
                 f"0x{status.id.hex()} works on a unit, or secures one that is not settled: `ogpu-provider pause` it, "
                 "and try again in some blocks"
             )
-        await make(session, client, only(*unregistration_calls(status)), key, dry_run=dry_run)
+        return only(*unregistration_calls(status))
 
-    session.run(lambda client: told(lambda: leave(client)))
+    make(session, lambda: stash.key(options), plan, dry_run=dry_run)
 
 
 @click.command("withdraw-bond")
@@ -53,8 +53,7 @@ def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool) 
     """
     session = stash.session(options)
 
-    async def leave(client: ChainClient) -> None:
-        key = stash.key(options)
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         devices = await devices_of(client, key.account)
         if devices:
             listed = ", ".join("0x" + status.id.hex() for status in devices)
@@ -62,10 +61,9 @@ def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool) 
         calls = await withdrawal_calls(client, key.account)
         if not calls:
             session.output.facts(await _waiting(client, key.account))
-            return
-        await make(session, client, only(*calls), key, dry_run=dry_run)
+        return only(*calls)
 
-    session.run(lambda client: told(lambda: leave(client)))
+    make(session, lambda: stash.key(options), plan, dry_run=dry_run)
 
 
 async def _waiting(client: ChainClient, stash: bytes) -> dict[str, Any]:

@@ -15,16 +15,17 @@ from wallet import trial
 from wallet.client import ChainClient
 from wallet.commands import making
 from wallet.keypair import Keypair
-from wallet.output import Account, Grains, as_text
+from wallet.output import Account, Grains, as_text, harmless
 from wallet.session import CallFailedError, WalletSession, explained
 
-PlanCalls = Callable[[ChainClient], Awaitable[Sequence[Planned]]]
+PlanCalls = Callable[[ChainClient, Keypair], Awaitable[Sequence[Planned]]]
+"""What is to be done with a key; where that is nothing, it says so itself."""
 
 
-def make_agreed(
-    session: WalletSession, key: Callable[[], Keypair], plan: PlanCalls, *, dry_run: bool, is_agreed: bool
+def make(
+    session: WalletSession, key: Callable[[], Keypair], plan: PlanCalls, *, dry_run: bool, is_agreed: bool = False
 ) -> None:
-    """Plan calls at the node, show what they bind, try them, ask, and make them; nothing planned: nothing done.
+    """Plan calls at the node, show what they bind, try them, ask if that is anything, and make them in one extrinsic.
 
     CallFailedError if the chain refuses, or would; WalletError where nobody can be asked.
     """
@@ -33,19 +34,21 @@ def make_agreed(
     signers: list[Keypair] = []
 
     async def look(client: ChainClient) -> None:
-        making.require_somebody_to_ask(is_asked=not (dry_run or is_agreed))
-        planned.extend(await plan(client))
+        signers.append(key())
+        planned.extend(await plan(client, signers[0]))
         if planned:
-            signers.append(key())
+            making.require_somebody_to_ask(is_asked=is_asked())
             facts.update(await _tried(client, planned, signers[0]))
 
     async def send(client: ChainClient) -> None:
         click.echo("note: waiting until the calls are in a final block: they count from then on", err=True)
         await session.make(client, _one_call(planned), signers[0])
 
+    def is_asked() -> bool:
+        return any(step.grains for step in planned) and not (dry_run or is_agreed)
+
     session.run(lambda client: told(lambda: look(client)))
     if not planned:
-        session.output.facts({"registered": True, "calls": "none was missing"})
         return
     if dry_run or facts["refused"] is not None:
         session.output.facts(facts)
@@ -54,7 +57,7 @@ def make_agreed(
         return
     if not session.output.as_json:  # the result alone then
         session.output.facts({name: value for name, value in facts.items() if name not in ("refused", "sent")})
-    if not is_agreed:
+    if is_asked():
         click.confirm(f"Bind and send {as_text(facts['total'])} in all?", abort=True, err=True)
     # A second connection: the first would be closed as dead while a person takes time to answer.
     session.run(lambda client: told(lambda: send(client)))
@@ -72,23 +75,12 @@ def _one_call(planned: Sequence[Planned]) -> Call:
 async def _tried(client: ChainClient, planned: Sequence[Planned], key: Keypair) -> dict[str, Any]:
     """What the calls cost, and what the chain would say to them."""
     fee = await client.fee(_one_call(planned), key)
-    return _cost(planned, key, fee, await trial.attempt(client, [step.call for step in planned], key.account, fee))
-
-
-async def make(
-    session: WalletSession, client: ChainClient, planned: Sequence[Planned], key: Keypair, *, dry_run: bool
-) -> None:
-    """Make the calls in one extrinsic; with `dry_run` only say what they would cost, and whether the chain takes them.
-
-    CallFailedError if the chain refuses, or would.
-    """
-    if not dry_run:
-        await session.make(client, _one_call(planned), key)
-        return
-    facts = await _tried(client, planned, key)
-    session.output.facts(facts)
-    if facts["refused"] is not None:
-        _refuse(facts["refused"])
+    try:
+        tried = await trial.attempt(client, [step.call for step in planned], key.account, fee)
+    except trial.TrialError as error:
+        click.echo(f"note: whether the chain would take it could not be tried: {harmless(str(error))}", err=True)
+        tried = trial.Trial(sum(step.grains for step in planned))
+    return _cost(planned, key, fee, tried)
 
 
 def only(*calls: Call) -> list[Planned]:

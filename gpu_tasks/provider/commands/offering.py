@@ -12,10 +12,12 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.commands.joining import check_service
 from gpu_tasks.provider.commands.making import make, only
 from gpu_tasks.provider.commands.naming import device_named, own_devices
-from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, told
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions
+from gpu_tasks.provider.registering import Planned
 from runtime.frame.call import Call
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option
+from wallet.keypair import Keypair
 
 Chosen = Callable[[list[DeviceStatus]], list[Call]]
 
@@ -91,15 +93,13 @@ def _change(options: ProviderOptions, chosen: Chosen, *, dry_run: bool, service:
     """Make the calls that were chosen among the provider's own devices; a `service` must be one that can be offered."""
     session = options.session
 
-    async def body(client: ChainClient) -> None:
-        key = options.key  # here, where a key file that is missing becomes a sentence
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         own = await own_devices(client, key)
         if service is not None:
             await check_service(client, service)
         calls = chosen(own)
         if not calls:
             session.output.facts({"changed": False, "calls": "none was missing"})
-            return
-        await make(session, client, only(*calls), key, dry_run=dry_run)
+        return only(*calls)
 
-    session.run(lambda client: told(lambda: body(client)))
+    make(session, lambda: options.key, plan, dry_run=dry_run)

@@ -38,10 +38,7 @@ class AuthorMethods:
     async def submit_batch(self, calls: Sequence[Sequence[bytes]]) -> list[Json | JsonRpcError]:
         """The same for several, as one question to the node; they enter the pool in their order."""
         fitting = [extrinsic for (extrinsic,) in calls if len(extrinsic) <= MAX_EXTRINSIC_BYTES]
-        try:
-            outcomes = iter(await self.blocks.node.submit_many(fitting))
-        except RequestRefusedError as error:
-            return [json_error(error)] * len(calls)
+        outcomes = iter(await self.blocks.node.submit_many(fitting))
         return [
             _outcome_json(next(outcomes)) if len(extrinsic) <= MAX_EXTRINSIC_BYTES else _too_long()
             for (extrinsic,) in calls

@@ -6,7 +6,7 @@ from node.rpc.block_reads import BlockReads
 from node.rpc.jsonrpc import Json
 from node.rpc.long_calls import LongCalls
 from node.rpc.registry import HashParameter, Hex, method
-from node.rpc.runtime_calls import RuntimeCalls
+from node.rpc.runtime_calls import QUERY_FEE_DETAILS, QUERY_INFO, RuntimeCalls
 
 
 class Payment:
@@ -22,7 +22,7 @@ class Payment:
     async def query_info(self, extrinsic: Hex, at: HashParameter | None) -> Json:
         """Weight, class and fee of an extrinsic."""
         asked = *await self.blocks.state_for_call(at), extrinsic
-        info = await self.long_calls.run(len(extrinsic), lambda: self.runtime.fee_info(*asked))
+        info = await self.long_calls.run(QUERY_INFO, len(extrinsic), lambda: self.runtime.fee_info(*asked))
         weight = {"refTime": info.weight.ref_time, "proofSize": info.weight.proof_size}
         names = ("normal", "operational", "mandatory")
         return {"weight": weight, "class": names[info.class_], "partialFee": str(info.partial_fee)}
@@ -31,7 +31,8 @@ class Payment:
     async def query_fee_details(self, extrinsic: Hex, at: HashParameter | None) -> Json:
         """The parts of the fee."""
         asked = *await self.blocks.state_for_call(at), extrinsic
-        details = await self.long_calls.run(len(extrinsic), lambda: self.runtime.fee_details(*asked))
+        size = len(extrinsic)
+        details = await self.long_calls.run(QUERY_FEE_DETAILS, size, lambda: self.runtime.fee_details(*asked))
         fee = details.inclusion_fee
         if fee is None:
             return {"inclusionFee": None}

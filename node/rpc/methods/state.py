@@ -112,7 +112,7 @@ class State:
         """The answer of a runtime API, encoded."""
         reader, block_id = await self.blocks.state_for_call(at)
         call = partial(self.runtime.call_hex, reader, block_id, function, arguments)
-        return await self.long_calls.run(len(arguments), call)
+        return await self.long_calls.run(function, len(arguments), call)
 
     @method("ogpu_callProof")
     async def call_proof(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
@@ -124,7 +124,7 @@ class State:
         recorded = RecordedReads(reader, MAX_CALL_KEYS)
         try:
             call = partial(self.runtime.call_hex, recorded, block_id, function, arguments)
-            await self.long_calls.run(len(arguments), call)
+            await self.long_calls.run(function, len(arguments), call)
         except TooManyReads as error:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{function} reads {error}") from None
         return await self._proof(block_id, list(recorded.noted))

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from between import Between, Spoil, lose_after_submit, lose_before_submit
+from genesis.chain import GENESIS_KEYS
 from gpu_tasks.client import watching
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.posting import Sealer
@@ -26,14 +27,13 @@ from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.pallets.system import System
 from wallet.client import ChainClient
 from wallet.commands import making
-from wallet.proved.finality import genesis_set_key
 from wallet.proved.pins import PIN_FILE
 from wallet.rpc import RpcConnection, RpcJson
 from wallet.suri import keypair_from_suri
 from wallet_runner import answer, chain
 
 RUNTIME = DevChain().runtime
-FIRST_SET = "0x" + genesis_set_key(RUNTIME).hex()
+SHOWN_KEYS = ["0x" + key.hex() for key in GENESIS_KEYS]
 GENESIS = "0x" + DevChain().genesis_hash.hex()
 BOB = keypair_from_suri("//Bob")
 NAMED = "error: do not believe the node at "
@@ -71,7 +71,7 @@ def lied_to_by(lie: Any) -> Iterator[None]:
 
 
 def without_a_node_of_the_proof(method: str, parameters: tuple[Any, ...], said: RpcJson) -> RpcJson:
-    is_read = method == "ogpu_callProof" or (method == "state_getReadProof" and parameters[0] != [FIRST_SET])
+    is_read = method == "ogpu_callProof" or (method == "state_getReadProof" and parameters[0] != SHOWN_KEYS)
     return {**said, "proof": said["proof"][1:]} if is_read else said
 
 
@@ -249,6 +249,26 @@ def test_b5_units_that_the_chain_has_forgotten_are_not_posted_again(tmp_path: Pa
                 assert refused.exit_code == 2
                 assert "and the chain has forgotten its units since. It is not posted again" in refused.stderr
         assert asyncio.run(posted(url)) == (1, 1)
+        (row,) = answer(ogpu(tmp_path, url, *post_words(tmp_path)))
+        assert row["prompt"] == "def f():"
+        assert asyncio.run(posted(url)) == (1, 1)
+
+
+def test_a_retry_asks_for_the_funds_of_what_is_not_posted_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first try locked them: who had just enough was refused the retry, and saw no unit of his."""
+    with chain(tmp_path) as url:
+        with spoiled(url, lose_after_submit) as (lossy, _):
+            lost = ogpu(tmp_path, lossy, *post_words(tmp_path))
+        assert "may have been sent: repeat the same command" in lost.stderr
+
+        async def nothing(*_: Any) -> int:
+            return 0
+
+        monkeypatch.setattr("gpu_tasks.client.commands.post.spendable", nothing)
+        dry = answer(ogpu(tmp_path, url, *post_words(tmp_path), "--dry-run"))
+        assert (dry["units"], dry["locked"]["grains"], dry["fees"]["grains"]) == (0, "0", "0")
+        anew = ogpu(tmp_path, url, *post_words(tmp_path), "--again")
+        assert "the account can spend 0 oGPU, and posting 1 unit takes 0." in anew.stderr
         (row,) = answer(ogpu(tmp_path, url, *post_words(tmp_path)))
         assert row["prompt"] == "def f():"
         assert asyncio.run(posted(url)) == (1, 1)

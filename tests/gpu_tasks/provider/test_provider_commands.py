@@ -24,6 +24,7 @@ from wallet.commands import making
 from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
+from wallet.trial import Trial
 from wallet_runner import chain
 
 ALICE, EVE = (ss58.encode(dev_accounts.stash(name)) for name in ("Alice", "Eve"))
@@ -211,6 +212,18 @@ def test_a_key_of_another_scheme_is_named_before_the_chain_refuses_it_unnamed(ev
 def test_a_service_that_there_is_not_is_not_offered(alice: Operator, eve: Operator) -> None:
     assert "there is no service 7; there are: 0" in eve.refusal(*JOIN, "--service", "7")
     assert "there is no service 7" in alice.refusal("offer", own_device(alice)[:8], "--service", "7", "--ask", "1")
+
+
+def test_what_the_chain_would_refuse_is_sent_by_no_command(alice: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that bind no money were signed untried, and a refusal cost its fee."""
+
+    async def refused(*_: object) -> Trial:
+        return Trial(refusal="not now")
+
+    monkeypatch.setattr("wallet.trial.attempt", refused)
+    assert "the chain would refuse this: not now" in alice.refusal("pause", code=1)
+    monkeypatch.undo()
+    assert alice.answer("resume")["calls"] == "none was missing", "none is paused"
 
 
 def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:

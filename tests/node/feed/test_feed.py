@@ -6,8 +6,8 @@ import asyncio
 import gc
 import stat
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Self
 
@@ -132,8 +132,33 @@ def test_every_extrinsic_of_a_frame_counts_for_the_quota(tmp_path: Path, monkeyp
     async def talk(served: Served) -> None:
         client = await FeedClient.connect(served.path)
         assert len(await client.submit_many([b"x"] * 500)) == 500
-        with pytest.raises(RequestRefusedError, match="Too many requests"):
-            await client.submit_many([b"x"])
+        (refused,) = await client.submit_many([b"x"])
+        assert "Too many requests" in str(refused)
+        await client.close()
+
+    with Served(tmp_path / "rpc.sock") as served:
+        asyncio.run(talk(served))
+
+
+def test_a_part_that_is_refused_takes_nothing_back(tmp_path: Path) -> None:
+    """A batch in parts: one that the node had no time for had all of them reported as refused."""
+    turns: list[int] = []
+
+    @asynccontextmanager
+    async def two_turns(count: int, _size: int) -> AsyncIterator[None]:
+        turns.append(count)
+        if len(turns) == 2:
+            raise RequestRefusedError(-32009, "Server is busy, try again later", "64 of your questions wait")
+        yield
+
+    async def talk(served: Served) -> None:
+        client = await FeedClient.connect(served.path)
+        client.ask_in_turn(nullcontext, two_turns)
+        outcomes = await client.submit_many([b"x"] * (2 * feed.SUBMIT_MANY_MAX + 7))
+        assert outcomes[: feed.SUBMIT_MANY_MAX] == [b"x" * 32] * feed.SUBMIT_MANY_MAX
+        late = outcomes[feed.SUBMIT_MANY_MAX :]
+        assert [getattr(outcome, "code", None) for outcome in late] == [-32009] * (feed.SUBMIT_MANY_MAX + 7)
+        assert len(turns) == 2, "what follows is to enter after it"
         await client.close()
 
     with Served(tmp_path / "rpc.sock") as served:

@@ -12,7 +12,7 @@ from block_maker import FIRST_SLOT, SPEC, Maker, as_block, now_of, open_at
 from consensus.events import CertifiedRef
 from consensus.headers import NotYetError
 from genesis import dev_accounts
-from genesis.chain import genesis_block_header, genesis_state, runtime_of
+from genesis.chain import GENESIS_KEYS, genesis_block_header, genesis_state, runtime_of
 from node.errors import DatabaseError
 from node.ledger.chain import UnknownParentError
 from node.ledger.opening import open_chain
@@ -25,6 +25,7 @@ from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.stakers import Seats
 from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.state.trie import Trie
 from runtime.state.trie_proof import verify_proof
@@ -170,7 +171,7 @@ def test_proofs_of_recent_final_states(maker: Maker) -> None:
     assert chain.prove(bytes(32), [key]) is None
 
 
-def test_the_first_validators_are_proved_for_ever(maker: Maker, tmp_path: Path) -> None:
+def test_the_genesis_keys_are_proved_for_ever(maker: Maker, tmp_path: Path) -> None:
     """Also by a node whose tries of block 0 are long gone, or that was just started again."""
     chain = maker.chain
     block = maker.make()
@@ -178,11 +179,14 @@ def test_the_first_validators_are_proved_for_ever(maker: Maker, tmp_path: Path) 
     root = genesis_block_header(genesis_state(SPEC)).state_root
     chain.storage.close()
     again = open_at(tmp_path / "maker")
-    key = again.runtime.item(TrustStake.seats).key()
-    proof = again.prove(again.genesis, [key])
+    key, sudo_key = GENESIS_KEYS
+    assert key == again.runtime.item(TrustStake.seats).key()
+    assert sudo_key == again.runtime.item(Sudo.key).key()
+    proof = again.prove(again.genesis, [key, sudo_key])
     assert proof is not None
+    assert verify_proof(root, proof, sudo_key) == dev_accounts.stash("Alice")
     assert verify_proof(root, proof, key) == codec(Seats).encode(again.runtime.at(block.state)[TrustStake].seats.get())
-    assert again.prove(again.genesis, [key, b"other"]) is None
+    assert again.prove(again.genesis, [key, sudo_key, b"other"]) is None
     assert again.prove(again.genesis, [b"other"]) is None
 
 

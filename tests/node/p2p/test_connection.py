@@ -1,7 +1,6 @@
 """A connection against anything that an authenticated peer may write: it ends in one of three known ways or goes on."""
 
 import struct
-import time
 
 import pytest
 import trio
@@ -11,17 +10,23 @@ from hypothesis import strategies as st
 
 from node.p2p.channel import MAX_RECORD_PLAINTEXT_BYTES, ChannelClosed
 from node.p2p.connection import (
+    GREETING_SECONDS,
     PIECE_SECONDS_MAX,
-    READING_BURST_SECONDS,
-    READING_SHARE,
-    RECORDS_BURST,
-    RECORDS_PER_SECOND,
     Connection,
     ProtocolRefused,
 )
 from node.p2p.frames import MAX_FRAME_BYTES, FrameError, FrameKind, encode_frame
 from node.p2p.hello import Hello, Role, encode_hello
+from node.p2p.inbox import nobody
 from node.p2p.multistream import encode_line
+from node.p2p.work import (
+    READING_BURST_SECONDS,
+    READING_SHARE,
+    RECORD_SECONDS,
+    STRANGERS_READING_BURST_SECONDS,
+    STRANGERS_READING_SHARE,
+    ReadingAccounts,
+)
 from node.p2p.yamux import MAX_STREAMS, YamuxError, YamuxEvent, YamuxSession
 from p2p_hosts import GENESIS
 
@@ -75,9 +80,25 @@ class Script:
         self._pieces.clear()
 
 
+HOST = "203.0.113.7"
+
+
+def peer_at(channel: object, accounts: ReadingAccounts, host: str = HOST, peer: str = "peer") -> Connection:
+    """The listener's end of a connection whose other end writes what `channel` brings."""
+    return Connection(channel, peer, PROTOCOL, initiator=False, host=host, accounts=accounts)  # type: ignore[arg-type]  # stands in for the channel
+
+
 async def play(pieces: list[bytes], *, initiator: bool) -> Connection:
     script = Script([piece for piece in pieces if piece])
-    connection = Connection(script, "12D3KooWpeer", PROTOCOL, initiator=initiator)  # type: ignore[arg-type]
+    accounts = ReadingAccounts(nobody, 0.0)
+    connection = Connection(
+        script,  # type: ignore[arg-type]  # stands in for the channel
+        "12D3KooWpeer",
+        PROTOCOL,
+        initiator=initiator,
+        host=HOST,
+        accounts=accounts,
+    )
     try:
         await connection.establish()
         while True:
@@ -104,7 +125,7 @@ def test_an_honest_script_is_understood() -> None:
         opening = struct.pack(">BBHII", 0, 1, 1, 1, 0)
         said = GREETING + encode_line(PROTOCOL) + HELLO
         script = Script([opening + struct.pack(">BBHII", 0, 0, 0, 1, len(said)) + said])
-        connection = Connection(script, "12D3KooWpeer", PROTOCOL, initiator=False)  # type: ignore[arg-type]
+        connection = peer_at(script, ReadingAccounts(nobody, 0.0))
         await connection.establish()
         return await connection.receive()
 
@@ -131,10 +152,9 @@ async def test_small_records_are_read_at_a_rate_and_others_have_their_turn(
 ) -> None:
     del autojump_clock
     channel = EndlessRecords()
-    connection = Connection(channel, "peer", PROTOCOL, initiator=False)  # type: ignore[arg-type]  # what a channel does
     with trio.move_on_after(5.0):
-        await connection.receive()
-    assert channel.taken <= RECORDS_BURST + 5 * RECORDS_PER_SECOND + 1
+        await peer_at(channel, ReadingAccounts(nobody, 0.0)).receive()
+    assert channel.taken * RECORD_SECONDS <= READING_BURST_SECONDS + 5 * READING_SHARE + GREETING_SECONDS
 
 
 class FullRecords:
@@ -151,39 +171,93 @@ class FullRecords:
         del data
 
 
+class CountedReading:
+    """A clock that each frame of the muxer moves by 2 us."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.spent = 0.0
+        self.longest_turn = 0.0
+        feed = YamuxSession.feed
+
+        def counted(session: YamuxSession, data: bytes) -> list[YamuxEvent]:
+            seconds = len(data) / 12 * 2e-6
+            self.longest_turn = max(self.longest_turn, seconds)
+            self.spent += seconds
+            return feed(session, data)
+
+        monkeypatch.setattr(YamuxSession, "feed", counted)
+        monkeypatch.setattr("node.p2p.connection.thread_time", lambda: self.spent)
+
+
 @pytest.mark.trio
 async def test_what_records_take_of_the_core_is_bounded_by_time_and_so_is_one_turn(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a clock that each frame of the muxer moves by 2 us."""
     del autojump_clock
-    spent = 0.0
-    turns: list[float] = []
-
-    def counted(self: YamuxSession, data: bytes) -> list[YamuxEvent]:
-        nonlocal spent
-        turns.append(len(data) / 12 * 2e-6)
-        spent += turns[-1]
-        assert spent <= READING_BURST_SECONDS + 20.0 * READING_SHARE + 0.002
-        return feed(self, data)
-
-    feed = YamuxSession.feed
-    monkeypatch.setattr(YamuxSession, "feed", counted)
-    monkeypatch.setattr("node.p2p.connection.thread_time", lambda: spent)
-    connection = Connection(FullRecords(), "peer", PROTOCOL, initiator=False)  # type: ignore[arg-type]  # as above
+    reading = CountedReading(monkeypatch)
     with trio.move_on_after(20.0):
-        await connection.receive()
-    assert max(turns) <= 0.002
-    assert spent >= 20.0 * READING_SHARE
+        await peer_at(FullRecords(), ReadingAccounts(nobody, 0.0)).receive()
+    assert reading.longest_turn <= 0.002
+    assert 0.9 * 20.0 * READING_SHARE <= reading.spent <= READING_BURST_SECONDS + 20.0 * READING_SHARE + 0.004
 
 
 @pytest.mark.trio
-async def test_a_peer_that_connects_anew_brings_little_more(autojump_clock: trio.testing.MockClock) -> None:
-    """Twice a second is allowed for an address (`connects_per_second`); the burst of each was a fourth of the core."""
-    begun, start = time.thread_time(), trio.current_time()
-    for _ in range(20):
+@pytest.mark.parametrize("connections", [1, 8, 64])
+async def test_r1_an_address_costs_no_more_with_many_connections(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch, connections: int
+) -> None:
+    """Each had a share of its own: 64 took four times the core of this node."""
+    del autojump_clock
+    reading = CountedReading(monkeypatch)
+    accounts = ReadingAccounts(nobody, 0.0)
+    with trio.move_on_after(20.0):
+        async with trio.open_nursery() as nursery:
+            for number in range(connections):
+                nursery.start_soon(peer_at(FullRecords(), accounts, peer=f"name{number}").receive)
+    at_once = connections * (GREETING_SECONDS + PIECE_SECONDS_MAX)
+    assert reading.spent <= READING_BURST_SECONDS + 20.0 * READING_SHARE + at_once
+
+
+@pytest.mark.trio
+async def test_r1_who_connects_anew_brings_no_new_share(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice a second is allowed for an address (`connects_per_second`), and each connection began with a burst."""
+    del autojump_clock
+    reading = CountedReading(monkeypatch)
+    accounts = ReadingAccounts(nobody, 0.0)
+    for number in range(40):
         with trio.move_on_after(0.5):
-            await Connection(FullRecords(), "peer", "p", initiator=False).receive()  # type: ignore[arg-type]  # stands in for the channel
-    spent, passed = time.thread_time() - begun, trio.current_time() - start
-    charged = 20 * (READING_BURST_SECONDS + PIECE_SECONDS_MAX) + passed * READING_SHARE
-    assert spent <= 2 * charged, "with what is not charged: connecting itself"
+            await peer_at(FullRecords(), accounts, peer=f"name{number}").receive()
+    assert reading.spent <= READING_BURST_SECONDS + 20.0 * READING_SHARE + 0.004
+
+
+@pytest.mark.trio
+async def test_r1_strangers_of_many_addresses_have_one_share(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del autojump_clock
+    reading = CountedReading(monkeypatch)
+    accounts = ReadingAccounts(nobody, 0.0)
+    with trio.move_on_after(20.0):
+        async with trio.open_nursery() as nursery:
+            for number in range(32):
+                nursery.start_soon(peer_at(FullRecords(), accounts, host=f"203.0.113.{number}").receive)
+    most = STRANGERS_READING_BURST_SECONDS + 20.0 * STRANGERS_READING_SHARE
+    assert reading.spent <= most + 32 * (GREETING_SECONDS + PIECE_SECONDS_MAX)
+
+
+@pytest.mark.trio
+async def test_a_new_connection_says_hello_while_strangers_owe(autojump_clock: trio.testing.MockClock) -> None:
+    """A validator has an account of its own only once its hello was read; it gives up after five seconds."""
+    del autojump_clock
+    accounts = ReadingAccounts(nobody, 0.0)
+    accounts.spend(HOST, "stranger", 100.0, trio.current_time())
+    opening = struct.pack(">BBHII", 0, 1, 1, 1, 0)
+    said = GREETING + encode_line(PROTOCOL) + HELLO
+    records = [opening, struct.pack(">BBHII", 0, 0, 0, 1, len(said)) + said]
+    connection = peer_at(Script(records), accounts)
+    begun = trio.current_time()
+    await connection.establish()
+    assert await connection.receive() == [HELLO[4:]]
+    assert trio.current_time() == begun

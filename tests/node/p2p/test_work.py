@@ -1,7 +1,17 @@
 """Who pays for what serving a message cost, and who waits for it."""
 
 from node.p2p.frames import MessageClass
-from node.p2p.work import BURST_SECONDS, PEER_SHARES, STRANGERS_SHARES, WorkAccounts
+from node.p2p.work import (
+    BURST_SECONDS,
+    MAX_ACCOUNTS,
+    PEER_SHARES,
+    READING_BURST_SECONDS,
+    RECORD_SECONDS,
+    STRANGERS_READING_BURST_SECONDS,
+    STRANGERS_SHARES,
+    ReadingAccounts,
+    WorkAccounts,
+)
 
 VOTES = MessageClass.CONSENSUS
 
@@ -45,3 +55,54 @@ def test_all_strangers_together_have_one_share() -> None:
     for number in range(64, 192):
         known.charge(f"stranger{number}", VOTES, most / 128, 0.0)
     assert known.wait_seconds("stranger0", VOTES, 0.0) > 0.0
+
+
+def reading() -> ReadingAccounts:
+    return ReadingAccounts(lambda peer: peer.startswith("validator"), 0.0)
+
+
+def test_an_address_pays_for_all_that_come_from_it() -> None:
+    known = reading()
+    known.spend("203.0.113.7", "name1", 2 * READING_BURST_SECONDS, 0.0)
+    for same in ("203.0.113.7", "::ffff:203.0.113.7"):
+        assert known.wait(same, "name2", 0.0) > 0.0
+    assert known.wait("203.0.113.8", "name2", 0.0) == 0.0
+    known.spend("2001:db8:1:2::1", "name1", 1.5 * READING_BURST_SECONDS, 0.0)
+    assert known.wait("2001:db8:1:2:ffff::9%eth0", "name3", 0.0) > 0.0
+    assert known.wait("2001:db8:1:3::1", "name3", 0.0) == 0.0
+
+
+def test_a_member_of_the_set_pays_for_itself_wherever_it_is() -> None:
+    known = reading()
+    known.spend("203.0.113.7", "stranger", 100.0, 0.0)
+    assert known.wait("203.0.113.7", "validator1", 0.0) == 0.0
+    known.spend("127.0.0.1", "validator1", 100.0, 0.0)
+    assert known.wait("203.0.113.7", "validator1", 0.0) > 0.0
+    assert known.wait("127.0.0.1", "validator2", 0.0) == 0.0
+
+
+def test_nodes_of_one_machine_have_what_all_strangers_have() -> None:
+    for loopback in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+        known = reading()
+        known.spend(loopback, "name1", STRANGERS_READING_BURST_SECONDS, 0.0)
+        assert known.wait(loopback, "name2", 0.0) == 0.0
+        known.spend(loopback, "name1", 0.1, 0.0)
+        assert known.wait(loopback, "name2", 0.0) > 0.0
+        assert len(known) == 0
+
+
+def test_addresses_are_remembered_up_to_a_number() -> None:
+    known = reading()
+    for number in range(MAX_ACCOUNTS + 100):
+        known.spend(f"10.1.{number // 256}.{number % 256}", "name", 1e-6, 0.0)
+    assert len(known) == MAX_ACCOUNTS
+
+
+def test_a_devnet_of_sixteen_nodes_on_one_machine_never_waits() -> None:
+    """None of them a validator yet; each sends 100 frames a second, and a megabyte of blocks and extrinsics."""
+    known = reading()
+    for tick in range(1_000):
+        now = tick / 100
+        for peer in range(15):
+            assert known.wait("127.0.0.1", f"node{peer}", now) == 0.0
+            known.spend("127.0.0.1", f"node{peer}", RECORD_SECONDS + 25e-6 + 0.01 * 0.00075, now)

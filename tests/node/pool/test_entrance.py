@@ -12,7 +12,7 @@ import pytest
 from block_maker import Maker
 from genesis import dev_accounts
 from node.p2p.frames import FrameKind
-from node.pool import entrance, transaction_pool
+from node.pool import entrance, transaction_pool, transaction_queue
 from node.pool.arrivals import Arrival
 from node.pool.bans import BANNED_LIMIT
 from node.pool.refusal import PoolRefusalError, Refusal
@@ -295,3 +295,42 @@ async def test_refused_extrinsics_however_many_end_no_ban_of_a_signer(maker: Mak
         assert isinstance(outcome, Refusal)
         assert outcome.code == 1012
         assert len(decoded) == 1
+
+
+@pytest.mark.trio
+async def test_who_hands_in_what_somebody_else_signed_has_nobody_banned(
+    maker: Maker, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its signature is good, whoever brings it; the signer was not listened to for two minutes, on any way in."""
+    async with running(maker) as played:
+        monkeypatch.setattr(transaction_queue, "READY_LIMIT", 1)
+        await played.pool.submit(maker.transfer(PAY, 0, tip=100))
+        decoded.clear()
+        old = maker.transfer(LONG, 1)
+        for _ in range(3):
+            played.pool.on_gossip(FrameKind.TX, old, "peer")
+            await played.settled()
+        assert len(decoded) == 1, "a second time it costs a look-up"
+        monkeypatch.undo()
+        own = maker.transfer(LONG, 1, tip=1)
+        assert await played.pool.submit(own) == blake2_256(own)
+
+
+@pytest.mark.trio
+async def test_a_long_one_that_fell_out_of_a_full_pool_is_decoded_once_and_its_signer_is_heard(
+    maker: Maker, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(maker) as played:
+        await played.pool.submit(maker.transfer(PAY, 0))
+        long = maker.transfer(LONG, 1)
+        await played.pool.submit(long)
+        monkeypatch.setattr(transaction_queue, "READY_LIMIT", 1)
+        await played.pool.submit(maker.transfer(PAY, 0, tip=1_000))  # one too many: the last nonce leaves
+        assert (blake2_256(long), "dropped") in {(name, status) for name, status, _ in played.statuses}
+        monkeypatch.undo()
+        decoded.clear()
+        (repeated,) = await played.pool.submit_many([long])
+        assert isinstance(repeated, Refusal)
+        assert (repeated.code, decoded) == (1012, [])
+        other = maker.transfer(PAY, 1)
+        assert await played.pool.submit(other) == blake2_256(other)

@@ -145,3 +145,21 @@ def genesis_balance(maker: Maker) -> int:
     raw = maker.chain.final.state.get(item.key(dev_accounts.key("Alice", dev_accounts.PROVIDER)))
     assert raw is not None
     return int(item.decode(raw).data.free)
+
+
+@pytest.mark.trio
+async def test_a_refused_submission_gives_back_its_place_among_the_watched(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused ones, which cost nothing, took the places of those that others wait for."""
+    monkeypatch.setattr("node.pool.transaction_pool.WATCHED_MAX", 2)
+    async with running(maker) as played:
+        good = maker.transfer(PAY, 0)
+        await played.pool.submit(good)
+        for number in range(3):
+            await refusal(played.pool, b"nonsense%d" % number)
+        assert (await refusal(played.pool, good)).code == 1013, "a second submission takes no place from the first"
+        block = maker.make(None, good)
+        played.pool.on_tip(block.facts.id)
+        played.pool.on_accepted(block.facts.id, reverted=False)
+        assert played.statuses[-1] == (blake2_256(good), "in_block", block.facts.id)

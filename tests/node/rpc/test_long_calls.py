@@ -2,12 +2,25 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from typing import get_type_hints
 
 import pytest
 
-from node.rpc.long_calls import LONG_BYTES, LongCalls
+from certified_blocks import DevAlice
+from genesis.chain import apis_for
+from node.rpc.long_calls import LONG_BYTES, LONG_CALLS, LongCalls
 from node.rpc.questions import ASKING
 from node.rpc.turns import Caller
+from played_node import DevChain
+from runtime.cryptography.signatures import Scheme
+from runtime.encoding.marks import Fixed, UInt
+from runtime.encoding.types import Weight
+from runtime.pallets.system import System
+from runtime.pallets.utility import Utility
+
+FUNCTION = "TransactionPaymentApi_query_info"
+APIS = apis_for("devnet", is_development=True)
 
 
 class Slow:
@@ -31,7 +44,7 @@ class Slow:
 def run(calls: LongCalls, slow: Slow, caller: Caller) -> asyncio.Task[str]:
     async def ask() -> str:
         ASKING.set(caller)
-        return await calls.run(LONG_BYTES, slow.call)
+        return await calls.run(FUNCTION, LONG_BYTES, slow.call)
 
     return asyncio.create_task(ask())
 
@@ -39,13 +52,15 @@ def run(calls: LongCalls, slow: Slow, caller: Caller) -> asyncio.Task[str]:
 def test_a_short_one_is_worked_out_at_once_and_a_long_one_elsewhere() -> None:
     async def scenario() -> None:
         calls, slow = LongCalls(), Slow()
-        assert await calls.run(LONG_BYTES - 1, slow.call) == "done"
+        assert await calls.run(FUNCTION, LONG_BYTES - 1, slow.call) == "done"
+        assert await calls.run("GpuTasksApi_devices", LONG_BYTES, slow.call) == "done", "it walks over the state"
         task = run(calls, slow, Caller(0.0))
-        while len(slow.threads) < 2:
+        while len(slow.threads) < 3:
             await asyncio.sleep(0.001)  # the loop goes on meanwhile
         slow.go.set()
         assert await task == "done"
-        assert slow.threads[0] == threading.main_thread().name != slow.threads[1]
+        assert slow.threads[:2] == [threading.main_thread().name] * 2
+        assert slow.threads[2] != threading.main_thread().name
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
@@ -78,6 +93,48 @@ def test_what_a_call_raises_is_raised() -> None:
             raise ValueError("wrong")
 
         with pytest.raises(ValueError, match="wrong"):
-            await LongCalls().run(LONG_BYTES, wrong)
+            await LongCalls().run(FUNCTION, LONG_BYTES, wrong)
 
     asyncio.run(scenario())
+
+
+def is_short(hint: object) -> bool:
+    """Numbers, and bytes of a fixed length."""
+    marks = getattr(hint, "__metadata__", ())
+    return hint is Weight or any(isinstance(mark, UInt | Fixed) for mark in marks)
+
+
+def test_no_other_runtime_api_takes_long_arguments() -> None:
+    for name, method in APIS.methods.items():
+        hints = get_type_hints(method.function, include_extras=True)
+        del hints["return"]
+        assert (name in LONG_CALLS) == any(not is_short(hint) for hint in hints.values()), name
+    assert set(APIS.methods) >= LONG_CALLS
+
+
+class SingleKeys:
+    """A state that may move on: whoever walks over it meets what was never there together."""
+
+    def __init__(self, values: dict[bytes, bytes]) -> None:
+        self._values = values
+        self.reads = 0
+
+    def get(self, key: bytes, /) -> bytes | None:
+        self.reads += 1
+        return self._values.get(key)
+
+    def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
+        raise AssertionError(f"it walks over {prefix.hex()} in another thread, after {start.hex()}")
+
+
+@pytest.mark.parametrize("function", sorted(LONG_CALLS))
+def test_what_is_worked_out_elsewhere_reads_single_keys(function: str) -> None:
+    chain = DevChain()
+    raw = chain.signed(DevAlice("Alice", Scheme.SR25519), Utility.batch(calls=(System.remark(remark=b"xx"),) * 1_000))
+    assert len(raw) > LONG_BYTES
+    takes = [name for name, _ in APIS.methods[function].inputs]
+    rest = len(raw).to_bytes(4, "little") if takes == ["uxt", "len"] else chain.genesis_hash
+    arguments = raw + rest if takes[0] == "uxt" else b"\2" + raw + rest
+    state = SingleKeys(chain.state.values)
+    assert APIS.call(state, chain.genesis_hash, function, arguments)
+    assert state.reads > 0

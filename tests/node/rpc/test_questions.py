@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from node.rpc.jsonrpc import JsonRpcError
+from node.feed.client import RequestRefusedError
+from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
 from node.rpc.questions import (
     ASKING,
     SUBMISSIONS_SECONDS,
@@ -116,6 +117,29 @@ def test_too_many_of_one_caller_are_refused_and_nobody_else() -> None:
         tasks.append(node.ask("honest", Caller(0.0)))
         await node.answer_all()
         await asyncio.gather(*tasks)
+
+    asyncio.run(scenario())
+
+
+def test_too_many_submissions_are_refused_as_the_node_would() -> None:
+    """So that a batch in parts can say which of them that is."""
+
+    async def scenario() -> None:
+        line = Questions(1)
+
+        async def submit() -> None:
+            async with line.submission(1, 150):
+                await asyncio.Event().wait()
+
+        ASKING.set(Caller(0.0))
+        tasks = [asyncio.create_task(submit()) for _ in range(1 + WAITING_MAX)]
+        await settle()
+        with pytest.raises(RequestRefusedError, match="busy") as refused:
+            await submit()
+        assert refused.value.code == TOO_BUSY
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     asyncio.run(scenario())
 

@@ -13,7 +13,7 @@ from genesis import dev_accounts
 from node.ledger.foreseen import Foreseen
 from node.peers.messages import BLOCKS
 from node.pool.foresight import foresee
-from node.pool.transaction_pool import Held
+from node.pool.held import Held
 from node.pool.verifier import Verifier
 from node.sync import intake, sync
 from node.sync.sync import LOOK_AHEAD, WAITS_MAX

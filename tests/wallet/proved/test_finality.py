@@ -13,6 +13,7 @@ from certified_blocks import CertifiedChain
 from consensus.certificates import CERTIFICATE
 from consensus.parameters import DEVNET, MAINNET
 from consensus.votes import BallotKind
+from genesis.chain import GENESIS_KEYS, runtime_for
 from played_node import certify
 from runtime.blocks.block import HEADER, Header, block_id
 from runtime.blocks.digest import CERTIFICATE_BYTES_MAX
@@ -22,7 +23,7 @@ from runtime.pallets.system import System
 from runtime.state.trie import Trie
 from runtime.state.trie_proof import InvalidProof, ProvedState
 from small_chain import FIRST_SLOT
-from wallet.proved.finality import final_header, genesis_set_key, trust_root
+from wallet.proved.finality import final_header, trust_root
 from wallet.proved.freshness import doubt_of_age
 from wallet.proved.refutation import RefutedError
 
@@ -50,8 +51,8 @@ def test_the_genesis_hash_leads_to_the_validators_and_they_to_a_final_header() -
 
 def test_what_does_not_follow_from_the_genesis_hash() -> None:
     chain, runtime = made(), made().chain.runtime
-    header, proof, key = chain.genesis_header, chain.set_proof, genesis_set_key(runtime)
-    emptied = Trie({key: b"\0"})
+    header, proof, keys = chain.genesis_header, chain.set_proof, list(GENESIS_KEYS)
+    emptied = Trie({keys[0]: b"\0", keys[1]: bytes(32)})
     silent = Trie({b"other": b""})
     for wrong, sentence in (
         ((bytes(32), header, proof), "does not have the genesis hash"),
@@ -59,11 +60,29 @@ def test_what_does_not_follow_from_the_genesis_hash() -> None:
         ((block_id(head()), head(), proof), "is not block 0"),
         ((chain.genesis, header, proof[1:]), "incomplete"),
         ((chain.genesis, header, []), "incomplete"),
-        ((*_block_zero(header, silent), silent.prove([key])), "names no validators"),
-        ((*_block_zero(header, emptied), emptied.prove([key])), "1 to 128 members"),
+        ((*_block_zero(header, silent), silent.prove(keys)), "names no validators"),
+        ((*_block_zero(header, emptied), emptied.prove(keys)), "1 to 128 members"),
     ):
         with pytest.raises((RefutedError, InvalidProof), match=sentence):
             trust_root(*wrong, runtime, DEVNET)
+
+
+def test_what_kind_of_chain_it_is_follows_from_the_genesis_hash() -> None:
+    """A chain for development is treated less strictly; that it was one was believed of the first node that said so."""
+    chain, header = made(), made().genesis_header
+    seats, sudo = GENESIS_KEYS
+    live_trie = Trie({seats: chain.genesis_trie.get(seats) or b""})
+    live, development = (runtime_for("devnet", is_development=kind) for kind in (False, True))
+    true_live = (*_block_zero(header, live_trie), live_trie.prove([seats, sudo]))
+    true_development = (chain.genesis, header, chain.set_proof)
+    assert trust_root(*true_live, live, DEVNET).seats == chain.root().seats
+    assert trust_root(*true_development, development, DEVNET) == chain.root()
+    with pytest.raises(RefutedError, match="says that the chain is for development, which is live"):
+        trust_root(*true_live, development, DEVNET)
+    with pytest.raises(RefutedError, match="says that the chain is live, which is for development"):
+        trust_root(*true_development, live, DEVNET)
+    with pytest.raises(InvalidProof):
+        trust_root(chain.genesis, header, chain.genesis_trie.prove([seats]), live, DEVNET)
 
 
 def _block_zero(header: Header, trie: Trie) -> tuple[bytes, Header]:

@@ -121,6 +121,32 @@ def test_the_newest_block_is_block_zero_at_first_and_never_goes_back(tmp_path: P
     with_node(tmp_path, body)
 
 
+def test_a_new_final_block_descends_from_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has keys that were in office once certifies another past; what was final here before is not in it."""
+
+    async def body(node: PlayedNode, liar: Liar) -> None:
+        for _ in range(4):
+            node.author()
+        await until_final(liar, node)
+        chain = await liar.open(node.chain.genesis_hash)
+        chain.descend_from(2, node.ids[2])
+        assert (await chain.newest()).height == 4
+        node.author()
+        await until_final(liar, node)
+        assert (await chain.newest()).height == 5
+        for number in (2, 5):
+            strict = await liar.open(node.chain.genesis_hash)
+            strict.descend_from(number, blake2_256(b"of another past"))
+            with pytest.raises(NodeRefutedError, match="block 5 does not descend from 0x"):
+                await strict.newest()
+        monkeypatch.setattr("wallet.proved.chain.BLOCK_HASH_COUNT", 2)
+        far = await liar.open(node.chain.genesis_hash)
+        far.descend_from(2, blake2_256(b"too long ago for a state to tell"))
+        assert (await far.newest()).height == 5
+
+    with_node(tmp_path, body)
+
+
 def test_what_an_extrinsic_did_is_shown_by_the_block_and_by_one_above_it(tmp_path: Path) -> None:
     async def body(node: PlayedNode, liar: Liar) -> None:
         chain = await liar.open(node.chain.genesis_hash)

@@ -22,6 +22,7 @@ from node.p2p.handshake import Handshaker
 from node.p2p.hardening import NoiseUpgrade
 from node.p2p.hello import Hello, Role
 from node.p2p.identity import NodeIdentity, identity_from_seed
+from node.p2p.work import ReadingAccounts
 from node.p2p.yamux import YamuxError
 from node.peers.messages import STATUS, PeerStatus
 
@@ -188,7 +189,8 @@ async def connect(
     """A connection that said hello and was accepted.  Raises `HandshakeFailed`, `OSError`."""
     target = parse_address(address)
     hello = Hello(genesis, role, 0, proof)
-    handshaker = Handshaker(NoiseUpgrade(identity), f"/ogpu/{genesis.hex()[:8]}/1", hello, lambda *_: True)
+    accounts = ReadingAccounts(lambda _: True, 0.0)
+    handshaker = Handshaker(NoiseUpgrade(identity), f"/ogpu/{genesis.hex()[:8]}/1", hello, lambda *_: True, accounts)
     stream = await trio.open_tcp_stream(target.host, target.port, local_address=source)
     try:
         connection, _ = await handshaker.dial(stream, target.peer_id)
