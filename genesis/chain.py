@@ -10,8 +10,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from genesis.parameters import constants
+from genesis.parameters import numbers, outside
 from genesis.patch_form import check_patch
+from genesis.relations import RELATIONS
 from genesis.spec import ChainSpec, Patch, SpecError, SpecJson
 from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -30,6 +31,7 @@ from runtime.interface.staking_api import OgpuApi
 from runtime.interface.standard_apis import STANDARD_APIS
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.parameters import Parameters
 from runtime.pallets.session import Session
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -54,6 +56,7 @@ PALLETS: tuple[type[Pallet], ...] = (
     Devices,
     InferenceMarket,
     Attestations,
+    Parameters,
 )
 DEVELOPMENT_PALLETS: tuple[type[Pallet], ...] = (Sudo,)
 
@@ -72,7 +75,7 @@ def runtime_of(spec: ChainSpec) -> Runtime:
 def runtime_for(parameters: str, *, is_development: bool) -> Runtime:
     """The state transition for a set of parameters; made once, because compiling the pallets takes a while."""
     pallets = PALLETS + DEVELOPMENT_PALLETS * is_development
-    return Runtime(pallets, VERSION, constants(parameters))
+    return Runtime(pallets, VERSION, numbers(parameters), outside=outside(parameters), relations=RELATIONS)
 
 
 @lru_cache(maxsize=4)
@@ -93,7 +96,7 @@ def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
     config = _by_pallet(runtime, patch)
     check_patch(patch)
     try:
-        changes = runtime.genesis(config)
+        changes = runtime.genesis(config, config.get(Parameters.__name__))
     except DispatchError as error:
         reason = f"{type(error).__name__}: {type(error).__doc__}"
         raise SpecError(f"genesis.runtimeGenesis.patch does not hold together: {reason}") from error
@@ -103,15 +106,17 @@ def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
 
 
 def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
-    """`SpecError` unless every entry of every pallet decodes, all grains of the cap exist, and somebody validates."""
+    """`SpecError` unless every entry decodes, the numbers fit, all grains of the cap exist, and somebody validates."""
     # A raw state comes from its file as it stands: nothing has looked into it before.
     bound = runtime.at(Memory(state))
     try:
         for pallet in bound.pallets:
             for name in pallet.items:
-                _read_all(getattr(pallet, name))
+                if name not in pallet.parameters:
+                    _read_all(getattr(pallet, name))
+        runtime.parameters.check(bound.parameters.changed())
         held = recount(bound)
-    except (DecodeError, StateCorrupted, SupplyBroken) as error:
+    except (DecodeError, StateCorrupted, SupplyBroken, ValueError) as error:
         raise SpecError(f"genesis: the state is damaged: {error}") from error
     if held != CAP_GRAINS:
         raise SpecError(f"genesis: the balances add up to {held:,} grains, not to the cap of {CAP_GRAINS:,}")

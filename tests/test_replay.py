@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "aadcae2e2b53e3ace05d64ecb6771ec3da03ab6577bb45718cb2688773a809f6"
+KEPT_DIGEST = "7dd18749a0be26f2742b1349a113a368eaa1fcda7c66638dcee169a387c50c86"
 
 
 @pytest.fixture(scope="module")
