@@ -27,11 +27,12 @@ from runtime.frame.errors import DispatchError
 from runtime.frame.pallet import Pallet, StorageValue
 from runtime.frame.runtime import Runtime
 from runtime.frame.storage import StateCorrupted
+from runtime.interface.parameters_api import ParametersApi
 from runtime.interface.staking_api import OgpuApi
 from runtime.interface.standard_apis import STANDARD_APIS
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.parameters import Parameters
+from runtime.pallets.chain_parameters import ChainParameters
 from runtime.pallets.session import Session
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -56,11 +57,11 @@ PALLETS: tuple[type[Pallet], ...] = (
     Devices,
     InferenceMarket,
     Attestations,
-    Parameters,
+    ChainParameters,
 )
 DEVELOPMENT_PALLETS: tuple[type[Pallet], ...] = (Sudo,)
 
-APIS: tuple[type[RuntimeApi], ...] = (*STANDARD_APIS, OgpuApi, GpuTasksApi)
+APIS: tuple[type[RuntimeApi], ...] = (*STANDARD_APIS, OgpuApi, GpuTasksApi, ParametersApi)
 
 # the last number, system_version 2, says to clients that the extrinsics root is a tree of layout V1, as the state is
 VERSION = with_apis(RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 2), APIS)
@@ -92,11 +93,30 @@ def genesis_state(spec: ChainSpec) -> dict[bytes, bytes]:
     return state
 
 
+def genesis_numbers(spec: ChainSpec) -> dict[str, int]:
+    """Every parameter and constant by name, as block 0 has it; SpecError for a value that a parameter cannot have.
+
+    Whether they keep to the relations is not looked at.
+    """
+    runtime = runtime_of(spec)
+    try:
+        if spec.raw is not None:
+            values = runtime.at(Memory(spec.raw)).parameters.changed()
+        else:
+            patch = spec.patch or {}
+            check_patch(patch)
+            config = _by_pallet(runtime, patch)
+            values = runtime.parameters.values_at_genesis(config.get(ChainParameters.__name__, {}))
+    except (StateCorrupted, ValueError) as error:
+        raise SpecError(f"genesis: {error}") from error
+    return {**runtime.parameters.fixed, **values}
+
+
 def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
     config = _by_pallet(runtime, patch)
     check_patch(patch)
     try:
-        changes = runtime.genesis(config, config.get(Parameters.__name__))
+        changes = runtime.genesis(config, config.get(ChainParameters.__name__))
     except DispatchError as error:
         reason = f"{type(error).__name__}: {type(error).__doc__}"
         raise SpecError(f"genesis.runtimeGenesis.patch does not hold together: {reason}") from error

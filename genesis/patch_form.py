@@ -163,7 +163,7 @@ PALLETS: dict[str, Form] = {
     "trustStake": _fields(validators=_list_of(_VALIDATOR)),
     "devices": _fields(optional={"providers": _list_of(_PROVIDER), "devices": _list_of(_DEVICE)}),
     "inferenceMarket": _fields(optional={"services": _list_of(_SERVICE), "offers": _list_of(_OFFER)}),
-    "parameters": _numbers_by_name,
+    "chainParameters": _numbers_by_name,
     "sudo": _fields(key=_account),
 }
 """A pallet without an entry has nothing to configure."""

@@ -173,11 +173,14 @@ class ChainClient:
         key = hex_of(storage_key(known, keys))
         return await self.rpc.ask(lambda raw: stored_of(known, raw), "state_getStorage", key, hex_of(at))
 
-    async def raw(self, key: bytes, *, at: bytes) -> bytes | None:
-        """What is stored under a key, as bytes; None where nothing is."""
-        return await self.rpc.ask(
-            lambda raw: None if raw is None else bytes_of(raw), "state_getStorage", hex_of(key), hex_of(at)
-        )
+    async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
+        """What is stored under each of a few keys, as bytes; None where nothing is."""
+
+        def decoded(answer: RpcJson) -> dict[bytes, bytes | None]:
+            changes = {bytes_of(key): raw for key, raw in answer[0]["changes"]}
+            return {key: None if changes[key] is None else bytes_of(changes[key]) for key in keys}
+
+        return await self.rpc.ask(decoded, "state_queryStorageAt", [hex_of(key) for key in keys], hex_of(at))
 
     async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
         """The keys that begin so, ascending, up to the page that goes beyond `most`."""

@@ -38,7 +38,7 @@ class Parameter(Generic[T]):
         is_frozen: bool = False,
     ) -> None:
         """`doc` is the reason. Bounds are needed, both included, unless the parameter is frozen at its default."""
-        if is_frozen != (least is None and greatest is None):
+        if is_frozen != (least is None) or is_frozen != (greatest is None):
             raise TypeError("a parameter has both bounds, or is frozen")
         self.default = default
         self.unit = unit

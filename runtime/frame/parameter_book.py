@@ -57,7 +57,7 @@ class ParameterTable:
         broken = self.broken(values)
         if broken:
             known = {**self.fixed, **values}
-            raise ValueError("; ".join(f"{relation.explained(known)}, which is wrong" for relation in broken))
+            raise ValueError("; ".join(f"{relation.explained(known)}, which must hold" for relation in broken))
 
     def broken(self, values: Mapping[str, int]) -> tuple[Relation, ...]:
         """The relations that these values of the parameters do not keep to."""

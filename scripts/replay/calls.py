@@ -15,7 +15,7 @@ from gpu_tasks.market.inference.units import UnitTerms
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.balances import Balances
-from runtime.pallets.parameters import Parameters
+from runtime.pallets.chain_parameters import ChainParameters
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
@@ -116,7 +116,7 @@ def _set_parameter(world: World, _: Actor) -> Call:
     declared = world.bound.runtime.parameters.parameters
     parameter = declared[world.chance.choice(sorted(declared))]
     values = (parameter.default, min(parameter.default * 11 // 10, parameter.greatest), parameter.greatest + 1)
-    return Parameters.set_parameter(change=ParameterChange(parameter, world.chance.choice(values)))
+    return ChainParameters.set_parameter(change=ParameterChange(parameter, world.chance.choice(values)))
 
 
 def _sudo(world: World, who: Actor) -> Call:

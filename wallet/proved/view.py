@@ -68,11 +68,11 @@ class ProvedView:
         with about(self._url, matter):
             return {key: known.decode(state.get(key) or b"") for key in state.keys(prefix)}
 
-    async def raw(self, key: bytes) -> bytes | None:
-        """What is stored under a key."""
-        state = await self._proved([key], "a value")
+    async def raw(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """What is stored under each of a few keys."""
+        state = await self._proved(list(keys), "a value")
         with about(self._url, "a value"):
-            return state.get(key)
+            return {key: state.get(key) for key in keys}
 
     async def raw_keys(self, prefix: bytes) -> list[bytes]:
         """The keys that begin so, ascending, none left out."""

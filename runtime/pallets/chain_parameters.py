@@ -1,4 +1,4 @@
-"""Parameters: the one call that changes a number which the chain goes by.
+"""ChainParameters: the one call that changes a number which the chain goes by.
 
 The numbers themselves lie under the pallets that declare them (`runtime.frame.parameter`). Always: a change is Root's,
 lies within the bounds, touches no frozen parameter and keeps every relation; it holds from the next block on.
@@ -38,7 +38,7 @@ class RelationBroken(DispatchError):
     """With this value an inequality between the chain's numbers would not hold."""
 
 
-class Parameters(Pallet, index=13):
+class ChainParameters(Pallet, index=13):
     """Changes what the chain goes by."""
 
     events = (ParameterSet,)
