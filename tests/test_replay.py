@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "7dd18749a0be26f2742b1349a113a368eaa1fcda7c66638dcee169a387c50c86"
+KEPT_DIGEST = "bf368950c7a8bfa8ed94a9832d84d323465a0bc595f2e080914b1ff06f6d6a42"
 
 
 @pytest.fixture(scope="module")

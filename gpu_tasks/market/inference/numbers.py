@@ -63,19 +63,19 @@ class MarketNumbers(Pallet):
         doc="Of a provider's own bond, for a wrong result that a committee found.",
     )  # fmt: skip
     race_close: Parameter[BlockNumber] = Parameter(
-        DEFAULT_RULES.race_close, unit="blocks", least=1, greatest=WINDOW_BLOCKS_MAX,
+        DEFAULT_RULES.race_close, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
         doc="Commits of a race close at the latest so long after the first: the fastest must not wait for all.",
     )  # fmt: skip
     race_reveal: Parameter[BlockNumber] = Parameter(
-        DEFAULT_RULES.race_reveal, unit="blocks", least=1, greatest=WINDOW_BLOCKS_MAX,
+        DEFAULT_RULES.race_reveal, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
         doc="To reveal in, once the close is final: long enough that no few authors can leave a reveal out.",
     )  # fmt: skip
     committee_commit: Parameter[BlockNumber] = Parameter(
-        DEFAULT_RULES.committee_commit, unit="blocks", least=1, greatest=WINDOW_BLOCKS_MAX,
+        DEFAULT_RULES.committee_commit, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
         doc="For a judge to fetch the input, compute it again and commit to a verdict.",
     )  # fmt: skip
     committee_reveal: Parameter[BlockNumber] = Parameter(
-        DEFAULT_RULES.committee_reveal, unit="blocks", least=1, greatest=WINDOW_BLOCKS_MAX,
+        DEFAULT_RULES.committee_reveal, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
         doc="For a judge to open its verdict, once the close is final.",
     )  # fmt: skip
     queue_blocks: Parameter[BlockNumber] = Parameter(
