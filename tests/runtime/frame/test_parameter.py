@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.encoding.codec import U8, U32
+from runtime.encoding.type_info import PrimitiveShape, VariantsShape
 from runtime.encoding.types import Balance, RuntimeVersion
 from runtime.frame.pallet import Constant, Pallet, Parameter, StorageValue
 from runtime.frame.parameter import ParameterChange, change_codec
@@ -173,6 +174,25 @@ def test_a_change_is_read_back_from_its_bytes(parameter: Parameter[Any], value: 
     raw = codec.encode(ParameterChange(parameter, value))
     assert raw[:2] == bytes((70, list(Garden.parameters.values()).index(parameter)))
     assert codec.decode(raw) == ParameterChange(parameter, value)
+
+
+def test_clients_see_a_choice_of_pallets_of_their_parameters_each_with_its_type_and_reason() -> None:
+    shape = change_codec((Garden,)).info.shape
+    assert isinstance(shape, VariantsShape)
+    (pallet,) = shape.variants
+    assert (pallet.name, pallet.index) == ("Garden", 70)
+    inner = pallet.fields[0].type.shape
+    assert isinstance(inner, VariantsShape)
+    shown = [(each.name, each.index, each.fields[0].type.shape, each.docs) for each in inner.variants]
+    assert shown[:2] == [
+        ("Beds", 0, PrimitiveShape("u8"), ("More cannot be weeded.",)),
+        ("Rent", 1, PrimitiveShape("u128"), ("Water is dear.",)),
+    ]
+
+
+def test_metadata_tells_reason_unit_and_bounds() -> None:
+    assert Garden.rent.item.doc == "Water is dear.\nIn grains, 10 to 1000000000000."
+    assert Garden.gates.item.doc == "One is enough.\nFrozen: no origin changes it. In gates."
 
 
 def test_the_book_refuses_to_write_what_is_none() -> None:
