@@ -10,8 +10,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from genesis.parameters import constants
+from genesis.parameters import numbers, outside
 from genesis.patch_form import check_patch
+from genesis.relations import RELATIONS
 from genesis.spec import ChainSpec, Patch, SpecError, SpecJson
 from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -26,10 +27,12 @@ from runtime.frame.errors import DispatchError
 from runtime.frame.pallet import Pallet, StorageValue
 from runtime.frame.runtime import Runtime
 from runtime.frame.storage import StateCorrupted, storage_prefix
+from runtime.interface.parameters_api import ParametersApi
 from runtime.interface.staking_api import OgpuApi
 from runtime.interface.standard_apis import STANDARD_APIS
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.chain_parameters import ChainParameters
 from runtime.pallets.session import Session
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -54,6 +57,7 @@ PALLETS: tuple[type[Pallet], ...] = (
     Devices,
     InferenceMarket,
     Attestations,
+    ChainParameters,
 )
 DEVELOPMENT_PALLETS: tuple[type[Pallet], ...] = (Sudo,)
 
@@ -61,7 +65,7 @@ GENESIS_KEYS = (storage_prefix("TrustStake", "Seats"), storage_prefix("Sudo", "K
 """What of the state of block 0 is shown to whoever knows the genesis hash alone: the first validators, and who holds
 the powers of Root. On a chain for development somebody does, on a live one nobody."""
 
-APIS: tuple[type[RuntimeApi], ...] = (*STANDARD_APIS, OgpuApi, GpuTasksApi)
+APIS: tuple[type[RuntimeApi], ...] = (*STANDARD_APIS, OgpuApi, GpuTasksApi, ParametersApi)
 
 # the last number, system_version 2, says to clients that the extrinsics root is a tree of layout V1, as the state is
 VERSION = with_apis(RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 2), APIS)
@@ -76,7 +80,7 @@ def runtime_of(spec: ChainSpec) -> Runtime:
 def runtime_for(parameters: str, *, is_development: bool) -> Runtime:
     """The state transition for a set of parameters; made once, because compiling the pallets takes a while."""
     pallets = PALLETS + DEVELOPMENT_PALLETS * is_development
-    return Runtime(pallets, VERSION, constants(parameters))
+    return Runtime(pallets, VERSION, numbers(parameters), outside=outside(parameters), relations=RELATIONS)
 
 
 @lru_cache(maxsize=4)
@@ -93,11 +97,30 @@ def genesis_state(spec: ChainSpec) -> dict[bytes, bytes]:
     return state
 
 
+def genesis_numbers(spec: ChainSpec) -> dict[str, int]:
+    """Every parameter and constant by name, as block 0 has it; SpecError for a value that a parameter cannot have.
+
+    Whether they keep to the relations is not looked at.
+    """
+    runtime = runtime_of(spec)
+    try:
+        if spec.raw is not None:
+            values = runtime.at(Memory(spec.raw)).parameters.changed()
+        else:
+            patch = spec.patch or {}
+            check_patch(patch)
+            config = _by_pallet(runtime, patch)
+            values = runtime.parameters.values_at_genesis(config.get(ChainParameters.__name__, {}))
+    except (StateCorrupted, ValueError) as error:
+        raise SpecError(f"genesis: {error}") from error
+    return {**runtime.parameters.fixed, **values}
+
+
 def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
     config = _by_pallet(runtime, patch)
     check_patch(patch)
     try:
-        changes = runtime.genesis(config)
+        changes = runtime.genesis(config, config.get(ChainParameters.__name__))
     except DispatchError as error:
         reason = f"{type(error).__name__}: {type(error).__doc__}"
         raise SpecError(f"genesis.runtimeGenesis.patch does not hold together: {reason}") from error
@@ -107,7 +130,7 @@ def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
 
 
 def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
-    """`SpecError` unless every entry of every pallet decodes, all grains of the cap exist, and somebody validates.
+    """`SpecError` unless every entry decodes, the numbers fit, all grains of the cap exist, and somebody validates.
 
     A state shows by its sudo key whether it is one for development.
     """
@@ -116,9 +139,11 @@ def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
     try:
         for pallet in bound.pallets:
             for name in pallet.items:
-                _read_all(getattr(pallet, name))
+                if name not in pallet.parameters:
+                    _read_all(getattr(pallet, name))
+        runtime.parameters.check(bound.parameters.changed())
         held = recount(bound)
-    except (DecodeError, StateCorrupted, SupplyBroken) as error:
+    except (DecodeError, StateCorrupted, SupplyBroken, ValueError) as error:
         raise SpecError(f"genesis: the state is damaged: {error}") from error
     if held != CAP_GRAINS:
         raise SpecError(f"genesis: the balances add up to {held:,} grains, not to the cap of {CAP_GRAINS:,}")

@@ -1,4 +1,4 @@
-"""The two sets of parameters that a chain may run by, each value in one place.
+"""The two sets of numbers that a chain may run by, each value in one place.
 
 What always holds: what consensus and the runtime both need (slot, epoch) comes from the same number.
 """
@@ -8,23 +8,34 @@ from __future__ import annotations
 from typing import Any
 
 from consensus.parameters import DEVNET, MAINNET, Parameters
-from gpu_tasks.market.devices.records import ClassBonds
-from gpu_tasks.market.rounds import Windows
 from runtime.encoding.types import GRAINS_PER_OGPU
 
 CONSENSUS: dict[str, Parameters] = {"devnet": DEVNET, "mainnet": MAINNET}
 
 MS_PER_DAY = 86_400_000
+TRUSTING_DAYS = 14
+"""How long a program on mainnet believes what it saw last; wallets go by the same number."""
 
 
-def constants(name: str) -> dict[str, Any]:
-    """The runtime's constants that differ from the pallets' defaults: `{"Pallet.constant": value}`."""
+def numbers(name: str) -> dict[str, Any]:
+    """The constants and parameters that differ from the pallets' defaults: `{"Pallet.constant": value}`.
+
+    Constants are part of the code of such a chain; parameters begin so, and a specification may say otherwise.
+    """
     consensus = CONSENSUS[name]
     shared = {
         "Timestamp.minimum_period": consensus.slot_ms // 2,
         "Beacon.epoch_blocks": consensus.epoch_blocks,
     }
     return shared | ({} if name == "devnet" else _mainnet(consensus))
+
+
+def outside(name: str) -> dict[str, int]:
+    """The numbers that relations name and no pallet declares."""
+    consensus = CONSENSUS[name]
+    epoch_ms = consensus.epoch_blocks * consensus.slot_ms
+    trusting = 2 if name == "devnet" else TRUSTING_DAYS * MS_PER_DAY // epoch_ms
+    return {"Consensus.trusting_epochs": trusting, "Consensus.epoch_blocks": consensus.epoch_blocks}
 
 
 def _mainnet(consensus: Parameters) -> dict[str, Any]:
@@ -35,7 +46,8 @@ def _mainnet(consensus: Parameters) -> dict[str, Any]:
         "TrustStake.evidence_epochs": 18 * MS_PER_DAY // epoch_ms,
         "TrustStake.validator_bond_min": 1_000 * GRAINS_PER_OGPU,
         "TrustStake.validator_seats": 100,
-        "Devices.bond_min": ClassBonds(*(factor * GRAINS_PER_OGPU for factor in (1, 10, 100))),
-        "InferenceMarket.race": Windows(lease=24, close=10, reveal=12),
-        "InferenceMarket.judging_windows": Windows(lease=60, close=60, reveal=30),
+        "Devices.consumer_bond_min": 10 * GRAINS_PER_OGPU,
+        "Devices.datacenter_bond_min": 100 * GRAINS_PER_OGPU,
+        "InferenceMarket.committee_commit": 60,
+        "InferenceMarket.committee_reveal": 30,
     }

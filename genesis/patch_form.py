@@ -147,12 +147,23 @@ _SERVICE = _fields(
 )
 _OFFER = _fields(service=_U32, device=_hash, ask=_GRAINS)
 
+PARAMETERS_MAX = 1_024
+
+
+def _numbers_by_name(value: SpecJson, where: str) -> None:
+    if not isinstance(value, dict) or len(value) > PARAMETERS_MAX:
+        _refuse(where, f"an object of at most {PARAMETERS_MAX:,} parameters", value)
+    for name, number in value.items():
+        _GRAINS(number, f"{where}.{name}")
+
+
 PALLETS: dict[str, Form] = {
     "balances": _fields(balances=_list_of(_pair(_account, _GRAINS))),
     "beacon": _fields(seed=_hash),
     "trustStake": _fields(validators=_list_of(_VALIDATOR)),
     "devices": _fields(optional={"providers": _list_of(_PROVIDER), "devices": _list_of(_DEVICE)}),
     "inferenceMarket": _fields(optional={"services": _list_of(_SERVICE), "offers": _list_of(_OFFER)}),
+    "chainParameters": _numbers_by_name,
     "sudo": _fields(key=_account),
 }
 """A pallet without an entry has nothing to configure."""

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import click
 
+from genesis.chain import genesis_block_header, genesis_numbers, genesis_state
 from genesis.presets import raw_spec
+from genesis.relations import RELATIONS
 from genesis.spec import to_json
 from node.chain_options import chain_options
 from node.config import Paths, chosen_spec, default_base_path
 from node.errors import BadInputError, DatabaseError
 from node.ledger.storage import Storage
+from runtime.blocks.block import block_id
 from wallet.asking import require_agreement
 
 
@@ -50,6 +53,28 @@ def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool,
         click.echo(f"removed {paths.sign_state}")
     elif paths.sign_state.exists():
         click.echo(f"kept {paths.sign_state}: it stops this validator from signing twice")
+
+
+@click.group()
+def genesis() -> None:
+    """Look at the genesis of a chain specification."""
+
+
+@genesis.command("check")
+@chain_options
+def check_genesis(chain: str | None, dev: bool, base_path: Path | None) -> None:
+    """Check every inequality between the numbers of the chain, and that its block 0 can be made."""
+    del base_path
+    spec = chosen_spec(chain, dev=dev)
+    values, broken = genesis_numbers(spec), []
+    for relation in RELATIONS:
+        is_kept = relation.holds(values)
+        click.echo(f"{'holds ' if is_kept else 'BROKEN'} {relation.explained(values)}")
+        if not is_kept:
+            broken.append(f"{relation.explained(values)}, which must hold: {relation.reason}")
+    if broken:
+        raise BadInputError("; ".join(broken))
+    click.echo(f"block 0 is 0x{block_id(genesis_block_header(genesis_state(spec))).hex()}")
 
 
 def _refuse_running(paths: Paths) -> None:

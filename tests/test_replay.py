@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "aadcae2e2b53e3ace05d64ecb6771ec3da03ab6577bb45718cb2688773a809f6"
+KEPT_DIGEST = "bf368950c7a8bfa8ed94a9832d84d323465a0bc595f2e080914b1ff06f6d6a42"
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,14 @@ COMMANDS = {
     "validate": ("staking:offer", "Offer to validate and to mine, with these three public keys (0x and hex digits)."),
     "chill": ("staking:chill", "Stop to offer to validate and to mine."),
     "call": ("call:call", "Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`."),
+    "parameters": (
+        "parameters:parameters",
+        "Show the numbers that the chain goes by and may change, all or those whose names begin with NAME.",
+    ),
+    "set-parameter": (
+        "parameters:set_parameter",
+        "Give the parameter NAME another VALUE, as Root; the holder of the sudo key signs (development chains only).",
+    ),
     "why": ("why:why", "Explain the extrinsic with this hash: where it is, what it did, why it failed."),
 }
 

@@ -10,8 +10,9 @@ error of `wallet.rpc`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, Self
 
 from genesis.chain import apis_for
@@ -173,11 +174,10 @@ class ChainClient:
         key = hex_of(storage_key(known, keys))
         return await self.rpc.ask(lambda raw: stored_of(known, raw), "state_getStorage", key, hex_of(at))
 
-    async def raw(self, key: bytes, *, at: bytes) -> bytes | None:
-        """What is stored under a key, as bytes; None where nothing is."""
-        return await self.rpc.ask(
-            lambda raw: None if raw is None else bytes_of(raw), "state_getStorage", hex_of(key), hex_of(at)
-        )
+    async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
+        """What is stored under each of a few keys, as bytes; None where nothing is."""
+        found = await self._values(bytes_of, keys, at)
+        return {key: found.get(key) for key in keys}
 
     async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
         """The keys that begin so, ascending, up to the page that goes beyond `most`."""
@@ -343,7 +343,7 @@ class ChainClient:
         asked = [known.key(key) for key in keys]  # type: ignore[attr-defined]  # by kind
         found: dict[bytes, Any] = {}
         for start in range(0, len(asked), PAGE_KEYS):
-            found.update(await self._values(known, asked[start : start + PAGE_KEYS], at))
+            found.update(await self._values(partial(stored_of, known), asked[start : start + PAGE_KEYS], at))
         return [found.get(key, known.default) for key in asked]
 
     async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
@@ -351,7 +351,7 @@ class ChainClient:
         known = self.runtime.item(item)
         found: dict[bytes, Any] = {}
         async for page in self._pages(prefix_of(known, under), at):
-            found.update(await self._values(known, page, at))
+            found.update(await self._values(partial(stored_of, known), page, at))
         return found
 
     async def _pages(self, prefix: bytes, at: bytes | None) -> AsyncIterator[list[bytes]]:
@@ -363,12 +363,14 @@ class ChainClient:
                 return
             last = hex_of(page[-1])
 
-    async def _values(self, known: StorageItem, keys: Sequence[bytes], at: bytes | None) -> dict[bytes, Any]:
-        """What is stored under keys of one item; those where nothing is are left out."""
+    async def _values(
+        self, decode: Callable[[RpcJson], Any], keys: Sequence[bytes], at: bytes | None
+    ) -> dict[bytes, Any]:
+        """What is stored under a few keys; those where nothing is are left out."""
 
         def decoded(answer: RpcJson) -> dict[bytes, Any]:
             changes = {bytes_of(key): raw for key, raw in answer[0]["changes"]}
-            return {key: stored_of(known, changes[key]) for key in keys if changes[key] is not None}
+            return {key: decode(changes[key]) for key in keys if changes[key] is not None}
 
         return await self.rpc.ask(decoded, "state_queryStorageAt", [hex_of(key) for key in keys], hex_of(at))
 

@@ -176,10 +176,10 @@ class VerifiedClient(ChainClient):
         view = await self._view(at)
         return await (super().query(function, *arguments, at=at) if view is None else view.query(function, *arguments))
 
-    async def raw(self, key: bytes, *, at: bytes) -> bytes | None:
+    async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
         """As `ChainClient.raw`, proved."""
         view = await self._view(at)
-        return await (super().raw(key, at=at) if view is None else view.raw(key))
+        return await (super().raw(keys, at=at) if view is None else view.raw(keys))
 
     async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
         """As `ChainClient.raw_keys`, proved: none is left out."""

@@ -18,9 +18,9 @@ from devnet.measuring.ledger import DevnetLedger, UnitRecord, block_hash
 from devnet.proofs.cheating.attempts import ACCEPTED
 from genesis import dev_accounts
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import MISS_PPM
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -139,14 +139,14 @@ class Before:
         if isinstance(event, RaceMissed):
             owners = [await self._owner(device) for device in record.devices]
             device = record.devices[owners.index(event.provider)]
-            expected = part(await self._bond(device), MISS_PPM)
+            expected = part(await self._bond(device), DEFAULT_RULES.miss_penalty)
             self._take(device, event.amount)
             return [Check("1 % of the device's bond", unit, height, event.amount, expected)]
         stake = await self._stake(event.provider)
         self._take(event.provider, event.bond)
         self._take(event.device, event.collateral)
-        collateral = money.collateral(record.price, PRICE_MAX)
-        expected = part(stake, money.WRONG_RESULT_BOND_PPM)
+        collateral = money.collateral(DEFAULT_RULES, record.price, PRICE_MAX)
+        expected = part(stake, DEFAULT_RULES.wrong_result_penalty)
         return [
             Check("the unit's collateral", unit, height, event.collateral, collateral),
             Check("10 % of the stake", unit, height, event.bond, expected),

@@ -28,7 +28,7 @@ from devnet.measuring import report
 from devnet.measuring.report import Report
 from genesis import dev_accounts
 from runtime.cryptography.ss58 import encode as ss58
-from runtime.pallets.staking.slashing import equivocation_ppm
+from runtime.pallets.staking.slashing import SLASH_FLOOR_PPM, SLASH_SLOPE, SlashCurve, equivocation_ppm
 from runtime.pallets.staking.trust_lock import OffenceProven
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
@@ -119,7 +119,7 @@ async def _blocks_after(client: ChainClient, height: int) -> int:
 
 
 def _failures(facts: Report) -> list[str]:
-    expected = equivocation_ppm(1, 4)
+    expected = equivocation_ppm(1, 4, SlashCurve(SLASH_FLOOR_PPM, SLASH_SLOPE))
     lost = facts["stake_before"] - facts["stake_after"]
     bars = {
         "the share slashed is not the table's": facts["ppm"] == expected,

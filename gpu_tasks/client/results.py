@@ -54,7 +54,7 @@ def cost_of(unit: Unit) -> int:
     """What an ended unit cost beside its bond's part and fees: price, and a witness where two or more raced."""
     if unit.state is not UnitState.SETTLED:
         return 0
-    return unit.price + (witness_pay(unit.price) if len(unit.racers) > 1 else 0)
+    return unit.price + (witness_pay(unit.rules, unit.price) if len(unit.racers) > 1 else 0)
 
 
 def attested_at(unit: Unit) -> int | None:

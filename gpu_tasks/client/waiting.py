@@ -14,10 +14,8 @@ from gpu_tasks.client.offers import own_accounts
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import Unit, UnitState
-from runtime.frame.runtime import constant_value
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
@@ -27,8 +25,6 @@ class MarketView:
     """The side of the market that could take units, at one final block."""
 
     height: int
-    queue_blocks: int
-    """After so many blocks an unmatched unit is refunded."""
     services: Mapping[int, Service]
     devices: Sequence[DeviceStatus]
     """A device stands there once for each service that it offers and that somebody waits for, with that offer alone."""
@@ -56,7 +52,6 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) 
             services[number] = service
     return MarketView(
         height=await client.height(final),
-        queue_blocks=constant_value(InferenceMarket, InferenceMarket.queue_blocks, client.runtime),
         services=services,
         devices=devices,
         readers=readers,
@@ -66,7 +61,7 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) 
 
 def why_queued(unit: Unit, view: MarketView) -> str:
     """A sentence: what keeps the unit in the queue, and until when it may stay there."""
-    return f"{_reason(unit, view)}; refunded at block {unit.posted_at + view.queue_blocks} if nobody takes it"
+    return f"{_reason(unit, view)}; refunded at block {unit.posted_at + unit.rules.queue_blocks} if nobody takes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +88,7 @@ def _reason(unit: Unit, view: MarketView) -> str:
     if _owners(priced) < needed:
         return _too_dear(unit, view, slots)
 
-    collateral = money.collateral(price, unit.terms.price_max)
+    collateral = money.collateral(unit.rules, price, unit.terms.price_max)
     secured = [slot for slot in priced if slot.free_bond >= collateral]
     if _owners(secured) < needed:
         amount = format_amount(collateral)
@@ -165,7 +160,7 @@ def _too_dear(unit: Unit, view: MarketView, slots: Sequence[_Slot]) -> str:
     what = "the lowest ask is" if needed == 1 else f"the lowest asks of {needed} owners go up to"
     if ask > unit.terms.price_max:
         return f"{what} {format_amount(ask)} oGPU, it pays at most {format_amount(unit.terms.price_max)}"
-    last = unit.posted_at + view.queue_blocks
+    last = unit.posted_at + unit.rules.queue_blocks
     reached = next((height for height in range(view.height, last) if _price(unit, view, height) >= ask), None)
     if reached is None:
         return f"{what} {format_amount(ask)} oGPU, which its price does not reach in time"

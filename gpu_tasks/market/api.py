@@ -150,9 +150,9 @@ class GpuTasksApi(RuntimeApi, version=1):
         if sold is None:
             return None
         prepaid = market.duty_fee * money.duty_calls(racers)
-        escrow = money.escrow(price_max, racers)
+        escrow = money.escrow(market.rules(), price_max, racers)
         return Quote(
-            locked=escrow + money.customer_bond(price_max) + market.unit_deposit,
+            locked=escrow + money.customer_bond(price_max, market.customer_bond) + market.unit_deposit,
             prepaid=prepaid,
             price_now=money.ramped_price(sold.terms.price_min, price_max, 0, sold.terms.ramp),
             cost_max=escrow + prepaid,
@@ -177,7 +177,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         market = self.bound[InferenceMarket]
         committee = market.committees[unit_id]
         if committee is not None and committee.round is not None:
-            return self._clocks(unit, committee, committee.round, market.judging_windows)
+            return self._clocks(unit, committee, committee.round, unit.rules.committee_windows())
         if unit.state is UnitState.RACING and unit.round is not None:
             return self._clocks(unit, None, unit.round, market.racing.windows_of(unit))
         return UnitStatus(unit, committee, 0, 0, 0)

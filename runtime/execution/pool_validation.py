@@ -10,9 +10,10 @@ from runtime.encoding.types import U64_MAX
 from runtime.execution.block_fullness import BlockFullness
 from runtime.execution.transaction_checks import TransactionChecks
 from runtime.frame.errors import InvalidReason, InvalidTransaction
-from runtime.frame.fees import least_fee, priority
+from runtime.frame.fees import priority
 from runtime.frame.runtime import Runtime
 from runtime.pallets.system import System
+from runtime.pallets.transaction_payment import TransactionPayment
 from runtime.state.overlay import StateReader
 
 
@@ -65,6 +66,7 @@ class TransactionValidator:
         self._height = system.number.get() + 1
         system.initialize(self._height, block_hash, ())
         self._checks = TransactionChecks(self._bound, BlockFullness())
+        self._payment = self._bound[TransactionPayment]
 
     def validate(self, raw: bytes | Extrinsic, verify: VerifySignature) -> Validity:
         """InvalidTransaction or DecodeError if no block may hold it now; a nonce that lies ahead is valid."""
@@ -84,7 +86,7 @@ class TransactionValidator:
         who = envelope.authorization
         info, payload = self._checks.check_signer(who, ahead=True)
         spendable = self._checks.spendable(info)
-        if least_fee(len(envelope.raw)) + who.extra.tip > spendable:
+        if self._payment.least_fee(len(envelope.raw)) + who.extra.tip > spendable:
             raise InvalidTransaction(InvalidReason.PAYMENT)
         return Vouched(envelope, payload, info.nonce, spendable)
 

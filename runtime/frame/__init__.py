@@ -9,6 +9,9 @@ call            a method that is also a transaction
 storage         items of the state, declared as attributes
 agenda          what a pallet has to come back to, and the work that a block may spend on it
 holds           what money is held for: reasons that pallets declare, and cases
+parameter       a number in the state, with bounds, unit and reason
+relations       what must hold between numbers
+parameter_book  all parameters of a runtime together
 context         one execution as its pallets see it
 pallet          the class that holds all of these
 runtime         pallets put together, and bound to a state

@@ -10,13 +10,16 @@ from runtime.encoding.codec import Codec
 from runtime.encoding.types import ApplyExtrinsic, Finalization, Initialization, Origin
 from runtime.frame.call import Call, PostDispatch
 from runtime.frame.errors import BadOrigin
+from runtime.frame.parameter_book import ParameterBook
 from runtime.state.overlay import Overlay, StateReader
 
 _SUCCESS = PostDispatch()
 
 
 class ExecutionContext:
-    """The state under execution, its phase, and the pallets by class."""
+    """The state under execution, its phase, the pallets by class, and all parameters together."""
+
+    parameters: ParameterBook
 
     def __init__(self, reader: StateReader, event_codec: Codec[Any]) -> None:
         """Begin over the state `reader`, without pallets; `event_codec` is that of any pallet's event."""

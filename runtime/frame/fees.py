@@ -5,6 +5,7 @@ block is fuller than half of what it may hold, down to one otherwise (the rule o
 """
 
 from runtime.encoding.codec import struct
+from runtime.encoding.record import record
 from runtime.encoding.types import U64_MAX, Balance, DispatchClass, Weight
 from runtime.frame.weights import class_limit, length_limit
 
@@ -22,6 +23,15 @@ _NORMAL_TIME = _NORMAL.ref_time if _NORMAL else 1
 _NORMAL_LENGTH = length_limit(DispatchClass.Normal)
 
 
+@record
+class FeePrices:
+    """What the parts of a fee are worth: parameters of the chain, read once in a block."""
+
+    base: int = BASE_FEE
+    byte: int = BYTE_FEE
+    picoseconds_per_grain: int = PICOSECONDS_PER_GRAIN
+
+
 @struct(path="pallet_transaction_payment::types::InclusionFee")
 class InclusionFee:
     """The parts of a fee."""
@@ -36,15 +46,16 @@ class InclusionFee:
         return self.base_fee + self.len_fee + self.adjusted_weight_fee
 
 
-def inclusion_fee(length: int, weight: Weight, multiplier: int) -> InclusionFee:
+def inclusion_fee(prices: FeePrices, length: int, weight: Weight, multiplier: int) -> InclusionFee:
     """The fee of an extrinsic of `length` bytes whose call weighs `weight`."""
-    weight_fee = weight.ref_time // PICOSECONDS_PER_GRAIN * multiplier // MULTIPLIER_ONE
-    return InclusionFee(BASE_FEE, BYTE_FEE * length, weight_fee)
+    weight_fee = weight.ref_time // prices.picoseconds_per_grain * multiplier // MULTIPLIER_ONE
+    return InclusionFee(prices.base, prices.byte * length, weight_fee)
 
 
-def total_fee(length: int, weight: Weight, multiplier: int) -> int:
+def total_fee(prices: FeePrices, length: int, weight: Weight, multiplier: int) -> int:
     """`inclusion_fee(...).total`, without its parts: every transaction asks for it."""
-    return BASE_FEE + BYTE_FEE * length + weight.ref_time // PICOSECONDS_PER_GRAIN * multiplier // MULTIPLIER_ONE
+    weighed = weight.ref_time // prices.picoseconds_per_grain * multiplier // MULTIPLIER_ONE
+    return prices.base + prices.byte * length + weighed
 
 
 def fullness(weight: Weight, length: int) -> int:
@@ -66,9 +77,9 @@ def priority(tip: int, length: int, weight: Weight) -> int:
     return min((tip + 1) * (fitting or 1), U64_MAX)
 
 
-def least_fee(length: int) -> int:
+def least_fee(prices: FeePrices, length: int) -> int:
     """What an extrinsic of `length` bytes costs at least, whatever its call weighs and the multiplier is."""
-    return BASE_FEE + BYTE_FEE * length
+    return prices.base + prices.byte * length
 
 
 def highest_priority(tip: int, length: int) -> int:

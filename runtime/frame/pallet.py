@@ -1,9 +1,10 @@
-"""The form of a pallet: one class with its storage, calls, events, errors, constants, reasons to hold money, and hooks.
+"""The form of a pallet: one class with its storage, calls, events, errors, numbers, reasons to hold money, and hooks.
 
     class Balances(Pallet, index=2):
         system: System                                             # another pallet, listed before this one
         total_issuance: StorageValue[Balance] = StorageValue(default=0)
         existential_deposit: Constant[Balance] = Constant(100_000)
+        fee: Parameter[Balance] = Parameter(2_000, unit="grains", least=0, greatest=10_000, doc="Why there is one.")
         events = (Transfer, Endowed)
         errors = (InsufficientBalance,)
         hold_reasons = (LEASE,)
@@ -15,7 +16,7 @@ Adding a pallet touches this class and the list in `genesis/chain.py`, nothing e
 and builders of calls are derived. A pallet changes state through storage items only, and is made
 anew for every execution: plain attributes would not survive, so it must not have any.
 
-A large pallet stands on a ground: a class below it that declares storage, constants and used pallets, without an index.
+A large pallet stands on a ground: a class below it that declares storage, numbers and used pallets, without an index.
 
     class StakeLedger(Pallet): ...                  # modules with the pallet's work import this
     class TrustStake(StakeLedger, index=7): ...     # calls, events, errors and hooks; imports those modules
@@ -34,6 +35,7 @@ from runtime.frame.call import FREE, Call, CallMethod, PostDispatch, call
 from runtime.frame.context import ExecutionContext
 from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure, known
 from runtime.frame.holds import CaseId, Hold, HoldReason
+from runtime.frame.parameter import Parameter
 from runtime.frame.storage import Hasher, StorageDoubleMap, StorageItem, StorageMap, StorageValue, camel_case
 from runtime.state.overlay import Overlay, Transaction
 
@@ -49,6 +51,7 @@ __all__ = [
     "HoldReason",
     "Origin",
     "Pallet",
+    "Parameter",
     "PostDispatch",
     "Root",
     "Signed",
@@ -70,7 +73,7 @@ _BY_POSITION = -1
 
 
 class Constant(Generic[T]):
-    """A parameter of the chain, shown in metadata. The value here is the default; chains give their own."""
+    """What a chain never changes, shown in metadata. The value here is the default; chains give their own."""
 
     def __init__(self, default: T, *, name: str = "", doc: str = "") -> None:
         self.default = default
@@ -116,6 +119,7 @@ class Pallet:
     methods: ClassVar[tuple[CallMethod[Any, Any, Any], ...]] = ()
     items: ClassVar[dict[str, StorageItem]] = {}
     constants: ClassVar[dict[str, Constant[Any]]] = {}
+    parameters: ClassVar[dict[str, Parameter[Any]]] = {}
 
     context: ExecutionContext
     overlay: Overlay
@@ -126,8 +130,9 @@ class Pallet:
         """Collect the declarations of a new pallet; without an index, only look that it is fit to be a ground."""
         super().__init_subclass__()
         cls.methods = tuple(value for value in vars(cls).values() if isinstance(value, CallMethod))
-        cls.items = cls._declared(StorageItem)
         cls.constants = cls._declared(Constant)
+        cls.parameters = cls._declared(Parameter)
+        cls.items = cls._declared(StorageItem) | {name: each.item for name, each in cls.parameters.items()}
         if index is None:
             if cls.methods or cls.events or cls.errors or cls.hold_reasons:
                 raise TypeError(
@@ -149,7 +154,7 @@ class Pallet:
 
     @classmethod
     def _number_errors_and_events(cls) -> None:
-        """Errors and hold reasons learn their pallet and position, events without a tag of their own their position."""
+        """Errors, hold reasons and parameters learn pallet and position, events without a tag their position."""
         for position, error in enumerate(cls.errors):
             if "value" in vars(error):
                 raise TypeError(f"{error.__name__} is another pallet's error, or a general one")
@@ -159,6 +164,8 @@ class Pallet:
                 kind.__variant__ = position
         for position, reason in enumerate(cls.hold_reasons):
             reason.belong_to(cls.__name__, cls.index, position)
+        for position, parameter in enumerate(cls.parameters.values()):
+            parameter.belong_to(cls.__name__, cls.index, position)
 
     @classmethod
     def hints(cls) -> dict[str, Any]:

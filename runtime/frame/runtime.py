@@ -17,6 +17,9 @@ from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod
 from runtime.frame.context import ExecutionContext
 from runtime.frame.holds import HOLD_REASONS_MAX, HoldReason, reason_codec
 from runtime.frame.pallet import Constant, Pallet
+from runtime.frame.parameter import ParameterChange, change_codec
+from runtime.frame.parameter_book import ParameterBook, ParameterTable
+from runtime.frame.relations import Relation
 from runtime.frame.storage import StorageItem
 from runtime.state.overlay import Changes, Memory, StateReader
 
@@ -34,32 +37,46 @@ class Runtime:
     """The state transition of one chain, as declared by its pallets in order."""
 
     def __init__(
-        self, pallets: Sequence[type[Pallet]], version: RuntimeVersion, constants: Mapping[str, Any] | None = None
+        self,
+        pallets: Sequence[type[Pallet]],
+        version: RuntimeVersion,
+        numbers: Mapping[str, Any] | None = None,
+        *,
+        outside: Mapping[str, int] | None = None,
+        relations: Sequence[Relation] = (),
     ) -> None:
-        """`constants` replaces defaults: `{"Balances.existential_deposit": 1}`. ValueError if they do not fit."""
+        """`numbers` replaces defaults of constants and parameters: `{"Balances.existential_deposit": 1}`.
+
+        `outside` are numbers that `relations` name and no pallet declares. ValueError if anything does not fit.
+        """
         self.pallets = tuple(pallets)
         self.version = version
         self._check_indices()
         self.codecs, self.call_codec = self._outer_codecs()
-        self.items = {pallet: self._compile_items(pallet) for pallet in self.pallets}
-        given = {"System.version": version, **(constants or {})}
+        given = {"System.version": version, **(numbers or {})}
+        self.items = {pallet: self._compile_items(pallet, given) for pallet in self.pallets}
         self.constants = {pallet: self._chain_constants(pallet, given) for pallet in self.pallets}
         self.links = {pallet: self._linked(pallet) for pallet in self.pallets}
-        self._refuse_unknown(dict(constants or {}))
+        self._refuse_unknown(dict(numbers or {}))
+        self.parameters = self._parameter_table(dict(outside or {}), relations)
 
     def at(self, reader: StateReader) -> "Bound":
         """The pallets over this state; nothing is written to `reader`."""
         return Bound(self, reader)
 
-    def genesis(self, config: Mapping[str, dict[str, Any]]) -> Changes:
-        """The state of block 0: every pallet's `genesis`, in order; ValueError for a pallet that there is not."""
+    def genesis(self, config: Mapping[str, dict[str, Any]], parameters: Mapping[str, int] | None = None) -> Changes:
+        """The state of block 0: the parameters, then every pallet's `genesis`, in order.
+
+        ValueError for a pallet that there is not, and for `parameters` (by name) that do not fit.
+        """
         unknown = set(config) - {pallet.__name__ for pallet in self.pallets}
         if unknown:
             raise ValueError(f"no such pallet: {', '.join(sorted(unknown))}")
-        bound = self.at(Memory())
+        numbers = self.parameters.genesis(parameters or {})
+        bound = self.at(Memory(numbers))  # below the rest: pallets go by what their parent's state says
         for pallet in self.pallets:
             bound[pallet].genesis(config.get(pallet.__name__, {}))
-        return bound.overlay.changes()
+        return dict(sorted({**numbers, **bound.overlay.changes()}.items()))
 
     def item(self, declaration: I) -> I:
         """A storage item with its codecs, unbound: for storage keys and values outside of execution."""
@@ -96,18 +113,33 @@ class Runtime:
         if any(index in RESERVED_INDICES for index in indices):
             raise ValueError("pallet index 0x6f is reserved")
 
-    def _refuse_unknown(self, constants: dict[str, Any]) -> None:
-        declared = {f"{pallet.__name__}.{name}" for pallet in self.pallets for name in pallet.constants}
-        unknown = set(constants) - declared
+    def _refuse_unknown(self, numbers: dict[str, Any]) -> None:
+        declared = {
+            f"{pallet.__name__}.{name}" for pallet in self.pallets for name in (*pallet.constants, *pallet.parameters)
+        }
+        unknown = set(numbers) - declared
         if unknown:
-            raise ValueError(f"no such constant: {', '.join(sorted(unknown))}")
+            raise ValueError(f"no such constant or parameter: {', '.join(sorted(unknown))}")
+
+    def _parameter_table(self, outside: dict[str, int], relations: Sequence[Relation]) -> ParameterTable:
+        parameters, items, fixed = {}, {}, outside
+        for pallet in self.pallets:
+            for parameter in pallet.parameters.values():
+                parameters[parameter.name] = parameter
+                items[parameter.name] = self.item(parameter.item)
+            for attribute, constant in pallet.constants.items():
+                value = constant_value(pallet, constant, self)
+                if isinstance(value, int):
+                    fixed[f"{pallet.__name__}.{attribute}"] = value
+        return ParameterTable(parameters, items, fixed, relations)
 
     def _outer_codecs(self) -> tuple[Codecs, Codec[Call]]:
         """One call codec for each level of nesting: the innermost level knows no calls inside calls."""
         event_codec = Codec(*self._event_wire(), TypeInfo(info.ReferenceShape("RuntimeEvent")), "RuntimeEvent")
         call_info = TypeInfo(info.ReferenceShape("RuntimeCall"))
         inner = Codec(_refuse_encode, _refuse_decode, call_info, "RuntimeCall")
-        given: dict[Any, Codec[Any]] = {RuntimeEvent: event_codec, HoldReason: self._reasons}
+        changes = change_codec(self.pallets)
+        given: dict[Any, Codec[Any]] = {RuntimeEvent: event_codec, HoldReason: self._reasons, ParameterChange: changes}
         codecs = Codecs({**given, Call: inner})
         for _ in range(CALL_DEPTH_MAX):
             inner = Codec(*self._call_wire(codecs), call_info, "RuntimeCall")
@@ -136,9 +168,12 @@ class Runtime:
         _, decode = scale.tagged(pallets, lambda _: 0)
         return (lambda happened: encoders[type(happened)](happened)), decode
 
-    def _compile_items(self, pallet: type[Pallet]) -> dict[str, StorageItem]:
+    def _compile_items(self, pallet: type[Pallet], given: dict[str, Any]) -> dict[str, StorageItem]:
         hints = pallet.hints()
-        return {name: item.compiled(hints[name], self.codecs) for name, item in pallet.items.items()}
+        items = {name: item.compiled(hints[name], self.codecs) for name, item in pallet.items.items()}
+        for name, parameter in pallet.parameters.items():
+            items[name].default = given.get(parameter.name, parameter.default)
+        return items
 
     def _chain_constants(self, pallet: type[Pallet], given: dict[str, Any]) -> dict[str, Any]:
         names = {name: f"{pallet.__name__}.{name}" for name in pallet.constants}
@@ -165,6 +200,7 @@ class Bound(ExecutionContext):
         """For `Runtime.at`."""
         super().__init__(reader, runtime.event_codec)
         self.runtime = runtime
+        self.parameters = ParameterBook(runtime.parameters, self.overlay)
         for pallet in runtime.pallets:
             made = pallet(self, runtime.items[pallet], runtime.constants[pallet])
             for name, other in runtime.links[pallet].items():

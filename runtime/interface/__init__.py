@@ -7,4 +7,5 @@ type_registry       every type that metadata mentions, numbered
 metadata            the runtime's description of itself
 standard_apis       the runtime APIs that every Substrate client knows
 staking_api         ours: validators, stakes and rewards
+parameters_api      ours: the numbers that the chain goes by
 """

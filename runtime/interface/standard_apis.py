@@ -21,7 +21,7 @@ from runtime.encoding.types import AccountId, Balance, DispatchClass, Hash, Nonc
 from runtime.execution.pool_validation import TransactionValidator
 from runtime.frame.api import RuntimeApi, query
 from runtime.frame.errors import InvalidReason, InvalidTransaction
-from runtime.frame.fees import InclusionFee, inclusion_fee
+from runtime.frame.fees import InclusionFee
 from runtime.frame.weights import SIGNED_LENGTH_MAX_BYTES
 from runtime.interface.metadata import LATEST_OPAQUE, VERSIONS, metadata
 from runtime.pallets.system import System
@@ -131,7 +131,7 @@ class TransactionPaymentApi(RuntimeApi, version=4):
     @query
     def query_length_to_fee(self, length: U32) -> Balance:
         """The fee for a length."""
-        return inclusion_fee(length, Weight(), 0).len_fee
+        return self.bound[TransactionPayment].fee(length, Weight()).len_fee
 
     def _fee(self, raw: bytes, length: int) -> tuple[Extrinsic, InclusionFee | None]:
         extrinsic = decode_extrinsic(self.runtime, raw)

@@ -13,5 +13,6 @@ session                 who validates, as explorers read it
 beacon                  epochs, chance, the newest final block
 pots                    accounts of the chain itself
 staking                 bonds, eras, rewards, locks and slashes
+chain_parameters        the call that changes a number which the chain goes by
 sudo                    the powers of Root, on development chains
 """

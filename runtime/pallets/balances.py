@@ -16,9 +16,20 @@ from typing import Any
 
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, named
-from runtime.encoding.types import AccountId, Balance, CompactBalance, MultiAddress
+from runtime.encoding.types import CAP_GRAINS, AccountId, Balance, CompactBalance, MultiAddress
 from runtime.frame.errors import BelowMinimum, FundsUnavailable, NotExpendable, ensure
-from runtime.frame.pallet import Constant, Hold, Pallet, Signed, StorageDoubleMap, StorageMap, StorageValue, call, event
+from runtime.frame.pallet import (
+    Constant,
+    Hold,
+    Pallet,
+    Parameter,
+    Signed,
+    StorageDoubleMap,
+    StorageMap,
+    StorageValue,
+    call,
+    event,
+)
 from runtime.frame.weights import work
 from runtime.pallets.balance_locks import LOCKS_MAX, AccountFreezes, AccountLocks, AccountReserves
 from runtime.pallets.hold_book import AccountHolds, HoldBook
@@ -136,6 +147,12 @@ class Balances(Pallet, index=2):
     case_totals: StorageMap[Hold, Balance] = StorageMap(default=0, doc="What all accounts hold for a case.")
 
     existential_deposit: Constant[Balance] = Constant(100_000, doc="The least that an account may own.")
+    supply_cap: Parameter[Balance] = Parameter(
+        CAP_GRAINS, unit="grains", is_frozen=True, doc="All grains that there can ever be: no origin makes one."
+    )
+    transfer_tax: Parameter[U32] = Parameter(
+        0, unit="ppm", is_frozen=True, doc="A transfer moves what it says: nobody may take a part of it."
+    )
     max_locks: Constant[U32] = Constant(LOCKS_MAX, doc="The most locks on an account; none is ever made.")
     max_reserves: Constant[U32] = Constant(LOCKS_MAX, doc="The most named reserves; none is ever made.")
     max_freezes: Constant[U32] = Constant(LOCKS_MAX, doc="The most freezes; none is ever made.")

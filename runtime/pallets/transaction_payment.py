@@ -4,13 +4,26 @@ A fee is withdrawn for the declared weight and returned as far as the call turne
 when it was a duty that succeeded. Between the extrinsics of a block the fees taken wait in `collected`.
 """
 
+from functools import cached_property
 from typing import Annotated, Any
 
 from runtime.blocks.digest import find_author
-from runtime.encoding.codec import U8, Named, UInt
+from runtime.encoding.codec import U8, U64, Named, UInt
 from runtime.encoding.types import AccountId, Balance, Weight
-from runtime.frame.fees import MULTIPLIER_ONE, InclusionFee, fullness, inclusion_fee, next_multiplier, total_fee
-from runtime.frame.pallet import Constant, Pallet, StorageValue, event
+from runtime.frame.fees import (
+    BASE_FEE,
+    BYTE_FEE,
+    MULTIPLIER_ONE,
+    PICOSECONDS_PER_GRAIN,
+    FeePrices,
+    InclusionFee,
+    fullness,
+    inclusion_fee,
+    least_fee,
+    next_multiplier,
+    total_fee,
+)
+from runtime.frame.pallet import Constant, Pallet, Parameter, StorageValue, event
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 
@@ -39,15 +52,42 @@ class TransactionPayment(Pallet, index=3):
 
     operational_fee_multiplier: Constant[U8] = Constant(5, doc="For clients only: no call here is operational.")
 
+    base_fee: Parameter[Balance] = Parameter(
+        BASE_FEE,
+        unit="grains",
+        least=1,
+        greatest=1_000_000,
+        doc="What any extrinsic costs: an entry in every index, whatever it does.",
+    )
+    byte_fee: Parameter[Balance] = Parameter(
+        BYTE_FEE, unit="grains per byte", least=1, greatest=10_000, doc="Every node keeps and sends every byte."
+    )
+    weight_price: Parameter[U64] = Parameter(
+        PICOSECONDS_PER_GRAIN,
+        unit="picoseconds per grain",
+        least=1_000,
+        greatest=100_000_000,
+        doc="The time of every node that a grain buys, while the fee multiplier is one.",
+    )
+
     events = (TransactionFeePaid,)
+
+    @cached_property
+    def prices(self) -> FeePrices:
+        """What fees are reckoned by in this block."""
+        return FeePrices(self.base_fee, self.byte_fee, self.weight_price)
 
     def fee(self, length: int, weight: Weight) -> InclusionFee:
         """The fee of an extrinsic in this block, tip apart."""
-        return inclusion_fee(length, weight, self.next_fee_multiplier.get())
+        return inclusion_fee(self.prices, length, weight, self.next_fee_multiplier.get())
 
     def total_fee(self, length: int, weight: Weight) -> int:
         """The sum of the parts of `fee`."""
-        return total_fee(length, weight, self.next_fee_multiplier.get())
+        return total_fee(self.prices, length, weight, self.next_fee_multiplier.get())
+
+    def least_fee(self, length: int) -> int:
+        """What an extrinsic of `length` bytes costs at least, before anybody looks at its call."""
+        return least_fee(self.prices, length)
 
     def settle(self, who: bytes, withdrawn: int, due: int, tip: int) -> None:
         """After a call: return what was withdrawn beyond `due` (which includes the tip), pass on the rest."""

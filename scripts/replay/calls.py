@@ -13,7 +13,9 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import UnitTerms
 from runtime.frame.call import Call
+from runtime.frame.parameter import ParameterChange
 from runtime.pallets.balances import Balances
+from runtime.pallets.chain_parameters import ChainParameters
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
@@ -109,8 +111,21 @@ def _force_batch(world: World, who: Actor) -> Call:
     return Utility.force_batch(calls=_inner(world, who))
 
 
+def _set_parameter(world: World, _: Actor) -> Call:
+    """A parameter somewhat above its default, or beyond its bounds; frozen ones too."""
+    declared = world.bound.runtime.parameters.parameters
+    parameter = declared[world.chance.choice(sorted(declared))]
+    values = (parameter.default, min(parameter.default * 11 // 10, parameter.greatest), parameter.greatest + 1)
+    return ChainParameters.set_parameter(change=ParameterChange(parameter, world.chance.choice(values)))
+
+
 def _sudo(world: World, who: Actor) -> Call:
-    calls = (System.remark(remark=b"root"), _batch(world, who), Balances.burn(value=1, keep_alive=True))
+    calls = (
+        System.remark(remark=b"root"),
+        _batch(world, who),
+        Balances.burn(value=1, keep_alive=True),
+        _set_parameter(world, who),
+    )
     return Sudo.sudo(call=world.chance.choice(calls))
 
 
@@ -179,7 +194,8 @@ CALLS: tuple[tuple[Draw, int], ...] = (
         1,
     ),
     (_reveal, 2),
-    (_sudo, 1),
+    (_set_parameter, 1),
+    (_sudo, 3),
     (_sudo_as, 1),
     (lambda _w, who: Sudo.set_key(new=who.stash.account), 1),
 )

@@ -129,18 +129,17 @@ def _judge(world: World, actor: Actor, unit_id: bytes) -> Iterator[Deed]:
     member = member_of(committee, stash) if committee is not None else None
     if committee is None or committee.round is None or member is None:
         return
+    unit = market.units[unit_id]
+    assert unit is not None, "a committee judges a unit"
+    windows = unit.rules.committee_windows()
     verdict = InputBad() if _portion(unit_id, b"input") < INPUT_BAD else Recomputed(_right(unit_id))
     opening = world.genesis_hash, unit_id, committee.number, stash, verdict, _salt(actor, unit_id)
-    if member.commitment is None and rounds.can_commit(committee.round, market.judging_windows, world.height):
+    if member.commitment is None and rounds.can_commit(committee.round, windows, world.height):
         call = InferenceMarket.commit_verdict(
             unit=unit_id, committee=committee.number, commitment=verdict_commitment(*opening)
         )
         yield Deed(actor.provider, call)
-    elif (
-        member.commitment
-        and member.verdict is None
-        and rounds.can_reveal(committee.round, market.judging_windows, world.height)
-    ):
+    elif member.commitment and member.verdict is None and rounds.can_reveal(committee.round, windows, world.height):
         number = committee.number
         salt = _salt(actor, unit_id)
         yield Deed(

@@ -57,7 +57,7 @@ class Agent:
 
     def _resume(self, bound: Bound) -> Iterator[Step]:
         device = bound[Devices].devices[self.keys.device]
-        can = device is not None and device.is_paused and device.bond >= bound[Devices].bond_min.of(device.kind)
+        can = device is not None and device.is_paused and device.bond >= bound[Devices].bond_min(device.kind)
         if can and self.chance.random() < 0.3:
             yield signed(self.keys.provider, Devices.resume(device=self.keys.device))
 
@@ -88,10 +88,13 @@ class Agent:
         member = member_of(committee, self.keys.stash)
         assert member is not None
         verdict = Recomputed(right_root(unit_id))
-        now = rounds.advanced(committee.round, market.judging_windows, height, height - 1)
-        if member.commitment is None and rounds.can_commit(now, market.judging_windows, height):
+        unit = market.units[unit_id]
+        assert unit is not None
+        windows = unit.rules.committee_windows()
+        now = rounds.advanced(committee.round, windows, height, height - 1)
+        if member.commitment is None and rounds.can_commit(now, windows, height):
             yield judge_commit(self.keys, unit_id, committee.number, verdict)
-        elif member.commitment and member.verdict is None and rounds.can_reveal(now, market.judging_windows, height):
+        elif member.commitment and member.verdict is None and rounds.can_reveal(now, windows, height):
             yield judge_reveal(self.keys, unit_id, committee.number, verdict)
 
 

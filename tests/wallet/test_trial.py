@@ -11,6 +11,11 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from runtime.encoding.codec import codec
 from runtime.frame.api import Apis
+from runtime.frame.call import Call
+from runtime.frame.parameter import ParameterChange
+from runtime.pallets.chain_parameters import ChainParameters
+from runtime.pallets.sudo import Sudo
+from runtime.pallets.transaction_payment import TransactionPayment
 from wallet import trial
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcConnection
@@ -28,17 +33,22 @@ class LyingNode(RpcConnection):
     def __init__(self, answer: Any = None, values: dict[bytes, bytes] | None = None) -> None:
         self.url = "ws://liar"
         self.answer, self.values = answer, values or {}
+        self.asked: list[int] = []
 
     async def call(self, method: str, *params: Any) -> Any:
-        if method != "state_getStorage":
+        if method != "state_queryStorageAt":
             return "0x" + "00" * 32
-        known = self.values.get(bytes.fromhex(params[0][2:]))
+        self.asked.append(len(params[0]))
+        return [{"changes": [[key, self._value(key)] for key in params[0]]}]
+
+    def _value(self, key: str) -> Any:
+        known = self.values.get(bytes.fromhex(key[2:]))
         return self.answer if known is None else "0x" + known.hex()
 
 
-def tried(node: LyingNode) -> Any:
+def tried(node: LyingNode, call: Call = UNREGISTER) -> Any:
     client = ChainClient(node, Apis(RUNTIME, ()), b"g" * 32, "Development")
-    return asyncio.run(attempt(client, [UNREGISTER], SIGNER))
+    return asyncio.run(attempt(client, [call], SIGNER))
 
 
 @pytest.mark.parametrize("answer", ["0x00", "0xzz", 7, {"a": []}, "", "0x" + "ff" * 1000])
@@ -62,3 +72,10 @@ def test_a_trial_fetches_a_bounded_number_of_values(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(trial, "READS_MAX", 0)
     with pytest.raises(TrialError, match="read more than 0 values"):
         tried(LyingNode())
+
+
+def test_all_parameters_are_one_question() -> None:
+    change = ParameterChange(TransactionPayment.base_fee, 3_000)
+    node = LyingNode(values={RUNTIME.item(Sudo.key).key(): SIGNER})
+    assert tried(node, Sudo.sudo(call=ChainParameters.set_parameter(change=change))).refusal is None
+    assert sorted(node.asked)[-2:] == [1, len(RUNTIME.parameters.items)]

@@ -12,11 +12,14 @@ from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from genesis.chain import PALLETS
 from runtime.encoding.marks import Bounded, Compact, Fixed, Sorted, Tagged, TypeName, UInt
 from runtime.encoding.types import MultiAddress
 from runtime.frame.call import Call, CallMethod
+from runtime.frame.parameter import ParameterChange
 from wallet.calls.form import ArgumentForm, ArgumentPlace, Style
 from wallet.calls.nested_forms import ListForm, OptionalForm, StructureForm, TupleForm, UnionForm
+from wallet.calls.parameter_form import DeclaredParameter, ParameterForm
 from wallet.calls.plain_forms import (
     AccountForm,
     AmountForm,
@@ -89,11 +92,24 @@ def form_of(annotation: Any) -> ArgumentForm:
         return FlagForm("bool")
     if annotation is Call:
         return CallForm()
+    if annotation is ParameterChange:
+        return ParameterForm(_parameters())
     if isinstance(annotation, type) and issubclass(annotation, IntEnum):
         return ChoiceForm(annotation.__name__, annotation)
     if isinstance(annotation, type) and is_dataclass(annotation):
         return _structure(annotation, annotation.__name__)
     raise TypeError(f"{annotation!r} has no form that a person could type")
+
+
+@lru_cache(maxsize=1)
+def _parameters() -> dict[str, DeclaredParameter]:
+    """Every parameter of the chain by name, with the form of its value."""
+    found = {}
+    for pallet in PALLETS:
+        hints = pallet.hints()
+        for attribute, parameter in pallet.parameters.items():
+            found[parameter.name] = DeclaredParameter(parameter, form_of(get_args(hints[attribute])[0]))
+    return found
 
 
 def _optional(annotation: Any) -> ArgumentForm:

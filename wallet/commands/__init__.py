@@ -8,6 +8,7 @@ In reading order:
 * `keys`: make, import, list
 * `money`: balances and transfers
 * `staking`: bond, delegate, rewards, validators
+* `parameters`: the numbers that the chain goes by
 * `call`: any other call of the chain
 * `why`: what became of an extrinsic
 """

@@ -74,11 +74,11 @@ class ProvedView:
                     found[key] = known.decode(raw)
         return found
 
-    async def raw(self, key: bytes) -> bytes | None:
-        """What is stored under a key."""
-        state = await self._proved([key], "a value")
+    async def raw(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """What is stored under each of a few keys."""
+        state = await self._proved(list(keys), "a value")
         with about(self._url, "a value"):
-            return state.get(key)
+            return {key: state.get(key) for key in keys}
 
     async def raw_keys(self, prefix: bytes, most: int) -> list[bytes]:
         """The keys that begin so, ascending, none left out, up to the page that goes beyond `most`."""

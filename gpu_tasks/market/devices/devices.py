@@ -35,8 +35,6 @@ from gpu_tasks.market.devices.records import (
     DEVICES_PER_PROVIDER_MAX,
     ENDPOINT_BYTES_MAX,
     FREE_BOND,
-    MISS_PPM,
-    ClassBonds,
     Device,
     DeviceClass,
     Provider,
@@ -46,13 +44,13 @@ from gpu_tasks.market.devices.records import (
 from gpu_tasks.market.ids import DeviceId, UnitId
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
-from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, BlockNumber, CompactBalance, Hash
+from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, CompactBalance, Hash
 from runtime.frame.agenda import Schedule
 from runtime.frame.pallet import (
-    Constant,
     Hasher,
     Hold,
     Pallet,
+    Parameter,
     Signed,
     StorageDoubleMap,
     StorageMap,
@@ -68,6 +66,9 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
+BOND_REASON = "Least bond of a device of this class: who takes work must have something to lose."
+BOND_LEAST, BOND_GREATEST = GRAINS_PER_OGPU // 100, 100_000 * GRAINS_PER_OGPU
+
 Endpoint = Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
 
 
@@ -78,8 +79,14 @@ class Devices(Pallet, index=9):
     stake: TrustStake
     lock: TrustLock
 
-    bond_min: Constant[ClassBonds] = Constant(
-        ClassBonds(GRAINS_PER_OGPU, GRAINS_PER_OGPU, GRAINS_PER_OGPU), doc="Least bond of a device, by class."
+    cpu_bond_min: Parameter[Balance] = Parameter(
+        GRAINS_PER_OGPU, unit="grains", least=BOND_LEAST, greatest=BOND_GREATEST, doc=BOND_REASON
+    )
+    consumer_bond_min: Parameter[Balance] = Parameter(
+        GRAINS_PER_OGPU, unit="grains", least=BOND_LEAST, greatest=BOND_GREATEST, doc=BOND_REASON
+    )
+    datacenter_bond_min: Parameter[Balance] = Parameter(
+        GRAINS_PER_OGPU, unit="grains", least=BOND_LEAST, greatest=BOND_GREATEST, doc=BOND_REASON
     )
 
     providers: StorageMap[AccountId, Provider | None] = StorageMap(doc="How to reach a provider, by stash.")
@@ -154,7 +161,7 @@ class Devices(Pallet, index=9):
     def resume(self, origin: Signed, device: DeviceId) -> None:
         """Take work again. The signer is the stash or its provider key."""
         paused = self.owned(device, self.operator(origin.account))
-        ensure(paused.bond >= self.bond_min.of(paused.kind), DeviceBondTooSmall)
+        ensure(paused.bond >= self.bond_min(paused.kind), DeviceBondTooSmall)
         # changed_at: a resume once a beacon is known must not bring the device into that draw
         self.devices[device] = replace(paused, is_paused=False, changed_at=self.system.number.get())
         self.stir(device)
@@ -201,6 +208,10 @@ class Devices(Pallet, index=9):
         found = known(self.devices[device], UnknownDevice)
         ensure(found.owner == owner, NotOwner)
         return found
+
+    def bond_min(self, kind: DeviceClass) -> int:
+        """The least bond of a device of one class."""
+        return (self.cpu_bond_min, self.consumer_bond_min, self.datacenter_bond_min)[kind]
 
     def can_work(self, device: Device) -> bool:
         """Whether it may be drawn now: free, not paused, its owner a candidate that can open inputs."""
@@ -260,9 +271,9 @@ class Devices(Pallet, index=9):
         """Where a race is over: no device secures the unit any more."""
         self.lock.end(Hold(COLLATERAL, unit))
 
-    def fail(self, device: bytes, unit: UnitId, *, victim: bytes | None) -> int:
-        """A miss: 1 % of the bond goes, and the device pauses. The grains taken."""
-        taken = self.slash(device, unit, part(self._registered(device).bond, MISS_PPM), victim=victim)
+    def fail(self, device: bytes, unit: UnitId, ppm: int, *, victim: bytes | None) -> int:
+        """A miss: `ppm` millionths of the bond go, and the device pauses. The grains taken."""
+        taken = self.slash(device, unit, part(self._registered(device).bond, ppm), victim=victim)
         self.halt(device, unit)
         return taken
 
@@ -307,7 +318,7 @@ class Devices(Pallet, index=9):
     def _add_device(self, owner: bytes, kind: DeviceClass, uuid_hash: bytes, bond: int) -> None:
         ensure(uuid_hash not in self.device_of_uuid, DeviceKnown)
         ensure(self.device_count[owner] < DEVICES_PER_PROVIDER_MAX, TooManyDevices)
-        ensure(bond >= self.bond_min.of(kind), DeviceBondTooSmall)
+        ensure(bond >= self.bond_min(kind), DeviceBondTooSmall)
         device, now = device_id(owner, uuid_hash), self.system.number.get()
         self.lock.lock(owner, Hold(FREE_BOND, device), bond)
         self.devices[device] = Device(owner, kind, uuid_hash, bond, registered_at=now, changed_at=now)

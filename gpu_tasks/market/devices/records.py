@@ -12,8 +12,6 @@ from runtime.pallets.staking.stakers import PublicKey
 
 ENDPOINT_BYTES_MAX = 128
 DEVICES_PER_PROVIDER_MAX = 64
-MISS_PPM = 10_000
-"""A device that lets its race down loses this part of its bond."""
 FREE_BOND = HoldReason("FreeBond", "What secures no unit of a device's bond; the case is the device.")
 COLLATERAL = HoldReason("Collateral", "The part of a device's bond that secures a unit, which is the case.")
 
@@ -27,19 +25,6 @@ class DeviceClass(IntEnum):
 
 
 CLASS_NAMES = {"cpu": DeviceClass.CPU, "consumer": DeviceClass.CONSUMER, "datacenter": DeviceClass.DATACENTER}
-
-
-@struct
-class ClassBonds:
-    """The least bond of a device, by its class."""
-
-    cpu: Balance
-    consumer: Balance
-    datacenter: Balance
-
-    def of(self, kind: DeviceClass) -> int:
-        """The least bond of one class."""
-        return (self.cpu, self.consumer, self.datacenter)[kind]
 
 
 @struct

@@ -3,10 +3,12 @@
 In reading order:
 
 * `services`: what may be bought as units, and at which prices slots offer it
+* `rules`: what a unit goes by: the numbers of the market as they were when it was posted
 * `units`: a unit: what the customer asked, who races for it, how it ended
 * `commitments`: what racers and judges commit to before anybody reveals
 * `committees`: how large, what their verdicts decide, and when another one is drawn
 * `agenda`: when a unit needs the chain's attention, and when its record goes
+* `numbers`: the numbers of the market that a chain may change
 * `events`: what InferenceMarket tells the world, and why a call of it can fail
 * `catalogue`: which services are sold, and which devices work for them from which price on
 * `sleepers`: units that nobody can serve, until a slot of their service is freed or changed

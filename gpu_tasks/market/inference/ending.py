@@ -1,7 +1,7 @@
 """How a unit ends: one payment of all that was locked, and everything that it held set free.
 
 Always: a unit ends once; then nothing is held for it, it is on no agenda, its devices are bound to it no more, and its
-record stays readable for `unit_keep` blocks before it is dropped and its deposit returns to its customer.
+record stays readable for `keep_blocks` of its rules before it is dropped and its deposit returns to its customer.
 """
 
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import ProviderRebated, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.races import RaceResult
 from gpu_tasks.market.inference.state import MarketState
-from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Racer, Refund, UnitState, is_open
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Racer, Refund, Unit, UnitState, is_open
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
@@ -25,7 +25,6 @@ class Ending:
     state: MarketState
     lock: TrustLock
     balances: Balances
-    unit_keep: int
 
     def settle(self, unit: OpenUnit, result: RaceResult, judges: tuple[bytes, ...] = ()) -> None:
         """Pay for a right result: the winner, and the agreeing runner-up or else the judges as witness."""
@@ -33,7 +32,7 @@ class Ending:
         witnesses = (result.witness.owner,) if result.witness else judges
         shares = money.settlement(unit.record, winner=winner, witnesses=witnesses, treasury=TREASURY)
         self._end(unit, shares, UnitState.SETTLED, result.output_root)
-        self._rebate(winner, unit.record.price)
+        self._rebate(winner, unit.record)
         self.state.emit(_settled(unit, result, shares))
 
     def refund(self, unit: OpenUnit, reason: Refund, judges: tuple[bytes, ...] = ()) -> None:
@@ -60,16 +59,16 @@ class Ending:
         self.state.devices.end_collateral(unit.id)
 
     def miss(self, unit: OpenUnit, racer: Racer, *, is_customers_loss: bool) -> None:
-        """A racer let the race down: 1 % of its device's bond, and a pause."""
+        """A racer let the race down: a part of its device's bond, and a pause."""
         victim = unit.record.customer if is_customers_loss else None
-        taken = self.state.devices.fail(racer.device, unit.id, victim=victim)
+        taken = self.state.devices.fail(racer.device, unit.id, unit.record.rules.miss_penalty, victim=victim)
         self.state.emit(RaceMissed(unit.id, racer.owner, taken))
 
     def slash_liar(self, unit: OpenUnit, liar: Racer, judges: tuple[bytes, ...]) -> None:
-        """A racer revealed a wrong result: the unit's collateral, 10 % of its bond, and a pause."""
-        devices, victim = self.state.devices, unit.record.customer
+        """A racer revealed a wrong result: the unit's collateral, a part of its bond, and a pause."""
+        devices, victim, ppm = self.state.devices, unit.record.customer, unit.record.rules.wrong_result_penalty
         collateral = devices.slash(liar.device, unit.id, liar.collateral, victim=victim, rewarded=judges)
-        bond = self.lock.slash_wrong_result(liar.owner, victim=victim, rewarded=judges)
+        bond = self.lock.slash_wrong_result(liar.owner, ppm, victim=victim, rewarded=judges)
         devices.halt(liar.device, unit.id)
         self.state.emit(ProviderSlashed(unit.id, liar.owner, liar.device, collateral, bond))
 
@@ -86,7 +85,7 @@ class Ending:
         ended = replace(record, state=state, output_root=output_root, ended_at=height, asleep_since=0)
         self.state.units[unit.id] = ended
         self.state.catalogue.count_units(record.service, -1)
-        self.state.agenda.expiring.put(height + self.unit_keep, unit.id)
+        self.state.agenda.expiring.put(height + record.rules.keep_blocks, unit.id)
 
     def _pay_out(self, unit: OpenUnit, shares: tuple[Share, ...]) -> None:
         """Pay the unit's lock as the shares say; its deposit stays with its record."""
@@ -95,10 +94,10 @@ class Ending:
         self.lock.pay_out(unit.record.customer, hold, shares)
         self.lock.end(hold)
 
-    def _rebate(self, provider: bytes, price: int) -> None:
-        """Return 90 % of a winner's fee out of the era's emission to providers, while that lasts."""
+    def _rebate(self, provider: bytes, record: Unit) -> None:
+        """Return most of a winner's fee out of the era's emission to providers, while that lasts."""
         # less than the fee, so that buying from oneself never pays
-        amount = min(money.rebate(price), self.balances.free_balance(PROVIDER_REWARDS))
+        amount = min(money.rebate(record.rules, record.price), self.balances.free_balance(PROVIDER_REWARDS))
         if amount:
             self.balances.debit(PROVIDER_REWARDS, amount)
             self.balances.credit(provider, amount)

@@ -22,6 +22,7 @@ from gpu_tasks.market.inference.commitments import Verdict
 from gpu_tasks.market.inference.committees import Committee
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.judging import Judging
+from gpu_tasks.market.inference.numbers import MarketNumbers
 from gpu_tasks.market.inference.posting import AdmittedDraws, Posting
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.racing import Racing
@@ -47,7 +48,6 @@ from gpu_tasks.market.inference.units import (
     UnitTerms,
     is_open,
 )
-from gpu_tasks.market.rounds import Windows
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U8, U32, Bounded
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, CompactBalance, Hash, Weight
@@ -91,7 +91,7 @@ def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa:
     return weight
 
 
-class InferenceMarket(AgendaGround, index=10):
+class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     """Services, offers, units, races and disputes."""
 
     balances: Balances
@@ -99,21 +99,12 @@ class InferenceMarket(AgendaGround, index=10):
     lock: TrustLock
     devices: Devices
 
-    race: Constant[Windows] = Constant(
-        Windows(lease=30, close=10, reveal=12), doc="Windows of a race, in blocks; a service says its own lease."
-    )
-    judging_windows: Constant[Windows] = Constant(
-        Windows(lease=20, close=20, reveal=12), doc="Windows of a committee, in blocks."
-    )
-    queue_blocks: Constant[BlockNumber] = Constant(600, doc="Blocks after which an unmatched unit is refunded.")
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
-    unit_keep: Constant[BlockNumber] = Constant(7_200, doc="Blocks that the record of an ended unit is kept.")
     service_deposit: Constant[Balance] = Constant(10 * GRAINS_PER_OGPU, doc="Deposit for a service's record.")
     unit_deposit: Constant[Balance] = Constant(
         GRAINS_PER_OGPU // 10, doc="Deposit for a unit's record, until that is dropped."
     )
     offer_deposit: Constant[Balance] = Constant(GRAINS_PER_OGPU // 10, doc="Deposit for an offer, while it stands.")
-    duty_fee: Constant[Balance] = Constant(4_000, doc="What a post prepays for each duty call that it causes.")
 
     next_service: StorageValue[ServiceId] = StorageValue(default=0)
     service_count: StorageValue[U32] = StorageValue(default=0, doc="Services that are open.")
@@ -220,7 +211,7 @@ class InferenceMarket(AgendaGround, index=10):
     @call(index=8, weight=DUTY_WEIGHT)
     def commit_verdict(self, origin: Signed, unit: UnitId, committee: U8, commitment: Hash) -> PostDispatch:
         """Commit to a verdict as a judge (commitments.verdict_commitment)."""
-        self.judging.commit_verdict(unit, self.devices.operator(origin.account), committee, commitment)
+        self.judging.commit_verdict(self.open_unit(unit), self.devices.operator(origin.account), committee, commitment)
         return FREE
 
     @call(index=9, weight=DUTY_WEIGHT)
@@ -325,22 +316,22 @@ class InferenceMarket(AgendaGround, index=10):
     @cached_property
     def ending(self) -> Ending:
         """How units end."""
-        return Ending(self.state, self.lock, self.balances, self.unit_keep)
+        return Ending(self.state, self.lock, self.balances)
 
     @cached_property
     def queueing(self) -> Queueing:
         """From the queue into a race, and back."""
-        return Queueing(self.state, self.ending, self.queue_blocks)
+        return Queueing(self.state, self.ending)
 
     @cached_property
     def judging(self) -> Judging:
         """From a dispute to its verdict."""
-        return Judging(self.state, self.queueing, self.ending, self.stake, self.committees, self.judging_windows)
+        return Judging(self.state, self.queueing, self.ending, self.stake, self.committees)
 
     @cached_property
     def racing(self) -> Racing:
         """From a draw to its outcome."""
-        return Racing(self.state, self.judging, self.queueing, self.ending, self.race)
+        return Racing(self.state, self.judging, self.queueing, self.ending)
 
     @cached_property
     def posting(self) -> Posting:
@@ -352,7 +343,9 @@ class InferenceMarket(AgendaGround, index=10):
             balances=self.balances,
             posted=self.posted,
             admitted=self.admitted,
+            rules=self.rules(),
             unit_deposit=self.unit_deposit,
+            customer_bond=self.customer_bond,
             duty_fee=self.duty_fee,
             sealed_age_max=self.sealed_age_max,
         )

@@ -28,7 +28,7 @@ from gpu_tasks.market.inference.events import (
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import Duty, OpenUnit, Refund, Unit, UnitState
-from gpu_tasks.market.rounds import Round, Windows
+from gpu_tasks.market.rounds import Round
 from runtime.cryptography.draw import lottery
 from runtime.frame.pallet import StorageMap, ensure, known
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -46,7 +46,6 @@ class Judging:
     ending: Ending
     stake: TrustStake
     committees: StorageMap[UnitId, Committee | None]
-    windows: Windows
 
     def open_dispute(self, unit: OpenUnit) -> None:
         """Hand a unit over to a committee, which is drawn once its beacon is final."""
@@ -63,22 +62,23 @@ class Judging:
                 self._draw(unit, committee)
             return
         height = self.state.system.number.get()
-        current = rounds.advanced(committee.round, self.windows, height, final_height)
-        if rounds.is_void(current) or rounds.is_over(current, self.windows, height):
+        windows = unit.record.rules.committee_windows()
+        current = rounds.advanced(committee.round, windows, height, final_height)
+        if rounds.is_void(current) or rounds.is_over(current, windows, height):
             self._read_verdicts(unit, committee)
         else:
-            self._go_on(unit.id, committee, current)
+            self._go_on(unit, committee, current)
 
-    def commit_verdict(self, unit_id: bytes, account: bytes, number: int, commitment: bytes) -> None:
+    def commit_verdict(self, unit: OpenUnit, account: bytes, number: int, commitment: bytes) -> None:
         """A judge commits to a verdict."""
-        committee, judge, current = self._acting(unit_id, account, number)
+        committee, judge, current = self._acting(unit.id, account, number)
         height = self.state.system.number.get()
         ensure(judge.commitment is None, AlreadyDone)
-        ensure(rounds.can_commit(current, self.windows, height), WindowClosed)
+        ensure(rounds.can_commit(current, unit.record.rules.committee_windows(), height), WindowClosed)
         committee = committees.with_member(committee, replace(judge, commitment=commitment))
         current = rounds.committed(current, height, is_last=committees.is_all_committed(committee))
-        self.state.emit(VerdictCommitted(unit_id, number, account))
-        self._go_on(unit_id, committee, current)
+        self.state.emit(VerdictCommitted(unit.id, number, account))
+        self._go_on(unit, committee, current)
 
     def reveal_verdict(
         self, unit: OpenUnit, account: bytes, number: int, verdict: Recomputed | InputBad, salt: bytes
@@ -87,7 +87,8 @@ class Judging:
         committee, judge, current = self._acting(unit.id, account, number)
         ensure(judge.commitment is not None, NotAssigned)
         ensure(judge.verdict is None, AlreadyDone)
-        ensure(rounds.can_reveal(current, self.windows, self.state.system.number.get()), WindowClosed)
+        windows = unit.record.rules.committee_windows()
+        ensure(rounds.can_reveal(current, windows, self.state.system.number.get()), WindowClosed)
         expected = verdict_commitment(self.state.system.block_hash[0], unit.id, number, account, verdict, salt)
         # bound to its maker: a commitment that was copied from another judge opens nothing
         ensure(expected == judge.commitment, WrongOpening)
@@ -109,10 +110,10 @@ class Judging:
         self.committees[unit_id] = committee
         self.state.agenda.once_final(committee.recorded_at + BEACON_DELAY, unit_id)
 
-    def _go_on(self, unit_id: bytes, committee: Committee, current: Round) -> None:
+    def _go_on(self, unit: OpenUnit, committee: Committee, current: Round) -> None:
         """Write a committee whose round goes on, and have the unit called when it can next change by itself."""
-        self.committees[unit_id] = replace(committee, round=current)
-        self.state.agenda.follow(unit_id, current, self.windows)
+        self.committees[unit.id] = replace(committee, round=current)
+        self.state.agenda.follow(unit.id, current, unit.record.rules.committee_windows())
 
     def _draw(self, unit: OpenUnit, committee: Committee) -> None:
         height = self.state.system.number.get()
@@ -128,7 +129,7 @@ class Judging:
         members = tuple(Judge(eligible[place][0]) for place in drawn)
         for judge in members:
             self.state.duties[judge.account, unit.id] = Duty.JUDGE
-        self._go_on(unit.id, replace(committee, members=members), Round(drawn_at=height))
+        self._go_on(unit, replace(committee, members=members), Round(drawn_at=height))
         self.state.emit(CommitteeDrawn(unit.id, committee.number, tuple(judge.account for judge in members)))
 
     def _eligible(self, record: Unit, committee: Committee) -> list[tuple[bytes, int]]:

@@ -6,43 +6,34 @@ the customer or is burned.
 """
 
 from gpu_tasks.market.inference.committees import FIRST_SIZE
+from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.units import Refund, Unit
 from runtime.pallets.staking.slashing import PPM, Share, part, shared
 
-WITNESS_PPM = 300_000
-FEE_PPM = 20_000
-REBATE_PPM = 900_000
-CUSTOMER_BOND_PPM = 50_000
-CANCEL_PPM = 100_000
-BAD_INPUT_PPM = 500_000
-COLLATERAL_PPM = 250_000
-COLLATERAL_OF_MAXIMUM_PPM = 100_000
-WRONG_RESULT_BOND_PPM = 100_000
 
-
-def witness_pay(price: int) -> int:
+def witness_pay(rules: UnitRules, price: int) -> int:
     """What an agreeing runner-up is paid beside the winner's `price`."""
-    return part(price, WITNESS_PPM)
+    return part(price, rules.witness_share)
 
 
-def fee(paid: int) -> int:
-    """The settlement fee on a payment: 2 %."""
-    return part(paid, FEE_PPM)
+def fee(rules: UnitRules, paid: int) -> int:
+    """The settlement fee on a payment."""
+    return part(paid, rules.settlement_fee)
 
 
-def rebate(price: int) -> int:
+def rebate(rules: UnitRules, price: int) -> int:
     """What a winner gets back of the fee on `price`, as far as the emission goes: less than the fee."""
-    return part(fee(price), REBATE_PPM)
+    return part(fee(rules, price), rules.fee_rebate)
 
 
-def escrow(price_max: int, racers: int) -> int:
+def escrow(rules: UnitRules, price_max: int, racers: int) -> int:
     """What a unit may cost its customer: the price, and a witness where two or more race."""
-    return price_max + (witness_pay(price_max) if racers > 1 else 0)
+    return price_max + (witness_pay(rules, price_max) if racers > 1 else 0)
 
 
-def customer_bond(price_max: int) -> int:
-    """The customer's side of the trust lock: 5 % of the price, rounded up."""
-    return -(-price_max * CUSTOMER_BOND_PPM // PPM)
+def customer_bond(price_max: int, ppm: int) -> int:
+    """The customer's side of the trust lock: so many millionths of the price, rounded up."""
+    return -(-price_max * ppm // PPM)
 
 
 def duty_calls(racers: int) -> int:
@@ -50,9 +41,9 @@ def duty_calls(racers: int) -> int:
     return 2 * racers + 2 * FIRST_SIZE
 
 
-def collateral(price: int, price_max: int) -> int:
-    """The provider's side of the trust lock: 25 % of the price, at least 10 % of the maximum."""
-    return max(-(-price * COLLATERAL_PPM // PPM), -(-price_max * COLLATERAL_OF_MAXIMUM_PPM // PPM))
+def collateral(rules: UnitRules, price: int, price_max: int) -> int:
+    """The provider's side of the trust lock: a share of the price, at least another of the maximum."""
+    return max(-(-price * rules.collateral_share // PPM), -(-price_max * rules.collateral_floor // PPM))
 
 
 def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:
@@ -71,9 +62,9 @@ def age_of_price(floor: int, price_max: int, price: int, ramp: int) -> int:
 
 def settlement(unit: Unit, *, winner: bytes, witnesses: tuple[bytes, ...], treasury: bytes) -> tuple[Share, ...]:
     """A result was right: winner, witness (or the committee in its place), fees, change, bond."""
-    paid = _earned(unit.price, (winner,), treasury)
+    paid = _earned(unit.rules, unit.price, (winner,), treasury)
     if witnesses and len(unit.racers) > 1:  # a lone racer's customer set nothing aside for a witness
-        paid += _earned(witness_pay(unit.price), witnesses, treasury)
+        paid += _earned(unit.rules, witness_pay(unit.rules, unit.price), witnesses, treasury)
     return _with_change(unit, paid)
 
 
@@ -87,18 +78,18 @@ def refund(unit: Unit, reason: Refund, judges: tuple[bytes, ...] = ()) -> tuple[
 
 
 def cancellation(unit: Unit) -> tuple[Share, ...]:
-    """Cancelled before a race: all but 10 % of the bond, which is burned."""
-    return _with_change(unit, [Share(None, part(unit.bond, CANCEL_PPM))])
+    """Cancelled before a race: all comes back but a part of the bond, which is burned."""
+    return _with_change(unit, [Share(None, part(unit.bond, unit.rules.cancel_burn))])
 
 
 def bad_input(unit: Unit, judges: tuple[bytes, ...]) -> tuple[Share, ...]:
-    """The input cannot be used: the price comes back, half the bond is burned.
+    """The input cannot be used: the price comes back, a part of the bond is burned.
 
-    The other half pays the committee members who found it; without a committee it comes back.
+    The rest of it pays the committee members who found it; without a committee it comes back.
     """
-    half = part(unit.bond, BAD_INPUT_PPM)
-    others = shared(unit.bond - half, judges) if judges else ()
-    return _with_change(unit, [Share(None, half), *others])
+    burned = part(unit.bond, unit.rules.bad_input_burn)
+    others = shared(unit.bond - burned, judges) if judges else ()
+    return _with_change(unit, [Share(None, burned), *others])
 
 
 def whole_refund(unit: Unit) -> tuple[Share, ...]:
@@ -106,9 +97,9 @@ def whole_refund(unit: Unit) -> tuple[Share, ...]:
     return _with_change(unit, [])
 
 
-def _earned(gross: int, payees: tuple[bytes, ...], treasury: bytes) -> list[Share]:
+def _earned(rules: UnitRules, gross: int, payees: tuple[bytes, ...], treasury: bytes) -> list[Share]:
     """`gross` less the settlement fee, half of which is burned and half the treasury's."""
-    taken = fee(gross)
+    taken = fee(rules, gross)
     to_treasury = taken // 2
     return [
         *shared(gross - taken, payees),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import MarketBusy, StaleSealing, TooManyOpen, UnitPosted, UnsoundTerms
 from gpu_tasks.market.inference.queueing import Queueing
+from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
@@ -51,7 +52,10 @@ class Posting:
     balances: Balances
     posted: StorageMap[AccountId, U32]
     admitted: StorageValue[AdmittedDraws]
+    rules: UnitRules
     unit_deposit: int
+    customer_bond: int
+    """In millionths of the highest price."""
     duty_fee: int
     sealed_age_max: int
 
@@ -97,11 +101,12 @@ class Posting:
             service=service,
             customer=customer,
             terms=terms,
-            escrow=money.escrow(terms.price_max, terms.racers),
-            bond=money.customer_bond(terms.price_max),
+            escrow=money.escrow(self.rules, terms.price_max, terms.racers),
+            bond=money.customer_bond(terms.price_max, self.customer_bond),
             deposit=self.unit_deposit,
             posted_at=height,
             recorded_at=height,
+            rules=self.rules,
         )
         unit = OpenUnit(unit_id_of(system.block_hash[0], customer, number), record)
         self._prepay(customer, self.duty_fee * money.duty_calls(terms.racers))

@@ -40,7 +40,6 @@ class Queueing:
 
     state: MarketState
     ending: Ending
-    queue_blocks: int
 
     def enqueue(self, unit: OpenUnit) -> None:
         """Put a new unit into the queue."""
@@ -97,7 +96,7 @@ class Queueing:
 
     def _record(self, unit_id: bytes, record: Unit) -> None:
         self.state.units[unit_id] = record
-        self.state.agenda.at_height(record.posted_at + self.queue_blocks, unit_id)
+        self.state.agenda.at_height(record.posted_at + record.rules.queue_blocks, unit_id)
         self.state.agenda.draws.put(record.recorded_at + BEACON_DELAY, unit_id)
 
     def _queued(self, unit_id: bytes) -> OpenUnit:
@@ -111,7 +110,7 @@ class Queueing:
         record = unit.record
         if len(record.declined_by) >= DECLINES_TO_REFUND:
             reason = Refund.INPUT_DECLINED
-        elif height >= record.posted_at + self.queue_blocks:
+        elif height >= record.posted_at + record.rules.queue_blocks:
             reason = Refund.EXPIRED
         else:
             return False
@@ -187,7 +186,7 @@ class Queueing:
         price = money.ramped_price(service.price_min, asked.price_max, height - record.posted_at, service.ramp)
         return Wanted(
             price=price,
-            collateral=money.collateral(price, asked.price_max),
+            collateral=money.collateral(record.rules, price, asked.price_max),
             sealed_at=asked.sealed_at,
             recorded_at=record.recorded_at,
             excluded=(self.state.devices.operator(record.customer), record.customer, *record.declined_by),

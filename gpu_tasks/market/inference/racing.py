@@ -36,8 +36,6 @@ class Racing:
     judging: Judging
     queueing: Queueing
     ending: Ending
-    windows: Windows
-    """Of any race; how long its lease is, its service says."""
 
     def step(self, unit: OpenUnit) -> None:
         """Do what is due in a race: start the lease, close commits, open reveals, read the outcome."""
@@ -104,7 +102,7 @@ class Racing:
 
     def windows_of(self, record: Unit) -> Windows:
         """The windows of a unit's race: the service says how long the lease is."""
-        return replace(self.windows, lease=self.state.catalogue.service(record.service).terms.lease)
+        return record.rules.race_windows(self.state.catalogue.service(record.service).terms.lease)
 
     def _read_outcome(self, unit: OpenUnit) -> None:
         racers = unit.record.racers

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
+from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
 from gpu_tasks.market.rounds import Round
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
@@ -123,6 +124,8 @@ class Unit:
     ended_at: BlockNumber = 0
     asleep_since: BlockNumber = 0
     """The block in which it could not be matched, while it waits for a slot to change; 0 while it does not."""
+    rules: UnitRules = DEFAULT_RULES
+    """What it goes by, whatever the parameters become."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,8 +107,8 @@ def _earned(unit: Unit, stash: bytes) -> tuple[End, int]:
     if outcome is None or racer_of(unit, stash) is None:
         return End.UNPAID, 0
     if outcome.winner.owner == stash:
-        return End.WON, unit.price - fee(unit.price)
+        return End.WON, unit.price - fee(unit.rules, unit.price)
     if outcome.witness is not None and outcome.witness.owner == stash:
-        gross = witness_pay(unit.price)
-        return End.WITNESSED, gross - fee(gross)
+        gross = witness_pay(unit.rules, unit.price)
+        return End.WITNESSED, gross - fee(unit.rules, gross)
     return End.UNPAID, 0

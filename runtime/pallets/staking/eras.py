@@ -22,8 +22,6 @@ from runtime.pallets.staking.staking_events import EraStarted
 
 BLOCK_POINTS = 20
 COMMISSION_DEFAULT_PPM = 50_000
-VALIDATORS_PPM = 500_000
-PROVIDERS_PPM = 400_000
 
 
 @struct
@@ -35,10 +33,10 @@ class Emission:
     treasury: Balance
 
 
-def emission(reserve: int, divisor: int) -> Emission:
-    """`reserve // divisor`: half to validators and delegators, 40 % to providers, the rest to the treasury."""
+def emission(reserve: int, divisor: int, validators_ppm: int, providers_ppm: int) -> Emission:
+    """`reserve // divisor`: parts to validators and delegators, and to providers, the rest to the treasury."""
     amount = reserve // divisor
-    validators, providers = part(amount, VALIDATORS_PPM), part(amount, PROVIDERS_PPM)
+    validators, providers = part(amount, validators_ppm), part(amount, providers_ppm)
     return Emission(validators, providers, amount - validators - providers)
 
 
@@ -113,7 +111,8 @@ def _pay_for(stake: StakeLedger, era: int) -> int:
     """Move an ended era's emission out of the reserve; the grains that left it."""
     left_over = stake.balances.free_balance(PROVIDER_REWARDS)
     _move(stake, PROVIDER_REWARDS, RESERVE, left_over)
-    amounts = emission(stake.balances.free_balance(RESERVE), stake.emission_divisor)
+    reserve, parts_ppm = stake.balances.free_balance(RESERVE), (stake.emission_validators, stake.emission_providers)
+    amounts = emission(reserve, stake.emission_divisor, *parts_ppm)
     parts = (
         (STAKING_REWARDS, amounts.validators),
         (PROVIDER_REWARDS, amounts.providers),

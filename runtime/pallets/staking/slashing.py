@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from runtime.frame.holds import Hold
 
 PPM = 1_000_000
-EQUIVOCATION_FLOOR_PPM = 50_000
-BURN_PPM = 500_000
+SLASH_FLOOR_PPM = 50_000
+SLASH_SLOPE = 3
 VICTIM_PPM = 400_000
 REPORTER_PPM = 100_000
 
@@ -28,16 +28,37 @@ class Loss:
     amount: int
 
 
-def equivocation_ppm(offending: int, total: int) -> int:
-    """max(5 %, min(100 %, (3x)^2)) in ppm, where x = offending / total stake of the set.
+@dataclass(frozen=True, slots=True)
+class SlashCurve:
+    """How a slash grows with the share of stake that offended together."""
+
+    floor: int
+    """In ppm."""
+    slope: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlashSplit:
+    """Parts of a slash in ppm; what they leave is burned."""
+
+    victim: int
+    reporter: int
+
+
+CASE_SPLIT = SlashSplit(VICTIM_PPM, REPORTER_PPM)
+"""Of what a case of the market takes."""
+
+
+def equivocation_ppm(offending: int, total: int, curve: SlashCurve) -> int:
+    """max(floor, min(100 %, (slope x)^2)) in ppm, where x = offending / total stake of the set.
 
     A lone mistake is survivable, a third of the stake together loses everything. The shape is
     Polkadot's (wiki.polkadot.network, "Offenses and Slashes"), the floor Cosmos's.
     """
     if total <= 0:
-        return EQUIVOCATION_FLOOR_PPM
-    curve = 9 * offending * offending * PPM // (total * total)
-    return max(EQUIVOCATION_FLOOR_PPM, min(PPM, curve))
+        return curve.floor
+    raised = curve.slope * curve.slope * offending * offending * PPM // (total * total)
+    return max(curve.floor, min(PPM, raised))
 
 
 def part(amount: int, ppm: int) -> int:
@@ -54,15 +75,15 @@ def shared(amount: int, payees: tuple[bytes, ...]) -> tuple[Share, ...]:
 
 
 def slash_shares(
-    amount: int, *, treasury: bytes, victim: bytes | None = None, rewarded: tuple[bytes, ...] = ()
+    amount: int, split: SlashSplit, *, treasury: bytes, victim: bytes | None = None, rewarded: tuple[bytes, ...] = ()
 ) -> tuple[Share, ...]:
-    """Where a slash goes: 50 % burned, 40 % to the victim, 10 % to who proved it.
+    """Where a slash goes: parts to the victim and to who proved it, the rest is burned.
 
     Without a victim its part goes to the treasury, without a prover that part as well. Rounding
     is burned. The shares add up to `amount`.
     """
-    to_victim = part(amount, VICTIM_PPM)
-    to_rewarded = part(amount, REPORTER_PPM)
+    to_victim = part(amount, split.victim)
+    to_rewarded = part(amount, split.reporter)
     burned = amount - to_victim - to_rewarded
     shares = (
         Share(None, burned),

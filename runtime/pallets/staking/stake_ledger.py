@@ -13,7 +13,7 @@ from runtime.cryptography.signatures import is_safe_public_key
 from runtime.encoding.codec import U32, codec
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId
 from runtime.encoding.types import Balance as Grains
-from runtime.frame.pallet import Constant, Hold, Pallet, StorageDoubleMap, StorageMap, StorageValue, ensure
+from runtime.frame.pallet import Constant, Hold, Pallet, Parameter, StorageDoubleMap, StorageMap, StorageValue, ensure
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.session import Session
@@ -55,10 +55,43 @@ class StakeLedger(Pallet):
     unbonding_epochs: Constant[U32] = Constant(6, doc="Epochs that unbonded stake stays locked.")
     evidence_epochs: Constant[U32] = Constant(3, doc="Epochs in which an offence may be reported.")
     validator_seats: Constant[U32] = Constant(16, doc="Candidates that an election seats.")
-    validator_bond_min: Constant[Grains] = Constant(10 * GRAINS_PER_OGPU, doc="Least own bond of a candidate.")
-    delegation_min: Constant[Grains] = Constant(GRAINS_PER_OGPU, doc="Least delegation.")
-    emission_divisor: Constant[U32] = Constant(3160, doc="An era emits the reserve divided by this.")
     history_eras: Constant[U32] = Constant(84, doc="Eras for which rewards may be claimed.")
+
+    validator_bond_min: Parameter[Grains] = Parameter(
+        10 * GRAINS_PER_OGPU,
+        unit="grains",
+        least=GRAINS_PER_OGPU,
+        greatest=10_000 * GRAINS_PER_OGPU,
+        doc="Least own bond of a candidate: who validates and judges must have something to lose.",
+    )
+    delegation_min: Parameter[Grains] = Parameter(
+        GRAINS_PER_OGPU,
+        unit="grains",
+        least=GRAINS_PER_OGPU // 100,
+        greatest=1_000 * GRAINS_PER_OGPU,
+        doc="Least delegation: each is a record, and a share to pay in every era.",
+    )
+    emission_divisor: Parameter[U32] = Parameter(
+        3160,
+        unit="parts",
+        least=100,
+        greatest=10_000_000,
+        doc="An era emits the reserve divided by this: less and less for ever.",
+    )
+    emission_validators: Parameter[U32] = Parameter(
+        500_000,
+        unit="ppm",
+        least=0,
+        greatest=1_000_000,
+        doc="Of the emission, to validators and those behind them.",
+    )
+    emission_providers: Parameter[U32] = Parameter(
+        400_000,
+        unit="ppm",
+        least=0,
+        greatest=1_000_000,
+        doc="Of the emission, to providers; the treasury has the rest.",
+    )
 
     stakes: StorageDoubleMap[AccountId, AccountId, Grains] = StorageDoubleMap(
         default=0, doc="Stake by validator and staker; a validator's own bond is under itself twice."

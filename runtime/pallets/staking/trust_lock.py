@@ -2,7 +2,7 @@
 
 Always: a lock is a hold of Balances, so each case is paid from what it holds itself; a lock ends
 by being returned, paid out or slashed, and each moves exactly what it says; an offence is punished
-once; a slash goes 50 % to burning, 40 % to the victim (else the treasury), 10 % to who proved it.
+once; a slash is split between burning, the victim (else the treasury) and who proved it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,6 +18,7 @@ from runtime.frame.pallet import (
     Hold,
     HoldReason,
     Pallet,
+    Parameter,
     Signed,
     StorageValue,
     call,
@@ -30,12 +31,22 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.double_headers import SealedHeader, double_proposal
-from runtime.pallets.staking.slashing import Loss, Share, equivocation_ppm, slash_shares
+from runtime.pallets.staking.slashing import (
+    CASE_SPLIT,
+    REPORTER_PPM,
+    SLASH_FLOOR_PPM,
+    SLASH_SLOPE,
+    VICTIM_PPM,
+    Loss,
+    Share,
+    SlashCurve,
+    SlashSplit,
+    equivocation_ppm,
+    slash_shares,
+)
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, EraIndex
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-
-WRONG_RESULT_PPM = 100_000
 
 
 @struct
@@ -126,6 +137,35 @@ class TrustLock(Pallet, index=8):
         default=(), doc="Who offended within the unbonding window; the more stake, the higher the slash of each."
     )
 
+    slash_floor: Parameter[U32] = Parameter(
+        SLASH_FLOOR_PPM,
+        unit="ppm",
+        least=1_000,
+        greatest=1_000_000,
+        doc="Of the stake, for an offence of consensus at least: a lone mistake is survivable.",
+    )
+    slash_slope: Parameter[U32] = Parameter(
+        SLASH_SLOPE,
+        unit="times",
+        least=1,
+        greatest=10,
+        doc="A slash is (so many times the share of stake that offended), squared: a third together loses everything.",
+    )
+    slash_treasury: Parameter[U32] = Parameter(
+        VICTIM_PPM,
+        unit="ppm",
+        least=0,
+        greatest=1_000_000,
+        doc="Of a slash for an offence of consensus.",
+    )
+    slash_reporter: Parameter[U32] = Parameter(
+        REPORTER_PPM,
+        unit="ppm",
+        least=1,
+        greatest=500_000,
+        doc="Of a slash for an offence of consensus, to who proved it: to report must pay.",
+    )
+
     events = (Locked, Unlocked, Paid, OffenceProven, WrongResultSlashed)
     errors = (NotAnOffence, EvidenceTooOld, AlreadyPunished)
 
@@ -142,7 +182,8 @@ class TrustLock(Pallet, index=8):
         window.append(Offender(proof.author, epoch, epoch // self.stake.era_epochs, 0))
         ppm, struck = self._punish(window)
         self.stake.tombstone(proof.author)
-        amount = self._distribute(struck, victim=None, rewarded=(origin.account,))
+        split = SlashSplit(self.slash_treasury, self.slash_reporter)
+        amount = self._distribute(struck, split, victim=None, rewarded=(origin.account,))
         self.emit(OffenceProven(proof.author, proof.slot, epoch, ppm, amount, origin.account))
 
     # ----------------------------------------------------------------------------------------- verbs for other pallets
@@ -182,17 +223,17 @@ class TrustLock(Pallet, index=8):
     ) -> int:
         """Slash a lock by `amount`, or by what there is; the grains taken."""
         taken = min(amount, self.locked(who, hold))
-        self.pay_out(who, hold, slash_shares(taken, treasury=TREASURY, victim=victim, rewarded=rewarded))
+        self.pay_out(who, hold, slash_shares(taken, CASE_SPLIT, treasury=TREASURY, victim=victim, rewarded=rewarded))
         return taken
 
     def end(self, hold: Hold) -> None:
         """Where a case ends: nobody has anything at stake for it."""
         self.balances.check_ended(hold)
 
-    def slash_wrong_result(self, provider: bytes, *, victim: bytes, rewarded: tuple[bytes, ...]) -> int:
-        """Slash 10 % of a provider's own bond for a wrong result; the grains taken. It may go on."""
-        struck = self.stake.slash_own(provider, WRONG_RESULT_PPM)
-        amount = self._distribute(struck, victim=victim, rewarded=rewarded)
+    def slash_wrong_result(self, provider: bytes, ppm: int, *, victim: bytes, rewarded: tuple[bytes, ...]) -> int:
+        """Slash a part of a provider's own bond for a wrong result; the grains taken. It may go on."""
+        struck = self.stake.slash_own(provider, ppm)
+        amount = self._distribute(struck, CASE_SPLIT, victim=victim, rewarded=rewarded)
         self.emit(WrongResultSlashed(provider, amount))
         return amount
 
@@ -208,7 +249,8 @@ class TrustLock(Pallet, index=8):
         Returns that slash in ppm, and what was struck from whom.
         """
         exposures = [self.stake.offence_exposure(offender.stash, offender.era) for offender in window]
-        ppm = equivocation_ppm(sum(exposed.total for exposed, _ in exposures), max(total for _, total in exposures))
+        offending, total = sum(exposed.total for exposed, _ in exposures), max(total for _, total in exposures)
+        ppm = equivocation_ppm(offending, total, SlashCurve(self.slash_floor, self.slash_slope))
         struck: list[Loss] = []
         punished = []
         for offender, (exposed, _) in zip(window, exposures, strict=True):
@@ -218,12 +260,14 @@ class TrustLock(Pallet, index=8):
         self.offenders.set(tuple(punished))
         return ppm, tuple(struck)
 
-    def _distribute(self, struck: Iterable[Loss], *, victim: bytes | None, rewarded: tuple[bytes, ...]) -> int:
+    def _distribute(
+        self, struck: Iterable[Loss], split: SlashSplit, *, victim: bytes | None, rewarded: tuple[bytes, ...]
+    ) -> int:
         """Pay on what was struck from stakes; the grains paid."""
         amount = 0
         for loss in struck:
             amount += loss.amount
-            shares = slash_shares(loss.amount, treasury=TREASURY, victim=victim, rewarded=rewarded)
+            shares = slash_shares(loss.amount, split, treasury=TREASURY, victim=victim, rewarded=rewarded)
             self._pay_held(loss.who, loss.hold, shares)
         return amount
 

@@ -12,6 +12,7 @@ from gpu_tasks.client.waiting import MarketView, why_queued
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitTerms
 
@@ -25,7 +26,7 @@ UNIT = Unit(
     recorded_at=100,
 )  # fmt: skip
 
-COLLATERAL = money.collateral(money.ramped_price(FLOOR, MAXIMUM, 10, RAMP), MAXIMUM)
+COLLATERAL = money.collateral(DEFAULT_RULES, money.ramped_price(FLOOR, MAXIMUM, 10, RAMP), MAXIMUM)
 
 
 def offered(owner: bytes, ask: int = FLOOR, **changed: Any) -> DeviceStatus:
@@ -36,7 +37,6 @@ def offered(owner: bytes, ask: int = FLOOR, **changed: Any) -> DeviceStatus:
 def view(*devices: DeviceStatus, **changed: Any) -> MarketView:
     known = MarketView(
         height=110,
-        queue_blocks=600,
         services={0: SERVICE},
         devices=devices,
         readers={0: dict.fromkeys(OWNERS, 5)},
@@ -79,8 +79,8 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
             "the lowest asks of 2 owners go up to 0.05 oGPU, which its rising price reaches at block 145",
         ),
         (
-            UNIT,
-            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5), queue_blocks=40),
+            replace(UNIT, rules=replace(DEFAULT_RULES, queue_blocks=40)),
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
             "0.05 oGPU, which its price does not reach in time; refunded at block 140",
         ),
         (
@@ -95,8 +95,8 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
             "oGPU of a device's bond free, 1 has it",
         ),
         (
-            UNIT,
-            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5), queue_blocks=45),
+            replace(UNIT, rules=replace(DEFAULT_RULES, queue_blocks=45)),
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
             "0.05 oGPU, which its price does not reach in time; refunded at block 145",
         ),
         (

@@ -9,6 +9,7 @@ from runtime.frame.fees import (
     MILLIONTHS,
     MULTIPLIER_MAX,
     MULTIPLIER_ONE,
+    FeePrices,
     InclusionFee,
     fullness,
     highest_priority,
@@ -22,16 +23,18 @@ from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionPayment
 from small_chain import ALICE, BOB, SmallChain
 
+PRICES = FeePrices()
+
 
 def anyone(scheme: Scheme, key: bytes, message: bytes, signature: bytes) -> bool:
     return True
 
 
 def test_a_fee_is_base_and_length_and_weight() -> None:
-    assert inclusion_fee(147, Weight(), MULTIPLIER_ONE) == InclusionFee(2_000, 1_470, 0)
-    assert inclusion_fee(147, Weight(15_000_000), MULTIPLIER_ONE).total == 3_470 + 150
-    assert inclusion_fee(147, Weight(15_000_000), 5 * MULTIPLIER_ONE // 2).total == 3_470 + 375
-    assert total_fee(147, Weight(15_000_000), 5 * MULTIPLIER_ONE // 2) == 3_470 + 375
+    assert inclusion_fee(PRICES, 147, Weight(), MULTIPLIER_ONE) == InclusionFee(2_000, 1_470, 0)
+    assert inclusion_fee(PRICES, 147, Weight(15_000_000), MULTIPLIER_ONE).total == 3_470 + 150
+    assert inclusion_fee(PRICES, 147, Weight(15_000_000), 5 * MULTIPLIER_ONE // 2).total == 3_470 + 375
+    assert total_fee(PRICES, 147, Weight(15_000_000), 5 * MULTIPLIER_ONE // 2) == 3_470 + 375
 
 
 def test_the_multiplier_rises_and_falls_by_an_eighth() -> None:

@@ -14,10 +14,12 @@ from runtime.cryptography import ss58
 from runtime.encoding.codec import U8, U32, Bounded, Fixed
 from runtime.encoding.types import AccountId, Balance, MultiAddress
 from runtime.frame.call import CALL_DEPTH_MAX, Call
+from runtime.frame.parameter import ParameterChange
 from wallet.calls.declared import CallForm, arguments_of, form_of, written_arguments
 from wallet.calls.directory import Directory, Method, full_name
 from wallet.calls.form import ArgumentForm, ArgumentPlace, Style, read_word, written_word
 from wallet.calls.nested_forms import ListForm, OptionalForm, StructureForm, TupleForm, UnionForm
+from wallet.calls.parameter_form import ParameterForm
 from wallet.calls.plain_forms import (
     AccountForm,
     AmountForm,
@@ -171,6 +173,9 @@ def values(form: ArgumentForm, depth: int) -> st.SearchStrategy[Any]:
             return st.builds(make, *(values(part, depth) for _, part in members))
         case UnionForm(structures):
             return st.one_of([values(each, depth) for each in structures])
+        case ParameterForm(of):
+            changes = [(known.declaration, values(known.form, depth)) for known in of.values()]
+            return st.one_of([st.builds(ParameterChange, st.just(declared), drawn) for declared, drawn in changes])
         case CallForm():
             return st.sampled_from(inner_methods(depth + 1)).flatmap(lambda method: calls(method, depth + 1))
         case _:

@@ -3,10 +3,11 @@
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, MISS_PPM, Device
+from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, Device
 from gpu_tasks.market.inference.events import UnknownService
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
+from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import ServiceTerms, offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Refund
 from market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, Keys, MarketChain, named_keys, refused, signed, terms
@@ -15,6 +16,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_lock import Paid
 
+MISS_PPM = DEFAULT_RULES.miss_penalty
 FIRST, SECOND = b"1" * 32, b"2" * 32
 
 
@@ -40,7 +42,7 @@ def fully_secured() -> tuple[Bound, Keys]:
 def test_a_miss_of_one_unit_takes_nothing_of_what_secures_another() -> None:
     bound, keys = fully_secured()
     before = device_of(bound, keys)
-    taken = bound[Devices].fail(keys.device, FIRST, victim=CUSTOMER.stash)
+    taken = bound[Devices].fail(keys.device, FIRST, MISS_PPM, victim=CUSTOMER.stash)
     after = device_of(bound, keys)
     assert taken == before.bond * MISS_PPM // 1_000_000
     assert bound[Balances].held(keys.stash, Hold(COLLATERAL, FIRST)) == before.bond // 2 - taken
@@ -69,7 +71,7 @@ def test_what_one_unit_lacks_comes_from_the_bond_that_secures_nothing() -> None:
 def test_what_is_left_of_a_units_part_is_the_devices_again() -> None:
     bound, keys = fully_secured()
     before = device_of(bound, keys)
-    taken = bound[Devices].fail(keys.device, FIRST, victim=None)
+    taken = bound[Devices].fail(keys.device, FIRST, MISS_PPM, victim=None)
     bound[Devices].unsecure(keys.device, FIRST)
     bound[Devices].end_collateral(FIRST)
     after = device_of(bound, keys)
@@ -92,7 +94,7 @@ def test_a_racers_part_of_its_bond_is_held_for_the_unit_from_the_draw_to_the_end
     assert len(unit.racers) == 2
     for racer in unit.racers:
         held = chain.now()[Balances].held(racer.owner, Hold(COLLATERAL, unit_id))
-        assert held == racer.collateral == collateral(unit.price, unit.terms.price_max)
+        assert held == racer.collateral == collateral(unit.rules, unit.price, unit.terms.price_max)
     chain.blocks(60)  # nobody commits: two misses, and the unit waits again
     assert not [key for key, _ in chain.now()[Balances].held_cases.items() if key[1] == Hold(COLLATERAL, unit_id)]
     assert {paid.case for paid in chain.happened(Paid) if paid.reason is COLLATERAL} == {unit_id}

@@ -89,7 +89,7 @@ def test_a_liar_is_slashed_and_the_right_racer_is_paid() -> None:
     assert liar not in judges
     assert honest not in judges
     (slashed,) = chain.happened(ev.ProviderSlashed)
-    secured = collateral(unit.price, unit.terms.price_max)
+    secured = collateral(unit.rules, unit.price, unit.terms.price_max)
     assert (slashed.provider, slashed.collateral, slashed.bond) == (liar.stash, secured, BOND // 10)
     assert before[liar.stash] - owned(chain, liar.stash) == secured + BOND // 10
     assert owned(chain, honest.stash) - before[honest.stash] == unit.price - unit.price // 50

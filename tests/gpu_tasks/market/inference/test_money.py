@@ -5,11 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.numbers import CUSTOMER_BOND_PPM
+from gpu_tasks.market.inference.rules import DEFAULT_RULES as RULES
 from gpu_tasks.market.inference.units import Racer, Refund, Unit, UnitTerms
-from runtime.pallets.staking.slashing import Share, equivocation_ppm, slash_shares
+from runtime.pallets.staking.slashing import (
+    CASE_SPLIT,
+    SLASH_FLOOR_PPM,
+    SLASH_SLOPE,
+    Share,
+    SlashCurve,
+    equivocation_ppm,
+    slash_shares,
+)
 
 CUSTOMER, WINNER, WITNESS, JUDGE, TREASURY = (letter * 32 for letter in (b"C", b"W", b"S", b"J", b"T"))
 OGPU = 10**8
+CURVE = SlashCurve(SLASH_FLOOR_PPM, SLASH_SLOPE)
 
 
 def unit(price_max: int = OGPU, price: int | None = None, racers: int = 2) -> Unit:
@@ -18,8 +29,8 @@ def unit(price_max: int = OGPU, price: int | None = None, racers: int = 2) -> Un
         service=0,
         customer=CUSTOMER,
         terms=terms,
-        escrow=money.escrow(price_max, racers),
-        bond=money.customer_bond(price_max),
+        escrow=money.escrow(RULES, price_max, racers),
+        bond=money.customer_bond(price_max, CUSTOMER_BOND_PPM),
         deposit=OGPU // 10,
         posted_at=1,
         recorded_at=1,
@@ -90,14 +101,14 @@ def test_what_a_refund_burns(reason: Refund, burned: int) -> None:
 
 @given(st.integers(0, 21 * 10**14))
 def test_a_rebate_is_less_than_the_fee(price: int) -> None:
-    assert money.rebate(price) < money.fee(price) or not money.fee(price)
+    assert money.rebate(RULES, price) < money.fee(RULES, price) or not money.fee(RULES, price)
 
 
 @pytest.mark.parametrize(
     ("price", "price_max", "needed"), [(100, 100, 25), (20, 100, 10), (41, 100, 11), (0, 5, 1), (0, 0, 0)]
 )
 def test_collateral(price: int, price_max: int, needed: int) -> None:
-    assert money.collateral(price, price_max) == needed
+    assert money.collateral(RULES, price, price_max) == needed
 
 
 @pytest.mark.parametrize(("age", "price"), [(0, 100), (5, 150), (10, 200), (99, 200)])
@@ -128,7 +139,9 @@ def test_every_outcome_pays_out_exactly_what_is_locked(
 
 @given(st.integers(0, 21 * 10**14), st.lists(st.binary(min_size=32, max_size=32), max_size=7), st.booleans())
 def test_a_slash_is_split_exactly(amount: int, rewarded: list[bytes], has_victim: bool) -> None:
-    shares = slash_shares(amount, treasury=TREASURY, victim=CUSTOMER if has_victim else None, rewarded=tuple(rewarded))
+    shares = slash_shares(
+        amount, CASE_SPLIT, treasury=TREASURY, victim=CUSTOMER if has_victim else None, rewarded=tuple(rewarded)
+    )
     assert sum(share.amount for share in shares) == amount
     assert by_payee(shares).get(None, 0) >= amount // 2
     assert by_payee(shares).get(CUSTOMER, 0) == (amount * 4 // 10 if has_victim else 0)
@@ -147,4 +160,4 @@ def test_a_slash_is_split_exactly(amount: int, rewarded: list[bytes], has_victim
     ],
 )
 def test_equivocation_costs_more_the_more_do_it(offending: int, total: int, ppm: int) -> None:
-    assert equivocation_ppm(offending, total) == ppm
+    assert equivocation_ppm(offending, total, CURVE) == ppm

@@ -1,0 +1,97 @@
+"""What must hold between the numbers of the chain: every inequality between parameters and constants, in one place.
+
+Checked when block 0 is made, and whenever Root changes a parameter; `ogpu-node genesis check` shows each with its
+numbers. Always: whatever is named here is a number that a pallet declares, or stands in `genesis.parameters.outside`.
+"""
+
+from runtime.frame.relations import Relation
+
+ALL_PPM = 1_000_000
+
+RELATIONS = (
+    Relation(
+        "unbonding outlasts evidence",
+        ("TrustStake.unbonding_epochs",),
+        ("TrustStake.evidence_epochs", "TrustStake.era_epochs", 2),
+        "a slash that is proven late is taken one era later, and must still find the stake",
+    ),
+    Relation(
+        "evidence outlasts trust",
+        ("TrustStake.evidence_epochs",),
+        ("Consensus.trusting_epochs",),
+        "who is trusted to certify a block can be punished for it",
+    ),
+    Relation(
+        "unbonding outlasts trust",
+        ("TrustStake.unbonding_epochs",),
+        ("Consensus.trusting_epochs", 1),
+        "whose stake is out can be trusted by nobody who was away for so long",
+    ),
+    Relation(
+        "rewards are claimed before they are forgotten",
+        ("TrustStake.history_eras",),
+        (1,),
+        "the era that ended must still be known when it is paid",
+    ),
+    Relation(
+        "the emission is what is divided",
+        (ALL_PPM,),
+        ("TrustStake.emission_validators", "TrustStake.emission_providers"),
+        "no more leaves the reserve than an era emits",
+    ),
+    Relation(
+        "a slash is what is divided",
+        (ALL_PPM,),
+        ("TrustLock.slash_treasury", "TrustLock.slash_reporter"),
+        "no more is paid than was taken",
+    ),
+    Relation(
+        "a validator has more at stake than a delegator",
+        ("TrustStake.validator_bond_min",),
+        ("TrustStake.delegation_min",),
+        "who acts must lose at least what the least of those who trust him lose",
+    ),
+    Relation(
+        "a stake keeps an account alive",
+        ("TrustStake.delegation_min",),
+        ("Balances.existential_deposit",),
+        "what comes back after the unbonding time must not be dust",
+    ),
+    Relation(
+        "a larger device has no smaller bond",
+        ("Devices.consumer_bond_min",),
+        ("Devices.cpu_bond_min",),
+        "the bond grows with what the device may claim",
+    ),
+    Relation(
+        "the largest device has no smaller bond",
+        ("Devices.datacenter_bond_min",),
+        ("Devices.consumer_bond_min",),
+        "the bond grows with what the device may claim",
+    ),
+    Relation(
+        "the settlement fee keeps to its greatest",
+        ("InferenceMarket.settlement_fee_max",),
+        ("InferenceMarket.settlement_fee",),
+        "providers and customers were promised that it never rises above it",
+    ),
+    Relation(
+        "a post prepays its duty calls",
+        ("InferenceMarket.duty_fee",),
+        ("TransactionPayment.base_fee",),
+        "duty calls are free for who does the duty, so somebody else must have paid for them",
+    ),
+    Relation(
+        "the windows of a round are open",
+        (
+            (
+                "InferenceMarket.race_close",
+                "InferenceMarket.race_reveal",
+                "InferenceMarket.committee_commit",
+                "InferenceMarket.committee_reveal",
+            ),
+        ),
+        (1,),
+        "who must act needs a block to act in",
+    ),
+)

@@ -1,0 +1,112 @@
+"""The numbers of InferenceMarket that a chain may change, each with its bounds and its reason.
+
+Always: a unit goes by what `rules` gave it when it was posted, and by nothing here from then on.
+"""
+
+from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
+from runtime.encoding.codec import U32
+from runtime.encoding.types import Balance, BlockNumber
+from runtime.frame.pallet import Pallet, Parameter
+
+ALL = 1_000_000
+"""In millionths."""
+WINDOW_BLOCKS_MAX = 7_200
+"""No window of a round is longer: half a day at four seconds a block."""
+CUSTOMER_BOND_PPM = 50_000
+DUTY_FEE = 4_000
+
+
+class MarketNumbers(Pallet):
+    """Shares and windows of units, and what a post pays beside the price."""
+
+    witness_share: Parameter[U32] = Parameter(
+        DEFAULT_RULES.witness_share, unit="ppm", least=0, greatest=ALL,
+        doc="Of the price, to an agreeing runner-up: to check another's result must pay.",
+    )  # fmt: skip
+    settlement_fee: Parameter[U32] = Parameter(
+        DEFAULT_RULES.settlement_fee, unit="ppm", least=0, greatest=50_000,
+        doc="Of every payment, half burned and half the treasury's: to trade with oneself must cost.",
+    )  # fmt: skip
+    settlement_fee_max: Parameter[U32] = Parameter(
+        50_000, unit="ppm", is_frozen=True, doc="The greatest settlement fee that there can ever be."
+    )
+    fee_rebate: Parameter[U32] = Parameter(
+        DEFAULT_RULES.fee_rebate, unit="ppm", least=0, greatest=990_000,
+        doc="Of the fee on the price, back to the winner; less than all, so that to buy from oneself never pays.",
+    )  # fmt: skip
+    customer_bond: Parameter[U32] = Parameter(
+        CUSTOMER_BOND_PPM, unit="ppm", least=1, greatest=ALL,
+        doc="Of the highest price, held of the customer: a bad input must cost who posts it.",
+    )  # fmt: skip
+    cancel_burn: Parameter[U32] = Parameter(
+        DEFAULT_RULES.cancel_burn, unit="ppm", least=0, greatest=ALL,
+        doc="Of the customer's bond, burned when a unit is cancelled: its draws were work for all.",
+    )  # fmt: skip
+    bad_input_burn: Parameter[U32] = Parameter(
+        DEFAULT_RULES.bad_input_burn, unit="ppm", least=0, greatest=ALL,
+        doc="Of the customer's bond, burned for a bad input; the rest pays the judges who found it.",
+    )  # fmt: skip
+    collateral_share: Parameter[U32] = Parameter(
+        DEFAULT_RULES.collateral_share, unit="ppm", least=10_000, greatest=10 * ALL,
+        doc="Of the price, held of a racer's bond: what a lie about this unit costs.",
+    )  # fmt: skip
+    collateral_floor: Parameter[U32] = Parameter(
+        DEFAULT_RULES.collateral_floor, unit="ppm", least=10_000, greatest=ALL,
+        doc="Of the highest price, held of a racer's bond at least: a price that begins low is no cheap lie.",
+    )  # fmt: skip
+    miss_penalty: Parameter[U32] = Parameter(
+        DEFAULT_RULES.miss_penalty, unit="ppm", least=0, greatest=100_000,
+        doc="Of a device's bond, when it lets its race down: to take work and not do it must cost.",
+    )  # fmt: skip
+    wrong_result_penalty: Parameter[U32] = Parameter(
+        DEFAULT_RULES.wrong_result_penalty, unit="ppm", least=0, greatest=500_000,
+        doc="Of a provider's own bond, for a wrong result that a committee found.",
+    )  # fmt: skip
+    race_close: Parameter[BlockNumber] = Parameter(
+        DEFAULT_RULES.race_close, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
+        doc="Commits of a race close at the latest so long after the first: the fastest must not wait for all.",
+    )  # fmt: skip
+    race_reveal: Parameter[BlockNumber] = Parameter(
+        DEFAULT_RULES.race_reveal, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
+        doc="To reveal in, once the close is final: long enough that no few authors can leave a reveal out.",
+    )  # fmt: skip
+    committee_commit: Parameter[BlockNumber] = Parameter(
+        DEFAULT_RULES.committee_commit, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
+        doc="For a judge to fetch the input, compute it again and commit to a verdict.",
+    )  # fmt: skip
+    committee_reveal: Parameter[BlockNumber] = Parameter(
+        DEFAULT_RULES.committee_reveal, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
+        doc="For a judge to open its verdict, once the close is final.",
+    )  # fmt: skip
+    queue_blocks: Parameter[BlockNumber] = Parameter(
+        DEFAULT_RULES.queue_blocks, unit="blocks", least=1, greatest=100_000,
+        doc="Blocks after which an unmatched unit is refunded: no customer's money waits for ever.",
+    )  # fmt: skip
+    unit_keep: Parameter[BlockNumber] = Parameter(
+        DEFAULT_RULES.keep_blocks, unit="blocks", least=1, greatest=1_000_000,
+        doc="Blocks that the record of an ended unit is kept, for who was away to read it.",
+    )  # fmt: skip
+    duty_fee: Parameter[Balance] = Parameter(
+        DUTY_FEE, unit="grains", least=1, greatest=10_000_000,
+        doc="What a post prepays for each duty call that it causes: those who do the duties pay nothing.",
+    )  # fmt: skip
+
+    def rules(self) -> UnitRules:
+        """What a unit that is posted now goes by."""
+        return UnitRules(
+            witness_share=self.witness_share,
+            settlement_fee=self.settlement_fee,
+            fee_rebate=self.fee_rebate,
+            cancel_burn=self.cancel_burn,
+            bad_input_burn=self.bad_input_burn,
+            collateral_share=self.collateral_share,
+            collateral_floor=self.collateral_floor,
+            miss_penalty=self.miss_penalty,
+            wrong_result_penalty=self.wrong_result_penalty,
+            race_close=self.race_close,
+            race_reveal=self.race_reveal,
+            committee_commit=self.committee_commit,
+            committee_reveal=self.committee_reveal,
+            queue_blocks=self.queue_blocks,
+            keep_blocks=self.unit_keep,
+        )

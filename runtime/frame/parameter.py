@@ -1,0 +1,133 @@
+"""Parameters: numbers that a chain goes by and may change, in its state, each with its unit, bounds and reason.
+
+    base_fee: Parameter[Balance] = Parameter(2_000, unit="grains", least=0, greatest=10**8, doc="Of any extrinsic.")
+    settlement_fee_max: Parameter[U32] = Parameter(50_000, unit="ppm", is_frozen=True, doc="...")
+
+    self.base_fee                       # on an instance: the value in force, an int, read once in a block
+    TransactionPayment.base_fee.item    # on the class: the storage item, for whoever reads a state
+
+A `Constant` is part of the code, a parameter of the state, under its pallet. Always: a block goes by the values that
+its parent's state has, so a change holds from the next block on, whatever else is in its block; a value lies within the
+bounds; a frozen parameter has one value, which no origin changes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar, get_args, overload
+
+from runtime.encoding import scale
+from runtime.encoding import type_info as info
+from runtime.encoding.codec import Codec, Codecs
+from runtime.encoding.type_info import TypeInfo, pallet_path, rust_path
+from runtime.frame.storage import StorageValue
+
+T = TypeVar("T")
+
+
+class Parameter(Generic[T]):
+    """A number in the state. The value here is the default; chains give their own, and change it."""
+
+    def __init__(
+        self,
+        default: int,
+        *,
+        unit: str,
+        doc: str,
+        least: int | None = None,
+        greatest: int | None = None,
+        is_frozen: bool = False,
+    ) -> None:
+        """`doc` is the reason. Bounds are needed, both included, unless the parameter is frozen at its default."""
+        if is_frozen != (least is None) or is_frozen != (greatest is None):
+            raise TypeError("a parameter has both bounds, or is frozen")
+        self.default = default
+        self.unit = unit
+        self.doc = doc
+        self.least = default if least is None else least
+        self.greatest = default if greatest is None else greatest
+        self.is_frozen = is_frozen
+        if not self.holds(default):
+            raise TypeError(f"the default {default} lies beyond its bounds")
+        limits = f"Frozen: no origin changes it. In {unit}." if is_frozen else f"In {unit}, {least} to {greatest}."
+        self.item: StorageValue[Any] = StorageValue(default=default, doc=f"{doc}\n{limits}")
+        self.pallet = ""
+        self.attribute = ""
+        self.tag = b""
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+        self.item.__set_name__(owner, attribute)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """`TransactionPayment.base_fee`."""
+        return f"{self.pallet}.{self.attribute}"
+
+    def holds(self, value: int) -> bool:
+        """Whether `value` lies within the bounds."""
+        return self.least <= value <= self.greatest
+
+    def belong_to(self, pallet: str, index: int, place: int) -> None:
+        """Be this pallet's, for good: TypeError if another has it."""
+        if self.tag:
+            raise TypeError(f"{self.name} is a parameter of another pallet already")
+        self.pallet, self.tag = pallet, bytes((index, place))
+
+    @overload
+    def __get__(self, pallet: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, pallet: object, owner: type) -> T: ...
+    def __get__(self, pallet: Any, owner: type) -> Any:
+        """The declaration on the class; on an instance the value in force, kept as an attribute of it."""
+        if pallet is None:
+            return self
+        item = pallet.compiled_items[self.attribute]
+        # Of the parent's state: else a call could change what the calls after it, or what undoes it, go by.
+        value = pallet.overlay.before(item.prefix, item.decode)
+        value = pallet.__dict__[self.attribute] = item.default if value is None else value
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterChange:
+    """A parameter and the value that it shall have: the argument of the call that changes one."""
+
+    parameter: Parameter[Any]
+    value: int
+
+
+def change_codec(pallets: Sequence[type[Any]]) -> Codec[ParameterChange]:
+    """The codec of a change of any parameter of these pallets: an enum of their enums, each value of its type."""
+    codecs, wires, variants = Codecs(), {}, []
+    for pallet in pallets:
+        hints, places, members = pallet.hints(), {}, []
+        for attribute, parameter in pallet.parameters.items():
+            value = codecs.of(get_args(hints[attribute])[0])
+            places[parameter.tag[1]] = _change_wire(parameter, value)
+            field = info.FieldInfo(None, value.info, value.type_name)
+            docs = (parameter.doc,)
+            members.append(info.VariantInfo(parameter.item.name, parameter.tag[1], (field,), docs))
+        if members:
+            wires[pallet.index] = scale.tagged(places, lambda change: change.parameter.tag[1])
+            inner = TypeInfo(info.VariantsShape(tuple(members)), pallet_path(pallet.__name__, "Parameter"))
+            variants.append(info.VariantInfo(pallet.__name__, pallet.index, (info.FieldInfo(None, inner, ""),)))
+    encode, decode = scale.tagged(wires, lambda change: change.parameter.tag[0])
+    shape = TypeInfo(info.VariantsShape(tuple(variants)), rust_path("ogpu_runtime::RuntimeParameters"))
+    return Codec(encode, decode, shape, "RuntimeParameters")
+
+
+def _change_wire(parameter: Parameter[Any], codec: Codec[Any]) -> scale.Wire:
+    """The encoder writes both tags, as `scale.tagged` has it."""
+    encode, decode = codec.wire
+
+    def encode_change(change: ParameterChange) -> bytes:
+        return parameter.tag + encode(change.value)
+
+    def decode_change(data: bytes, start: int) -> tuple[ParameterChange, int]:
+        value, end = decode(data, start)
+        return ParameterChange(parameter, value), end
+
+    return encode_change, decode_change

@@ -1,0 +1,59 @@
+"""Relations: inequalities between the numbers of a chain, as data.
+
+    Relation("unbonding outlasts evidence", ("TrustStake.unbonding_epochs",), ("TrustStake.evidence_epochs", 2), "why")
+
+says that the sum on the left is at least the sum on the right. A term is a number, the name of a parameter or constant,
+or a product of such: `(("Courts.seats", "Courts.judge_fee"), 3)`. Which relations a chain has is said in `genesis`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Factor = int | str
+Term = Factor | tuple[Factor, ...]
+Sum = tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """`greater` is at least `less`, because of `reason`."""
+
+    name: str
+    greater: Sum
+    less: Sum
+    reason: str
+
+    def names(self) -> tuple[str, ...]:
+        """The parameters and constants that it is about."""
+        factors = (factor for term in (*self.greater, *self.less) for factor in _factors(term))
+        return tuple(factor for factor in factors if isinstance(factor, str))
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """Whether these values, by name, keep to it."""
+        return _sum(self.greater, values) >= _sum(self.less, values)
+
+    def formula(self) -> str:
+        """The inequality, by names."""
+        return f"{_written(self.greater)} >= {_written(self.less)}"
+
+    def explained(self, values: Mapping[str, int]) -> str:
+        """The inequality with both of its numbers, for people."""
+        return f"{self.name}: {self.formula()} is {_sum(self.greater, values)} >= {_sum(self.less, values)}"
+
+
+def _factors(term: Term) -> tuple[Factor, ...]:
+    return term if isinstance(term, tuple) else (term,)
+
+
+def _sum(terms: Sum, values: Mapping[str, int]) -> int:
+    total = 0
+    for term in terms:
+        product = 1
+        for factor in _factors(term):
+            product *= values[factor] if isinstance(factor, str) else factor
+        total += product
+    return total
+
+
+def _written(terms: Sum) -> str:
+    return " + ".join(" x ".join(str(factor) for factor in _factors(term)) for term in terms)

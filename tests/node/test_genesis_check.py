@@ -1,0 +1,59 @@
+"""`ogpu-node genesis check`: every inequality with its numbers, and the one that fails by name."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from genesis.presets import load_spec, raw_spec
+from genesis.relations import RELATIONS
+from genesis.spec import to_json
+from node.cli import main
+
+SPEC = load_spec("dev")
+
+
+def written(folder: Path, numbers: dict[str, int]) -> str:
+    content = json.loads(to_json(SPEC))
+    content["genesis"]["runtimeGenesis"]["patch"]["chainParameters"] = numbers
+    path = folder / "chain.json"
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def checked(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["genesis", "check", *words])
+    return int(ended.value.code or 0)
+
+
+def test_the_development_chain_keeps_every_relation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked("--dev") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(RELATIONS) + 1
+    assert all(line.startswith("holds ") for line in lines[:-1])
+    assert "is 6 >= 6" in lines[0]
+
+
+def test_a_raw_specification_is_checked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "raw.json"
+    path.write_text(to_json(raw_spec(SPEC)))
+    assert checked("--chain", str(path)) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(RELATIONS) + 1
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ({"TransactionPayment.base_fee": 4_001}, "a post prepays its duty calls: "),
+        ({"TrustLock.slash_reporter": 500_000, "TrustLock.slash_treasury": 500_001}, "1000000 >= 1000001, which must"),
+        ({"TransactionPayment.base_fee": 0}, "TransactionPayment.base_fee is 0, beyond 1 to 1000000 grains"),
+        ({"Balances.supply_cap": 1}, "frozen"),
+        ({"Balances.nothing": 1}, "no such parameter: Balances.nothing"),
+    ],
+)
+def test_what_fails_is_named_with_its_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], numbers: dict[str, int], said: str
+) -> None:
+    assert checked("--chain", written(tmp_path, numbers)) == 2
+    assert said in capsys.readouterr().err

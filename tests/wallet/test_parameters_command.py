@@ -1,0 +1,63 @@
+"""`ogpu-wallet parameters` and `set-parameter` against a real RPC server: what is shown, set, and refused before."""
+
+from pathlib import Path
+
+import pytest
+
+from genesis.chain import runtime_of
+from genesis.presets import load_spec
+from wallet_runner import answer, chain, wallet
+
+TABLE = runtime_of(load_spec("dev")).parameters
+
+
+def test_every_parameter_is_shown_with_all_that_is_declared(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        rows = answer(wallet(tmp_path, url, "parameters"))
+    assert [row["name"] for row in rows] == list(TABLE.parameters)
+    for row in rows:
+        declared = TABLE.parameters[row["name"]]
+        assert row == {
+            "name": declared.name,
+            "value": TABLE.items[declared.name].default,
+            "unit": declared.unit,
+            "least": declared.least,
+            "greatest": declared.greatest,
+            "frozen": declared.is_frozen,
+            "reason": declared.doc,
+        }
+
+
+def test_root_sets_one_and_the_next_read_shows_it(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        name = "TransactionPayment.base_fee"
+        sent = answer(wallet(tmp_path, url, "set-parameter", name, "0.00003oGPU", "--from", "//Alice", "--yes"))
+        assert sent["success"]
+        (row,) = answer(wallet(tmp_path, url, "parameters", "transactionpayment.base"))
+        assert (row["name"], row["value"]) == (name, 3_000)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("TransactionPayment.base_fees", "1"), "did you mean TransactionPayment.base_fee?"),
+        (("TransactionPayment.base_fee", "x"), "cannot be read"),
+        (("TransactionPayment.base_fee", "0"), "goes from 1 to 1000000 grains, 0 lies beyond"),
+        (("Balances.transfer_tax", "0"), "Balances.transfer_tax is frozen"),
+        (("TransactionPayment.base_fee", "4001"), "is 4000 >= 4001, which must hold"),
+    ],
+)
+def test_what_the_chain_would_refuse_is_said_before(tmp_path: Path, words: tuple[str, str], said: str) -> None:
+    with chain(tmp_path) as url:
+        ended = wallet(tmp_path, url, "set-parameter", *words, "--from", "//Alice", "--yes")
+    assert ended.exit_code == 2
+    assert said in ended.stderr
+
+
+def test_who_does_not_hold_the_key_is_refused(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        ended = wallet(
+            tmp_path, url, "set-parameter", "TransactionPayment.base_fee", "3000", "--from", "//Bob", "--yes"
+        )
+        assert ended.exit_code == 1
+        assert "RequireSudo" in ended.stderr

@@ -1,0 +1,110 @@
+"""The numbers that the chain goes by: what they are, and how whoever holds the powers of Root changes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from runtime.frame.call import Call
+from runtime.frame.parameter import ParameterChange
+from runtime.interface.parameters_api import ParameterStatus
+from runtime.pallets.chain_parameters import ChainParameters
+from runtime.pallets.sudo import Sudid, Sudo
+from wallet.calls.declared import form_of
+from wallet.calls.form import ArgumentPlace
+from wallet.client import ChainClient, Outcome, Payer, describe_error
+from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.options import from_option
+from wallet.errors import WalletError
+from wallet.session import CallFailedError, WalletSession, explained
+
+PARAMETER_COLUMNS = ("name", "value", "unit", "least", "greatest", "frozen", "reason")
+
+
+@click.command()
+@click.argument("begun", required=False, default="", metavar="[NAME]")
+@click.pass_obj
+def parameters(session: WalletSession, begun: str) -> None:
+    """Show the numbers that the chain goes by and may change, all or those whose names begin with NAME."""
+
+    async def show(client: ChainClient) -> None:
+        rows = [_row(each) for each in await _statuses(client) if each.name.lower().startswith(begun.lower())]
+        session.output.rows("Parameters", PARAMETER_COLUMNS, rows)
+
+    session.run(show)
+
+
+def _row(status: ParameterStatus) -> dict[str, Any]:
+    return {
+        "name": status.name,
+        "value": status.value,
+        "unit": status.unit,
+        "least": status.least,
+        "greatest": status.greatest,
+        "frozen": status.is_frozen,
+        "reason": status.reason,
+    }
+
+
+@click.command("set-parameter")
+@click.argument("name")
+@click.argument("value")
+@from_option
+@sending_options
+@click.pass_obj
+def set_parameter(session: WalletSession, name: str, value: str, sender: str, sending: SendingOptions) -> None:
+    """Give the parameter NAME another VALUE, as Root; the holder of the sudo key signs (development chains only).
+
+    What is under way goes on by the values that it began with.
+    """
+    change = _typed(session, name, value)
+
+    async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
+        statuses = await _statuses(client)
+        _check(client, change, {each.name: each.value for each in statuses})
+        (now,) = [each for each in statuses if each.name == change.parameter.name]
+        facts = {"parameter": now.name, "from_value": now.value, "to_value": change.value, "unit": now.unit}
+        call = Sudo.sudo(call=ChainParameters.set_parameter(change=change))
+        return PlannedCall(call, facts, result=lambda outcome: _said_to_root(client, outcome))
+
+    make(session, sender, sending, plan)
+
+
+async def _statuses(client: ChainClient) -> tuple[ParameterStatus, ...]:
+    found: tuple[ParameterStatus, ...] = await client.query("ParametersApi_parameters", at=await client.finalized())
+    return found
+
+
+def _typed(session: WalletSession, name: str, value: str) -> ParameterChange:
+    """What was typed, as the chain's declaration reads it."""
+    read: list[ParameterChange] = []
+    place = ArgumentPlace("VALUE", session.account, _no_call)
+    explained(lambda: read.append(form_of(ParameterChange).read({name: value}, place)))
+    return read[0]
+
+
+def _no_call(name: str, _arguments: Any, _place: ArgumentPlace) -> Call:
+    raise AssertionError(name)
+
+
+def _check(client: ChainClient, change: ParameterChange, values: Mapping[str, int]) -> None:
+    """WalletError for what the chain would refuse, with the numbers that are in the way."""
+    parameter, table = change.parameter, client.runtime.parameters
+    if parameter.is_frozen:
+        raise WalletError(f"{parameter.name} is frozen: no origin changes it")
+    if not parameter.holds(change.value):
+        bounds = f"{parameter.least} to {parameter.greatest} {parameter.unit}"
+        raise WalletError(f"{parameter.name} goes from {bounds}, {change.value} lies beyond")
+    changed = {**values, parameter.name: change.value}
+    for relation in table.broken(changed):
+        raise WalletError(f"{relation.explained({**table.fixed, **changed})}, which must hold: {relation.reason}")
+
+
+def _said_to_root(client: ChainClient, outcome: Outcome) -> Mapping[str, Any]:
+    """Nothing more where it is set; CallFailedError where Root was refused: `Sudo.sudo` itself never fails."""
+    for happened in outcome.events:
+        if isinstance(happened, Sudid) and happened.sudo_result is not None:
+            raise CallFailedError(f"Root was refused: {describe_error(client.runtime, happened.sudo_result)}")
+    return {}
