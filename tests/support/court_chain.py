@@ -16,6 +16,7 @@ from hold_books import check_holds
 from market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, signed
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.holds import Hold
+from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
@@ -90,6 +91,8 @@ class CourtChain:
     constants: dict[str, Any] = field(default_factory=dict)
     bonds: tuple[int, ...] = (1_000 * OGPU, 2_000 * OGPU, 1_500 * OGPU)
     policy: Policy = honest
+    pallets: tuple[type[Pallet], ...] = PALLETS
+    check: Callable[[Bound, int], None] = check_court_books
     seed: int = 1
     number: int = 0
 
@@ -100,9 +103,9 @@ class CourtChain:
             named_keys(self.size),
             [*self.racers, Keys("stranger")],
             {"TrustStake.validator_seats": 64, **self.constants},
-            pallets=PALLETS,
+            pallets=self.pallets,
             bonds=self.bonds,
-            check=check_court_books,
+            check=self.check,
         )
         self.chain.chance.seed(self.seed)
         self.chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 1_000 * OGPU))

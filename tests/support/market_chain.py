@@ -7,6 +7,7 @@ After each block every grain is counted and every lock is compared with its purp
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -41,6 +42,11 @@ WORKLOAD, MODEL = b"w" * 32, b"m" * 32
 BOND, DEVICE_BOND, ENDOWMENT, STOCK = 1_000 * OGPU, 10 * OGPU, 5_000 * OGPU, 1_000_000 * OGPU
 
 
+@cache
+def _pair(seed: bytes) -> tuple[bytes, bytes]:
+    return keypair_from_seed(Scheme.ED25519, seed)
+
+
 @dataclass(frozen=True)
 class Keys:
     """A stash and the keys that it links."""
@@ -52,11 +58,11 @@ class Keys:
 
     def public(self, role: str) -> bytes:
         """The ed25519 public key of a role."""
-        return keypair_from_seed(Scheme.ED25519, self._seed(role))[0]
+        return _pair(self._seed(role))[0]
 
     def sign(self, role: str, message: bytes) -> bytes:
         """A signature with the key of a role."""
-        public, secret = keypair_from_seed(Scheme.ED25519, self._seed(role))
+        public, secret = _pair(self._seed(role))
         return sign(Scheme.ED25519, public, secret, message)
 
     @property

@@ -5,8 +5,9 @@ a draw depends on the beacon, the case, the bench and who is eligible, never on 
 opinion; a court needs more than two thirds of the votes given, and at least half of all votes given.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from itertools import islice
 
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from runtime.cryptography.draw import lottery
@@ -39,17 +40,27 @@ def is_audited(values: Sequence[bytes], case: bytes, rate_ppm: int) -> bool:
 
 
 def draw_bench(
-    seed: bytes, case: bytes, kind: BenchKind, eligible: Sequence[tuple[bytes, int]], court_seats: int
+    seed: bytes,
+    case: bytes,
+    kind: BenchKind,
+    entrants: Sequence[tuple[bytes, int]],
+    may_sit: Callable[[bytes], bool],
+    court_seats: int,
 ) -> list[tuple[bytes, int]]:
-    """The members in the order drawn, each with its votes. Fewer than `SIZES` where there are fewer.
+    """The members in the order drawn, each with its votes. Fewer than `SIZES` where there are fewer who may sit.
 
     A court is everybody, voting by weight, if they are no more than its seats; else so many by weight, a vote each.
+    All enter the lottery, and the first who may sit are drawn: as if only these had entered, but that of a hundred
+    validators few are looked at.
     """
-    label = b"bench" + case + bytes((kind,))
-    if kind is BenchKind.COURT and len(eligible) <= court_seats:
-        return [(name, weight) for name, weight in sorted(eligible) if weight]
-    size = SIZES.get(kind, court_seats)
-    return [(eligible[place][0], 1) for place in lottery(seed, label, eligible, size)]
+    order = lottery(seed, b"bench" + case + bytes((kind,)), entrants, len(entrants))
+    first = (entrants[place] for place in order if may_sit(entrants[place][0]))
+    if kind is not BenchKind.COURT:
+        return [(name, 1) for name, _ in islice(first, SIZES[kind])]
+    found = list(islice(first, court_seats + 1))
+    if len(found) <= court_seats:
+        return sorted(found)
+    return [(name, 1) for name, _ in found[:court_seats]]
 
 
 def committee_opinion(given: Sequence[Answered | Unanswerable | None]) -> Answered | Unanswerable | None:

@@ -28,12 +28,10 @@ from runtime.frame.pallet import FREE, PostDispatch, Signed, call, known
 from runtime.frame.weights import work
 
 COMMIT_WEIGHT = work(reads=10, writes=10, microseconds=30)
-OPEN_WEIGHT = work(reads=50, writes=12, microseconds=60)
-"""With reading what a bench of a court said; what follows from it is charged to the hook's budget or to the appeal."""
-APPEAL_WEIGHT = work(reads=800, writes=20, microseconds=200)
-"""With looking who could sit: up to 128 validators."""
-STEP_WEIGHT = work(reads=900, writes=60, microseconds=400)
-"""One case called: a court is drawn, or one of 38 judges is paid and set free."""
+OPEN_WEIGHT = work(reads=10, writes=10, microseconds=30)
+"""What follows from it is charged to the hook's budget."""
+APPEAL_WEIGHT = work(reads=800, writes=20, microseconds=1_000)
+"""With looking who could sit: up to 128 validators, where few have what a seat takes."""
 HEIGHT_BUDGET = work(microseconds=32_000)
 FINAL_BUDGET = work(microseconds=32_000)
 
@@ -111,10 +109,10 @@ class Courts(CourtsGround, index=13):
     def on_initialize(self) -> Weight:
         """Look at every case that is due: deadlines, then draws."""
         reached, final = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET)
-        for case_id in self.by_height.take(self.system.number.get(), reached, STEP_WEIGHT):
-            hearing.step(self, case_id, self._on_agenda(case_id))
-        for case_id in self.by_finality.take(self.beacon.final_height(), final, STEP_WEIGHT):
-            hearing.step(self, case_id, self._on_agenda(case_id))
+        for case_id in self.by_height.take(self.system.number.get(), reached):
+            reached.spend(hearing.step(self, case_id, self._on_agenda(case_id)))
+        for case_id in self.by_finality.take(self.beacon.final_height(), final):
+            final.spend(hearing.step(self, case_id, self._on_agenda(case_id)))
         return reached.spent + final.spent
 
     def _on_agenda(self, case_id: bytes) -> CourtCase:

@@ -4,6 +4,8 @@ Always: every case is on an agenda, so each ends by itself; a case that is over 
 judges of open cases, each holding what its seat says.
 """
 
+from collections.abc import Callable
+from itertools import islice
 from typing import Annotated
 
 from gpu_tasks.market.courts.benches import COURT_MIN
@@ -85,8 +87,12 @@ class CourtsGround(Pallet):
         lease = max(self.commit_blocks, case.terms.run_blocks * 3 // 2)
         return Windows(lease=lease, close=lease, reveal=self.open_blocks)
 
-    def eligible(self, case: CourtCase) -> list[tuple[bytes, int]]:
-        """Who may judge, with its weight: in office, without offence, a reader of the input, no party, able to stand.
+    def entrants(self) -> list[tuple[bytes, int]]:
+        """The validators in office, with their weights: of these judges are drawn."""
+        return [(seat.stash, seat.weight) for seat in self.stake.validators(self.beacon.epoch())]
+
+    def may_sit(self, case: CourtCase) -> Callable[[bytes], bool]:
+        """Who of them may judge: without offence, a reader of the input, no party, able to stand for its seat.
 
         Who leaves after the beacon is known (by spending what a seat takes) brings nobody else in but by its absence,
         and who comes in then is drawn only where it would have been drawn anyway: the draw is a lottery.
@@ -94,15 +100,20 @@ class CourtsGround(Pallet):
         parties = dict.fromkeys(parties_of(case))
         parties[self.devices.operator(case.terms.customer)] = None  # a stash may act with its provider key
         needed = case.seat + self.balances.existential_deposit
-        return [
-            (seat.stash, seat.weight)
-            for seat in self.stake.validators(self.beacon.epoch())
-            if seat.stash not in parties and self._can_judge(seat.stash, case.terms.sealed_at, needed)
-        ]
+
+        def may(stash: bytes) -> bool:
+            return stash not in parties and self._can_judge(stash, case.terms.sealed_at, needed)
+
+        return may
+
+    def count_left(self, case: CourtCase, most: int) -> int:
+        """How many are left who may judge, counted up to `most`."""
+        may = self.may_sit(case)
+        return sum(1 for _ in islice((stash for stash, _ in self.entrants() if may(stash)), most))
 
     def has_court(self, case: CourtCase) -> bool:
         """Whether enough are left for a court."""
-        return len(self.eligible(case)) >= COURT_MIN
+        return self.count_left(case, COURT_MIN) == COURT_MIN
 
     def once_final(self, case_id: bytes, height: int) -> None:
         """Look at the case in the first block whose `final_ref` covers `height`."""

@@ -52,8 +52,17 @@ from gpu_tasks.market.courts.ground import CONVICTIONS_MAX, CourtsGround
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment, probe_place
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.rounds import Round
+from runtime.encoding.types import Weight
 from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure, known
+from runtime.frame.weights import work
+
+LOOK_WEIGHT = work(reads=20, writes=10, microseconds=50)
+"""A case called, and nothing in it but a window that begins or ends; or the chance of an audit, taken."""
+FEW_WEIGHT = work(reads=150, writes=100, microseconds=500)
+"""A pair or a committee drawn, or read, or paid and set free; looking who may sit among up to 128."""
+COURT_WEIGHT = work(reads=700, writes=600, microseconds=3_000)
+"""The same of a court."""
 
 _BENCH_OF = {stage: bench for bench, stage in STAGE_OF.items()}
 _Verdict = Answered | Unanswerable
@@ -70,25 +79,27 @@ def begin(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
     _record(courts, case_id, case, case.stage)
 
 
-def step(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
-    """Do what is due in a case."""
+def step(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
+    """Do what is due in a case; what that weighed."""
     height, final = courts.system.number.get(), courts.beacon.final_height()
     if case.stage is CaseStage.CHANCE:
         _take_chance(courts, case_id, case)
-    elif case.stage is CaseStage.APPEALABLE:
-        if height > case.appealable_until:
-            closing.end(courts, case_id, case)
-    elif case.round is None:
-        if final >= case.recorded_at + BEACON_DELAY:
-            _draw(courts, case_id, case)
-    else:
-        windows = courts.windows(case)
-        current = rounds.advanced(case.round, windows, height, final)
-        is_heard = bool(current.closed_at) and not case.to_open
-        if is_heard or rounds.is_over(current, windows, height):
-            _read(courts, case_id, case)
-        else:
-            _go_on(courts, case_id, replace(case, round=current))
+        return LOOK_WEIGHT
+    if case.stage is CaseStage.APPEALABLE:
+        return _end_if_over(courts, case_id, case)
+    if case.round is None:
+        if final < case.recorded_at + BEACON_DELAY:
+            return LOOK_WEIGHT
+        _draw(courts, case_id, case)
+        return _bench_weight(case.stage)
+    windows = courts.windows(case)
+    current = rounds.advanced(case.round, windows, height, final)
+    is_heard = bool(current.closed_at) and not case.to_open
+    if is_heard or rounds.is_over(current, windows, height):
+        _read(courts, case_id, case)
+        return _bench_weight(case.stage)
+    _go_on(courts, case_id, replace(case, round=current))
+    return LOOK_WEIGHT
 
 
 def commit(courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes, commitment: bytes) -> None:
@@ -126,10 +137,11 @@ def appeal(courts: CourtsGround, case_id: bytes, case: CourtCase, appellant: byt
     """Put a bond against a verdict. Who stands to lose collateral by it stands with that, and once the price."""
     height = courts.system.number.get()
     ensure(case.stage is CaseStage.APPEALABLE and height <= case.appealable_until, NotAppealable)
-    eligible = [name for name, _ in courts.eligible(case) if name != appellant]
-    ensure(len(eligible) >= COURT_MIN, NotAppealable)
+    against = replace(case, appeal=CaseAppeal(appellant, 0))  # who appeals judges no more
+    seats = courts.count_left(against, courts.court_seats)
+    ensure(seats >= COURT_MIN, NotAppealable)
     loses = any(claim.account == appellant and fault_of(claim, case.verdict) is not None for claim in case.terms.claims)
-    bond = case.terms.price if loses else case.fee * min(len(eligible), courts.court_seats)
+    bond = case.terms.price if loses else case.fee * seats
     courts.lock.lock(appellant, Hold(APPEAL_BOND, case_id), bond)
     courts.emit(CaseAppealed(case_id, appellant, bond))
     _record(courts, case_id, replace(case, appeal=CaseAppeal(appellant, bond)), CaseStage.COURT)
@@ -145,6 +157,18 @@ def open_late(courts: CourtsGround, case_id: bytes, case: CourtCase, party: byte
     ensure(bool(withheld) and case.stage is not CaseStage.COURT, OutOfTurn)
     claims = tuple(replace(claim, root=root) if claim in withheld else claim for claim in case.terms.claims)
     courts.cases[case_id] = replace(case, terms=replace(case.terms, claims=claims))
+
+
+def _end_if_over(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
+    if courts.system.number.get() <= case.appealable_until:
+        return LOOK_WEIGHT
+    closing.end(courts, case_id, case)
+    return FEW_WEIGHT
+
+
+def _bench_weight(stage: CaseStage) -> Weight:
+    """Of drawing a bench, or of reading it and what follows at once: with a court, up to 38 judges paid and freed."""
+    return COURT_WEIGHT if stage is CaseStage.COURT else FEW_WEIGHT
 
 
 def _acting(courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes) -> tuple[JudgeSeat, Round]:
@@ -186,11 +210,10 @@ def _draw(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
     if seed is None:
         _record(courts, case_id, case, case.stage)
         return
-    eligible = courts.eligible(case)
-    if len(eligible) < _least(case, kind):
+    drawn = draw_bench(seed, case_id, kind, courts.entrants(), courts.may_sit(case), courts.court_seats)
+    if len(drawn) < _least(case, kind):
         _undrawn(courts, case_id, case, kind)
         return
-    drawn = draw_bench(seed, case_id, kind, eligible, courts.court_seats)
     hold, height = Hold(JUDGE_SEAT, case_id), courts.system.number.get()
     for judge, votes in drawn:
         courts.lock.lock(judge, hold, case.seat)

@@ -80,18 +80,30 @@ def names(count: int) -> list[tuple[bytes, int]]:
     return [(bytes((number,)) * 32, 10 + number) for number in range(count)]
 
 
+def anybody(_name: bytes) -> bool:
+    return True
+
+
+@given(st.sets(st.integers(0, 11), min_size=1), st.sampled_from(BenchKind), st.integers(0, 99))
+def test_who_may_not_sit_is_as_if_it_had_not_entered(barred: set[int], kind: BenchKind, seed: int) -> None:
+    everybody, value = names(12), blake2_256(bytes((seed,)))
+    left = [(name, weight) for name, weight in everybody if name[0] not in barred]
+    drawn = draw_bench(value, CASE, kind, everybody, lambda name: name[0] not in barred, 5)
+    assert drawn == draw_bench(value, CASE, kind, left, anybody, 5)
+
+
 @pytest.mark.parametrize(("kind", "size"), [(BenchKind.PAIR, 2), (BenchKind.COMMITTEE, 3)])
 def test_a_bench_is_drawn_whoever_is_listed_first(kind: BenchKind, size: int) -> None:
-    drawn = draw_bench(b"s" * 32, CASE, kind, names(9), 33)
+    drawn = draw_bench(b"s" * 32, CASE, kind, names(9), anybody, 33)
     assert len(drawn) == size
-    assert drawn == draw_bench(b"s" * 32, CASE, kind, names(9)[::-1], 33)
+    assert drawn == draw_bench(b"s" * 32, CASE, kind, names(9)[::-1], anybody, 33)
     assert all(votes == 1 for _, votes in drawn)
-    assert len(draw_bench(b"s" * 32, CASE, kind, names(1), 33)) == 1
+    assert len(draw_bench(b"s" * 32, CASE, kind, names(1), anybody, 33)) == 1
 
 
 def test_a_court_is_all_by_weight_or_so_many_with_a_vote_each() -> None:
-    assert draw_bench(b"s" * 32, CASE, BenchKind.COURT, names(33)[::-1], 33) == names(33)
-    drawn = draw_bench(b"s" * 32, CASE, BenchKind.COURT, names(34), 33)
+    assert draw_bench(b"s" * 32, CASE, BenchKind.COURT, names(33)[::-1], anybody, 33) == names(33)
+    drawn = draw_bench(b"s" * 32, CASE, BenchKind.COURT, names(34), anybody, 33)
     assert len(drawn) == 33
     assert {votes for _, votes in drawn} == {1}
 
@@ -99,7 +111,7 @@ def test_a_court_is_all_by_weight_or_so_many_with_a_vote_each() -> None:
 def test_judges_are_drawn_by_weight() -> None:
     eligible = [(b"a" * 32, 1), (b"b" * 32, 2), (b"c" * 32, 5)]
     first = Counter(
-        draw_bench(blake2_256(number.to_bytes(4, "big")), CASE, BenchKind.PAIR, eligible, 33)[0][0][:1]
+        draw_bench(blake2_256(number.to_bytes(4, "big")), CASE, BenchKind.PAIR, eligible, anybody, 33)[0][0][:1]
         for number in range(4_000)
     )
     for name, share in ((b"a", 500), (b"b", 1_000), (b"c", 2_500)):

@@ -177,15 +177,20 @@ def _members(stage: CourtChain, case_id: bytes) -> tuple[bytes, ...]:
 
 
 def candidates(stage: CourtChain, case_id: bytes) -> list[bytes]:
+    return list(eligible(stage, case_id))
+
+
+def eligible(stage: CourtChain, case_id: bytes) -> dict[bytes, int]:
     courts = stage.chain.now()[Courts]
-    return [who for who, _ in courts.eligible(courts.open_case(case_id))]
+    may = courts.may_sit(courts.open_case(case_id))
+    return {stash: weight for stash, weight in courts.entrants() if may(stash)}
 
 
 def test_everybody_in_office_may_judge_by_weight() -> None:
     stage = CourtChain(size=5)
     case_id = stage.dispute()
     courts = stage.chain.now()[Courts]
-    weights = dict(courts.eligible(courts.open_case(case_id)))
+    weights = eligible(stage, case_id)
     seats = courts.stake.validators(0)
     assert weights == {seat.stash: seat.weight for seat in seats}
     assert len(set(weights.values())) == 3, "unequal weights"
