@@ -158,14 +158,19 @@ def _move(courts: CourtsGround, case_id: bytes, case: CourtCase, flows: Sequence
         elif purse is Purse.BOND:
             courts.lock.pay_out(source, Hold(APPEAL_BOND, case_id), shares)
         elif purse is Purse.POT:
-            for share in shares:
-                assert share.payee is not None, "the pot pays judges, and burns nothing"
-                courts.balances.debit(AUDIT_POT, share.amount)
-                courts.balances.credit(share.payee, share.amount)
+            _pay_from_pot(courts, shares)
         elif purse in _CUSTOMER:
             handler.charge_customer(case_id, shares)
         else:
             handler.charge_party(case_id, source, shares)
+
+
+def _pay_from_pot(courts: CourtsGround, shares: Sequence[Share]) -> None:
+    # taken at once: what a first payment left below the existential deposit would burn, and the second one fail
+    courts.balances.debit(AUDIT_POT, sum(share.amount for share in shares))
+    for share in shares:
+        assert share.payee is not None, "the pot pays judges, and burns nothing"
+        courts.balances.credit(share.payee, share.amount)
 
 
 def _dissolve(courts: CourtsGround, case_id: bytes, case: CourtCase, seats: _Seats, flows: Sequence[Flow]) -> None:

@@ -110,6 +110,7 @@ _POT = Charge(Purse.POT, Sum.ALL, Remainder.STAYS)
 _FAULT = (Purse.CONVICTED, Purse.LIED, Purse.MISSED, Purse.DECLINED, Purse.SILENT, Purse.POT)
 _FEES = Due(Payee.JUDGES, Sum.FEE, _FAULT)
 _BOND_THEN_FAULT = Due(Payee.JUDGES, Sum.FEE, (Purse.BOND, *_FAULT))
+_FAULT_THEN_BOND = Due(Payee.JUDGES, Sum.FEE, (*_FAULT[:-1], Purse.BOND, Purse.POT))
 _PRICE_BACK = Due(Payee.CUSTOMER, Sum.PRICE, (Purse.LIED,))
 
 TABLE: dict[CaseOutcome, OutcomeRow] = {
@@ -140,7 +141,7 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
     CaseOutcome.APPEAL_UNDECIDED: OutcomeRow(
         "The court did not decide an appeal: the first verdict stays",
         (*_PARTIES, _SILENT, Charge(Purse.BOND, Sum.ALL, Remainder.STAYS), _POT),
-        (_BOND_THEN_FAULT, _PRICE_BACK),
+        (_FAULT_THEN_BOND, _PRICE_BACK),
     ),
     CaseOutcome.INPUT_BAD: OutcomeRow(
         "The input was found bad: a decline is upheld",

@@ -65,7 +65,7 @@ def test_an_undecided_appeal_leaves_the_first_verdict() -> None:
     appealed(stage, case_id, stranger)
     assert stage.run(case_id) is CaseOutcome.APPEAL_UNDECIDED
     assert stage.chain.now()[Toys].faults[case_id, stage.racers[1].stash] == PartyFault.LIED
-    assert stage.free(stranger.stash) == before - 3 * FEE, "the bond pays the judges that stay right"
+    assert stage.free(stranger.stash) == before, "the liar pays the judges that stay right"
 
 
 def test_a_wrong_probe_is_a_wrong_verdict_on_appeal() -> None:

@@ -15,11 +15,12 @@ from court_habits import (
     judges,
 )
 from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.cases import CaseKind
+from gpu_tasks.market.courts.cases import AUDIT_POT, CaseKind
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseOpened
 from gpu_tasks.market.courts.money import CaseOutcome
 from market_chain import CUSTOMER
+from runtime.pallets.balances import Balances
 from toy_handler import Toys
 
 
@@ -38,6 +39,16 @@ def test_a_right_result_costs_its_audit_out_of_the_pot() -> None:
     assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.AUDIT_RIGHT
     assert moved == dict.fromkeys(judges(stage, BenchKind.PAIR), FEE)
     assert stage.pot == pot - 2 * FEE
+
+
+def test_a_pot_that_is_nearly_empty_pays_what_it_has() -> None:
+    stage, case_id = audited()
+    deposit = stage.chain.now()[Balances].existential_deposit
+    left = FEE + deposit // 2
+    stage.chain.block(lambda bound: bound[Balances].transfer(AUDIT_POT, CUSTOMER.stash, stage.pot - left))
+    moved = gains(stage, lambda: stage.run(case_id))
+    assert sorted(moved.values()) == [deposit // 2, FEE]
+    assert stage.pot == 0
 
 
 def test_a_wrong_result_is_found_by_a_fresh_committee() -> None:

@@ -167,8 +167,13 @@ def test_one_seat_covers_whatever_an_appeal_can_cost() -> None:
 
 
 def test_an_undecided_appeal_costs_the_fees_of_the_judges_it_leaves_right() -> None:
+    flows = settle(CaseOutcome.APPEAL_UNDECIDED, case_of(judges=5, bond=1, pot=OGPU))
+    assert [(flow.purse, flow.amount) for flow in flows] == [(Purse.BOND, FEE)] * 5
+
+
+def test_an_undecided_appeal_costs_nothing_where_somebody_is_at_fault() -> None:
     flows = settle(CaseOutcome.APPEAL_UNDECIDED, case_of(judges=5, bond=1, lied=1))
-    assert sum(flow.amount for flow in flows if flow.purse is Purse.BOND) == 5 * FEE
+    assert {flow.purse for flow in flows} == {Purse.LIED}
 
 
 @pytest.mark.parametrize("outcome", [CaseOutcome.UNDECIDED, CaseOutcome.AUDIT_UNDECIDED])
