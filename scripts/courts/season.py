@@ -242,6 +242,6 @@ class _Proposers(random.Random):
             kind = _BENCH_OF.get(case.stage) if case is not None else None
             if case is None or kind is None or case.round or case.recorded_at + BEACON_DELAY != chain.height:
                 continue
-            drawn = draw_bench(value, case_id, kind, courts.entrants(), courts.may_sit(case), courts.court_seats)
+            drawn = draw_bench(value, case_id, kind, courts.entrants(), courts.may_sit(case), case.rules.court_seats)
             seated += sum(judge in self.season.coalition for judge, _ in drawn)
         return seated

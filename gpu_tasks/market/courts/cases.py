@@ -129,6 +129,18 @@ class CaseAppeal:
 
 
 @struct
+class CaseRules:
+    """The parameters that a case goes by: as they were when it opened, whatever becomes of them."""
+
+    rate_ppm: U32
+    """The chance of an audit."""
+    court_seats: U8
+    commit_blocks: BlockNumber
+    open_blocks: BlockNumber
+    appeal_blocks: BlockNumber
+
+
+@struct
 class CourtCase:
     """A case as it stands."""
 
@@ -140,8 +152,7 @@ class CourtCase:
     """What each judge is paid."""
     seat: Balance
     """What each judge holds."""
-    rate_ppm: U32
-    """The chance of an audit, when the case was opened."""
+    rules: CaseRules
     settled: Hash | None
     """The root that an audit looks at."""
     stage: CaseStage

@@ -36,7 +36,7 @@ HEIGHT_BUDGET = work(microseconds=32_000)
 FINAL_BUDGET = work(microseconds=32_000)
 
 
-class Courts(CourtsGround, index=13):
+class Courts(CourtsGround, index=14):
     """Judges of cases, keyed by case, for every pallet that has some."""
 
     events = (
@@ -130,7 +130,7 @@ class Courts(CourtsGround, index=13):
             terms=terms,
             fee=fee,
             seat=seat_hold(terms.collateral, fee),
-            rate_ppm=self.audit_rate_ppm,
+            rules=self.rules(),
             settled=settled,
             stage=stage,
             recorded_at=self.system.number.get(),

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Annotated
 
 from gpu_tasks.market.courts.benches import COURT_MIN
-from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat, parties_of
+from gpu_tasks.market.courts.cases import CaseRules, CourtCase, JudgeSeat, parties_of
 from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.rounds import Windows
@@ -84,8 +84,18 @@ class CourtsGround(Pallet):
 
     def windows(self, case: CourtCase) -> Windows:
         """How long the case's judges have: nobody closes before all have committed or the lease is over."""
-        lease = max(self.commit_blocks, case.terms.run_blocks * 3 // 2)
-        return Windows(lease=lease, close=lease, reveal=self.open_blocks)
+        lease = max(case.rules.commit_blocks, case.terms.run_blocks * 3 // 2)
+        return Windows(lease=lease, close=lease, reveal=case.rules.open_blocks)
+
+    def rules(self) -> CaseRules:
+        """What a case that opens now goes by."""
+        return CaseRules(
+            rate_ppm=self.audit_rate_ppm,
+            court_seats=self.court_seats,
+            commit_blocks=self.commit_blocks,
+            open_blocks=self.open_blocks,
+            appeal_blocks=self.appeal_blocks,
+        )
 
     def entrants(self) -> list[tuple[bytes, int]]:
         """The validators in office, with their weights: of these judges are drawn."""

@@ -138,7 +138,7 @@ def appeal(courts: CourtsGround, case_id: bytes, case: CourtCase, appellant: byt
     height = courts.system.number.get()
     ensure(case.stage is CaseStage.APPEALABLE and height <= case.appealable_until, NotAppealable)
     against = replace(case, appeal=CaseAppeal(appellant, 0))  # who appeals judges no more
-    seats = courts.count_left(against, courts.court_seats)
+    seats = courts.count_left(against, case.rules.court_seats)
     ensure(seats >= COURT_MIN, NotAppealable)
     loses = any(claim.account == appellant and fault_of(claim, case.verdict) is not None for claim in case.terms.claims)
     bond = case.terms.price if loses else case.fee * seats
@@ -198,7 +198,7 @@ def _take_chance(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
     there = [value for value in values if value is not None]
     if len(there) < len(values):  # finality stood still for longer than the beacon remembers
         _await_chance(courts, case_id, case)
-    elif is_audited(there, case_id, case.rate_ppm):
+    elif is_audited(there, case_id, case.rules.rate_ppm):
         courts.emit(CaseOpened(case_id, case.handler, case.kind))
         _record(courts, case_id, case, CaseStage.PAIR)
     else:
@@ -210,7 +210,7 @@ def _draw(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
     if seed is None:
         _record(courts, case_id, case, case.stage)
         return
-    drawn = draw_bench(seed, case_id, kind, courts.entrants(), courts.may_sit(case), courts.court_seats)
+    drawn = draw_bench(seed, case_id, kind, courts.entrants(), courts.may_sit(case), case.rules.court_seats)
     if len(drawn) < _least(case, kind):
         _undrawn(courts, case_id, case, kind)
         return
@@ -282,7 +282,7 @@ def _opinions(courts: CourtsGround, case_id: bytes, case: CourtCase) -> list[tup
 def _decide(courts: CourtsGround, case_id: bytes, case: CourtCase, verdict: _Verdict) -> None:
     """A pair or a committee has found a verdict: it waits for an appeal, if there can be one."""
     case = replace(case, verdict=verdict, has_court=courts.has_court(case))
-    until = courts.system.number.get() + courts.appeal_blocks if case.has_court else 0
+    until = courts.system.number.get() + case.rules.appeal_blocks if case.has_court else 0
     courts.emit(CaseDecided(case_id, verdict, until))
     if not case.has_court:
         closing.end(courts, case_id, case)

@@ -120,3 +120,14 @@ def test_a_larger_court_is_drawn_with_a_vote_each() -> None:
     case_id = stage.dispute()
     assert stage.run(case_id) is CaseOutcome.COURT_DECIDED
     assert len(judges(stage, BenchKind.COURT)) == SEATS
+
+
+def test_a_validator_that_appeals_does_not_sit_in_the_court() -> None:
+    stage = CourtChain(size=9)
+    case_id = stage.dispute()
+    stage.run(case_id, until=CaseStage.APPEALABLE)
+    appellant = next(keys for keys in stage.chain.validators if keys.stash not in judges(stage))
+    stage.chain.block(signed(appellant.provider, Courts.appeal(case=case_id)))
+    stage.run(case_id)
+    assert len(judges(stage, BenchKind.COURT)) == 5
+    assert appellant.stash not in judges(stage, BenchKind.COURT)

@@ -17,7 +17,7 @@ from court_habits import (
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import AUDIT_POT, CaseKind
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.events import CaseOpened
+from gpu_tasks.market.courts.events import BenchDrawn, CaseOpened
 from gpu_tasks.market.courts.money import CaseOutcome
 from market_chain import CUSTOMER
 from runtime.pallets.balances import Balances
@@ -86,6 +86,12 @@ def test_an_undecided_audit_leaves_the_settlement() -> None:
 def test_an_audit_without_a_fresh_committee_needs_two_who_agree(size: int, outcome: CaseOutcome) -> None:
     stage, case_id = audited(settled=WRONG, size=size)
     assert stage.run(case_id) is outcome
+
+
+def test_two_who_are_left_are_no_fresh_committee() -> None:
+    stage, case_id = audited(settled=WRONG, size=4)
+    assert stage.run(case_id) is CaseOutcome.AUDIT_WRONG
+    assert [event.bench for event in stage.chain.happened(BenchDrawn)] == [BenchKind.PAIR]
 
 
 def test_a_pair_that_disagrees_leaves_the_settlement_where_nobody_else_is() -> None:

@@ -7,7 +7,7 @@ import pytest
 from court_chain import PRICE, RIGHT, WRONG, CourtChain, Says, commit_step, open_step, salt_of, statement_of
 from gpu_tasks.market import rounds
 from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.cases import CaseStage, CourtCase
+from gpu_tasks.market.courts.cases import CaseRules, CaseStage, CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import NotAppealable, NotSeated, OpensNothing, OutOfTurn, SaidAlready, UnknownCase
 from gpu_tasks.market.courts.opinions import Answered, Statement, opinion_commitment
@@ -272,6 +272,27 @@ def test_a_long_computation_has_its_time() -> None:
     windows = courts.windows(courts.open_case(long))
     current = rounds.Round(drawn_at=5, leased_from=6, first_commit=7)
     assert rounds.commit_deadline(current, windows) == 66, "a first commit closes nothing early"
+
+
+def test_a_running_case_goes_by_the_rules_of_its_opening() -> None:
+    stage = CourtChain()
+    case_id, fresh = stage.dispute(), CourtChain(constants=dict.fromkeys(CHANGED, 7)).chain.runtime
+    before = stage.chain.now()[Courts].windows(_open(stage, case_id))
+    stage.chain.runtime = fresh
+    assert stage.chain.now()[Courts].windows(_open(stage, case_id)) == before
+    stage.run(case_id, until=CaseStage.APPEALABLE)
+    assert _open(stage, case_id).appealable_until == stage.chain.height + 20
+    later = _open(stage, stage.dispute())
+    assert later.rules == CaseRules(50_000, 7, 7, 7, 7)
+
+
+CHANGED = ("Courts.court_seats", "Courts.commit_blocks", "Courts.open_blocks", "Courts.appeal_blocks")
+
+
+def _open(stage: CourtChain, case_id: bytes) -> CourtCase:
+    case = stage.case(case_id)
+    assert case is not None
+    return case
 
 
 def test_statements_carry_the_probe() -> None:

@@ -162,6 +162,17 @@ def test_only_what_was_withheld_is_opened_late_and_once() -> None:
         stage.chain.now()[Courts].open_late(case_id, second.stash, RIGHT)
 
 
+def test_once_a_court_is_called_nothing_is_opened_late() -> None:
+    stage = CourtChain()
+    first, second = stage.racers
+    case_id = stage.bring(
+        [(first.stash, ClaimKind.ANSWERED, RIGHT), (second.stash, ClaimKind.WITHHELD, None)],
+    )
+    appealed(stage, case_id, stage.chain.others[-1])
+    with pytest.raises(OutOfTurn):
+        stage.chain.now()[Courts].open_late(case_id, second.stash, RIGHT)
+
+
 def test_the_third_lie_goes_before_the_court_by_itself() -> None:
     stage = CourtChain(size=12)
     outcomes = [stage.run(stage.dispute()) for _ in range(3)]
