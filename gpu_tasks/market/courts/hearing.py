@@ -59,8 +59,9 @@ from runtime.frame.weights import work
 
 LOOK_WEIGHT = work(reads=20, writes=10, microseconds=50)
 """A case called, and nothing in it but a window that begins or ends; or the chance of an audit, taken."""
-FEW_WEIGHT = work(reads=150, writes=100, microseconds=500)
-"""A pair or a committee drawn, or read, or paid and set free; looking who may sit among up to 128."""
+FEW_WEIGHT = work(reads=1_000, writes=100, microseconds=1_500)
+"""A pair or a committee drawn, or read, or paid and set free. Mostly a third of it: the rest is for looking at 128
+validators of whom few have what a seat takes."""
 COURT_WEIGHT = work(reads=700, writes=600, microseconds=3_000)
 """The same of a court."""
 
