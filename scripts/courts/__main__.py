@@ -1,6 +1,6 @@
 """Coalitions before the courts, with and without honest appeals: who gains what.
 
-Run as `python -m scripts.courts [--units 40] [--only lies,sybil]` with the tests' support on the path (`make courts`).
+Run as `python -m scripts.courts [--units 24] [--only lies,sybil]` with the tests' support on the path (`make courts`).
 Plays every habit against networks of 4, 7, 10 and 33 validators over the real pallet, writes out/courts.json and, as a
 table for docs/courts.md, out/courts.md. Exits with 1 when a bar is missed: where honest daemons appeal and a court
 can be drawn, a coalition gains nothing by cheating, honest validators lose nothing, none is convicted after an appeal.
@@ -105,7 +105,7 @@ def _honest(size: int, share: int, units: int) -> Result:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--units", type=int, default=40, help="units in each setting")
+    parser.add_argument("--units", type=int, default=24, help="units in each setting")
     parser.add_argument("--only", default="", help="habits, with commas between")
     return parser.parse_args()
 
