@@ -17,7 +17,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay soak gpu crash cheats units equivocation flood liars house lock package clean
+.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay soak gpu crash cheats units equivocation courts flood liars house lock package clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ flood: ## SECONDS=30 of each flood by one stranger on a live devnet, ATTACKS=nam
 
 liars: ## nodes and stores that lie in over 80 ways to every program, LIES=name,name chooses; UNITS=200: bad stores, 200 units
 	@$(PY) -m devnet.proofs.liars $(if $(LIES),--lies $(LIES)) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
+
+courts: ## UNITS=24 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
+	@PYTHONPATH=.:tests/support $(PY) -m scripts.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
 cheats: ## every known way to cheat the market, on a real devnet: each refused or slashed
 	@$(PY) -m devnet.proofs.cheats

@@ -7,6 +7,7 @@ After each block every grain is counted and every lock is compared with its purp
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -22,6 +23,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
 from runtime.encoding.types import GRAINS_PER_OGPU, RuntimeVersion, Signed, Unsigned
 from runtime.frame.errors import DispatchError
+from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound, Runtime
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
@@ -40,6 +42,11 @@ WORKLOAD, MODEL = b"w" * 32, b"m" * 32
 BOND, DEVICE_BOND, ENDOWMENT, STOCK = 1_000 * OGPU, 10 * OGPU, 5_000 * OGPU, 1_000_000 * OGPU
 
 
+@cache
+def _pair(seed: bytes) -> tuple[bytes, bytes]:
+    return keypair_from_seed(Scheme.ED25519, seed)
+
+
 @dataclass(frozen=True)
 class Keys:
     """A stash and the keys that it links."""
@@ -51,11 +58,11 @@ class Keys:
 
     def public(self, role: str) -> bytes:
         """The ed25519 public key of a role."""
-        return keypair_from_seed(Scheme.ED25519, self._seed(role))[0]
+        return _pair(self._seed(role))[0]
 
     def sign(self, role: str, message: bytes) -> bytes:
         """A signature with the key of a role."""
-        public, secret = keypair_from_seed(Scheme.ED25519, self._seed(role))
+        public, secret = _pair(self._seed(role))
         return sign(Scheme.ED25519, public, secret, message)
 
     @property
@@ -81,7 +88,8 @@ class Keys:
 
 def named_keys(count: int) -> list[Keys]:
     """The keys of the first `count` validators."""
-    return [Keys(name) for name in ("alice", "bob", "charlie", "dave", "eve", "ferdie", "grace")[:count]]
+    names = ("alice", "bob", "charlie", "dave", "eve", "ferdie", "grace")
+    return [Keys(names[number] if number < len(names) else f"validator {number}") for number in range(count)]
 
 
 CUSTOMER = Keys("customer")
@@ -92,8 +100,10 @@ def hexed(raw: bytes) -> str:
     return "0x" + raw.hex()
 
 
-def genesis_config(validators: list[Keys], others: list[Keys]) -> dict[str, dict[str, Any]]:
-    """A chain whose validators have one device each, all serving one service."""
+def genesis_config(
+    validators: list[Keys], others: list[Keys], bonds: tuple[int, ...] = (BOND,)
+) -> dict[str, dict[str, Any]]:
+    """A chain whose validators have one device each, all serving one service; their bonds repeat `bonds`."""
     rich = [*(one.stash for one in validators), *(one.stash for one in others), CUSTOMER.stash]
     balances = [[hexed(who), ENDOWMENT] for who in rich] + [[hexed(RESERVE), STOCK]]
     return {
@@ -106,10 +116,10 @@ def genesis_config(validators: list[Keys], others: list[Keys]) -> dict[str, dict
                     "session_key": hexed(one.public("session")),
                     "vrf_key": hexed(one.public("vrf")),
                     "provider_key": hexed(one.provider),
-                    "bond": BOND,
+                    "bond": bonds[place % len(bonds)],
                     "commission_ppm": 100_000,
                 }
-                for one in validators
+                for place, one in enumerate(validators)
             ]
         },
         "Devices": {
@@ -150,6 +160,9 @@ class MarketChain:
     constants: dict[str, Any] = field(default_factory=dict)
     final_lag: int = 1
     epoch_blocks: int = 60
+    pallets: tuple[type[Pallet], ...] = PALLETS
+    bonds: tuple[int, ...] = (BOND,)
+    check: Callable[[Bound, int], None] | None = None
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     height: int = 0
     events: list[Any] = field(default_factory=list)
@@ -157,8 +170,10 @@ class MarketChain:
 
     def __post_init__(self) -> None:
         """Make block 0."""
-        self.runtime = Runtime(PALLETS, VERSION, {"Beacon.epoch_blocks": self.epoch_blocks, **self.constants})
-        changes = self.runtime.genesis(genesis_config(self.validators, self.others))
+        self.runtime = Runtime(self.pallets, VERSION, {"Beacon.epoch_blocks": self.epoch_blocks, **self.constants})
+        config = genesis_config(self.validators, self.others, self.bonds)
+        there = {pallet.__name__ for pallet in self.pallets}
+        changes = self.runtime.genesis({name: part for name, part in config.items() if name in there})
         self.state = Memory({key: value for key, value in changes.items() if value is not None})
         self.issued = self.runtime.at(self.state)[Balances].total_issuance.get()
 
@@ -179,7 +194,7 @@ class MarketChain:
         self.events = [one for _, one in bound.overlay.events]
         self.all_events += self.events
         self.state = self.state.updated(bound.overlay.changes())
-        check_books(bound, self.issued)
+        (self.check or check_books)(bound, self.issued)
         return bound
 
     def blocks(self, count: int) -> Bound:

@@ -1,0 +1,227 @@
+"""How a case ends: its outcome, one pass over its money, and everybody free.
+
+Always: a case ends once; what moves is what `money.settle` lists, each grain out of the hold that it names; then no
+judge and no appellant holds anything for the case, it is on no agenda, and its handler hears of it.
+"""
+
+from collections.abc import Sequence
+
+from gpu_tasks.market.courts.benches import BenchKind, doubted_places
+from gpu_tasks.market.courts.cases import (
+    APPEAL_BOND,
+    AUDIT_POT,
+    EARLIER_JUDGES_MAX,
+    JUDGE_SEAT,
+    CaseKind,
+    CaseStage,
+    CourtCase,
+    JudgeSeat,
+    PartyFault,
+    fault_of,
+    judges_of,
+)
+from gpu_tasks.market.courts.events import CaseEnded, JudgeCharged
+from gpu_tasks.market.courts.ground import CONVICTIONS_MAX, CourtsGround
+from gpu_tasks.market.courts.handlers import CaseRuling
+from gpu_tasks.market.courts.money import CaseMoney, CaseOutcome, Flow, Payee, Purse, settle
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from runtime.frame.holds import Hold
+from runtime.pallets.staking.slashing import Share
+
+EXPELLING_COURT_MIN = 5
+"""So many opinions of a court end a registration."""
+
+_Verdict = Answered | Unanswerable | None
+_Seats = list[tuple[bytes, JudgeSeat]]
+_CUSTOMER = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE)
+_FAULT_PURSES = {
+    PartyFault.LIED: Purse.LIED,
+    PartyFault.MISSED: Purse.MISSED,
+    PartyFault.DECLINED: Purse.DECLINED,
+}
+
+
+def outcome_of(case: CourtCase, decided: _Verdict) -> tuple[CaseOutcome, _Verdict]:
+    """How a case ends in which the court, where it came to one, decided this; and the verdict that stands."""
+    in_court, first = case.stage is CaseStage.COURT, case.verdict
+    verdict = decided or first if in_court else first
+    if verdict is None:
+        outcome = CaseOutcome.UNDECIDED if case.kind is CaseKind.DISPUTE else CaseOutcome.AUDIT_UNDECIDED
+    elif isinstance(verdict, Unanswerable):
+        outcome = CaseOutcome.INPUT_BAD
+    elif case.appeal and decided is None:
+        outcome = CaseOutcome.APPEAL_UNDECIDED
+    elif case.appeal:
+        outcome = CaseOutcome.APPEAL_LOST if decided == first else CaseOutcome.APPEAL_WON
+    elif in_court and decided is not None:
+        outcome = CaseOutcome.COURT_DECIDED
+    elif case.kind is CaseKind.DISPUTE:
+        outcome = CaseOutcome.DECIDED
+    else:
+        is_right = case.settled == verdict.root
+        outcome = CaseOutcome.AUDIT_RIGHT if is_right else CaseOutcome.AUDIT_WRONG
+    return outcome, verdict
+
+
+def end(courts: CourtsGround, case_id: bytes, case: CourtCase, decided: _Verdict = None) -> None:
+    """End a case: `decided` is what its court said, if it came to one and that decided."""
+    outcome, verdict = outcome_of(case, decided)
+    seats = _seats(courts, case_id, case)
+    money = _money(courts, case, seats, decided, verdict)
+    flows = settle(outcome, money)
+    _move(courts, case_id, case, flows)
+    _dissolve(courts, case_id, case, seats, flows)
+    faults = _faults(case, verdict)
+    expelled = _remember(courts, faults, is_final=_is_expelling(case, seats, decided))
+    courts.emit(CaseEnded(case_id, outcome, verdict))
+    courts.handler(case.handler).carry_out(case_id, CaseRuling(outcome, verdict, faults, expelled))
+
+
+def skip(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+    """End a case that the beacon picked for no audit."""
+    assert not case.benches, "nobody was drawn for it"
+    del courts.cases[case_id]
+    courts.handler(case.handler).carry_out(case_id, CaseRuling(CaseOutcome.NOT_AUDITED, None))
+
+
+def recent_lies(courts: CourtsGround, account: bytes) -> tuple[int, ...]:
+    """The blocks in which the account was found to have lied, as far as they still count."""
+    oldest = courts.system.number.get() - courts.conviction_blocks
+    return tuple(height for height in courts.convictions[account] if height >= oldest)
+
+
+def _seats(courts: CourtsGround, case_id: bytes, case: CourtCase) -> _Seats:
+    found = []
+    for judge in judges_of(case):
+        seat = courts.seats[judge, case_id]
+        assert seat is not None, "a judge has a seat until its case ends"
+        found.append((judge, seat))
+    return found
+
+
+def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdict, verdict: _Verdict) -> CaseMoney:
+    convicted = _convicted(seats, decided)
+    silent = tuple((judge, seat.held) for judge, seat in seats if seat.statement is None)
+    pot = min(courts.balances.free_balance(AUDIT_POT), case.terms.pot_max)
+    payers: dict[Purse, tuple[tuple[bytes, int], ...]] = {
+        Purse.CONVICTED: convicted,
+        Purse.SILENT: silent,
+        Purse.CUSTOMER_BOND: ((case.terms.customer, case.terms.customer_bond),),
+        Purse.CUSTOMER_PRICE: ((case.terms.customer, case.terms.customer_price),),
+        Purse.POT: ((AUDIT_POT, pot),),
+    }
+    for fault, purse in _FAULT_PURSES.items():
+        payers[purse] = tuple(
+            (claim.account, claim.held) for claim in case.terms.claims if fault_of(claim, verdict) is fault
+        )
+    wrong = {judge: None for judge, _ in convicted}
+    right = tuple(
+        judge
+        for judge, seat in seats
+        if seat.statement is not None and seat.statement.opinion == verdict and judge not in wrong
+    )
+    payees: dict[Payee, tuple[bytes, ...]] = {Payee.JUDGES: right, Payee.CUSTOMER: (case.terms.customer,)}
+    if case.appeal:
+        is_won = decided is not None and decided != case.verdict
+        # a bond is charged where the appeal did not change the verdict, and the appellant is due where it did
+        if is_won:
+            payees[Payee.APPELLANT] = (case.appeal.appellant,)
+        elif decided is not None or isinstance(verdict, Answered):
+            payers[Purse.BOND] = ((case.appeal.appellant, case.appeal.bond),)
+    return CaseMoney(case.terms.price, case.fee, case.has_court, payers, payees)
+
+
+def _convicted(seats: _Seats, decided: _Verdict) -> tuple[tuple[bytes, int], ...]:
+    """The earlier judges whom the court found wrong, in their opinion or their probe."""
+    if decided is None:
+        return ()
+    court = [seat for _, seat in seats if seat.bench == BenchKind.COURT]
+    earlier = [(judge, seat) for judge, seat in seats if seat.bench != BenchKind.COURT]
+    doubts = [(seat.statement.doubted if seat.statement else None, seat.votes) for seat in court]
+    doubted = doubted_places(doubts, EARLIER_JUDGES_MAX)
+    return tuple(
+        (judge, seat.held)
+        for place, (judge, seat) in enumerate(earlier)
+        if seat.statement is not None and (seat.statement.opinion != decided or place in doubted)
+    )
+
+
+def _move(courts: CourtsGround, case_id: bytes, case: CourtCase, flows: Sequence[Flow]) -> None:
+    """Pay what is due: judges and appellants from their holds here, parties and customer through the handler."""
+    handler = courts.handler(case.handler)
+    sources: dict[tuple[Purse, bytes], list[Share]] = {}
+    for flow in flows:
+        sources.setdefault((flow.purse, flow.source), []).append(Share(flow.payee, flow.amount))
+    for (purse, source), shares in sources.items():
+        if purse in (Purse.CONVICTED, Purse.SILENT):
+            courts.lock.pay_out(source, Hold(JUDGE_SEAT, case_id), shares)
+        elif purse is Purse.BOND:
+            courts.lock.pay_out(source, Hold(APPEAL_BOND, case_id), shares)
+        elif purse is Purse.POT:
+            _pay_from_pot(courts, shares)
+        elif purse in _CUSTOMER:
+            handler.charge_customer(case_id, shares)
+        else:
+            handler.charge_party(case_id, source, shares)
+
+
+def _pay_from_pot(courts: CourtsGround, shares: Sequence[Share]) -> None:
+    # taken at once: what a first payment left below the existential deposit would burn, and the second one fail
+    courts.balances.debit(AUDIT_POT, sum(share.amount for share in shares))
+    for share in shares:
+        assert share.payee is not None, "the pot pays judges, and burns nothing"
+        courts.balances.credit(share.payee, share.amount)
+
+
+def _dissolve(courts: CourtsGround, case_id: bytes, case: CourtCase, seats: _Seats, flows: Sequence[Flow]) -> None:
+    """Give back what seats and bonds still hold, and strike the case off."""
+    for judge, _ in seats:
+        _charged(courts, case_id, judge, flows)
+        hold = Hold(JUDGE_SEAT, case_id)
+        courts.lock.unlock(judge, hold, courts.lock.locked(judge, hold))
+        del courts.seats[judge, case_id]
+    if case.appeal:
+        hold = Hold(APPEAL_BOND, case_id)
+        courts.lock.unlock(case.appeal.appellant, hold, courts.lock.locked(case.appeal.appellant, hold))
+    courts.lock.end(Hold(JUDGE_SEAT, case_id))
+    courts.lock.end(Hold(APPEAL_BOND, case_id))
+    courts.by_height.drop(case_id)
+    courts.by_finality.drop(case_id)
+    del courts.cases[case_id]
+
+
+def _charged(courts: CourtsGround, case_id: bytes, judge: bytes, flows: Sequence[Flow]) -> None:
+    for purse in (Purse.CONVICTED, Purse.SILENT):
+        amount = sum(flow.amount for flow in flows if flow.purse is purse and flow.source == judge)
+        if amount:
+            courts.emit(JudgeCharged(case_id, judge, amount, purse is Purse.CONVICTED))
+
+
+def _faults(case: CourtCase, verdict: _Verdict) -> tuple[tuple[bytes, PartyFault], ...]:
+    found = []
+    for claim in case.terms.claims:
+        fault = fault_of(claim, verdict)
+        if fault is not None:
+            found.append((claim.account, fault))
+    return tuple(found)
+
+
+def _is_expelling(case: CourtCase, seats: _Seats, decided: _Verdict) -> bool:
+    """Whether a court has spoken that is large enough to end a registration."""
+    spoken = [seat for _, seat in seats if seat.bench == BenchKind.COURT and seat.statement is not None]
+    return case.stage is CaseStage.COURT and decided is not None and len(spoken) >= EXPELLING_COURT_MIN
+
+
+def _remember(
+    courts: CourtsGround, faults: tuple[tuple[bytes, PartyFault], ...], *, is_final: bool
+) -> tuple[bytes, ...]:
+    """Note who lied; the parties whose third time this is, if the court that said so is large enough."""
+    expelled = []
+    for account, fault in faults:
+        if fault is not PartyFault.LIED:
+            continue
+        before = recent_lies(courts, account)
+        if is_final and len(before) >= CONVICTIONS_MAX:
+            expelled.append(account)
+        courts.convictions[account] = (*before, courts.system.number.get())[-CONVICTIONS_MAX:]
+    return tuple(expelled)

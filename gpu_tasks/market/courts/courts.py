@@ -1,0 +1,137 @@
+"""Courts: judges for any case of any pallet, and audits of what was believed.
+
+A handler (see `handlers`) opens a case with its terms; the beacon draws judges among the validators in office; they
+commit, then open; a verdict waits for appeals; a court has the last word. This module is the pallet: calls, hook, and
+the verbs that handlers use.
+
+Always: a case is keyed by an id of its handler's and is open once; its parameters are frozen when it opens; the hook is
+bounded by work; a case pays from what it holds itself, and nothing is held for one that is over.
+"""
+
+from gpu_tasks.market.courts import events as ev
+from gpu_tasks.market.courts import hearing
+from gpu_tasks.market.courts.cases import (
+    APPEAL_BOND,
+    AUDIT_POT,
+    JUDGE_SEAT,
+    CaseKind,
+    CaseStage,
+    CaseTerms,
+    CourtCase,
+)
+from gpu_tasks.market.courts.ground import CourtsGround
+from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
+from gpu_tasks.market.courts.opinions import Statement
+from runtime.encoding.types import Hash, Weight
+from runtime.frame.agenda import Budget
+from runtime.frame.pallet import FREE, PostDispatch, Signed, call, known
+from runtime.frame.weights import work
+
+COMMIT_WEIGHT = work(reads=10, writes=10, microseconds=30)
+OPEN_WEIGHT = work(reads=10, writes=10, microseconds=30)
+"""What follows from it is charged to the hook's budget."""
+APPEAL_WEIGHT = work(reads=800, writes=20, microseconds=1_000)
+"""With looking who could sit: up to 128 validators, where few have what a seat takes."""
+HEIGHT_BUDGET = work(microseconds=32_000)
+FINAL_BUDGET = work(microseconds=32_000)
+
+
+class Courts(CourtsGround, index=14):
+    """Judges of cases, keyed by case, for every pallet that has some."""
+
+    events = (
+        ev.CaseOpened, ev.BenchDrawn, ev.OpinionCommitted, ev.OpinionOpened, ev.CaseDecided, ev.CaseAppealed,
+        ev.CourtCalled, ev.CaseEnded, ev.JudgeCharged,
+    )  # fmt: skip
+    errors = (ev.UnknownCase, ev.NotSeated, ev.OutOfTurn, ev.SaidAlready, ev.OpensNothing, ev.NotAppealable)
+    hold_reasons = (JUDGE_SEAT, APPEAL_BOND)
+
+    # ------------------------------------------------- duty calls: signed by the provider key, free when they succeed
+
+    @call(index=0, weight=COMMIT_WEIGHT)
+    def commit_opinion(self, origin: Signed, case: Hash, commitment: Hash) -> PostDispatch:
+        """Commit to an opinion as a judge of the bench that sits (opinions.opinion_commitment)."""
+        hearing.commit(self, case, self.open_case(case), self.devices.operator(origin.account), commitment)
+        return FREE
+
+    @call(index=1, weight=OPEN_WEIGHT)
+    def open_opinion(self, origin: Signed, case: Hash, statement: Statement, salt: Hash) -> PostDispatch:
+        """Open what was committed to: the opinion, and the probe at the place that the seat was given."""
+        judge = self.devices.operator(origin.account)
+        hearing.open_opinion(self, case, self.open_case(case), judge, statement, salt)
+        return FREE
+
+    @call(index=2, weight=APPEAL_WEIGHT)
+    def appeal(self, origin: Signed, case: Hash) -> None:
+        """Put a bond against a verdict: a court decides. Won, it returns with twice the price; lost, it pays the court.
+
+        The stash signs, or its provider key; the bond is the stash's.
+        """
+        hearing.appeal(self, case, self.open_case(case), self.devices.operator(origin.account))
+
+    # ----------------------------------------------------------------------------------------------- verbs for handlers
+
+    def open(self, handler: int, case: bytes, terms: CaseTerms) -> None:
+        """Bring a dispute: a committee of three is drawn."""
+        hearing.begin(self, case, self._new(handler, CaseKind.DISPUTE, CaseStage.COMMITTEE, terms, None))
+
+    def watch(self, handler: int, case: bytes, terms: CaseTerms, settled: bytes) -> None:
+        """Have an answer that was believed audited, if the beacon of one of the next blocks says so."""
+        hearing.begin(self, case, self._new(handler, CaseKind.AUDIT, CaseStage.CHANCE, terms, settled))
+
+    def open_late(self, case: bytes, party: bytes, root: bytes) -> None:
+        """Note what a party committed to and did not open in time; OutOfTurn if it may not any more."""
+        hearing.open_late(self, case, self.open_case(case), party, root)
+
+    def open_case(self, case: bytes) -> CourtCase:
+        """A case that is not over; UnknownCase if there is none."""
+        return known(self.cases[case], ev.UnknownCase)
+
+    def fee_of(self, price: int) -> int:
+        """What a judge of a case of this price is paid, now."""
+        return judge_fee(price, self.judge_fee_ppm, self.judge_fee_min)
+
+    def collateral_of(self, price: int) -> int:
+        """What who answers for this price must stand for, now."""
+        return case_collateral(price, self.audit_rate_ppm, self.fee_of(price))
+
+    def premium_of(self, price: int) -> int:
+        """What a settlement of this price pays into the audit pot, now."""
+        return audit_premium(self.audit_rate_ppm, self.fee_of(price))
+
+    def pay_premium(self, payer: bytes, amount: int) -> None:
+        """Move free grains of a settlement into the audit pot."""
+        self.balances.debit(payer, amount)
+        self.balances.credit(AUDIT_POT, amount)
+
+    # ------------------------------------------------------------------------------------------------------------ hook
+
+    def on_initialize(self) -> Weight:
+        """Look at every case that is due: deadlines, then draws."""
+        reached, final = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET)
+        for case_id in self.by_height.take(self.system.number.get(), reached):
+            reached.spend(hearing.step(self, case_id, self._on_agenda(case_id)))
+        for case_id in self.by_finality.take(self.beacon.final_height(), final):
+            final.spend(hearing.step(self, case_id, self._on_agenda(case_id)))
+        return reached.spent + final.spent
+
+    def _on_agenda(self, case_id: bytes) -> CourtCase:
+        found = self.cases[case_id]
+        assert found is not None, "a case that is over is on no agenda"
+        return found
+
+    def _new(
+        self, handler: int, kind: CaseKind, stage: CaseStage, terms: CaseTerms, settled: bytes | None
+    ) -> CourtCase:
+        fee = self.fee_of(terms.price)
+        return CourtCase(
+            handler=handler,
+            kind=kind,
+            terms=terms,
+            fee=fee,
+            seat=seat_hold(terms.collateral, fee),
+            rules=self.rules(),
+            settled=settled,
+            stage=stage,
+            recorded_at=self.system.number.get(),
+        )

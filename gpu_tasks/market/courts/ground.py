@@ -1,0 +1,139 @@
+"""The ground of Courts: storage, parameters, who may judge, and which block looks at which case.
+
+Always: every case is on an agenda, so each ends by itself; a case that is over is on none; `seats` has exactly the
+judges of open cases, each holding what its seat says.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Annotated
+
+from gpu_tasks.market.courts.benches import COURT_MIN
+from gpu_tasks.market.courts.cases import CaseRules, CourtCase, JudgeSeat, parties_of
+from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.rounds import Windows
+from runtime.encoding.codec import U8, U32, Bounded
+from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, Hash
+from runtime.frame.agenda import Schedule
+from runtime.frame.pallet import Constant, Hasher, Pallet, StorageDoubleMap, StorageMap, StorageValue
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+
+CONVICTIONS_MAX = 2
+"""So many are remembered: the next one is the third."""
+_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
+
+Convictions = Annotated[tuple[BlockNumber, ...], Bounded(CONVICTIONS_MAX)]
+
+
+class CourtsGround(Pallet):
+    """Cases, seats and agendas."""
+
+    system: System
+    balances: Balances
+    beacon: Beacon
+    stake: TrustStake
+    lock: TrustLock
+    devices: Devices
+
+    # ------------------------------------------------------------- parameters: every one of the courts' stands here
+    judge_fee_ppm: Constant[U32] = Constant(500_000, doc="What a judge is paid, in millionths of the price.")
+    judge_fee_min: Constant[Balance] = Constant(GRAINS_PER_OGPU // 1_000, doc="The least that a judge is paid.")
+    audit_rate_ppm: Constant[U32] = Constant(50_000, doc="The chance of an audit, in millionths.")
+    court_seats: Constant[U8] = Constant(33, doc="Judges of a court where more are eligible.")
+    commit_blocks: Constant[BlockNumber] = Constant(20, doc="Blocks to commit in, or 1.5 times the run, if longer.")
+    open_blocks: Constant[BlockNumber] = Constant(12, doc="Blocks to open an opinion in.")
+    appeal_blocks: Constant[BlockNumber] = Constant(20, doc="Blocks in which a verdict may be appealed.")
+    conviction_blocks: Constant[BlockNumber] = Constant(360, doc="Blocks for which a lie counts: unbonding, in blocks.")
+
+    cases: StorageMap[Hash, CourtCase | None] = StorageMap(doc="Open cases.")
+    seats: StorageDoubleMap[AccountId, Hash, JudgeSeat | None] = StorageDoubleMap(
+        doc="Who judges which case, by stash: what a validator has to do now."
+    )
+    convictions: StorageMap[AccountId, Convictions] = StorageMap(
+        default=(), doc="The blocks in which an account was last found to have lied."
+    )
+    heights: StorageDoubleMap[BlockNumber, Hash, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Cases to look at in a block."
+    )
+    height_place: StorageMap[Hash, BlockNumber] = StorageMap(default=0, doc="The block that looks at a case.")
+    height_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Heights are done up to here.")
+    finals: StorageDoubleMap[BlockNumber, Hash, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Cases to look at once a height is final."
+    )
+    final_place: StorageMap[Hash, BlockNumber] = StorageMap(default=0, doc="The height whose finality a case awaits.")
+    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Final heights are done up to here.")
+
+    @property
+    def by_height(self) -> Schedule[bytes]:
+        """Cases that wait for a block."""
+        return Schedule(self.heights, self.height_place, self.height_cursor)
+
+    @property
+    def by_finality(self) -> Schedule[bytes]:
+        """Cases that wait for a height to be final."""
+        return Schedule(self.finals, self.final_place, self.final_cursor)
+
+    def handler(self, index: int) -> CaseHandler:
+        """The pallet that opened a case."""
+        return handler_at(index, self.context.members.values())
+
+    def windows(self, case: CourtCase) -> Windows:
+        """How long the case's judges have: nobody closes before all have committed or the lease is over."""
+        lease = max(case.rules.commit_blocks, case.terms.run_blocks * 3 // 2)
+        return Windows(lease=lease, close=lease, reveal=case.rules.open_blocks)
+
+    def rules(self) -> CaseRules:
+        """What a case that opens now goes by."""
+        return CaseRules(
+            rate_ppm=self.audit_rate_ppm,
+            court_seats=self.court_seats,
+            commit_blocks=self.commit_blocks,
+            open_blocks=self.open_blocks,
+            appeal_blocks=self.appeal_blocks,
+        )
+
+    def entrants(self) -> list[tuple[bytes, int]]:
+        """The validators in office, with their weights: of these judges are drawn."""
+        return [(seat.stash, seat.weight) for seat in self.stake.validators(self.beacon.epoch())]
+
+    def may_sit(self, case: CourtCase) -> Callable[[bytes], bool]:
+        """Who of them may judge: without offence, a reader of the input, no party, able to stand for its seat.
+
+        Who leaves after the beacon is known (by spending what a seat takes) brings nobody else in but by its absence,
+        and who comes in then is drawn only where it would have been drawn anyway: the draw is a lottery.
+        """
+        parties = dict.fromkeys(parties_of(case))
+        parties[self.devices.operator(case.terms.customer)] = None  # a stash may act with its provider key
+        needed = case.seat + self.balances.existential_deposit
+
+        def may(stash: bytes) -> bool:
+            return stash not in parties and self._can_judge(stash, case.terms.sealed_at, needed)
+
+        return may
+
+    def count_left(self, case: CourtCase, most: int) -> int:
+        """How many are left who may judge, counted up to `most`."""
+        may = self.may_sit(case)
+        return sum(1 for _ in islice((stash for stash, _ in self.entrants() if may(stash)), most))
+
+    def has_court(self, case: CourtCase) -> bool:
+        """Whether enough are left for a court."""
+        return self.count_left(case, COURT_MIN) == COURT_MIN
+
+    def once_final(self, case_id: bytes, height: int) -> None:
+        """Look at the case in the first block whose `final_ref` covers `height`."""
+        self.by_finality.put(height, case_id)
+
+    def _can_judge(self, stash: bytes, sealed_at: int, needed: int) -> bool:
+        provider = self.devices.providers[stash]
+        return (
+            provider is not None
+            and provider.key_since <= sealed_at
+            and self.stake.is_candidate(stash)
+            and self.balances.free_balance(stash) >= needed
+        )

@@ -1,0 +1,320 @@
+"""A case from its opening to its last opinion: draws, commits, openings, verdicts, appeals.
+
+Always: no opinion is opened before all commits are closed and that is final; a judge holds its seat's money from the
+draw; a bench that does not decide is followed by the next one, once, and a court by none.
+"""
+
+from dataclasses import replace
+
+from gpu_tasks.market import rounds
+from gpu_tasks.market.courts import closing
+from gpu_tasks.market.courts.benches import (
+    AGREEING,
+    AUDIT_DELAYS,
+    COURT_MIN,
+    SIZES,
+    BenchKind,
+    committee_opinion,
+    court_opinion,
+    draw_bench,
+    is_audited,
+)
+from gpu_tasks.market.courts.cases import (
+    APPEAL_BOND,
+    JUDGE_SEAT,
+    STAGE_OF,
+    CaseAppeal,
+    CaseKind,
+    CaseStage,
+    ClaimKind,
+    CourtCase,
+    DrawnBench,
+    JudgeSeat,
+    PartyFault,
+    fault_of,
+    sitting,
+)
+from gpu_tasks.market.courts.events import (
+    BenchDrawn,
+    CaseAppealed,
+    CaseDecided,
+    CaseOpened,
+    CourtCalled,
+    NotAppealable,
+    NotSeated,
+    OpensNothing,
+    OpinionCommitted,
+    OpinionOpened,
+    OutOfTurn,
+    SaidAlready,
+)
+from gpu_tasks.market.courts.ground import CONVICTIONS_MAX, CourtsGround
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment, probe_place
+from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.rounds import Round
+from runtime.encoding.types import Weight
+from runtime.frame.holds import Hold
+from runtime.frame.pallet import ensure, known
+from runtime.frame.weights import work
+
+LOOK_WEIGHT = work(reads=20, writes=10, microseconds=50)
+"""A case called, and nothing in it but a window that begins or ends; or the chance of an audit, taken."""
+FEW_WEIGHT = work(reads=1_000, writes=100, microseconds=1_500)
+"""A pair or a committee drawn, or read, or paid and set free. Mostly a third of it: the rest is for looking at 128
+validators of whom few have what a seat takes."""
+COURT_WEIGHT = work(reads=700, writes=600, microseconds=3_000)
+"""The same of a court."""
+
+_BENCH_OF = {stage: bench for bench, stage in STAGE_OF.items()}
+_Verdict = Answered | Unanswerable
+
+
+def begin(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+    """Take a new case in: its first bench, or the chance of one, is drawn once the beacon is final."""
+    assert case_id not in courts.cases, "a case has an id of its own"
+    courts.handler(case.handler)  # there is one, or the case could never be carried out
+    if case.stage is CaseStage.CHANCE:
+        _await_chance(courts, case_id, case)
+        return
+    courts.emit(CaseOpened(case_id, case.handler, case.kind))
+    _record(courts, case_id, case, case.stage)
+
+
+def step(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
+    """Do what is due in a case; what that weighed."""
+    height, final = courts.system.number.get(), courts.beacon.final_height()
+    if case.stage is CaseStage.CHANCE:
+        _take_chance(courts, case_id, case)
+        return LOOK_WEIGHT
+    if case.stage is CaseStage.APPEALABLE:
+        return _end_if_over(courts, case_id, case)
+    if case.round is None:
+        if final < case.recorded_at + BEACON_DELAY:
+            return LOOK_WEIGHT
+        _draw(courts, case_id, case)
+        return _bench_weight(case.stage)
+    windows = courts.windows(case)
+    current = rounds.advanced(case.round, windows, height, final)
+    is_heard = bool(current.closed_at) and not case.to_open
+    if is_heard or rounds.is_over(current, windows, height):
+        _read(courts, case_id, case)
+        return _bench_weight(case.stage)
+    _go_on(courts, case_id, replace(case, round=current))
+    return LOOK_WEIGHT
+
+
+def commit(courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes, commitment: bytes) -> None:
+    """A judge of the sitting bench commits."""
+    seat, current = _acting(courts, case_id, case, judge)
+    height = courts.system.number.get()
+    ensure(seat.commitment is None, SaidAlready)
+    ensure(rounds.can_commit(current, courts.windows(case), height), OutOfTurn)
+    courts.seats[judge, case_id] = replace(seat, commitment=commitment)
+    current = rounds.committed(current, height, is_last=case.to_commit == 1)
+    courts.emit(OpinionCommitted(case_id, judge))
+    case = replace(case, round=current, to_commit=case.to_commit - 1, to_open=case.to_open + 1)
+    _go_on(courts, case_id, case)
+
+
+def open_opinion(
+    courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes, said: Statement, salt: bytes
+) -> None:
+    """A judge of the sitting bench opens what it committed to; after the last one the bench is read."""
+    seat, current = _acting(courts, case_id, case, judge)
+    ensure(seat.statement is None, SaidAlready)
+    ensure(seat.commitment is not None, OutOfTurn)
+    ensure(rounds.can_reveal(current, courts.windows(case), courts.system.number.get()), OutOfTurn)
+    genesis = courts.system.block_hash[0]
+    ensure(seat.commitment == opinion_commitment(genesis, case_id, seat.bench, judge, said, salt), OpensNothing)
+    courts.seats[judge, case_id] = replace(seat, statement=said)
+    courts.emit(OpinionOpened(case_id, judge, said))
+    courts.cases[case_id] = replace(case, to_open=case.to_open - 1)
+    if case.to_open == 1:
+        # read by the hook of the next block: a call that ends a case would cost many times what it was charged
+        courts.by_height.put(courts.system.number.get() + 1, case_id)
+
+
+def appeal(courts: CourtsGround, case_id: bytes, case: CourtCase, appellant: bytes) -> None:
+    """Put a bond against a verdict. Who stands to lose collateral by it stands with that, and once the price."""
+    height = courts.system.number.get()
+    ensure(case.stage is CaseStage.APPEALABLE and height <= case.appealable_until, NotAppealable)
+    against = replace(case, appeal=CaseAppeal(appellant, 0))  # who appeals judges no more
+    seats = courts.count_left(against, case.rules.court_seats)
+    ensure(seats >= COURT_MIN, NotAppealable)
+    loses = any(claim.account == appellant and fault_of(claim, case.verdict) is not None for claim in case.terms.claims)
+    bond = case.terms.price if loses else case.fee * seats
+    courts.lock.lock(appellant, Hold(APPEAL_BOND, case_id), bond)
+    courts.emit(CaseAppealed(case_id, appellant, bond))
+    _record(courts, case_id, replace(case, appeal=CaseAppeal(appellant, bond)), CaseStage.COURT)
+
+
+def open_late(courts: CourtsGround, case_id: bytes, case: CourtCase, party: bytes, root: bytes) -> None:
+    """A party opens what it withheld: worth nothing to it but that a right answer makes it a miss and no lie."""
+    withheld = [
+        claim
+        for claim in case.terms.claims
+        if claim.account == party and claim.kind is ClaimKind.WITHHELD and claim.root is None
+    ]
+    ensure(bool(withheld) and case.stage is not CaseStage.COURT, OutOfTurn)
+    claims = tuple(replace(claim, root=root) if claim in withheld else claim for claim in case.terms.claims)
+    courts.cases[case_id] = replace(case, terms=replace(case.terms, claims=claims))
+
+
+def _end_if_over(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
+    if courts.system.number.get() <= case.appealable_until:
+        return LOOK_WEIGHT
+    closing.end(courts, case_id, case)
+    return FEW_WEIGHT
+
+
+def _bench_weight(stage: CaseStage) -> Weight:
+    """Of drawing a bench, or of reading it and what follows at once: with a court, up to 38 judges paid and freed."""
+    return COURT_WEIGHT if stage is CaseStage.COURT else FEW_WEIGHT
+
+
+def _acting(courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes) -> tuple[JudgeSeat, Round]:
+    """The account's seat on the bench that sits, and the bench's round."""
+    seat = known(courts.seats[judge, case_id], NotSeated)
+    ensure(bool(case.benches) and seat.bench == sitting(case).kind, NotSeated)
+    return seat, known(case.round, OutOfTurn)
+
+
+def _record(courts: CourtsGround, case_id: bytes, case: CourtCase, stage: CaseStage) -> None:
+    """Have the bench of a stage drawn by a beacon that nobody knows yet."""
+    height = courts.system.number.get()
+    courts.cases[case_id] = replace(case, stage=stage, recorded_at=height, round=None)
+    courts.by_height.drop(case_id)
+    courts.once_final(case_id, height + BEACON_DELAY)
+
+
+def _await_chance(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+    height = courts.system.number.get()
+    courts.cases[case_id] = replace(case, recorded_at=height)
+    courts.once_final(case_id, height + AUDIT_DELAYS[-1])
+
+
+def _take_chance(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+    """Open the audit, if any of the four values says so."""
+    values = [courts.beacon.value_at(case.recorded_at + delay) for delay in AUDIT_DELAYS]
+    there = [value for value in values if value is not None]
+    if len(there) < len(values):  # finality stood still for longer than the beacon remembers
+        _await_chance(courts, case_id, case)
+    elif is_audited(there, case_id, case.rules.rate_ppm):
+        courts.emit(CaseOpened(case_id, case.handler, case.kind))
+        _record(courts, case_id, case, CaseStage.PAIR)
+    else:
+        closing.skip(courts, case_id, case)
+
+
+def _draw(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+    seed, kind = courts.beacon.value_at(case.recorded_at + BEACON_DELAY), _BENCH_OF[case.stage]
+    if seed is None:
+        _record(courts, case_id, case, case.stage)
+        return
+    drawn = draw_bench(seed, case_id, kind, courts.entrants(), courts.may_sit(case), case.rules.court_seats)
+    if len(drawn) < _least(case, kind):
+        _undrawn(courts, case_id, case, kind)
+        return
+    hold, height = Hold(JUDGE_SEAT, case_id), courts.system.number.get()
+    for judge, votes in drawn:
+        courts.lock.lock(judge, hold, case.seat)
+        place = probe_place(seed, case_id, judge)
+        courts.seats[judge, case_id] = JudgeSeat(bench=kind, votes=votes, held=case.seat, probe_place=place)
+    members = tuple(judge for judge, _ in drawn)
+    benches = (*case.benches, DrawnBench(kind, members))
+    courts.emit(BenchDrawn(case_id, kind, members, case.seat))
+    _go_on(
+        courts,
+        case_id,
+        replace(case, benches=benches, round=Round(drawn_at=height), to_commit=len(members), to_open=0),
+    )
+
+
+def _least(case: CourtCase, kind: BenchKind) -> int:
+    """How many there must be for a bench of this kind."""
+    if kind is BenchKind.COURT:
+        return COURT_MIN
+    is_retrial = kind is BenchKind.COMMITTEE and case.kind is CaseKind.AUDIT
+    return SIZES[kind] if is_retrial else AGREEING
+
+
+def _undrawn(courts: CourtsGround, case_id: bytes, case: CourtCase, kind: BenchKind) -> None:
+    """Too few are left for a bench."""
+    if kind is BenchKind.COMMITTEE and case.benches:
+        agreed = committee_opinion([said for said, _ in _opinions(courts, case_id, case)])
+        if agreed is not None:  # the pair of an audit alone: both found the same, and not what was settled
+            _decide(courts, case_id, case, agreed)
+            return
+    closing.end(courts, case_id, case)
+
+
+def _read(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+    """The bench has spoken, as far as it will."""
+    case = replace(case, round=None, to_commit=0, to_open=0)
+    votes = _opinions(courts, case_id, case)
+    if case.stage is CaseStage.COURT:
+        closing.end(courts, case_id, case, court_opinion(votes))
+        return
+    agreed = committee_opinion([said for said, _ in votes])
+    if case.stage is CaseStage.PAIR:
+        is_right = isinstance(agreed, Answered) and agreed.root == case.settled
+        if agreed is not None and is_right:
+            _decide(courts, case_id, case, agreed)
+        else:
+            _record(courts, case_id, case, CaseStage.COMMITTEE)
+    elif agreed is not None:
+        _decide(courts, case_id, case, agreed)
+    elif courts.has_court(case):
+        _call_court(courts, case_id, replace(case, has_court=True))
+    else:
+        closing.end(courts, case_id, case)
+
+
+def _opinions(courts: CourtsGround, case_id: bytes, case: CourtCase) -> list[tuple[_Verdict | None, int]]:
+    """What each judge of the last bench said, with its votes."""
+    found = []
+    for judge in sitting(case).members:
+        seat = courts.seats[judge, case_id]
+        assert seat is not None, "a judge has a seat until its case ends"
+        found.append((seat.statement.opinion if seat.statement else None, seat.votes))
+    return found
+
+
+def _decide(courts: CourtsGround, case_id: bytes, case: CourtCase, verdict: _Verdict) -> None:
+    """A pair or a committee has found a verdict: it waits for an appeal, if there can be one."""
+    case = replace(case, verdict=verdict, has_court=courts.has_court(case))
+    until = courts.system.number.get() + case.rules.appeal_blocks if case.has_court else 0
+    courts.emit(CaseDecided(case_id, verdict, until))
+    if not case.has_court:
+        closing.end(courts, case_id, case)
+    elif _is_third_lie(courts, case):
+        _call_court(courts, case_id, case)
+    else:
+        courts.cases[case_id] = replace(case, stage=CaseStage.APPEALABLE, appealable_until=until)
+        courts.by_height.put(until + 1, case_id)
+        courts.by_finality.drop(case_id)
+
+
+def _is_third_lie(courts: CourtsGround, case: CourtCase) -> bool:
+    """Whether the verdict is the third against somebody within the time for which a lie counts."""
+    return any(
+        fault_of(claim, case.verdict) is PartyFault.LIED
+        and len(closing.recent_lies(courts, claim.account)) >= CONVICTIONS_MAX
+        for claim in case.terms.claims
+    )
+
+
+def _call_court(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+    courts.emit(CourtCalled(case_id))
+    _record(courts, case_id, case, CaseStage.COURT)
+
+
+def _go_on(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+    """Write a case whose bench goes on, and have it looked at when its round can next change by itself."""
+    assert case.round is not None, "a bench that sits has a round"
+    courts.cases[case_id] = case
+    deadline, awaited = rounds.next_change(case.round, courts.windows(case))
+    if deadline is not None:
+        courts.by_height.put(max(deadline, courts.system.number.get()) + 1, case_id)
+    if awaited > courts.beacon.final_height():
+        courts.once_final(case_id, awaited)

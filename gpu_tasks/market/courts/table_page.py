@@ -1,0 +1,44 @@
+"""The money table as a page shows it: Markdown, made of `money.TABLE` and nothing else."""
+
+from gpu_tasks.market.courts.money import TABLE, Charge, Due, OutcomeRow, Payee, Purse, Remainder, Sum
+
+
+def outcomes_page() -> str:
+    """One row for each outcome: who loses what, who gets what of it, and what becomes of the rest."""
+    lines = ["| outcome | who loses what | who gets what, and from whom, in this order |", "|---|---|---|"]
+    for outcome, row in TABLE.items():
+        lines.append(f"| `{outcome.name}`: {row.says} | {_charges(row)} | {_dues(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+def words_page() -> str:
+    """What the short words of the table stand for."""
+    lines = ["| word | who, and of what |", "|---|---|"]
+    lines += [f"| {_word(purse)} | {purse.value} |" for purse in Purse]
+    lines += [f"| {_word(payee)} | {payee.value} |" for payee in Payee if payee is not Payee.CUSTOMER]
+    lines += ["", "| sum | how much |", "|---|---|"]
+    lines += [f"| {_word(each)} | {each.value} |" for each in Sum]
+    return "\n".join(lines) + "\n"
+
+
+def _charges(row: OutcomeRow) -> str:
+    return "; ".join(_charge(charge) for charge in row.charges)
+
+
+def _charge(charge: Charge) -> str:
+    rest = " (what is left stays)" if charge.rest is Remainder.STAYS else ""
+    return f"{_word(charge.purse)}: {_word(charge.amount)}{rest}"
+
+
+def _dues(row: OutcomeRow) -> str:
+    charged = [charge.purse for charge in row.charges]
+    return "; ".join(_due(due, charged) for due in row.dues) or "nobody"
+
+
+def _due(due: Due, charged: list[Purse]) -> str:
+    sources = [_word(purse) for purse in due.sources if purse in charged]
+    return f"{_word(due.payee)}: {_word(due.amount)} from {', '.join(sources)}"
+
+
+def _word(name: Purse | Payee | Sum) -> str:
+    return name.name.lower().replace("_", " ")  # deterministic: ASCII names of our own

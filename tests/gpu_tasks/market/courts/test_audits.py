@@ -1,0 +1,107 @@
+"""Audits: the beacon picks, a pair looks, a fresh committee decides."""
+
+import pytest
+
+from court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
+from court_habits import (
+    FEE,
+    INPUT_BAD,
+    LIES,
+    SILENT,
+    audited,
+    by_bench,
+    first_lies,
+    gains,
+    judges,
+)
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import AUDIT_POT, CaseKind
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.events import BenchDrawn, CaseOpened
+from gpu_tasks.market.courts.money import CaseOutcome
+from market_chain import CUSTOMER
+from runtime.pallets.balances import Balances
+from toy_handler import Toys
+
+
+def test_what_the_beacon_does_not_pick_moves_nothing() -> None:
+    stage = CourtChain(constants={"Courts.audit_rate_ppm": 10_000})
+    case_id = stage.audit()
+    assert gains(stage, lambda: stage.run(case_id)) == {}
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.NOT_AUDITED
+    assert not stage.chain.happened(CaseOpened)
+
+
+def test_a_right_result_costs_its_audit_out_of_the_pot() -> None:
+    stage, case_id = audited()
+    pot = stage.pot
+    moved = gains(stage, lambda: stage.run(case_id))
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.AUDIT_RIGHT
+    assert moved == dict.fromkeys(judges(stage, BenchKind.PAIR), FEE)
+    assert stage.pot == pot - 2 * FEE
+
+
+def test_a_pot_that_is_nearly_empty_pays_what_it_has() -> None:
+    stage, case_id = audited()
+    deposit = stage.chain.now()[Balances].existential_deposit
+    left = FEE + deposit // 2
+    stage.chain.block(lambda bound: bound[Balances].transfer(AUDIT_POT, CUSTOMER.stash, stage.pot - left))
+    moved = gains(stage, lambda: stage.run(case_id))
+    assert sorted(moved.values()) == [deposit // 2, FEE]
+    assert stage.pot == 0
+
+
+def test_a_wrong_result_is_found_by_a_fresh_committee() -> None:
+    stage, case_id = audited(settled=WRONG)
+    moved = gains(stage, lambda: stage.run(case_id))
+    pair, committee = judges(stage, BenchKind.PAIR), judges(stage)
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.AUDIT_WRONG
+    assert len({*pair, *committee}) == 5, "fresh judges"
+    held = stage.chain.now()[Courts].collateral_of(PRICE)
+    assert moved == {
+        stage.racers[0].stash: -held,
+        CUSTOMER.stash: PRICE,
+        **dict.fromkeys((*pair, *committee), FEE),
+    }
+
+
+@pytest.mark.parametrize("pair", [SILENT, LIES, INPUT_BAD])
+def test_one_judge_of_a_pair_convicts_nobody(pair: Says) -> None:
+    stage, case_id = audited(by_bench(pair=pair))
+    moved = gains(stage, lambda: stage.run(case_id))
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.AUDIT_RIGHT
+    assert all(moved[judge] == FEE for judge in judges(stage))
+    for judge in judges(stage, BenchKind.PAIR):
+        assert moved.get(judge, 0) == (-FEE if pair is SILENT else 0)
+
+
+def test_an_undecided_audit_leaves_the_settlement() -> None:
+    stage, case_id = audited(by_bench(pair=SILENT, committee=SILENT, court=SILENT), settled=WRONG)
+    moved = gains(stage, lambda: stage.run(case_id))
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.AUDIT_UNDECIDED
+    assert stage.racers[0].stash not in moved
+
+
+@pytest.mark.parametrize(("size", "outcome"), [(2, CaseOutcome.AUDIT_WRONG), (1, CaseOutcome.AUDIT_UNDECIDED)])
+def test_an_audit_without_a_fresh_committee_needs_two_who_agree(size: int, outcome: CaseOutcome) -> None:
+    stage, case_id = audited(settled=WRONG, size=size)
+    assert stage.run(case_id) is outcome
+
+
+def test_two_who_are_left_are_no_fresh_committee() -> None:
+    stage, case_id = audited(settled=WRONG, size=4)
+    assert stage.run(case_id) is CaseOutcome.AUDIT_WRONG
+    assert [event.bench for event in stage.chain.happened(BenchDrawn)] == [BenchKind.PAIR]
+
+
+def test_a_pair_that_disagrees_leaves_the_settlement_where_nobody_else_is() -> None:
+    stage, case_id = audited(first_lies, settled=WRONG, size=4)
+    assert stage.run(case_id) is CaseOutcome.AUDIT_UNDECIDED
+
+
+def test_a_case_is_an_audit_only_once_the_beacon_says_so() -> None:
+    stage, case_id = audited()
+    case = stage.case(case_id)
+    assert case is not None
+    assert case.kind is CaseKind.AUDIT
+    assert case.settled == RIGHT

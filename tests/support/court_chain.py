@@ -1,0 +1,210 @@
+"""A chain with courts and a toy handler, judges who act as a policy says, and books that count every seat and bond."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_tasks.market import rounds
+from gpu_tasks.market.courts.cases import APPEAL_BOND, AUDIT_POT, JUDGE_SEAT, CaseStage, ClaimKind, CourtCase
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
+from hold_books import check_holds
+from market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, signed
+from runtime.cryptography.hashing import blake2_256
+from runtime.frame.holds import Hold
+from runtime.frame.pallet import Pallet
+from runtime.frame.runtime import Bound
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.session import Session
+from runtime.pallets.staking.stakers import STAKE
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from toy_handler import TOY_STAKE, Toys
+
+PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, Toys)
+RIGHT, WRONG = b"r" * 32, b"w" * 32
+PRICE = OGPU
+Verdict = Answered | Unanswerable
+Claims = Sequence[tuple[bytes, ClaimKind, bytes | None]]
+Step = Callable[[Bound], None]
+
+
+@dataclass(frozen=True)
+class Says:
+    """What a judge does with its seat: an opinion, or none; whether it opens it; which earlier probes it doubts."""
+
+    opinion: Verdict | None
+    is_opened: bool = True
+    doubted: int = 0
+
+
+Policy = Callable[[Keys, CourtCase, int], Says]
+
+
+def honest(_keys: Keys, _case: CourtCase, _bench: int) -> Says:
+    """Computes, and says what comes of it."""
+    return Says(Answered(RIGHT))
+
+
+def check_court_books(bound: Bound, issued: int) -> None:
+    """Every grain is counted, every hold has its case, and every case its agenda."""
+    accounts = dict(bound[System].account.items())
+    total = sum(info.data.free + info.data.reserved for info in accounts.values())
+    assert total == bound[Balances].total_issuance.get()
+    assert total + bound[Balances].burned.get() == issued
+    check_holds(bound)
+    courts = bound[Courts]
+    expected: Counter[tuple[bytes, Hold]] = Counter()
+    for (judge, case_id), seat in courts.seats.items():
+        assert seat is not None
+        expected[judge, Hold(JUDGE_SEAT, case_id)] += seat.held
+    seated = {(judge, case_id) for (judge, case_id), _ in courts.seats.items()}
+    members = set()
+    for case_id, case in courts.cases.items():
+        assert case is not None
+        members |= {(judge, case_id) for bench in case.benches for judge in bench.members}
+        if case.appeal:
+            expected[case.appeal.appellant, Hold(APPEAL_BOND, case_id)] += case.appeal.bond
+        assert courts.height_place[case_id] or courts.final_place[case_id], "every case ends by itself"
+    assert seated == members
+    waiting = {case_id for case_id, _ in (*courts.height_place.items(), *courts.final_place.items())}
+    assert waiting == {case_id for case_id, _ in courts.cases.items()}
+    held = {
+        key: amount
+        for key, amount in bound[Balances].held_cases.items()
+        if key[1].reason not in (STAKE, FREE_BOND, COLLATERAL, TOY_STAKE)
+    }
+    assert held == {key: amount for key, amount in expected.items() if amount}
+
+
+@dataclass
+class CourtChain:
+    """Cases one after another on a chain of `size` validators, and two racers and a customer beside them."""
+
+    size: int = 7
+    constants: dict[str, Any] = field(default_factory=dict)
+    bonds: tuple[int, ...] = (1_000 * OGPU, 2_000 * OGPU, 1_500 * OGPU)
+    policy: Policy = honest
+    pallets: tuple[type[Pallet], ...] = PALLETS
+    check: Callable[[Bound, int], None] = check_court_books
+    seed: int = 1
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        """Make block 0, and put something into the pot."""
+        self.racers = [Keys("racer"), Keys("rival")]
+        self.chain = MarketChain(
+            named_keys(self.size),
+            [*self.racers, Keys("stranger")],
+            {"TrustStake.validator_seats": 64, **self.constants},
+            pallets=self.pallets,
+            bonds=self.bonds,
+            check=self.check,
+        )
+        self.chain.chance.seed(self.seed)
+        self.chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 1_000 * OGPU))
+
+    def bring(self, claims: Claims, *, settled: bytes | None = None, price: int = PRICE, **changed: Any) -> bytes:
+        """A block in which a case is opened; its id."""
+        self.number += 1
+        case_id = blake2_256(b"case" + self.number.to_bytes(4, "little") + self.seed.to_bytes(4, "little"))
+
+        def step(bound: Bound) -> None:
+            toys = bound[Toys]
+            terms = toys.terms(CUSTOMER.stash, price, claims)
+            toys.bring(case_id, type(terms)(**{**_fields(terms), **changed}), settled)
+
+        self.chain.block(step)
+        return case_id
+
+    def dispute(self, first: bytes = RIGHT, second: bytes = WRONG, **changed: Any) -> bytes:
+        """A case of the two racers, who answered with these roots."""
+        roots = zip(self.racers, (first, second), strict=True)
+        return self.bring([(keys.stash, ClaimKind.ANSWERED, root) for keys, root in roots], **changed)
+
+    def audit(self, settled: bytes = RIGHT, **changed: Any) -> bytes:
+        """A watch on what the first racer answered, and was paid for."""
+        claims: Claims = [(self.racers[0].stash, ClaimKind.ANSWERED, settled)]
+        return self.bring(claims, settled=settled, **changed)
+
+    def case(self, case_id: bytes) -> CourtCase | None:
+        """The case as it stands; None once it is over."""
+        return self.chain.now()[Courts].cases[case_id]
+
+    def run(self, case_id: bytes, *, until: CaseStage | None = None, blocks: int = 400) -> CaseOutcome | None:
+        """Blocks in which the judges act, until the case is over or at a stage; how it ended."""
+        for _ in range(blocks):
+            case = self.case(case_id)
+            if case is None:
+                ending = self.chain.now()[Toys].endings[case_id]
+                assert ending is not None
+                return CaseOutcome(ending)
+            if case.stage is until:
+                return None
+            self.chain.block(*self.steps())
+        raise AssertionError("a case without end")
+
+    def steps(self) -> Iterator[Step]:
+        """What all judges do in the next block."""
+        courts, height = self.chain.now()[Courts], self.chain.height + 1
+        for case_id, case in courts.cases.items():
+            if case is None or case.round is None:
+                continue
+            now = rounds.advanced(case.round, courts.windows(case), height, height - 1)
+            for judge in case.benches[-1].members:
+                yield from self._act(courts, case_id, case, self.chain.keys_of(judge), now, height)
+
+    def _act(
+        self, courts: Courts, case_id: bytes, case: CourtCase, keys: Keys, now: rounds.Round, height: int
+    ) -> Iterator[Step]:
+        seat, says = courts.seats[keys.stash, case_id], self.policy(keys, case, case.benches[-1].kind)
+        assert seat is not None
+        if says.opinion is None:
+            return
+        windows = courts.windows(case)
+        if seat.commitment is None and rounds.can_commit(now, windows, height):
+            yield commit_step(keys, case_id, seat.bench, statement_of(keys, says))
+        elif seat.commitment and seat.statement is None and says.is_opened and rounds.can_reveal(now, windows, height):
+            yield open_step(keys, case_id, statement_of(keys, says))
+
+    def free(self, who: bytes) -> int:
+        """What an account may spend."""
+        return self.chain.now()[Balances].free_balance(who)
+
+    @property
+    def pot(self) -> int:
+        """What is in the audit pot."""
+        return self.free(AUDIT_POT)
+
+
+def _fields(terms: Any) -> dict[str, Any]:
+    return {name: getattr(terms, name) for name in type(terms).__annotations__}
+
+
+def statement_of(keys: Keys, says: Says) -> Statement:
+    """What a test judge opens."""
+    assert says.opinion is not None
+    return Statement(says.opinion, blake2_256(b"probe" + keys.stash), says.doubted)
+
+
+def salt_of(keys: Keys, case_id: bytes) -> bytes:
+    """The salt that a test judge uses."""
+    return blake2_256(b"salt" + keys.stash + case_id)
+
+
+def commit_step(keys: Keys, case_id: bytes, bench: int, said: Statement) -> Step:
+    """A step: a judge commits."""
+    commitment = opinion_commitment(GENESIS_HASH, case_id, bench, keys.stash, said, salt_of(keys, case_id))
+    return signed(keys.provider, Courts.commit_opinion(case=case_id, commitment=commitment))
+
+
+def open_step(keys: Keys, case_id: bytes, said: Statement) -> Step:
+    """A step: a judge opens."""
+    call = Courts.open_opinion(case=case_id, statement=said, salt=salt_of(keys, case_id))
+    return signed(keys.provider, call)

@@ -1,0 +1,80 @@
+"""Judges with habits, and what a court test asks: who gained what, who sat, a case at its appeal or audit."""
+
+from collections.abc import Callable
+
+from court_chain import PRICE, RIGHT, WRONG, CourtChain, Policy, Says, honest
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import CaseStage, CourtCase
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.events import BenchDrawn
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from market_chain import CUSTOMER, Keys, signed
+from runtime.pallets.balances import Balances
+
+FEE, COLLATERAL, SEAT = PRICE // 2, 19 * PRICE, 20 * PRICE
+SEATS = 3
+ALWAYS = {"Courts.audit_rate_ppm": 1_000_000}
+"""Every result is audited by the first of the four beacons or a later one: (3/4)^4 are not."""
+
+
+def by_bench(**said: Says) -> Policy:
+    """A policy that goes by the kind of bench; honest on the others."""
+
+    def policy(keys: Keys, case: CourtCase, bench: int) -> Says:
+        return said.get(BenchKind(bench).name.lower(), honest(keys, case, bench))
+
+    return policy
+
+
+LIES, SILENT, HIDES = Says(Answered(WRONG)), Says(None), Says(Answered(RIGHT), is_opened=False)
+INPUT_BAD = Says(Unanswerable())
+
+
+def split(keys: Keys, case: CourtCase, bench: int) -> Says:
+    """A committee of three opinions; an honest court."""
+    if bench != BenchKind.COMMITTEE:
+        return honest(keys, case, bench)
+    place = case.benches[-1].members.index(keys.stash)
+    return (Says(Answered(RIGHT)), LIES, INPUT_BAD)[place]
+
+
+def first_lies(keys: Keys, case: CourtCase, bench: int) -> Says:
+    """The first of each bench but the court lies."""
+    is_first = case.benches[-1].members[0] == keys.stash
+    return LIES if is_first and bench != BenchKind.COURT else Says(Answered(RIGHT))
+
+
+def gains(stage: CourtChain, act: Callable[[], object]) -> dict[bytes, int]:
+    """What each account owns more, held or free, after an act."""
+    everybody = [keys.stash for keys in (*stage.chain.validators, *stage.chain.others)] + [CUSTOMER.stash]
+
+    def owned() -> dict[bytes, int]:
+        balances = stage.chain.now()[Balances]
+        return {who: balances.free_balance(who) + balances.reserved_balance(who) for who in everybody}
+
+    before = owned()
+    act()
+    after = owned()
+    return {who: after[who] - before[who] for who in everybody if after[who] != before[who]}
+
+
+def judges(stage: CourtChain, kind: BenchKind = BenchKind.COMMITTEE) -> tuple[bytes, ...]:
+    """Who sat on the first bench of a kind."""
+    return next(event.judges for event in stage.chain.happened(BenchDrawn) if event.bench == kind)
+
+
+def appealed(stage: CourtChain, case_id: bytes, appellant: Keys) -> None:
+    """A case whose verdict somebody has appealed against."""
+    stage.run(case_id, until=CaseStage.APPEALABLE)
+    stage.chain.block(signed(appellant.stash, Courts.appeal(case=case_id)))
+
+
+def audited(policy: Policy = honest, *, settled: bytes = RIGHT, size: int = 9) -> tuple[CourtChain, bytes]:
+    """A case that the beacon picks."""
+    for seed in range(1, 40):
+        stage = CourtChain(size=size, policy=policy, constants=ALWAYS, seed=seed)
+        case_id = stage.audit(settled)
+        stage.chain.blocks(7)
+        if stage.case(case_id) is not None:
+            return stage, case_id
+    raise AssertionError("no audit in forty")
