@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "bf368950c7a8bfa8ed94a9832d84d323465a0bc595f2e080914b1ff06f6d6a42"
+KEPT_DIGEST = "6c9d71490db4c4d0a60827770e42002907a1538f7de653b0842194f4252996ce"
 
 
 @pytest.fixture(scope="module")

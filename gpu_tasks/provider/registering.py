@@ -14,7 +14,6 @@ from gpu_tasks.market.devices.records import device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.execution.gpu import Hardware
 from runtime.frame.call import Call
-from runtime.frame.runtime import constant_value
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
@@ -67,7 +66,7 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
     offer = await client.read(InferenceMarket.offers, wanted.service, device)
     if offer is None or offer.ask != wanted.ask:
         call = InferenceMarket.offer(device=device, service=wanted.service, ask=wanted.ask)
-        deposit = constant_value(InferenceMarket, InferenceMarket.offer_deposit, client.runtime) if offer is None else 0
+        deposit = await client.read(InferenceMarket.offer_deposit.item) if offer is None else 0
         planned.append(Planned(call, deposit, "offer_deposit"))
     return planned
 

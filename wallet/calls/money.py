@@ -6,11 +6,11 @@ What a post locks follows from rules of the market that the node is asked about 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from runtime.frame.call import Call
-from runtime.frame.runtime import Runtime, constant_value
 
 BATCHES = ("Utility.batch", "Utility.batch_all", "Utility.force_batch")
 POST = "InferenceMarket.post"
@@ -27,8 +27,8 @@ LOCKED = {
     "Devices.bond_device_extra": "value",
 }
 BURNED = {"Balances.burn": "value"}
-DEPOSITS = {"InferenceMarket.create_service": "service_deposit"}
-"""Calls that lock a constant of their pallet."""
+DEPOSITS = {"InferenceMarket.create_service": "InferenceMarket.service_deposit"}
+"""Calls that lock what a parameter of the chain says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,12 @@ class Moved:
         return self.sent + self.locked + self.prepaid + self.burned
 
 
-def moved_by(call: Call, runtime: Runtime) -> Moved:
-    """What the call moves by its own words and the chain's constants; of a batch, what all its calls move."""
+def moved_by(call: Call, deposits: Mapping[str, int]) -> Moved:
+    """What the call moves by its own words and the deposits of `DEPOSITS`; of a batch, what all its calls move."""
     if call.name in BATCHES:
-        return sum((moved_by(inner, runtime) for inner in call.arguments[0]), Moved())
+        return sum((moved_by(inner, deposits) for inner in call.arguments[0]), Moved())
     arguments = call.named_arguments
-    deposit = 0
-    if call.name in DEPOSITS:
-        pallet = call.method.pallet
-        deposit = constant_value(pallet, pallet.constants[DEPOSITS[call.name]], runtime)
+    deposit = deposits[DEPOSITS[call.name]] if call.name in DEPOSITS else 0
     return Moved(
         sent=arguments.get(SENT.get(call.name, ""), 0),
         locked=arguments.get(LOCKED.get(call.name, ""), deposit),

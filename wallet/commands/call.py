@@ -18,7 +18,7 @@ from runtime.frame.call import Call
 from wallet.calls.declared import arguments_of, written_arguments
 from wallet.calls.directory import Directory, Method, full_name
 from wallet.calls.form import Style
-from wallet.calls.money import Moved, moved_by, posts_in
+from wallet.calls.money import DEPOSITS, Moved, moved_by, posts_in
 from wallet.client import ChainClient
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.errors import CallInputError
@@ -138,7 +138,9 @@ async def _plan(client: ChainClient, made: Call, style: Style) -> PlannedCall:
     arguments: Any = written_arguments(client.runtime.call_codec.decode(encoded), style)
     if style is Style.PEOPLE:
         arguments = "\n".join(f"{name} = {_as_word(value)}" for name, value in arguments.items()) or "none"
-    moved = moved_by(made, client.runtime) + await _moved_by_posts(client, made)
+    declared = client.runtime.parameters.parameters
+    deposits = {name: await client.read(declared[name].item) for name in DEPOSITS.values()}
+    moved = moved_by(made, deposits) + await _moved_by_posts(client, made)
     money = {"sends": moved.sent, "locks": moved.locked, "prepays": moved.prepaid, "burns": moved.burned}
     facts = {"arguments": arguments, "encoded": encoded}
     facts |= {name: Grains(grains) for name, grains in money.items() if grains}

@@ -21,7 +21,6 @@ from gpu_tasks.market.inference.services import (
 )
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from runtime.frame.runtime import constant_value
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Outcome, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
@@ -136,7 +135,7 @@ def create_service(
             tokens_max=max_tokens,
         )
         _check(terms)
-        deposit = constant_value(InferenceMarket, InferenceMarket.service_deposit, client.runtime)
+        deposit = await client.read(InferenceMarket.service_deposit.item)
         facts = {
             "name": name,
             "workload": form.name,

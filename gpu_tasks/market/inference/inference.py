@@ -50,7 +50,7 @@ from gpu_tasks.market.inference.units import (
 )
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U8, U32, Bounded
-from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, CompactBalance, Hash, Weight
+from runtime.encoding.types import AccountId, BlockNumber, CompactBalance, Hash, Weight
 from runtime.frame.agenda import Budget
 from runtime.frame.pallet import (
     FREE,
@@ -100,11 +100,6 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     devices: Devices
 
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
-    service_deposit: Constant[Balance] = Constant(10 * GRAINS_PER_OGPU, doc="Deposit for a service's record.")
-    unit_deposit: Constant[Balance] = Constant(
-        GRAINS_PER_OGPU // 10, doc="Deposit for a unit's record, until that is dropped."
-    )
-    offer_deposit: Constant[Balance] = Constant(GRAINS_PER_OGPU // 10, doc="Deposit for an offer, while it stands.")
 
     next_service: StorageValue[ServiceId] = StorageValue(default=0)
     service_count: StorageValue[U32] = StorageValue(default=0, doc="Services that are open.")

@@ -5,7 +5,7 @@ Always: a unit goes by what `rules` gave it when it was posted, and by nothing h
 
 from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
 from runtime.encoding.codec import U32
-from runtime.encoding.types import Balance, BlockNumber
+from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
 from runtime.frame.pallet import Pallet, Parameter
 
 ALL = 1_000_000
@@ -89,6 +89,18 @@ class MarketNumbers(Pallet):
     duty_fee: Parameter[Balance] = Parameter(
         DUTY_FEE, unit="grains", least=1, greatest=10_000_000,
         doc="What a post prepays for each duty call that it causes: those who do the duties pay nothing.",
+    )  # fmt: skip
+    service_deposit: Parameter[Balance] = Parameter(
+        10 * GRAINS_PER_OGPU, unit="grains", least=GRAINS_PER_OGPU, greatest=10_000 * GRAINS_PER_OGPU,
+        doc="Held for an open service: there are few, and each is looked at by many.",
+    )  # fmt: skip
+    unit_deposit: Parameter[Balance] = Parameter(
+        GRAINS_PER_OGPU // 10, unit="grains", least=GRAINS_PER_OGPU // 100, greatest=100 * GRAINS_PER_OGPU,
+        doc="Held for the record of a unit until that is dropped: who fills the queue must lock as much.",
+    )  # fmt: skip
+    offer_deposit: Parameter[Balance] = Parameter(
+        GRAINS_PER_OGPU // 10, unit="grains", least=GRAINS_PER_OGPU // 100, greatest=100 * GRAINS_PER_OGPU,
+        doc="Held for an offer while it stands: every draw of its service reads it.",
     )  # fmt: skip
 
     def rules(self) -> UnitRules:

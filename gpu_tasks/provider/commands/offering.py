@@ -31,7 +31,7 @@ Chosen = Callable[[list[DeviceStatus]], list[Call]]
 def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run: bool) -> None:
     """Have DEVICE (0x.., or the beginning of it) work for a service, or change its price.
 
-    For a new offer the stash locks a deposit (the chain's constant `offer_deposit`), which withdrawing gives back.
+    For a new offer the stash locks a deposit (the chain's parameter `offer_deposit`), which withdrawing gives back.
     """
 
     def chosen(own: list[DeviceStatus]) -> list[Call]:

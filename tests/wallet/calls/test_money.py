@@ -3,6 +3,8 @@
 import pytest
 
 from genesis.chain import runtime_for
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import ServiceTerms
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -16,7 +18,11 @@ RUNTIME = runtime_for("devnet", is_development=True)
 BOB = bytes(32)
 SEND = Balances.transfer_keep_alive(dest=BOB, value=3)
 BOND = TrustStake.bond(value=5)
+DEPOSITED = {"InferenceMarket.service_deposit": 9}
 BURN = Balances.burn(value=7, keep_alive=True)
+
+TERMS = ServiceTerms(b"any", bytes(32), bytes(32), 1, 2, 0, 1, 1)
+CREATE = InferenceMarket.create_service(terms=TERMS)
 
 
 @pytest.mark.parametrize(("name", "argument"), [*SENT.items(), *LOCKED.items(), *BURNED.items()])
@@ -38,8 +44,8 @@ def test_every_call_with_an_amount_says_what_becomes_of_it() -> None:
 
 @pytest.mark.parametrize("name", [*DEPOSITS, *BATCHES, POST])
 def test_calls_that_are_named_exist(name: str) -> None:
-    method = RUNTIME.method(*name.split("."))
-    assert DEPOSITS.get(name, "") in {"", *method.pallet.constants}
+    RUNTIME.method(*name.split("."))
+    assert DEPOSITS.get(name, "") in {"", *RUNTIME.parameters.parameters}
 
 
 @pytest.mark.parametrize(
@@ -49,11 +55,12 @@ def test_calls_that_are_named_exist(name: str) -> None:
         (BOND, Moved(locked=5)),
         (BURN, Moved(burned=7)),
         (System.remark(remark=b""), Moved()),
+        (CREATE, Moved(locked=9)),
         (Utility.batch_all(calls=(SEND, BOND, Utility.batch(calls=(SEND, BURN)))), Moved(sent=6, locked=5, burned=7)),
     ],
 )
 def test_moves(call: Call, moved: Moved) -> None:
-    assert moved_by(call, RUNTIME) == moved
+    assert moved_by(call, DEPOSITED) == moved
     assert moved.total == moved.sent + moved.locked + moved.burned
 
 

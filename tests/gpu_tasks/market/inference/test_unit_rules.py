@@ -14,9 +14,10 @@ from gpu_tasks.market.inference.events import ProviderRebated, ProviderSlashed, 
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.numbers import MarketNumbers
 from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
+from gpu_tasks.market.inference.services import ServiceTerms, offer_hold
 from gpu_tasks.market.inference.units import Unit, is_open
 from market_agents import Agent, Habit, tolerant
-from market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms
+from market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms
 from runtime.frame.pallet import Parameter
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
@@ -25,6 +26,8 @@ NUMBERS = tuple(MarketNumbers.parameters.values())
 MOVABLE = tuple(number for number in NUMBERS if not number.is_frozen)
 MONEY = (UnitSettled, UnitRefunded, ProviderSlashed, ProviderRebated, RaceMissed)
 BLOCKS = 250
+OTHER = Keys("other")
+DEPOSITS = (InferenceMarket.service_deposit, InferenceMarket.offer_deposit, InferenceMarket.unit_deposit)
 
 
 def changing(values: dict[Parameter[Any], int]) -> Callable[[Bound], None]:
@@ -135,3 +138,24 @@ def test_a_cancellation_goes_by_what_was_posted() -> None:
     chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit)))
     (refunded,) = chain.happened(UnitRefunded)
     assert refunded.burned == bond // 10
+
+
+def test_deposits_come_back_as_they_were_held() -> None:
+    chain = MarketChain(named_keys(1), [OTHER])
+    device, offering = chain.validators[0].device, chain.validators[0].provider
+    create = InferenceMarket.create_service(terms=ServiceTerms(b"other", bytes(32), bytes(32), 1, 2, 0, 1, 1))
+    offer = InferenceMarket.offer(device=device, service=1, ask=1)
+    chain.block(signed(OTHER.stash, create), signed(offering, offer))
+    held = {deposit: 3 * deposit.default for deposit in DEPOSITS}
+    chain.block(changing(held))
+    assert [chain.now()[InferenceMarket].service_deposit, chain.now()[InferenceMarket].offer_deposit] == [
+        3 * 10 * OGPU,
+        3 * OGPU // 10,
+    ]
+    chain.block(
+        signed(offering, InferenceMarket.withdraw_offer(device=device, service=1)),
+        signed(OTHER.stash, InferenceMarket.close_service(service=1)),
+        signed(OTHER.stash, create),
+    )
+    assert chain.now()[Balances].reserved_balance(OTHER.stash) == 30 * OGPU
+    assert chain.now()[Balances].case_totals[offer_hold(1, device)] == 0
