@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 Factor = int | str
 Term = Factor | tuple[Factor, ...]
-Sum = tuple[Term, ...]
+Terms = tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Relation:
     """`greater` is at least `less`, because of `reason`."""
 
     name: str
-    greater: Sum
-    less: Sum
+    greater: Terms
+    less: Terms
     reason: str
 
     def names(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def _factors(term: Term) -> tuple[Factor, ...]:
     return term if isinstance(term, tuple) else (term,)
 
 
-def _sum(terms: Sum, values: Mapping[str, int]) -> int:
+def _sum(terms: Terms, values: Mapping[str, int]) -> int:
     total = 0
     for term in terms:
         product = 1
@@ -55,5 +55,5 @@ def _sum(terms: Sum, values: Mapping[str, int]) -> int:
     return total
 
 
-def _written(terms: Sum) -> str:
+def _written(terms: Terms) -> str:
     return " + ".join(" x ".join(str(factor) for factor in _factors(term)) for term in terms)
