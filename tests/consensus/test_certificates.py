@@ -70,6 +70,12 @@ def test_what_is_not_quite_a_certificate(made: Certificate) -> None:
     assert not verifies(made)
 
 
+def test_certificate_of_another_epoch_of_the_same_members() -> None:
+    made = certificate(ballot(BallotKind.FINALISE, 1, LEFT, epoch=1), 4, range(3))
+    assert verifies(made, epoch=1)
+    assert not verifies(made, epoch=0)
+
+
 def test_certificate_of_another_chain() -> None:
     assert not verify_certificate(GOOD, members(4), bytes(32), verify_fake)
 

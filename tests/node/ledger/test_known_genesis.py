@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from genesis.chain import VERSION, genesis_state
+from genesis.chain import GENESIS_KEYS, VERSION, genesis_state
 from genesis.presets import load_spec, raw_spec
 from genesis.spec import ChainSpec
 from node.errors import DatabaseError
 from node.ledger import known_genesis
+from node.ledger.chain import STORED_PROOF
 from node.ledger.known_genesis import genesis_digest, open_noted_chain
 from node.ledger.storage import Storage
 from runtime.cryptography import signatures
+from runtime.state.trie import Trie
 
 SPEC = load_spec("local")
 
@@ -100,6 +102,23 @@ def test_other_rules_work_it_out_again(
     change(monkeypatch)
     assert started(tmp_path / "db") == genesis
     assert len(worked_out) == 2
+
+
+def test_a_database_of_an_older_layout_works_block_0_out_once_more(
+    tmp_path: Path, worked_out: list[ChainSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lacks what is kept of block 0 since; no state of block 0 is left to prove it from."""
+    with monkeypatch.context() as older:
+        older.setattr(known_genesis, "DIGEST_LAYOUT", known_genesis.DIGEST_LAYOUT - 1)
+        older.setattr(Storage, "keep_genesis_proof", lambda *_: None)
+        genesis = started(tmp_path / "db")
+    for _ in range(2):
+        chain = open_noted_chain(tmp_path / "db", SPEC, signatures.verify)
+        kept = chain.storage.genesis_proof()
+        chain.storage.close()
+        assert chain.genesis == genesis
+        assert kept == STORED_PROOF.encode(tuple(Trie(genesis_state(SPEC)).prove(list(GENESIS_KEYS))))
+    assert worked_out == [SPEC, SPEC]
 
 
 def test_all_that_block_0_follows_from_is_in_the_digest() -> None:

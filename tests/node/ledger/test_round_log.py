@@ -47,3 +47,11 @@ def test_what_comes_after_a_torn_end_is_kept_too(tmp_path: Path) -> None:
         file.write(b"\x80\0\0\0 half a certificate")
     RoundLog(path).add(certificate(2))
     assert RoundLog(path).certificates() == [certificate(1), certificate(2)]
+
+
+def test_a_round_has_a_certificate_of_each_kind(tmp_path: Path) -> None:
+    both = [certificate(1, BallotKind.NOTARISE), certificate(1, BallotKind.SKIP)]
+    log = RoundLog(tmp_path / "rounds")
+    for added in both:
+        log.add(added)
+    assert log.certificates() == RoundLog(tmp_path / "rounds").certificates() == both

@@ -30,6 +30,15 @@ def test_slow_loris_fills_only_its_own_share() -> None:
     assert admission.admit("8.8.8.8", 0.0) is not None
 
 
+def test_handshakes_of_all_addresses_together_are_bounded() -> None:
+    admission = Admission(AdmissionLimits(max_handshakes=3, groups=()), is_named_v)
+    tickets = [admission.admit(f"9.9.9.{number}", 0.0) for number in range(5)]
+    assert [ticket is not None for ticket in tickets] == [True] * 3 + [False] * 2
+    assert tickets[0] is not None
+    admission.release(tickets[0])
+    assert admission.admit("8.8.8.8", 0.0) is not None
+
+
 def test_established_connections_are_capped_by_network() -> None:
     admission = Admission(AdmissionLimits(groups=((32, 128, 1), (24, 48, 2))), is_named_v)
     admission.establish(admitted(admission, "9.9.9.1"), "f")

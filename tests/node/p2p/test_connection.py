@@ -81,6 +81,12 @@ class Script:
 
 
 HOST = "203.0.113.7"
+OPENING = struct.pack(">BBHII", 0, 1, 1, 1, 0)
+
+
+def said(data: bytes) -> bytes:
+    """A record of the stream that `OPENING` opened."""
+    return struct.pack(">BBHII", 0, 0, 0, 1, len(data)) + data
 
 
 def peer_at(channel: object, accounts: ReadingAccounts, host: str = HOST, peer: str = "peer") -> Connection:
@@ -253,11 +259,26 @@ async def test_a_new_connection_says_hello_while_strangers_owe(autojump_clock: t
     del autojump_clock
     accounts = ReadingAccounts(nobody, 0.0)
     accounts.spend(HOST, "stranger", 100.0, trio.current_time())
-    opening = struct.pack(">BBHII", 0, 1, 1, 1, 0)
-    said = GREETING + encode_line(PROTOCOL) + HELLO
-    records = [opening, struct.pack(">BBHII", 0, 0, 0, 1, len(said)) + said]
-    connection = peer_at(Script(records), accounts)
+    connection = peer_at(Script([OPENING, said(GREETING + encode_line(PROTOCOL) + HELLO)]), accounts)
     begun = trio.current_time()
     await connection.establish()
     assert await connection.receive() == [HELLO[4:]]
     assert trio.current_time() == begun
+
+
+@pytest.mark.trio
+async def test_r1_nothing_is_read_of_a_connection_while_another_of_its_address_owes(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    accounts = ReadingAccounts(nobody, 0.0)
+    records = [OPENING, said(GREETING + encode_line(PROTOCOL) + HELLO), said(HELLO)]
+    connection = peer_at(Script(records), accounts)
+    await connection.establish()
+    assert await connection.receive() == [HELLO[4:]]
+    await connection._pay(GREETING_SECONDS)  # used up: from now on it waits
+    owed = accounts.spend(HOST, "another name", 10.0, trio.current_time())
+    with trio.move_on_after(owed / 2):
+        await connection.receive()
+    assert len(records) == 1, "still in the socket"
+    assert await connection.receive() == [HELLO[4:]]

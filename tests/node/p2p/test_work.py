@@ -98,6 +98,15 @@ def test_addresses_are_remembered_up_to_a_number() -> None:
     assert len(known) == MAX_ACCOUNTS
 
 
+def test_who_is_heard_is_not_forgotten_for_those_who_come_after_it() -> None:
+    """Else a flood from one address is forgiven its debt by 4,096 others, one record each."""
+    known = reading()
+    known.spend("203.0.113.7", "name", 2 * READING_BURST_SECONDS, 0.0)
+    for number in range(MAX_ACCOUNTS):
+        known.spend(f"10.1.{number // 256}.{number % 256}", "name", 1e-9, 0.0)
+        assert known.wait("203.0.113.7", "name", 0.0) > 0.0
+
+
 def test_a_devnet_of_sixteen_nodes_on_one_machine_never_waits() -> None:
     """None of them a validator yet; each sends 100 frames a second, and a megabyte of blocks and extrinsics."""
     known = reading()

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from node.pool.arrivals import Arrival
-from node.pool.entrance import BAD_PROOF, BAD_SIGNATURE_SECONDS, Entrance, Vetted
+from node.pool.entrance import BAD_PROOF, BAD_SIGNATURE_SECONDS, BYTE_SECONDS, Entrance, Vetted
 from node.pool.manners import FORGED_PER_BLAME, REFUSED_BURST_SECONDS
 from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError, Refusal
 from node.pool.verifier import Claim, Verdicts
@@ -80,3 +80,15 @@ async def test_bad_signatures_are_paid_for_until_nothing_more_is_looked_at() -> 
         entrance, _ = await refused(count, BAD_PROOF)
         assert entrance.offer(b"one more", "peer", blake2_256(b"one more")) == is_heard
         assert entrance.offer(b"another's", "other", blake2_256(b"another's"))
+
+
+async def test_the_length_of_what_is_refused_is_paid_for_too() -> None:
+    entrance, _ = await refused(0, BAD_PROOF)
+    size, heard = 100_000, 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(entrance.run)
+        while entrance.offer(raw := b"%d" % heard + bytes(size), "peer", blake2_256(raw)):
+            heard += 1
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert heard <= 1 + REFUSED_BURST_SECONDS / (BAD_SIGNATURE_SECONDS + size * BYTE_SECONDS)

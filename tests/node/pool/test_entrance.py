@@ -267,6 +267,16 @@ async def test_the_tip_may_move_while_a_signature_is_checked(maker: Maker, monke
 
 
 @pytest.mark.trio
+async def test_a_signature_for_the_fork_that_was_left_is_none_on_the_new_one(maker: Maker) -> None:
+    async with running(maker) as played:
+        checked = played.pool.check_outside(played.arrival(maker.transfer(PAY, 0)))
+        played.pool.on_tip(maker.make().facts.id)
+        elsewhere = checked._replace(claim=checked.claim._replace(payload=b"with another block of birth"))
+        with pytest.raises(PoolRefusalError, match="another fork"):
+            played.pool.enter(elsewhere, is_signed=True)
+
+
+@pytest.mark.trio
 async def test_a_long_one_that_waits_for_a_nonce_is_not_decoded(maker: Maker, decoded: list[int]) -> None:
     """It may never pay: 2.8 MB of them took 3.3 s of the node, by anybody who had a few oGPU and kept them."""
     async with running(maker) as played:

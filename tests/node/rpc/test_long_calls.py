@@ -87,6 +87,23 @@ def test_one_at_a_time_in_turn_by_caller_and_who_leaves_keeps_its_turn_to_the_en
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
+def test_who_leaves_again_and_again_puts_nothing_before_others() -> None:
+    async def scenario() -> None:
+        calls, slow, greedy = LongCalls(), Slow(), Caller(0.0)
+        tasks = [run(calls, slow, greedy) for _ in range(5)]
+        while not slow.threads:
+            await asyncio.sleep(0.001)
+        for task in tasks:
+            task.cancel()
+            await asyncio.sleep(0.001)
+        honest = run(calls, slow, Caller(0.0))
+        slow.go.set()
+        assert await honest == "done"
+        assert len(slow.threads) == 2, "the one under way, and the honest one's"
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
 def test_what_a_call_raises_is_raised() -> None:
     async def scenario() -> None:
         def wrong() -> None:

@@ -355,6 +355,7 @@ def test_n9_a_websocket_that_never_asked_anything_yields_before_one_that_did(mon
 def test_slow_bodies_are_in_nobody_elses_way(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(_server: Server, _calls: Calls, at: str) -> None:
         monkeypatch.setattr("node.rpc.bodies.BODIES_MAX", 4)
+        monkeypatch.setattr("node.rpc.bodies.BODY_SECONDS", 20.0)  # who is given up is so for being the oldest
         host, port = at.split(":")
         head = f"POST / HTTP/1.1\r\nHost: {at}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n["
         slow = []
@@ -367,7 +368,7 @@ def test_slow_bodies_are_in_nobody_elses_way(monkeypatch: pytest.MonkeyPatch) ->
             session.post(f"http://{at}/", json=call("note", "x")) as response,
         ):
             assert (await response.json())["result"] == "x"
-        assert (await slow[0][0].readline()).startswith(b"HTTP/1.1 408")
+        assert (await asyncio.wait_for(slow[0][0].readline(), 5)).startswith(b"HTTP/1.1 408")
         for _, writer in slow:
             writer.close()
 

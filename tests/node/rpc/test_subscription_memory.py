@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from node.rpc.jsonrpc import INVALID_PARAMS, JsonRpcError
 from node.rpc.registry import Hex, Registry, subscription
 from node.rpc.server import Server, ServerOptions
 
@@ -21,6 +22,11 @@ class Watched:
         """The number of keys, and no more."""
         yield len(keys)
         await asyncio.Event().wait()
+
+    @subscription("refuse", notification="item", unsubscribe=("unrefuse",))
+    async def refused(self, keys: list[Hex]) -> AsyncIterator[int]:
+        """None."""
+        raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{len(keys)}")
 
 
 async def ask(socket: aiohttp.ClientWebSocketResponse, name: str, *params: Any) -> Any:
@@ -58,5 +64,24 @@ def test_what_subscriptions_keep_is_counted_and_who_keeps_most_pays() -> None:
             while server.connections:
                 await asyncio.sleep(0.01)
             assert held.total == 0
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+@pytest.mark.parametrize(("name", "count"), [("refuse", 1), ("watch", 100)], ids=["by the method", "for its length"])
+def test_a_refused_subscription_takes_no_place(name: str, count: int) -> None:
+    async def scenario() -> None:
+        server = Server(Registry([Watched()]), ServerOptions(port=0, max_subscriptions=3))
+        server.shared.kept._each = 10_000
+        async with server.listening() as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            socket = await session.ws_connect("/")
+            for _ in range(6):
+                await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": name, "params": [KEYS[:count]]})
+                assert "error" in await socket.receive_json()
+            for _ in range(3):
+                await watch(socket, KEYS[:1])
+            (connection,) = server.connections
+            assert connection._subscribed == 3
+            await socket.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -141,6 +141,17 @@ def test_who_is_cancelled_in_the_line_is_passed_over_and_its_work_hears_of_it() 
     asyncio.run(scenario())
 
 
+def test_who_leaves_the_line_leaves_those_of_the_same_caller_in_it() -> None:
+    async def scenario() -> None:
+        turns, same = Turns(), caller()
+        waiting = [asyncio.create_task(turns.take(same)) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await asyncio.wait_for(asyncio.gather(*waiting[1:]), 10)
+
+    asyncio.run(scenario())
+
+
 def test_the_loop_goes_round_between_the_steps_of_a_batch() -> None:
     async def scenario() -> None:
         turns, greedy = Turns(), caller()

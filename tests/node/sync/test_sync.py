@@ -152,6 +152,14 @@ def test_m6_orphans_need_their_proposers_seal_and_strangers_cannot_push_out_a_le
     assert second.facts.id in stage.chain
 
 
+def test_m6_the_seal_of_a_member_whose_slot_it_is_not_is_no_seal(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, second = stage.branch(2)
+    monkeypatch.setattr(intake, "proposer", lambda *_: b"another member's key")
+    stage.announce(as_bytes(second))
+    assert len(stage.sync._orphans) == 0
+    assert stage.network.penalties == 1
+
+
 def test_m6_blocks_of_unknown_epochs_cost_the_peer(stage: Stage) -> None:
     (block,) = stage.branch(1)
     far = [replace(block.header, number=100_000, parent_hash=n.to_bytes(32, "big")) for n in range(UNATTACHED_BURST)]

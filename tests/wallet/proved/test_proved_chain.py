@@ -346,6 +346,21 @@ def test_a_block_that_is_not_final_and_one_that_never_was_are_not_reported(tmp_p
     with_node(tmp_path, body)
 
 
+def test_another_header_under_the_hash_of_a_final_block_is_refused(tmp_path: Path) -> None:
+    """Else a node chooses the state that a checkpoint, or any read at a block, is proved against."""
+
+    async def body(node: PlayedNode, liar: Liar) -> None:
+        chain = await liar.open(node.chain.genesis_hash)
+        block = node.author()
+        await until_final(liar, node)
+        assert (await chain.at(block)).block_id == block
+        liar.lies["chain_getHeader"] = lambda said: {**said, "stateRoot": "0x" + "11" * 32}
+        with pytest.raises(NodeRefutedError, match="another hash"):
+            await chain.at(block)
+
+    with_node(tmp_path, body)
+
+
 def test_a_call_that_reads_too_much_is_refused_by_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("node.rpc.methods.state.MAX_CALL_KEYS", 3)
 

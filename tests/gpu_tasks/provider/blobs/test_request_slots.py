@@ -157,6 +157,24 @@ def test_one_address_has_a_few_slots_and_the_slowest_yields(monkeypatch: pytest.
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
+def test_who_lost_its_slot_does_not_win_it_back_by_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        made = RequestSlots(total=1, of_address=1)
+        monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
+        async with asyncio.timeout(10):
+            with pytest.raises(TimeoutError):
+                async with made.take("203.0.113.7") as slot:
+                    await asyncio.sleep(0.01)
+                    slot.started -= 10_000.0
+                    made._end_slowest([slot])
+                    slot.progress(BLOB_BYTES_MAX)
+                    slot.started += 10_000.0
+                    slot.progress(BLOB_BYTES_MAX)
+                    await asyncio.sleep(1_000)
+
+    asyncio.run(scenario())
+
+
 def test_one_address_has_a_part_of_the_room(tmp_path: Path) -> None:
     store = BlobStore(tmp_path, Quota(bytes_max=8_000, blobs_max=80, address_part=8))
     store.put(b"a" * 600, stranger="203.0.113.7", now=0)

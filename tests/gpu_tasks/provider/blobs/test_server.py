@@ -153,6 +153,17 @@ def test_a_blob_that_was_refused_is_let_go_of(
         gc.enable()
 
 
+def test_an_address_is_charged_for_what_it_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpu_tasks.provider.blobs.server.address_of_peer", lambda _: "203.0.113.7")
+
+    async def body(client: BlobClient, url: str) -> None:
+        assert await client.put(b"its eighth", [url]) == [url]
+        with pytest.raises(BlobError, match="full"):
+            await client.put(b"of others", [url])
+
+    with_server(tmp_path, body, Quota(blobs_max=8))
+
+
 def test_nobody_waits_for_a_strangers_blob_to_be_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     is_synced = threading.Event()
     write = BlobStore._write

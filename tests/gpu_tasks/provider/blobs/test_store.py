@@ -55,6 +55,17 @@ def test_a_strangers_blob_that_becomes_an_own_output_stays_readable(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
+def test_a_strangers_blob_that_becomes_an_own_output_gives_its_room_back(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, Quota(blobs_max=8))  # one for each address
+    store.put(b"same", stranger="203.0.113.7")
+    with pytest.raises(StoreFullError):
+        store.put(b"next", stranger="203.0.113.7")
+    store.put(b"same", is_own=True)
+    assert store.bytes_stored == 0
+    store.put(b"next", stranger="203.0.113.7")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_blobs_go_when_their_life_ends(tmp_path: Path) -> None:
     store = BlobStore(tmp_path, Quota(life_seconds=100))
     old, new = store.put(b"old", now=1000), store.put(b"new", now=1090)
