@@ -21,6 +21,6 @@ def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], ver
         encoded = HEADER.encode(header)
         storage.initialise(StoredBlock(0, genesis, encoded, BLOCK.encode(Block(header, ()))[len(encoded) :]), state)
     storage.check_chain(genesis)
-    if storage.genesis_proof() is None:
-        storage.keep_genesis_proof(STORED_PROOF.encode(tuple(trie.prove(list(GENESIS_KEYS)))))
+    # Also where there is one: it may be of an older program, which had other keys proved.
+    storage.keep_genesis_proof(STORED_PROOF.encode(tuple(trie.prove(list(GENESIS_KEYS)))))
     return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)
