@@ -24,6 +24,7 @@ ACCEPTED_AT_ONCE = 4
 QUEUE = 1024
 """Connections that the system holds until they are accepted; who finds it full tries again a second later, or three."""
 REQUEST_SECONDS = 5.0
+STOPPING_ROUND_SECONDS = 0.05
 REQUEST_BYTES_MAX = 8 * 1024
 _END_OF_HEAD = b"\r\n\r\n"
 _LOG = logging.getLogger(__name__)
@@ -39,17 +40,19 @@ class MetricsServer:
         self._loop = asyncio.new_event_loop()
         host = "0.0.0.0" if external else "127.0.0.1"  # noqa: S104  # asked for by a flag
         try:
-            listener = socket.create_server((host, port))
+            self._listener = socket.create_server((host, port))
         except OSError as error:
             self._loop.close()
             raise BadInputError(
                 f"port {port} for metrics is not free ({error.strerror}): "
                 "choose another --prometheus-port, or --no-prometheus"
             ) from error
-        start = asyncio.start_server(self._serve, sock=listener, limit=REQUEST_BYTES_MAX, backlog=ACCEPTED_AT_ONCE)
+        start = asyncio.start_server(
+            self._serve, sock=self._listener, limit=REQUEST_BYTES_MAX, backlog=ACCEPTED_AT_ONCE
+        )
         self._server = self._loop.run_until_complete(start)
-        listener.listen(QUEUE)
-        self.port = int(listener.getsockname()[1])
+        self._listener.listen(QUEUE)
+        self.port = int(self._listener.getsockname()[1])
         self._thread = Thread(target=self._loop.run_forever, name="metrics", daemon=True)
         self._thread.start()
         _LOG.info("metrics on port %d", self.port)
@@ -62,12 +65,16 @@ class MetricsServer:
         self._loop.close()
 
     async def _stop(self) -> None:
-        self._server.close()
+        # Accept none any more, and only then close: asyncio leaves one open that it accepted just before.
+        self._loop.remove_reader(self._listener)
         current = asyncio.current_task()
-        rest = [task for task in asyncio.all_tasks() if task is not current]
-        for writer in self._open:  # what waits for them ends by it
-            writer.transport.abort()
-        await asyncio.gather(*rest, return_exceptions=True)
+        # More than once: a connection that was just accepted is not among those that are open yet.
+        while rest := [task for task in asyncio.all_tasks() if task is not current]:
+            for writer in tuple(self._open):  # what waits for them ends by it
+                writer.transport.abort()
+            await asyncio.wait(rest, timeout=STOPPING_ROUND_SECONDS)
+        await asyncio.sleep(0)  # what was aborted closes in the next round
+        self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A thousand idle connections would else use up the files of the process that must write its sign-state.

@@ -1,5 +1,6 @@
 """The server of figures against clients that open connections and say nothing, or too much."""
 
+import gc
 import os
 import socket
 import threading
@@ -84,6 +85,22 @@ def test_a_crowd_at_the_door_keeps_nobody_from_connecting(server: MetricsServer)
     finally:
         goes_on.set()
     assert "height 7.0" in fetched(server)
+    for connection in crowd:
+        connection.close()
+
+
+def test_connections_that_were_just_accepted_are_closed_with_the_server() -> None:
+    server = MetricsServer(CollectorRegistry(), 0, external=False)
+    goes_on = threading.Event()
+    server._loop.call_soon_threadsafe(goes_on.wait, WAIT_SECONDS)
+    crowd = [connected(server) for _ in range(2 * CONNECTIONS_MAX)]
+    closing = threading.Thread(target=server.close)
+    closing.start()
+    goes_on.set()
+    closing.join(WAIT_SECONDS)
+    assert not closing.is_alive()
+    assert all(is_ended(connection) for connection in crowd)
+    gc.collect()  # a socket that was left open is an error here
     for connection in crowd:
         connection.close()
 
