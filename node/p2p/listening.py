@@ -15,7 +15,9 @@ import trio
 from node.p2p.admission import Ticket
 from node.p2p.transport import PortInUse, TransportError
 
-BACKLOG: Final = 128
+BACKLOG: Final = 1024
+"""Connections that the system holds until they are accepted. Of 128, strangers took all while a block was executed, and
+an honest peer's connection was tried again a second later."""
 OUT_OF_SOCKETS_PAUSE_SECONDS: Final = 0.1
 _OUT_OF_SOCKETS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
