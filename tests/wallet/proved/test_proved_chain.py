@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -117,34 +117,6 @@ def test_the_newest_block_is_block_zero_at_first_and_never_goes_back(tmp_path: P
         assert (await chain.newest()).height == 2
         liar.lies["ogpu_certifiedHeader"] = lambda _: old
         assert (await chain.newest()).height == 2
-
-    with_node(tmp_path, body)
-
-
-def test_a_node_that_hides_all_final_blocks_after_it_dropped_block_zero_is_named(tmp_path: Path) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
-        gone = RpcError(-32000, "Client error: Api called for an unknown Block: State already discarded for 0x00")
-
-        async def ask(method: str, *parameters: RpcJson) -> RpcJson:
-            if method == "ogpu_certifiedHeader":
-                return None
-            if method == "state_getReadProof" and parameters[-1] == "0x" + node.ids[0].hex() and is_open:
-                raise gone
-            return await liar.rpc.call(method, *parameters)
-
-        is_open = False
-        chain = await ProvedChain.open("ws://liar", ask, APIS, DEVNET, node.chain.genesis_hash)
-        is_open = True
-        with pytest.raises(NodeRefutedError, match="about the final block: it says that there is none yet"):
-            await (await chain.newest()).read(System.number)
-        later = ProvedView(
-            "ws://liar",
-            ask,
-            APIS,
-            replace(chain.root.block_zero, header=replace(chain.root.block_zero.header, number=7)),
-        )
-        with pytest.raises(RpcError, match="already discarded"):
-            await later.read(System.number)
 
     with_node(tmp_path, body)
 
