@@ -278,6 +278,20 @@ def refused(account: bytes, call: Any, error: type[DispatchError]) -> Callable[[
     return step
 
 
+def tolerant(step: Callable[[Bound], None], *also: type[Exception]) -> Callable[[Bound], None]:
+    """The step; or nothing, where it is refused by a dispatch error or by one of the kinds in `also`."""
+    refusals: tuple[type[Exception], ...] = (DispatchError, *also)
+
+    def attempt(bound: Bound) -> None:
+        try:
+            with bound.overlay.transaction():
+                step(bound)
+        except refusals:
+            return
+
+    return attempt
+
+
 def attach(*attestations: SignedAttestation) -> Callable[[Bound], None]:
     """A step: the inherent."""
 
