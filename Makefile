@@ -35,7 +35,7 @@ test: ## everything that fits into 15 minutes on two cores: static checks, 20 se
 	@$(MAKE) static
 	@$(MAKE) simulate SEEDS=20
 	@$(MAKE) crash KILLS=10
-	@HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadgroup
+	@HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist load
 
 check: static quick ## before a commit: format, lint, types, imports, determinism, quick tests
 
