@@ -14,8 +14,6 @@ ROOT = Path(__file__).parent.parent
 FILES_OF_A_FOLDER_MAX = 24
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
-pytestmark = pytest.mark.xdist_group("architecture")  # the whole tree is parsed once, not in each process
-
 
 @pytest.fixture(scope="module")
 def modules() -> dict[str, Module]:
