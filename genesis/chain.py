@@ -16,6 +16,8 @@ from genesis.relations import RELATIONS
 from genesis.spec import ChainSpec, Patch, SpecError, SpecJson
 from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts_api import CourtsApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from runtime.blocks.block import Header, genesis_header
@@ -55,6 +57,7 @@ PALLETS: tuple[type[Pallet], ...] = (
     TrustStake,
     TrustLock,
     Devices,
+    Courts,
     InferenceMarket,
     Attestations,
     ChainParameters,
@@ -65,7 +68,7 @@ GENESIS_KEYS = (storage_prefix("TrustStake", "Seats"), storage_prefix("Sudo", "K
 """What of the state of block 0 is shown to whoever knows the genesis hash alone: the first validators, and who holds
 the powers of Root. On a chain for development somebody does, on a live one nobody."""
 
-APIS: tuple[type[RuntimeApi], ...] = (*STANDARD_APIS, OgpuApi, GpuTasksApi, ParametersApi)
+APIS: tuple[type[RuntimeApi], ...] = (*STANDARD_APIS, OgpuApi, GpuTasksApi, CourtsApi, ParametersApi)
 
 # the last number, system_version 2, says to clients that the extrinsics root is a tree of layout V1, as the state is
 VERSION = with_apis(RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 2), APIS)

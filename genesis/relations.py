@@ -4,9 +4,13 @@ Checked when block 0 is made, and whenever Root changes a parameter; `ogpu-node 
 numbers. Always: whatever is named here is a number that a pallet declares, or stands in `genesis.parameters.outside`.
 """
 
+from gpu_tasks.market.courts.money import SEAT_FEES
 from runtime.frame.relations import Relation
 
 ALL_PPM = 1_000_000
+FIRST_COMMITTEE = 3
+TWICE_PRICE_FEES = 4
+"""Twice the price is at most so many fees, since a fee is at least half of it."""
 
 RELATIONS = (
     Relation(
@@ -93,5 +97,17 @@ RELATIONS = (
         ),
         (1,),
         "who must act needs a block to act in",
+    ),
+    Relation(
+        "a seat covers what a court may take",
+        (SEAT_FEES,),
+        ("Courts.court_seats", FIRST_COMMITTEE, TWICE_PRICE_FEES),
+        "a judge whom a court finds wrong pays the committee, the court, and the appellant twice the price",
+    ),
+    Relation(
+        "lies count for as long as stake takes to leave",
+        ("Courts.conviction_blocks",),
+        (("TrustStake.unbonding_epochs", "Consensus.epoch_blocks"),),
+        "whose third lie it is shall still have something to lose",
     ),
 )

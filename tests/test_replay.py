@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "6c9d71490db4c4d0a60827770e42002907a1538f7de653b0842194f4252996ce"
+KEPT_DIGEST = "d0aa17498096180af1f0e1ad51dd62afc6baae57399ceccb82ee903a42c618f1"
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,8 @@ Always: a pallet's call that no function here makes is reported by the recording
 from collections.abc import Callable
 
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.commitments import InputBad, Recomputed
@@ -193,6 +195,16 @@ CALLS: tuple[tuple[Draw, int], ...] = (
         ),
         1,
     ),
+    (lambda w, _: Courts.commit_opinion(case=w.unit(), commitment=bytes(32)), 1),
+    (
+        lambda w, _: Courts.open_opinion(
+            case=w.unit(),
+            statement=Statement(w.chance.choice((Unanswerable(), Answered(bytes(32)))), bytes(32)),
+            salt=bytes(32),
+        ),
+        1,
+    ),
+    (lambda w, _: Courts.appeal(case=w.unit()), 1),
     (_reveal, 2),
     (_set_parameter, 1),
     (_sudo, 3),

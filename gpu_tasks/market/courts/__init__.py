@@ -9,7 +9,8 @@ In reading order:
 * `cases`: the records: a case with its terms and claims, its benches, a judge's seat
 * `handlers`: what a pallet must do to have its cases judged
 * `events`: what Courts tells the world, and why a call of it can fail
-* `ground`: storage, parameters, who may judge
+* `numbers`: the numbers of the courts that a chain may change
+* `ground`: storage, who may judge
 * `closing`: how a case ends: its outcome and its money
 * `hearing`: a case from its opening to its last opinion
 * `courts`: the pallet Courts

@@ -1,4 +1,4 @@
-"""The ground of Courts: storage, parameters, who may judge, and which block looks at which case.
+"""The ground of Courts: storage, who may judge, and which block looks at which case.
 
 Always: every case is on an agenda, so each ends by itself; a case that is over is on none; `seats` has exactly the
 judges of open cases, each holding what its seat says.
@@ -9,14 +9,15 @@ from itertools import islice
 from typing import Annotated
 
 from gpu_tasks.market.courts.benches import COURT_MIN
-from gpu_tasks.market.courts.cases import CaseRules, CourtCase, JudgeSeat, parties_of
+from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat, parties_of
 from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
+from gpu_tasks.market.courts.numbers import CourtNumbers
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.rounds import Windows
-from runtime.encoding.codec import U8, U32, Bounded
-from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, Hash
+from runtime.encoding.codec import Bounded
+from runtime.encoding.types import AccountId, BlockNumber, Hash
 from runtime.frame.agenda import Schedule
-from runtime.frame.pallet import Constant, Hasher, Pallet, StorageDoubleMap, StorageMap, StorageValue
+from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -30,7 +31,7 @@ _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 Convictions = Annotated[tuple[BlockNumber, ...], Bounded(CONVICTIONS_MAX)]
 
 
-class CourtsGround(Pallet):
+class CourtsGround(CourtNumbers):
     """Cases, seats and agendas."""
 
     system: System
@@ -39,16 +40,6 @@ class CourtsGround(Pallet):
     stake: TrustStake
     lock: TrustLock
     devices: Devices
-
-    # ------------------------------------------------------------- parameters: every one of the courts' stands here
-    judge_fee_ppm: Constant[U32] = Constant(500_000, doc="What a judge is paid, in millionths of the price.")
-    judge_fee_min: Constant[Balance] = Constant(GRAINS_PER_OGPU // 1_000, doc="The least that a judge is paid.")
-    audit_rate_ppm: Constant[U32] = Constant(50_000, doc="The chance of an audit, in millionths.")
-    court_seats: Constant[U8] = Constant(33, doc="Judges of a court where more are eligible.")
-    commit_blocks: Constant[BlockNumber] = Constant(20, doc="Blocks to commit in, or 1.5 times the run, if longer.")
-    open_blocks: Constant[BlockNumber] = Constant(12, doc="Blocks to open an opinion in.")
-    appeal_blocks: Constant[BlockNumber] = Constant(20, doc="Blocks in which a verdict may be appealed.")
-    conviction_blocks: Constant[BlockNumber] = Constant(360, doc="Blocks for which a lie counts: unbonding, in blocks.")
 
     cases: StorageMap[Hash, CourtCase | None] = StorageMap(doc="Open cases.")
     seats: StorageDoubleMap[AccountId, Hash, JudgeSeat | None] = StorageDoubleMap(
@@ -86,16 +77,6 @@ class CourtsGround(Pallet):
         """How long the case's judges have: nobody closes before all have committed or the lease is over."""
         lease = max(case.rules.commit_blocks, case.terms.run_blocks * 3 // 2)
         return Windows(lease=lease, close=lease, reveal=case.rules.open_blocks)
-
-    def rules(self) -> CaseRules:
-        """What a case that opens now goes by."""
-        return CaseRules(
-            rate_ppm=self.audit_rate_ppm,
-            court_seats=self.court_seats,
-            commit_blocks=self.commit_blocks,
-            open_blocks=self.open_blocks,
-            appeal_blocks=self.appeal_blocks,
-        )
 
     def entrants(self) -> list[tuple[bytes, int]]:
         """The validators in office, with their weights: of these judges are drawn."""

@@ -275,9 +275,9 @@ def test_a_long_computation_has_its_time() -> None:
 
 def test_a_running_case_goes_by_the_rules_of_its_opening() -> None:
     stage = CourtChain()
-    case_id, fresh = stage.dispute(), CourtChain(constants=dict.fromkeys(CHANGED, 7)).chain.runtime
+    case_id = stage.dispute()
     before = stage.chain.now()[Courts].windows(_open(stage, case_id))
-    stage.chain.runtime = fresh
+    stage.chain.block(_changing)
     assert stage.chain.now()[Courts].windows(_open(stage, case_id)) == before
     stage.run(case_id, until=CaseStage.APPEALABLE)
     assert _open(stage, case_id).appealable_until == stage.chain.height + 20
@@ -285,7 +285,12 @@ def test_a_running_case_goes_by_the_rules_of_its_opening() -> None:
     assert later.rules == CaseRules(50_000, 7, 7, 7, 7)
 
 
-CHANGED = ("Courts.court_seats", "Courts.commit_blocks", "Courts.open_blocks", "Courts.appeal_blocks")
+CHANGED = (Courts.court_seats, Courts.commit_blocks, Courts.open_blocks, Courts.appeal_blocks)
+
+
+def _changing(bound: Bound) -> None:
+    for parameter in CHANGED:
+        bound.parameters.change(parameter, 7)
 
 
 def _open(stage: CourtChain, case_id: bytes) -> CourtCase:

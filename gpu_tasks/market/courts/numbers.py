@@ -1,0 +1,59 @@
+"""The numbers of Courts that a chain may change, each with its bounds and its reason.
+
+Always: a case goes by what `rules` gave it when it opened, and by nothing here from then on.
+"""
+
+from gpu_tasks.market.courts.cases import CaseRules
+from runtime.encoding.codec import U8, U32
+from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
+from runtime.frame.pallet import Pallet, Parameter
+
+WINDOW_BLOCKS_MAX = 7_200
+"""No window of a case is longer."""
+
+
+class CourtNumbers(Pallet):
+    """Fees, the chance of an audit, seats and windows."""
+
+    judge_fee_ppm: Parameter[U32] = Parameter(
+        500_000, unit="ppm", least=500_000, greatest=1_000_000,
+        doc="Of the price, to a judge; at least half, so that a seat covers twice the price.",
+    )  # fmt: skip
+    judge_fee_min: Parameter[Balance] = Parameter(
+        GRAINS_PER_OGPU // 1_000, unit="grains", least=1, greatest=GRAINS_PER_OGPU,
+        doc="The least that a judge is paid: to look at a cheap case must be worth the electricity.",
+    )  # fmt: skip
+    audit_rate_ppm: Parameter[U32] = Parameter(
+        50_000, unit="ppm", least=1_000, greatest=1_000_000,
+        doc="The chance of an audit: a collateral is the price times what is left of one, over it.",
+    )  # fmt: skip
+    court_seats: Parameter[U8] = Parameter(
+        33, unit="judges", least=3, greatest=33,
+        doc="Judges of a court where more are eligible: to buy a third of them must cost a third of the stake.",
+    )  # fmt: skip
+    commit_blocks: Parameter[BlockNumber] = Parameter(
+        20, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
+        doc="For a judge to fetch the input, compute and commit; 1.5 times the run, if that is longer.",
+    )  # fmt: skip
+    open_blocks: Parameter[BlockNumber] = Parameter(
+        12, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
+        doc="For a judge to open its opinion, once the close is final.",
+    )  # fmt: skip
+    appeal_blocks: Parameter[BlockNumber] = Parameter(
+        20, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
+        doc="For whoever was wronged to see a verdict, and to appeal.",
+    )  # fmt: skip
+    conviction_blocks: Parameter[BlockNumber] = Parameter(
+        360, unit="blocks", least=1, greatest=10_000_000,
+        doc="Blocks for which a lie counts: the third within them goes before the court by itself.",
+    )  # fmt: skip
+
+    def rules(self) -> CaseRules:
+        """What a case that opens now goes by."""
+        return CaseRules(
+            rate_ppm=self.audit_rate_ppm,
+            court_seats=self.court_seats,
+            commit_blocks=self.commit_blocks,
+            open_blocks=self.open_blocks,
+            appeal_blocks=self.appeal_blocks,
+        )

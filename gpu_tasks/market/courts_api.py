@@ -1,0 +1,67 @@
+"""`CourtsApi`: what judges, parties and explorers ask about cases and seats, whoever brought the case."""
+
+from typing import Annotated
+
+from gpu_tasks.market import rounds
+from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
+from gpu_tasks.market.courts.courts import Courts
+from runtime.encoding.codec import Bounded, struct
+from runtime.encoding.types import AccountId, BlockNumber, Hash
+from runtime.frame.api import RuntimeApi, query
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.system import System
+
+SEATS_SHOWN_MAX = 1_024
+"""Each holds free grains of its judge's, so that nobody has many; the first by ascending case are shown."""
+
+
+@struct
+class CaseStatus:
+    """A case that is open, and what the clocks of its bench say now. Heights are 0 where a clock does not run."""
+
+    case: CourtCase
+    commits_until: BlockNumber
+    opens_from: BlockNumber
+    opens_until: BlockNumber
+
+
+@struct
+class SeatStatus:
+    """A seat that a judge has, with the case that it is in."""
+
+    id: Hash
+    seat: JudgeSeat
+    status: CaseStatus
+
+
+class CourtsApi(RuntimeApi, version=1):
+    """Cases and seats."""
+
+    @query
+    def case(self, case: Hash) -> CaseStatus | None:
+        """A case, while it is open."""
+        found = self.bound[Courts].cases[case]
+        return None if found is None else self._status(found)
+
+    @query
+    def seats(self, stash: AccountId) -> Annotated[tuple[SeatStatus, ...], Bounded(SEATS_SHOWN_MAX)]:
+        """The cases that a validator judges, or has judged and that are not over; by ascending case."""
+        courts, found = self.bound[Courts], []
+        for case_id, seat in sorted(courts.seats.under(stash))[:SEATS_SHOWN_MAX]:
+            case = courts.cases[case_id]
+            if seat is not None and case is not None:
+                found.append(SeatStatus(case_id, seat, self._status(case)))
+        return tuple(found)
+
+    def _status(self, case: CourtCase) -> CaseStatus:
+        """As the next block will see it, if it refers to no newer final block."""
+        if case.round is None:
+            return CaseStatus(case, 0, 0, 0)
+        windows, height = self.bound[Courts].windows(case), self.bound[System].number.get() + 1
+        current = rounds.advanced(case.round, windows, height, self.bound[Beacon].final_height())
+        return CaseStatus(
+            case,
+            commits_until=rounds.commit_deadline(current, windows) or 0,
+            opens_from=current.reveals_from,
+            opens_until=rounds.reveal_deadline(current, windows) or 0,
+        )

@@ -1,0 +1,52 @@
+"""What judges and parties are shown of a case: its record, and what the clocks of its bench say now."""
+
+from typing import Any
+
+from court_chain import CourtChain
+from gpu_tasks.market.courts.cases import CaseStage
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts_api import CaseStatus, CourtsApi
+from market_chain import GENESIS_HASH
+from runtime.frame.api import Apis
+
+
+def asked(stage: CourtChain, name: str, data: bytes) -> Any:
+    """An answer that went over the wire."""
+    apis = Apis(stage.chain.runtime, (CourtsApi,))
+    raw = apis.call(stage.chain.state, GENESIS_HASH, f"CourtsApi_{name}", data)
+    return apis.methods[f"CourtsApi_{name}"].output.decode(raw)
+
+
+def test_a_case_is_shown_with_the_clocks_of_its_bench() -> None:
+    stage = CourtChain()
+    case_id = stage.dispute()
+    case = stage.case(case_id)
+    assert case is not None
+    assert asked(stage, "case", case_id) == CaseStatus(case, 0, 0, 0), "nobody is drawn yet"
+    stage.chain.blocks(4)
+    shown = asked(stage, "case", case_id)
+    assert shown.case == stage.case(case_id)
+    assert shown.case.round is not None
+    lease = stage.chain.now()[Courts].commit_blocks
+    leased_from = shown.case.round.leased_from or stage.chain.height + 1
+    assert (shown.commits_until, shown.opens_from, shown.opens_until) == (leased_from + lease, 0, 0)
+    stage.run(case_id, until=CaseStage.APPEALABLE)
+    assert asked(stage, "case", case_id).case.appealable_until == stage.chain.height + 20
+    stage.run(case_id)
+    assert asked(stage, "case", case_id) is None
+
+
+def test_a_judge_is_shown_its_seats_and_nobody_elses() -> None:
+    stage = CourtChain()
+    cases = sorted((stage.dispute(), stage.dispute()))
+    stage.chain.blocks(4)
+    courts = stage.chain.now()[Courts]
+    seated = 0
+    for keys in stage.chain.validators:
+        shown = asked(stage, "seats", keys.stash)
+        assert [each.id for each in shown] == [case for case in cases if courts.seats[keys.stash, case] is not None]
+        for each in shown:
+            assert each.seat == courts.seats[keys.stash, each.id]
+            assert each.status == asked(stage, "case", each.id)
+        seated += len(shown)
+    assert seated == 6
