@@ -52,6 +52,4 @@ def _mainnet(consensus: Parameters) -> dict[str, Any]:
         "Courts.open_blocks": 30,
         "Courts.appeal_blocks": 1_800,
         "Courts.conviction_blocks": 21 * MS_PER_DAY // consensus.slot_ms,
-        "InferenceMarket.committee_commit": 60,
-        "InferenceMarket.committee_reveal": 30,
     }

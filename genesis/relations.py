@@ -87,14 +87,7 @@ RELATIONS = (
     ),
     Relation(
         "the windows of a round are open",
-        (
-            (
-                "InferenceMarket.race_close",
-                "InferenceMarket.race_reveal",
-                "InferenceMarket.committee_commit",
-                "InferenceMarket.committee_reveal",
-            ),
-        ),
+        (("InferenceMarket.race_close", "InferenceMarket.race_reveal"),),
         (1,),
         "who must act needs a block to act in",
     ),

@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "d0aa17498096180af1f0e1ad51dd62afc6baae57399ceccb82ee903a42c618f1"
+KEPT_DIGEST = "486f9b4f9a99c39ae22527c6618ee86e7f69dad38a6363f3db160d4736f6a875"
 
 
 @pytest.fixture(scope="module")

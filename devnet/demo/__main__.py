@@ -76,7 +76,7 @@ def _finish(report: Report, options: argparse.Namespace, tell: Narrator) -> None
         tell.line(f"left running: `ogpu-devnet --folder {options.folder} status`, and `down` ends it")
     units = report["units"]
     paid = sum(int(unit.get("cost_grains", 0)) for unit in units)
-    lost = sum(int(slash["collateral_grains"]) + int(slash["bond_grains"]) for slash in report["slashes"])
+    lost = sum(int(slash["grains"]) for slash in report["slashes"])
     tell.line(
         f"demo: {sum(unit['times_paid'] == 1 for unit in units)} of {options.units} units paid once, "
         f"{format_amount(paid)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "

@@ -21,10 +21,10 @@ from devnet.measuring.ledger import DevnetLedger
 from genesis import dev_accounts
 from genesis.preset_names import DEV_NAMES
 from gpu_tasks.data import market_reads
+from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.inference.units import unit_id_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.ss58 import encode as ss58
-from runtime.pallets.staking.slashing import VICTIM_PPM, part
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
@@ -73,7 +73,7 @@ def buy(
             tell.line(f"{ended:>3}/{len(prompts)}  {_ending(row)}")
             on_ended(ended, row)
         elif row["state"] != before and row["state"] == "judging":
-            tell.line(f"         {row['unit'][:10]}  the racers disagree: a committee judges")
+            tell.line(f"         {row['unit'][:10]}  its racers do not agree: judges look at it")
     return list(newest.values())
 
 
@@ -138,14 +138,14 @@ def _with_trace(row: UnitView, book: DevnetLedger) -> UnitView:
 
 
 async def _wrong_sums(chain: ChainClient, book: DevnetLedger, units: list[UnitView], last: int) -> list[str]:
-    """Whether the customer's account changed by exactly what units, fees and its part of the slashes come to."""
+    """Whether the customer's account changed by exactly what units and fees come to, less what liars paid back."""
     customer = dev_accounts.stash(CUSTOMER)
     before, after = await ledger.wealth(chain, customer, 0), await ledger.wealth(chain, customer, last)
     costs = sum(int(unit.get("cost_grains", 0)) for unit in units)
     quote = await market_reads.quote(chain, SERVICE, PRICE_MAX, RACERS)
     prepaid = len(units) * (quote.prepaid if quote else 0)
-    amounts = [amount for _, slash in book.slashes() for amount in (slash.collateral, slash.bond)]
-    compensation = sum(part(amount, VICTIM_PPM) for amount in amounts)
+    lies = {slash.unit for _, slash in book.slashes() if slash.fault is PartyFault.LIED}
+    compensation = sum(book.unit(unit).price for unit in lies)
     expected = costs + prepaid + book.fees.get(customer, 0) - compensation
     if before - after != expected:
         return [

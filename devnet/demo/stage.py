@@ -24,7 +24,7 @@ CUSTOMER = "Ferdie"
 FAVOURITE = "Alice"
 # In oGPU, as people type it.
 CHEAT_BOND = "100"
-DEVICE_BOND = "100"
+DEVICE_BOND = "2000"
 DELEGATED = "1000"
 
 

@@ -21,8 +21,8 @@ def slashes(book: DevnetLedger) -> list[dict[str, Any]]:
             "block": height,
             "unit": "0x" + slash.unit.hex(),
             "provider": name_of(ss58(slash.provider)),
-            "collateral_grains": str(slash.collateral),
-            "bond_grains": str(slash.bond),
+            "fault": slash.fault.name.lower(),
+            "grains": str(slash.amount),
         }
         for height, slash in book.slashes()
     ]
@@ -70,6 +70,5 @@ def show_slashes(found: list[dict[str, Any]], book: DevnetLedger, tell: Narrator
     for slash in found:
         verdicts = [decided.verdict for _, decided in book.unit(bytes.fromhex(slash["unit"][2:])).verdicts]
         judged = ", after a committee had executed the unit again" if verdicts else ""
-        taken = int(slash["collateral_grains"]) + int(slash["bond_grains"])
-        what = f"{slash['provider']} lost {format_amount(taken)} oGPU for unit {slash['unit'][:10]}"
+        what = f"{slash['provider']} lost {format_amount(int(slash['grains']))} oGPU for unit {slash['unit'][:10]}"
         tell.line(f"block {slash['block']}: {what}{judged}")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gpu_tasks.market.attestations.attestations import Attested
+from gpu_tasks.market.courts.events import CaseDecided, OpinionOpened
 from gpu_tasks.market.devices.events import DeviceAssigned
 from gpu_tasks.market.inference.events import (
-    CommitteeDecided,
     ProviderSlashed,
     RaceMissed,
     UnitDisputed,
@@ -23,7 +23,8 @@ from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
 
-UnitEnding = UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | CommitteeDecided | Attested
+UnitEnding = UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | Attested
+CaseHappening = CaseDecided | OpinionOpened
 
 
 @dataclass(slots=True)
@@ -38,7 +39,8 @@ class UnitRecord:
     refunded: list[tuple[int, UnitRefunded]] = field(default_factory=list)
     slashes: list[tuple[int, ProviderSlashed]] = field(default_factory=list)
     missed: list[tuple[int, RaceMissed]] = field(default_factory=list)
-    verdicts: list[tuple[int, CommitteeDecided]] = field(default_factory=list)
+    verdicts: list[tuple[int, CaseDecided]] = field(default_factory=list)
+    opinions: list[OpinionOpened] = field(default_factory=list)  # of whoever judged it
     is_disputed: bool = False
 
     def take(self, height: int, event: UnitEnding) -> None:
@@ -54,8 +56,14 @@ class UnitRecord:
                 self.slashes.append((height, event))
             case RaceMissed():
                 self.missed.append((height, event))
-            case CommitteeDecided():
+
+    def judge(self, height: int, event: CaseHappening) -> None:
+        """One event of its case, in the block at that height."""
+        match event:
+            case CaseDecided():
                 self.verdicts.append((height, event))
+            case OpinionOpened():
+                self.opinions.append(event)
 
     def winners(self) -> list[bytes]:
         """Who was paid for it, once for each payment."""
@@ -82,8 +90,10 @@ class DevnetLedger:
         match event:
             case TransactionFeePaid(who, fee):
                 self.fees[who] = self.fees.get(who, 0) + fee
-            case UnitSettled() | UnitRefunded() | ProviderSlashed() | RaceMissed() | CommitteeDecided() | Attested():
+            case UnitSettled() | UnitRefunded() | ProviderSlashed() | RaceMissed() | Attested():
                 self.unit(event.unit).take(height, event)
+            case CaseDecided() | OpinionOpened():
+                self.unit(event.case).judge(height, event)
             case UnitMatched(unit, _, price, racers):
                 self.unit(unit).price = price
                 self.unit(unit).racers += racers

@@ -1,34 +1,36 @@
 """What must have become of a cheat, mode by mode, and of everybody else: judged from the final chain.
 
-What always holds: each amount is recomputed here from the state before the block that took it, with the formulas of the
-money table, and compared to the grain.
+What always holds: each amount is recomputed here from the unit's price, with the formulas of the money tables, and
+compared to the grain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from typing import Any
 
-from devnet.demo.purchase import PRICE_MAX, name_of
+from devnet.demo.purchase import name_of
 from devnet.demo.stage import CHEAT
 from devnet.launcher.layout import Devnet
 from devnet.measuring import ledger
-from devnet.measuring.ledger import DevnetLedger, UnitRecord, block_hash
+from devnet.measuring.ledger import DevnetLedger, UnitRecord
 from devnet.proofs.cheating.attempts import ACCEPTED
 from genesis import dev_accounts
-from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.courts.cases import PartyFault
+from gpu_tasks.market.courts.money import MISS_PRICE_PERCENT, judge_fee
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.pallets.staking.slashing import part
-from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 
 COMMIT = "InferenceMarket.commit_result"
 WRONG_WORK = ("flip-bit", "swapped-model")  # caught by a committee
-NO_REVEAL = ("copied-result", "late-reveal")  # fined for the miss
+NO_REVEAL = ("copied-result", "late-reveal")  # fined for the miss, or slashed where somebody else was right
+LATE = "late-reveal"  # while a case is open the chain takes it, and pays nothing for it
 MAY_EARN = ("replayed-attestation", "not-assigned")  # their own races they run honestly
 
 
@@ -81,7 +83,7 @@ async def judge(net: Devnet, mode: str, units: list[str], first: int, attempts: 
         finding = Finding(mode, len(units))
         finding.drawn = sum(cheat in record.racers for record in records.values())
         _count_attempts(finding, attempts, records)
-        finding.checks = await _amounts(chain, book)
+        finding.checks = _amounts(book)
         finding.slashed = sum(event.provider == cheat for _, event in book.slashes())
         finding.fined = sum(event.provider == cheat for _, event in book.misses())
         finding.failures = [*_of_everybody(records, book, cheat), *_of_the_cheat(finding, records, cheat)]
@@ -114,58 +116,34 @@ def _undue(finding: Finding, record: UnitRecord) -> int:
     return max(0, attached - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat)))
 
 
-async def _amounts(chain: ChainClient, book: DevnetLedger) -> list[Check]:
-    """Every slash and every fine, against the state before its block."""
-    checks = []
+def _amounts(book: DevnetLedger) -> list[Check]:
+    """Every slash and every fine."""
     events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*book.slashes(), *book.misses()]
-    for height in sorted({height for height, _ in events}):
-        before = Before(chain, await block_hash(chain, height - 1))
-        for event in [event for at, event in events if at == height]:
-            checks += await before.checks(height, event, book.unit(event.unit))
-    return checks
+    return [_check(event, height, book.unit(event.unit)) for height, event in sorted(events, key=itemgetter(0))]
 
 
-@dataclass(slots=True)
-class Before:
-    """Stakes and bonds before a block, less what the block has taken so far."""
+def _check(event: ProviderSlashed | RaceMissed, height: int, record: UnitRecord) -> Check:
+    """One amount, by the formulas of the money tables."""
+    unit, price, rules = "0x" + event.unit.hex(), record.price, DEFAULT_RULES
+    collateral = money.collateral(rules, price)
+    if isinstance(event, RaceMissed):
+        # who did not open pays of the price, where no case comes of it; who did not commit, of the collateral
+        idle = part(collateral, rules.idle_penalty)
+        expected = idle if event.amount == idle else part(price, rules.withheld_penalty)
+        return Check("a miss", unit, height, event.amount, expected)
+    fees = _judges_paid(record) * judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
+    share = -(-price * MISS_PRICE_PERCENT // 100)
+    if event.fault is not PartyFault.LIED:
+        return Check("a miss that a case found", unit, height, event.amount, share + fees)
+    has_court = any(decided.appealable_until for _, decided in record.verdicts)
+    expected = collateral if has_court else min(collateral, price + fees + share)
+    return Check("the unit's collateral", unit, height, event.amount, expected)
 
-    chain: ChainClient
-    block: bytes
-    taken: dict[bytes, int] = field(default_factory=dict)
 
-    async def checks(self, height: int, event: ProviderSlashed | RaceMissed, record: UnitRecord) -> list[Check]:
-        """The amounts of one event."""
-        unit = "0x" + event.unit.hex()
-        if isinstance(event, RaceMissed):
-            owners = [await self._owner(device) for device in record.devices]
-            device = record.devices[owners.index(event.provider)]
-            expected = part(await self._bond(device), DEFAULT_RULES.miss_penalty)
-            self._take(device, event.amount)
-            return [Check("1 % of the device's bond", unit, height, event.amount, expected)]
-        stake = await self._stake(event.provider)
-        self._take(event.provider, event.bond)
-        self._take(event.device, event.collateral)
-        collateral = money.collateral(DEFAULT_RULES, record.price, PRICE_MAX)
-        expected = part(stake, DEFAULT_RULES.wrong_result_penalty)
-        return [
-            Check("the unit's collateral", unit, height, event.collateral, collateral),
-            Check("10 % of the stake", unit, height, event.bond, expected),
-        ]
-
-    async def _stake(self, stash: bytes) -> int:
-        stake: int = await self.chain.read(TrustStake.stakes, stash, stash, at=self.block)
-        return stake - self.taken.get(stash, 0)
-
-    async def _bond(self, device: bytes) -> int:
-        bond: int = (await self.chain.read(Devices.devices, device, at=self.block)).bond
-        return bond - self.taken.get(device, 0)
-
-    async def _owner(self, device: bytes) -> bytes:
-        owner: bytes = (await self.chain.read(Devices.devices, device, at=self.block)).owner
-        return owner
-
-    def _take(self, whose: bytes, amount: int) -> None:
-        self.taken[whose] = self.taken.get(whose, 0) + amount
+def _judges_paid(record: UnitRecord) -> int:
+    """How many judges said what was decided."""
+    decided = [verdict.verdict for _, verdict in record.verdicts]
+    return sum(opened.statement.opinion in decided for opened in record.opinions)
 
 
 def _of_everybody(records: dict[str, UnitRecord], book: DevnetLedger, cheat: bytes) -> Iterator[str]:
@@ -193,11 +171,13 @@ def _of_the_cheat(finding: Finding, records: dict[str, UnitRecord], cheat: bytes
     if finding.mode in WRONG_WORK:
         if finding.slashed != len(opened) or not opened:
             yield f"{len(opened)} wrong results were revealed, {finding.slashed} were slashed"
-    elif not finding.tried or finding.refused != finding.tried:
+    elif not finding.tried or (finding.refused != finding.tried and finding.mode != LATE):
         yield f"{finding.refused} of {finding.tried} attempts were refused"
-    if finding.mode in NO_REVEAL and (not finding.fined or opened):
-        yield f"fined {finding.fined} times; {len(opened)} attestations got into the chain"
+    if finding.mode in NO_REVEAL and not finding.fined + finding.slashed:
+        yield "neither fined nor slashed"
+    if finding.mode in NO_REVEAL and finding.mode != LATE and opened:
+        yield f"{len(opened)} attestations got into the chain"
     if finding.mode not in MAY_EARN and paid:
         yield f"the cheat was paid for {paid}"
-    if finding.mode not in WRONG_WORK and finding.slashed:
+    if finding.mode not in (*WRONG_WORK, *NO_REVEAL) and finding.slashed:
         yield "slashed, though no wrong result was revealed"

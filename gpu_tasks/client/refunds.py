@@ -10,7 +10,6 @@ from wallet.rpc import OddAnswerError, RpcError
 REASONS = {
     Refund.CANCELLED: "cancelled by the key that posted it",
     Refund.EXPIRED: "no result in the time that a unit may wait for one",
-    Refund.INPUT_DECLINED: "two racers gave its input back, as one that they could not open or use",
     Refund.INPUT_BAD: "a committee found that its input cannot be used",
     Refund.INCONCLUSIVE: "its racers disagreed, and no committee could decide",
 }

@@ -18,7 +18,6 @@ from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.data.side_by_side import side_by_side
 from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input, output_root
 from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.inference.money import witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState
 from gpu_tasks.workloads import registry
@@ -51,10 +50,11 @@ def winner_of(unit: Unit) -> Racer | None:
 
 
 def cost_of(unit: Unit) -> int:
-    """What an ended unit cost beside its bond's part and fees: price, and a witness where two or more raced."""
-    if unit.state is not UnitState.SETTLED:
-        return 0
-    return unit.price + (witness_pay(unit.rules, unit.price) if len(unit.racers) > 1 else 0)
+    """What a settled unit cost beside fees: price and premium, and a witness or the judges of a lone answer.
+
+    Whose result an audit refuted paid the price back.
+    """
+    return unit.paid - unit.price if unit.is_refuted else unit.paid
 
 
 def attested_at(unit: Unit) -> int | None:
@@ -65,6 +65,8 @@ def attested_at(unit: Unit) -> int | None:
 
 def progress(unit: Unit) -> str:
     """A unit's state with what has happened in it."""
+    if unit.is_refuted:
+        return "settled, and refuted by an audit"
     if unit.state is not UnitState.RACING:
         return unit.state.name.lower()
     committed = sum(racer.commitment is not None for racer in unit.racers)
@@ -78,6 +80,8 @@ async def completion_of(
     """The completion of a settled unit, whose stores are known at a block; ResultError, with what to do next."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
         raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu watch`")
+    if unit.is_refuted:
+        raise ResultError("an audit found its result wrong, and the price came back: post it again")
     if unit.customer != key.account:
         raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it opens its result")
     providers = await market_reads.providers(client, at)

@@ -88,7 +88,7 @@ def _reason(unit: Unit, view: MarketView) -> str:
     if _owners(priced) < needed:
         return _too_dear(unit, view, slots)
 
-    collateral = money.collateral(unit.rules, price, unit.terms.price_max)
+    collateral = money.collateral(unit.rules, price)
     secured = [slot for slot in priced if slot.free_bond >= collateral]
     if _owners(secured) < needed:
         amount = format_amount(collateral)

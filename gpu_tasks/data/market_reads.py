@@ -13,6 +13,8 @@ from typing import Any
 
 from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
+from gpu_tasks.market.courts.cases import JudgeSeat
+from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, Provider
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -74,8 +76,20 @@ async def readers(chain: ChainClient, service: int, at: bytes | None = None) -> 
 
 
 async def duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DutyStatus, ...]:
-    """What a provider has to do."""
+    """The races that a provider was drawn for."""
     found: tuple[DutyStatus, ...] = await chain.query("GpuTasksApi_duties", stash, at=at)
+    return found
+
+
+async def seats(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[SeatStatus, ...]:
+    """The cases that a provider judges."""
+    found: tuple[SeatStatus, ...] = await chain.query("CourtsApi_seats", stash, at=at)
+    return found
+
+
+async def judges(chain: ChainClient, case: bytes, at: bytes | None = None) -> tuple[tuple[bytes, JudgeSeat], ...]:
+    """Who sits or sat in a case, with what each has said; nobody once it is over."""
+    found: tuple[tuple[bytes, JudgeSeat], ...] = await chain.query("CourtsApi_judges", case, at=at)
     return found
 
 

@@ -6,8 +6,8 @@ In reading order:
 * `rounds`: when a drawn group may commit and when it may reveal
 * `draws`: who races: owners drawn by the bond of their free slots
 * `devices`: who owns which GPU, what it is bonded with, what it works on
-* `courts`: judges for cases of any pallet, audits, appeals; no pallet brings cases yet
-* `inference`: units, mined in matched races: services, races, committees, money
+* `courts`: judges for cases of any pallet, audits, appeals
+* `inference`: units, mined in matched races: services, races, cases, money
 * `attestations`: execution attestations, and the pallet that puts them into blocks
 * `courts_api`: what judges, parties and explorers ask about cases and seats
 * `api`: what providers, customers and explorers ask about devices, services, units and duties

@@ -4,15 +4,15 @@ from itertools import accumulate
 from typing import Annotated
 
 from gpu_tasks.market import rounds
+from gpu_tasks.market.courts.cases import CourtCase
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, Provider
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.committees import Committee
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Offer, Service
-from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Duty, Unit, UnitState
-from gpu_tasks.market.rounds import Round, Windows
+from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Unit, UnitState
 from runtime.encoding.codec import U8, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber
 from runtime.frame.api import RuntimeApi, query
@@ -34,7 +34,8 @@ class UnitStatus:
     """A unit, and what its clocks say now. Heights are 0 where a clock does not run."""
 
     unit: Unit
-    committee: Committee | None
+    case: CourtCase | None
+    """The case about it, while there is one; its clocks are what `CourtsApi_case` says."""
     commits_until: BlockNumber
     reveals_from: BlockNumber
     reveals_until: BlockNumber
@@ -42,10 +43,9 @@ class UnitStatus:
 
 @struct
 class DutyStatus:
-    """Something that a provider has to do, with the unit that it is about."""
+    """A race that a provider was drawn for, with the unit that it is about."""
 
     id: UnitId
-    duty: Duty
     status: UnitStatus
 
 
@@ -89,13 +89,13 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def duties(self, stash: AccountId) -> Annotated[tuple[DutyStatus, ...], Bounded(UNITS_OPEN_MAX)]:
-        """What a provider has to do: races it was drawn for, committees it sits on; by ascending unit."""
+        """The races that a provider was drawn for, by ascending unit; what it judges, `CourtsApi_seats` says."""
         market = self.bound[InferenceMarket]
         found = []
-        for unit_id, duty in sorted(market.duties.under(stash)):
+        for unit_id, _ in sorted(market.duties.under(stash)):
             unit = market.units[unit_id]
-            if unit is not None and duty is not None:
-                found.append(DutyStatus(unit_id, duty, self._status(unit_id, unit)))
+            if unit is not None:
+                found.append(DutyStatus(unit_id, self._status(unit_id, unit)))
         return tuple(found[:UNITS_OPEN_MAX])
 
     @query
@@ -174,21 +174,16 @@ class GpuTasksApi(RuntimeApi, version=1):
         return tuple((service, offer) for service, offer in found if offer is not None)
 
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:
-        market = self.bound[InferenceMarket]
-        committee = market.committees[unit_id]
-        if committee is not None and committee.round is not None:
-            return self._clocks(unit, committee, committee.round, unit.rules.committee_windows())
-        if unit.state is UnitState.RACING and unit.round is not None:
-            return self._clocks(unit, None, unit.round, market.racing.windows_of(unit))
-        return UnitStatus(unit, committee, 0, 0, 0)
-
-    def _clocks(self, unit: Unit, committee: Committee | None, current: Round, windows: Windows) -> UnitStatus:
-        """As the next block will see them, if it refers to no newer final block."""
+        """The clocks as the next block will see them, if it refers to no newer final block."""
+        market, case = self.bound[InferenceMarket], self.bound[Courts].cases[unit_id]
+        if unit.state is not UnitState.RACING or unit.round is None:
+            return UnitStatus(unit, case, 0, 0, 0)
+        windows = market.racing.windows_of(unit)
         height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
-        current = rounds.advanced(current, windows, height, final_height)
+        current = rounds.advanced(unit.round, windows, height, final_height)
         return UnitStatus(
             unit,
-            committee,
+            case,
             commits_until=rounds.commit_deadline(current, windows) or 0,
             reveals_from=current.reveals_from,
             reveals_until=rounds.reveal_deadline(current, windows) or 0,

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
+from gpu_tasks.market.courts.cases import COURT_SEATS_MAX, EARLIER_JUDGES_MAX, CourtCase, JudgeSeat, judges_of
 from gpu_tasks.market.courts.courts import Courts
 from runtime.encoding.codec import Bounded, struct
 from runtime.encoding.types import AccountId, BlockNumber, Hash
@@ -11,6 +11,7 @@ from runtime.frame.api import RuntimeApi, query
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
 
+JUDGES_MAX = EARLIER_JUDGES_MAX + COURT_SEATS_MAX
 SEATS_SHOWN_MAX = 1_024
 """Each holds free grains of its judge's, so that nobody has many; the first by ascending case are shown."""
 
@@ -52,6 +53,14 @@ class CourtsApi(RuntimeApi, version=1):
             if seat is not None and case is not None:
                 found.append(SeatStatus(case_id, seat, self._status(case)))
         return tuple(found)
+
+    @query
+    def judges(self, case: Hash) -> Annotated[tuple[tuple[AccountId, JudgeSeat], ...], Bounded(JUDGES_MAX)]:
+        """Who sits or sat in a case, in order of benches and draws, with what each has said."""
+        courts = self.bound[Courts]
+        found = courts.cases[case]
+        named = ((judge, courts.seats[judge, case]) for judge in judges_of(found)) if found is not None else ()
+        return tuple((judge, seat) for judge, seat in named if seat is not None)
 
     def _status(self, case: CourtCase) -> CaseStatus:
         """As the next block will see it, if it refers to no newer final block."""

@@ -1,8 +1,8 @@
 """The provider daemon: follows the chain, and does what it was drawn for.
 
     head -> duties -> race: fetch, open, execute, commit, attest      (duties.racing)
-                   -> case: check or execute, commit, reveal          (duties.judging)
-         -> what is final: note the endings                           (duties.endings)
+         -> seats  -> case: check or execute, commit, open            (duties.judging)
+         -> what is final: note the endings, appeal                   (duties.endings)
          -> what the node saw: report double proposals                (duties.offences)
 
 Always: one failure (a unit, a peer, the node) never ends the daemon; a damaged or unwritable journal does. Only devices
@@ -14,13 +14,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference.units import Duty, racer_of
+from gpu_tasks.market.inference.units import racer_of
 from gpu_tasks.provider.blobs.inputs import Inputs
 from gpu_tasks.provider.blobs.reseal import Resealer
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServer
@@ -132,17 +134,25 @@ class Daemon:
         if self._names_new_device(view):
             await self.settle_devices(resume=False)
         for duty in view.duties:
-            part = self.racing if duty.duty is Duty.RACE else self.judging
-            try:
-                await part.step(duty, view)
-            except ChainError as error:
-                self.parts.telemetry.tell("refused", unit=duty.id, problem=str(error))
+            with self._telling(duty.id):
+                await self.racing.step(duty, view)
+        for seat in view.seats:
+            with self._telling(seat.id):
+                await self.judging.step(seat, view)
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
             await self._note_endings()
             await self._report_offences()
             await self._resume_devices(view.height)
             self.parts.store.sweep(time.time())
             await self.parts.workshop.end_idle()
+
+    @contextlib.contextmanager
+    def _telling(self, unit: bytes) -> Iterator[None]:
+        """What the node refuses of one unit is told, and the others go on."""
+        try:
+            yield
+        except ChainError as error:
+            self.parts.telemetry.tell("refused", unit=unit, problem=str(error))
 
     async def settle_devices(self, *, resume: bool) -> bool:
         """Serve what stands here, pause what does not; and with `resume` offer paused devices again.
@@ -172,7 +182,7 @@ class Daemon:
     def _names_new_device(self, view: View) -> bool:
         """Whether a race is on a device that was registered after the last look."""
         stash = self.parts.identity.stash
-        racers = (racer_of(duty.status.unit, stash) for duty in view.duties if duty.duty is Duty.RACE)
+        racers = (racer_of(duty.status.unit, stash) for duty in view.duties)
         return any(racer is not None and racer.device not in self._known_devices for racer in racers)
 
     async def _look(self) -> DeviceStanding:
@@ -214,3 +224,11 @@ class Daemon:
             self.resumer.was_refuted(device)
         for case in ended.cases:
             self.judging.end(case)
+        for unit in ended.wronged:
+            await self._appeal(unit)
+
+    async def _appeal(self, unit: bytes) -> None:
+        """Two of three judges found this provider's result wrong, which it computed: a court shall say."""
+        with self._telling(unit):
+            await self.parts.chain.submit(Courts.appeal(case=unit))
+            self.parts.telemetry.tell("appealed", unit=unit)

@@ -1,8 +1,8 @@
 """What a workload is to the market's daemons: bytes in, bytes out, and a check of the bytes.
 
 Always: `run` is a function of the request's bytes, the same on every conforming machine, and
-`verify` accepts exactly its result. Both raise `DecodeError` on a request that is not valid,
-which a committee calls `input-bad`.
+`verify` accepts exactly its result. All raise `DecodeError` on a request that is not valid,
+for which judges say that there is no right answer.
 """
 
 from dataclasses import dataclass
@@ -41,6 +41,13 @@ class Workload(Protocol):
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Whether `output` is what `run` gives; cheaper than running where possible."""
+        ...
+
+    def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+        """32 bytes: the hash of the integers of the computation at one place, which `place` (32 bytes) names.
+
+        `output` is the right one. Who computed nothing cannot know it.
+        """
         ...
 
     def conformance(self) -> bytes:

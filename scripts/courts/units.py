@@ -64,6 +64,7 @@ class SimulatedUnits(Pallet, index=204):
             price=price,
             customer_bond=0 if is_agreed else bond,
             customer_price=0 if is_agreed else price,
+            customer_spare=0,
             collateral=collateral,
             pot_max=100 * price if is_agreed else COMMITTEE_FEES * self.courts.fee_of(price),
             sealed_at=0,

@@ -11,7 +11,7 @@ from scripts.house.calls import Calls, Place
 from scripts.house.tree import Module
 
 MARKET = "gpu_tasks.market"
-ENTRIES = ("on_initialize", "post", "commit_result", "commit_verdict", "reveal_verdict")
+ENTRIES = ("on_initialize", "post", "commit_result", "carry_out")
 PALLET = "InferenceMarket"
 
 

@@ -10,7 +10,6 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.inference.commitments import InputBad, Recomputed
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import UnitTerms
@@ -185,16 +184,6 @@ CALLS: tuple[tuple[Draw, int], ...] = (
     (lambda w, who: InferenceMarket.cancel(unit=w.unit(who.stash.account)), 1),
     (lambda w, _: InferenceMarket.commit_result(unit=w.unit(), attempt=1, commitment=bytes(32)), 1),
     (lambda w, _: InferenceMarket.decline(unit=w.unit(), attempt=1), 1),
-    (lambda w, _: InferenceMarket.commit_verdict(unit=w.unit(), committee=0, commitment=bytes(32)), 1),
-    (
-        lambda w, _: InferenceMarket.reveal_verdict(
-            unit=w.unit(),
-            committee=w.chance.randrange(2),
-            verdict=w.chance.choice((InputBad(), Recomputed(bytes(32)))),
-            salt=bytes(32),
-        ),
-        1,
-    ),
     (lambda w, _: Courts.commit_opinion(case=w.unit(), commitment=bytes(32)), 1),
     (
         lambda w, _: Courts.open_opinion(

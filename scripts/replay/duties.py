@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
+from gpu_tasks.market.courts.cases import sitting
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.inference.commitments import InputBad, Recomputed, result_commitment, verdict_commitment
-from gpu_tasks.market.inference.committees import member_of
+from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Duty, Racer, Unit, racer_of
+from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
 from scripts.replay.cast import BY_STASH, Actor
@@ -24,7 +26,7 @@ FORGETS = 0.06
 LIES = 0.25
 INPUT_BAD = 0.05
 EAGERNESS = 0.1
-DEVICE_BOND = 10 * OGPU
+DEVICE_BOND = 100 * OGPU
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,14 @@ def deeds(world: World) -> Iterator[Deed]:
     """What all providers owe now, as far as they remember it."""
     for stash, actor in sorted(BY_STASH.items()):
         yield from _equipped(world, actor)
-        for unit_id, duty in list(world.bound[InferenceMarket].duties.under(stash)):
-            if world.chance.random() < FORGETS:
-                continue
+        for unit_id, _ in list(world.bound[InferenceMarket].duties.under(stash)):
             unit = world.bound[InferenceMarket].units[unit_id]
             assert unit is not None
-            yield from _judge(world, actor, unit_id) if duty is Duty.JUDGE else _race(world, actor, unit_id, unit)
+            if world.chance.random() >= FORGETS:
+                yield from _race(world, actor, unit_id, unit)
+        for case_id, _ in list(world.bound[Courts].seats.under(stash)):
+            if world.chance.random() >= FORGETS:
+                yield from _judge(world, actor, case_id)
 
 
 def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
@@ -63,14 +67,14 @@ def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
         if device.is_paused:
             yield Deed(actor.provider, Devices.resume(device=key))
         if market.offers[0, key] is None:
-            yield Deed(actor.provider, InferenceMarket.offer(device=key, service=0, ask=DEVICE_BOND // 1_000))
+            yield Deed(actor.provider, InferenceMarket.offer(device=key, service=0, ask=OGPU // 100))
 
 
 def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[Deed]:
     market = world.bound[InferenceMarket]
     stash = actor.stash.account
     racer = racer_of(unit, stash)
-    if racer is None or unit.round is None or racer.has_declined:
+    if unit.state is not UnitState.RACING or racer is None or unit.round is None or racer.has_declined:
         return
     windows = market.racing.windows_of(unit)
     if racer.commitment is None:
@@ -122,29 +126,21 @@ def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: R
     return SignedAttestation(statement, actor.provider.sign(signing_payload(world.genesis_hash, statement)))
 
 
-def _judge(world: World, actor: Actor, unit_id: bytes) -> Iterator[Deed]:
-    market = world.bound[InferenceMarket]
+def _judge(world: World, actor: Actor, case_id: bytes) -> Iterator[Deed]:
+    courts = world.bound[Courts]
     stash = actor.stash.account
-    committee = market.committees[unit_id]
-    member = member_of(committee, stash) if committee is not None else None
-    if committee is None or committee.round is None or member is None:
+    case, seat = courts.cases[case_id], courts.seats[stash, case_id]
+    if case is None or seat is None or case.round is None or sitting(case).kind != seat.bench:
         return
-    unit = market.units[unit_id]
-    assert unit is not None, "a committee judges a unit"
-    windows = unit.rules.committee_windows()
-    verdict = InputBad() if _portion(unit_id, b"input") < INPUT_BAD else Recomputed(_right(unit_id))
-    opening = world.genesis_hash, unit_id, committee.number, stash, verdict, _salt(actor, unit_id)
-    if member.commitment is None and rounds.can_commit(committee.round, windows, world.height):
-        call = InferenceMarket.commit_verdict(
-            unit=unit_id, committee=committee.number, commitment=verdict_commitment(*opening)
-        )
-        yield Deed(actor.provider, call)
-    elif member.commitment and member.verdict is None and rounds.can_reveal(committee.round, windows, world.height):
-        number = committee.number
-        salt = _salt(actor, unit_id)
-        yield Deed(
-            actor.provider, InferenceMarket.reveal_verdict(unit=unit_id, committee=number, verdict=verdict, salt=salt)
-        )
+    windows = courts.windows(case)
+    is_bad = _portion(case_id, b"input") < INPUT_BAD
+    said = Statement(Unanswerable() if is_bad else Answered(_right(case_id)), blake2_256(stash + case_id))
+    salt = _salt(actor, case_id)
+    if seat.commitment is None and rounds.can_commit(case.round, windows, world.height):
+        commitment = opinion_commitment(world.genesis_hash, case_id, seat.bench, stash, said, salt)
+        yield Deed(actor.provider, Courts.commit_opinion(case=case_id, commitment=commitment))
+    elif seat.commitment and seat.statement is None and rounds.can_reveal(case.round, windows, world.height):
+        yield Deed(actor.provider, Courts.open_opinion(case=case_id, statement=said, salt=salt))
 
 
 def _right(unit_id: bytes) -> bytes:

@@ -1,12 +1,12 @@
 """A chain with courts and a toy handler, judges who act as a policy says, and books that count every seat and bond."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from court_books import court_holds
 from gpu_tasks.market import rounds
-from gpu_tasks.market.courts.cases import APPEAL_BOND, AUDIT_POT, JUDGE_SEAT, CaseStage, ClaimKind, CourtCase
+from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage, ClaimKind, CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
@@ -15,7 +15,6 @@ from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
 from hold_books import check_holds
 from market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, signed
 from runtime.cryptography.hashing import blake2_256
-from runtime.frame.holds import Hold
 from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
@@ -59,22 +58,7 @@ def check_court_books(bound: Bound, issued: int) -> None:
     assert total == bound[Balances].total_issuance.get()
     assert total + bound[Balances].burned.get() == issued
     check_holds(bound)
-    courts = bound[Courts]
-    expected: Counter[tuple[bytes, Hold]] = Counter()
-    for (judge, case_id), seat in courts.seats.items():
-        assert seat is not None
-        expected[judge, Hold(JUDGE_SEAT, case_id)] += seat.held
-    seated = {(judge, case_id) for (judge, case_id), _ in courts.seats.items()}
-    members = set()
-    for case_id, case in courts.cases.items():
-        assert case is not None
-        members |= {(judge, case_id) for bench in case.benches for judge in bench.members}
-        if case.appeal:
-            expected[case.appeal.appellant, Hold(APPEAL_BOND, case_id)] += case.appeal.bond
-        assert courts.height_place[case_id] or courts.final_place[case_id], "every case ends by itself"
-    assert seated == members
-    waiting = {case_id for case_id, _ in (*courts.height_place.items(), *courts.final_place.items())}
-    assert waiting == {case_id for case_id, _ in courts.cases.items()}
+    expected = court_holds(bound)
     held = {
         key: amount
         for key, amount in bound[Balances].held_cases.items()

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpu_tasks.market import rounds
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import sitting
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference.commitments import Recomputed
-from gpu_tasks.market.inference.committees import member_of
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Duty, Unit, racer_of
-from market_chain import Keys, MarketChain, attach, attestation, commit, judge_commit, judge_reveal, signed
+from gpu_tasks.market.inference.units import Unit, racer_of
+from market_chain import Keys, MarketChain, attach, attestation, commit, judge_commit, judge_open, signed
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
 
@@ -44,15 +46,17 @@ class Agent:
         """What it does in the next block."""
         bound = chain.now()
         yield from self._resume(bound)
-        for unit_id, duty in bound[InferenceMarket].duties.under(self.keys.stash):
-            if self.habit is Habit.SLOW and self.chance.random() < 0.8:
-                continue
+        for unit_id, _ in bound[InferenceMarket].duties.under(self.keys.stash):
             unit = bound[InferenceMarket].units[unit_id]
             assert unit is not None
-            if duty is Duty.RACE:
+            if not self._forgets():
                 yield from self._race(bound, unit_id, unit, chain.height + 1)
-            else:
-                yield from self._judge(bound, unit_id, chain.height + 1)
+        for case_id, _ in bound[Courts].seats.under(self.keys.stash):
+            if not self._forgets():
+                yield from self._judge(bound, case_id, chain.height + 1)
+
+    def _forgets(self) -> bool:
+        return self.habit is Habit.SLOW and self.chance.random() < 0.8
 
     def _resume(self, bound: Bound) -> Iterator[Step]:
         device = bound[Devices].devices[self.keys.device]
@@ -79,19 +83,16 @@ class Agent:
         ):
             yield attach(attestation(self.keys, unit_id, unit, root))
 
-    def _judge(self, bound: Bound, unit_id: bytes, height: int) -> Iterator[Step]:
-        market = bound[InferenceMarket]
-        committee = market.committees[unit_id]
-        if committee is None or committee.round is None:
+    def _judge(self, bound: Bound, case_id: bytes, height: int) -> Iterator[Step]:
+        courts = bound[Courts]
+        case, seat = courts.cases[case_id], courts.seats[self.keys.stash, case_id]
+        assert case is not None
+        assert seat is not None
+        if case.round is None or seat.bench != sitting(case).kind:
             return
-        member = member_of(committee, self.keys.stash)
-        assert member is not None
-        verdict = Recomputed(right_root(unit_id))
-        unit = market.units[unit_id]
-        assert unit is not None
-        windows = unit.rules.committee_windows()
-        now = rounds.advanced(committee.round, windows, height, height - 1)
-        if member.commitment is None and rounds.can_commit(now, windows, height):
-            yield judge_commit(self.keys, unit_id, committee.number, verdict)
-        elif member.commitment and member.verdict is None and rounds.can_reveal(now, windows, height):
-            yield judge_reveal(self.keys, unit_id, committee.number, verdict)
+        opinion, windows = Answered(right_root(case_id)), courts.windows(case)
+        now = rounds.advanced(case.round, windows, height, height - 1)
+        if seat.commitment is None and rounds.can_commit(now, windows, height):
+            yield judge_commit(self.keys, case_id, BenchKind(seat.bench), opinion)
+        elif seat.commitment and seat.statement is None and rounds.can_reveal(now, windows, height):
+            yield judge_open(self.keys, case_id, opinion)

@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from court_books import court_holds
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import offer_hold, service_hold
-from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, is_open
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, holds_collateral, is_open
 from hold_books import check_holds
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
@@ -24,7 +26,7 @@ def check_books(bound: Bound, issued: int) -> None:
     assert total == bound[Balances].total_issuance.get()
     assert total + bound[Balances].burned.get() == issued
     check_holds(bound)
-    expected: Counter[tuple[bytes, Hold]] = Counter()
+    expected = court_holds(bound)
     for who, hold, amount in _cases(bound):
         expected[who, hold] += amount
     held = dict(bound[Balances].held_cases.items())
@@ -61,14 +63,13 @@ def _cases(bound: Bound) -> Iterator[tuple[bytes, Hold, int]]:
 
 
 def _check_collateral(bound: Bound, held: dict[tuple[bytes, Hold], int]) -> None:
-    """Each racer of an open unit holds its collateral for it, less what a miss took; it is what its device secures."""
+    """Who stands for something said of a unit holds its collateral for it; it is what its device secures."""
     secured: Counter[bytes] = Counter()
     for unit_id, unit in bound[InferenceMarket].units.items():
         assert unit is not None
-        for racer in unit.racers if is_open(unit) else ():
-            amount = held.pop((racer.owner, Hold(COLLATERAL, unit_id)), 0)
-            assert amount == racer.collateral or (racer.reveal is None and amount < racer.collateral)
-            secured[racer.device] += amount
+        for racer in holds_collateral(unit):
+            assert held.pop((racer.owner, Hold(COLLATERAL, unit_id)), 0) == racer.collateral
+            secured[racer.device] += racer.collateral
     assert not held
     for device, one in bound[Devices].devices.items():
         assert one is not None
@@ -90,7 +91,10 @@ def _check_stakes(stake: TrustStake) -> None:
 def _check_market(bound: Bound) -> None:
     market, devices = bound[InferenceMarket], bound[Devices]
     open_units = {unit_id: unit for unit_id, unit in market.units.items() if unit and is_open(unit)}
-    assert market.open_units.get() == len(open_units)
+    watched = {unit_id for unit_id, unit in market.units.items() if unit and unit.is_watched}
+    assert market.open_units.get() == len(open_units) + len(watched)
+    judged = {unit_id for unit_id, unit in open_units.items() if unit.state is UnitState.JUDGING}
+    assert {case_id for case_id, _ in bound[Courts].cases.items()} == judged | watched
     for unit in open_units.values():
         assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
     for one in [device for _, device in devices.devices.items()]:
@@ -128,9 +132,11 @@ def _check_agenda(bound: Bound, open_units: dict[bytes, Unit]) -> None:
             places[unit] = at
         assert places == dict(schedule.places.items())
         called[name] = set(places)
-    ended = {unit_id for unit_id, _ in market.units.items()} - set(open_units)
+    records = [(unit_id, unit) for unit_id, unit in market.units.items() if unit]
+    ended = {unit_id for unit_id, unit in records if unit_id not in open_units and not unit.is_watched}
     assert called.pop("expiring") == ended
-    assert set.union(*called.values()) == set(open_units)
+    judged = {unit_id for unit_id, unit in open_units.items() if unit.state is UnitState.JUDGING}
+    assert set.union(*called.values()) == set(open_units) - judged, "what is judged is on the courts' agenda"
     sleeping = {unit_id: unit for unit_id, unit in open_units.items() if unit.asleep_since}
     listed = {(number, key) for (number, key), _ in market.sleeping.items()}
     assert listed == {

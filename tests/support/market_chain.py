@@ -12,9 +12,13 @@ from typing import Any
 
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import CourtCase
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import device_id
-from gpu_tasks.market.inference.commitments import InputBad, Recomputed, result_commitment, verdict_commitment
+from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, unit_id_of
 from market_books import check_books
@@ -35,11 +39,12 @@ from runtime.pallets.system import System
 from runtime.state.overlay import Memory
 
 OGPU = GRAINS_PER_OGPU
-PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, InferenceMarket, Attestations)
+PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, InferenceMarket, Attestations)
+Step = Callable[[Bound], None]
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
 GENESIS_HASH = blake2_256(b"genesis of tests")
 WORKLOAD, MODEL = b"w" * 32, b"m" * 32
-BOND, DEVICE_BOND, ENDOWMENT, STOCK = 1_000 * OGPU, 10 * OGPU, 5_000 * OGPU, 1_000_000 * OGPU
+BOND, DEVICE_BOND, ENDOWMENT, STOCK = 1_000 * OGPU, 1_000 * OGPU, 5_000 * OGPU, 1_000_000 * OGPU
 
 
 @cache
@@ -247,6 +252,12 @@ class MarketChain:
         assert unit is not None
         return unit
 
+    def case(self, case_id: bytes) -> CourtCase:
+        """A case that is open."""
+        case = self.now()[Courts].cases[case_id]
+        assert case is not None
+        return case
+
     def keys_of(self, stash: bytes) -> Keys:
         """Whose stash this is."""
         return next(one for one in [*self.validators, *self.others] if one.stash == stash)
@@ -354,14 +365,19 @@ def attestation(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, /, *
     return SignedAttestation(statement, keys.sign("provider", signing_payload(GENESIS_HASH, statement)))
 
 
-def judge_commit(keys: Keys, unit_id: bytes, number: int, verdict: Recomputed | InputBad) -> Callable[[Bound], None]:
-    """A step: a judge commits."""
-    commitment = verdict_commitment(GENESIS_HASH, unit_id, number, keys.stash, verdict, salt_of(keys, unit_id))
-    call = InferenceMarket.commit_verdict(unit=unit_id, committee=number, commitment=commitment)
-    return signed(keys.provider, call)
+def opens(keys: Keys, unit_id: bytes, opinion: Answered | Unanswerable) -> Statement:
+    """What a test judge says; its probe is made up, since nothing is computed here."""
+    return Statement(opinion, blake2_256(b"probe" + keys.stash + unit_id))
 
 
-def judge_reveal(keys: Keys, unit_id: bytes, number: int, verdict: Recomputed | InputBad) -> Callable[[Bound], None]:
-    """A step: a judge reveals."""
-    call = InferenceMarket.reveal_verdict(unit=unit_id, committee=number, verdict=verdict, salt=salt_of(keys, unit_id))
-    return signed(keys.provider, call)
+def judge_commit(keys: Keys, unit_id: bytes, bench: BenchKind, opinion: Answered | Unanswerable) -> Step:
+    """A step: a judge of a unit's case commits."""
+    said = opens(keys, unit_id, opinion)
+    commitment = opinion_commitment(GENESIS_HASH, unit_id, bench, keys.stash, said, salt_of(keys, unit_id))
+    return signed(keys.provider, Courts.commit_opinion(case=unit_id, commitment=commitment))
+
+
+def judge_open(keys: Keys, unit_id: bytes, opinion: Answered | Unanswerable) -> Step:
+    """A step: a judge of a unit's case opens its opinion."""
+    said = opens(keys, unit_id, opinion)
+    return signed(keys.provider, Courts.open_opinion(case=unit_id, statement=said, salt=salt_of(keys, unit_id)))

@@ -17,6 +17,8 @@ from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, UnitStatus
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.courts.cases import JudgeSeat
+from gpu_tasks.market.courts_api import CourtsApi, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, Provider
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -33,6 +35,7 @@ from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.workloads.form import Option, WorkloadForm
 from gpu_tasks.workloads.workload import Workload
 from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed
+from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.encoding.types import GRAINS_PER_OGPU, Signed
 from runtime.frame.api import Apis
@@ -107,6 +110,9 @@ class FakeExecutor:
         self.checks += 1
         return output == request[::-1]
 
+    async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+        return blake2_256(b"trace" + request + output + place)
+
     async def close(self) -> None:
         """Nothing to stop."""
 
@@ -148,7 +154,7 @@ class FakeNode:
     """Whether authors leave attestations out."""
 
     def __post_init__(self) -> None:
-        self.apis = Apis(self.chain.runtime, (GpuTasksApi,))
+        self.apis = Apis(self.chain.runtime, (GpuTasksApi, CourtsApi))
 
     def block(self) -> None:
         """A block with everything that waits and is admissible."""
@@ -175,6 +181,9 @@ class FakeNode:
 
     def api(self) -> GpuTasksApi:
         return GpuTasksApi(self.apis, self.chain.state, bytes(32), verify)
+
+    def courts(self) -> CourtsApi:
+        return CourtsApi(self.apis, self.chain.state, bytes(32), verify)
 
 
 def _unsigned() -> Any:
@@ -204,7 +213,16 @@ class FakeChain:
         yield self.view()
 
     def view(self) -> View:
-        return View(self.node.chain.height, self._reach().duties(self.keys.stash))
+        duties = self._reach().duties(self.keys.stash)
+        return View(self.node.chain.height, duties, seats=self.node.courts().seats(self.keys.stash))
+
+    async def final_seats(self) -> tuple[SeatStatus, ...]:
+        self._reach()
+        return self.node.courts().seats(self.keys.stash)
+
+    async def judges(self, case: bytes) -> tuple[tuple[bytes, JudgeSeat], ...]:
+        self._reach()
+        return self.node.courts().judges(case)
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
         return self._reach().unit(unit)

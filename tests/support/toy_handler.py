@@ -38,6 +38,7 @@ class Toys(Pallet, index=202):
             price=price,
             customer_bond=price // 20,
             customer_price=price,
+            customer_spare=0,
             collateral=held,
             pot_max=100 * price,
             sealed_at=0,

@@ -68,7 +68,7 @@ class Books:
         for unit in self.moves[account].units:
             record = self.market.unit(unit)
             cost += prepaid + sum(event.paid for _, event in record.settled)
-            cost += sum(event.burned for _, event in record.refunded)
+            cost += sum(event.lost for _, event in record.refunded)
         return cost
 
     def open_units(self, account: bytes) -> list[bytes]:
@@ -110,7 +110,7 @@ def _name_of(stash: bytes) -> str:
 
 
 def _amount(event: ProviderSlashed | RaceMissed) -> int:
-    return event.amount if isinstance(event, RaceMissed) else event.collateral + event.bond
+    return event.amount
 
 
 async def opened(chain: ChainClient, accounts: Sequence[bytes]) -> Books:

@@ -24,7 +24,7 @@ from gpu_tasks.market.attestations.statement import (
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Racer, Reveal, Unit
+from gpu_tasks.market.inference.units import OpenUnit, Racer, Reveal, Unit
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId, Hash, Weight
@@ -137,8 +137,9 @@ class Attestations(Pallet, index=11):
 
     def _reveal(self, signed: SignedAttestation) -> None:
         statement = signed.statement
-        unit = self.market.open_unit(statement.unit)
-        racer = unit.record.racers[statement.replica]
+        record = self.market.units[statement.unit]
+        assert record is not None, "an admissible attestation is of a unit"
+        unit, racer = OpenUnit(statement.unit, record), record.racers[statement.replica]
         opened = Reveal(statement.output_root, statement.output_blob, statement.output_tokens, self.system.number.get())
         self.attested.set(self.attested.get() + 1)
         self.emit(

@@ -99,6 +99,8 @@ class CaseTerms:
     """What the customer holds beside the price, for an input that is bad."""
     customer_price: Balance
     """What of the price the customer still holds: none once it is settled."""
+    customer_spare: Balance
+    """What the customer set aside for more answers than came: it pays first for looking at the one that did."""
     collateral: Balance
     """What a wrong answer costs, so what a judge must stand for as well."""
     pot_max: Balance

@@ -33,7 +33,7 @@ EXPELLING_COURT_MIN = 5
 
 _Verdict = Answered | Unanswerable | None
 _Seats = list[tuple[bytes, JudgeSeat]]
-_CUSTOMER = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE)
+_CUSTOMER = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPARE)
 _FAULT_PURSES = {
     PartyFault.LIED: Purse.LIED,
     PartyFault.MISSED: Purse.MISSED,
@@ -108,6 +108,7 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
         Purse.SILENT: silent,
         Purse.CUSTOMER_BOND: ((case.terms.customer, case.terms.customer_bond),),
         Purse.CUSTOMER_PRICE: ((case.terms.customer, case.terms.customer_price),),
+        Purse.CUSTOMER_SPARE: ((case.terms.customer, case.terms.customer_spare),),
         Purse.POT: ((AUDIT_POT, pot),),
     }
     for fault, purse in _FAULT_PURSES.items():

@@ -75,6 +75,10 @@ class Courts(CourtsGround, index=14):
         """Bring a dispute: a committee of three is drawn."""
         hearing.begin(self, case, self._new(handler, CaseKind.DISPUTE, CaseStage.COMMITTEE, terms, None))
 
+    def confirm(self, handler: int, case: bytes, terms: CaseTerms, given: bytes) -> None:
+        """Have a lone answer looked at by an audit's pair before it is believed."""
+        hearing.begin(self, case, self._new(handler, CaseKind.AUDIT, CaseStage.PAIR, terms, given))
+
     def watch(self, handler: int, case: bytes, terms: CaseTerms, settled: bytes) -> None:
         """Have an answer that was believed audited, if the beacon of one of the next blocks says so."""
         hearing.begin(self, case, self._new(handler, CaseKind.AUDIT, CaseStage.CHANCE, terms, settled))

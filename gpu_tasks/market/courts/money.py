@@ -25,6 +25,7 @@ class Purse(Enum):
     SILENT = "a judge that did not commit, or did not open"
     CUSTOMER_BOND = "the customer, its bond"
     CUSTOMER_PRICE = "the customer, its price"
+    CUSTOMER_SPARE = "the customer, what it set aside for a witness"
     POT = "the audit pot"
 
 
@@ -108,9 +109,11 @@ _SILENT = Charge(Purse.SILENT, Sum.FEE)
 _CONVICTED = Charge(Purse.CONVICTED, Sum.ALL)
 _POT = Charge(Purse.POT, Sum.ALL, Remainder.STAYS)
 _FAULT = (Purse.CONVICTED, Purse.LIED, Purse.MISSED, Purse.DECLINED, Purse.SILENT, Purse.POT)
+_SPARE = Charge(Purse.CUSTOMER_SPARE, Sum.FEES, Remainder.STAYS)
 _FEES = Due(Payee.JUDGES, Sum.FEE, _FAULT)
 _BOND_THEN_FAULT = Due(Payee.JUDGES, Sum.FEE, (Purse.BOND, *_FAULT))
 _FAULT_THEN_BOND = Due(Payee.JUDGES, Sum.FEE, (*_FAULT[:-1], Purse.BOND, Purse.POT))
+_SPARE_THEN_POT = Due(Payee.JUDGES, Sum.FEE, (*_FAULT[:-1], Purse.CUSTOMER_SPARE, Purse.POT))
 _PRICE_BACK = Due(Payee.CUSTOMER, Sum.PRICE, (Purse.LIED,))
 
 TABLE: dict[CaseOutcome, OutcomeRow] = {
@@ -123,7 +126,9 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
         (_FEES, _PRICE_BACK),
     ),
     CaseOutcome.UNDECIDED: OutcomeRow("A dispute that nobody decided: everything is refunded", (_SILENT,), ()),
-    CaseOutcome.AUDIT_RIGHT: OutcomeRow("An audit found the result right", (_SILENT, _POT), (_FEES,)),
+    CaseOutcome.AUDIT_RIGHT: OutcomeRow(
+        "An audit found the result right", (*_PARTIES, _SILENT, _SPARE, _POT), (_SPARE_THEN_POT, _PRICE_BACK)
+    ),
     CaseOutcome.AUDIT_WRONG: OutcomeRow(
         "An audit found the result wrong, nobody appealed", (*_PARTIES, _SILENT, _POT), (_FEES, _PRICE_BACK)
     ),

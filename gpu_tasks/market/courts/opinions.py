@@ -58,6 +58,11 @@ def opinion_commitment(genesis: bytes, case: bytes, bench: int, judge: bytes, sa
     return blake2_256(domain(b"opinion", genesis, body))
 
 
+def probe_of(case: bytes, judge: bytes, salt: bytes, trace: bytes) -> bytes:
+    """The probe of a judge: `salt` lies in the input, `trace` is the hash of the computation at the seat's place."""
+    return blake2_256(b"ogpu/probe-of" + case + judge + salt + trace)
+
+
 def probe_place(seed: bytes, case: bytes, judge: bytes) -> bytes:
     """32 bytes that say where a seat's probe is taken; the workload maps them to a place of the computation."""
     return blake2_256(b"ogpu/probe" + seed + case + judge)

@@ -3,9 +3,10 @@
 Always: a device has at most one active assignment ("one user per GPU"), from the draw until its
 owner commits, declines or misses; `secured` is the collateral of its units that are not settled;
 its bond is held on its owner's account: `secured` of it as collateral, each part for its unit, the rest for the
-device. A unit is paid from its own part, then from what is no unit's. One physical device registers once.
+device. A unit is paid from its own part and from nothing else. One physical device registers once.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -60,7 +61,7 @@ from runtime.frame.pallet import (
     known,
 )
 from runtime.frame.weights import work
-from runtime.pallets.staking.slashing import part
+from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.stakers import PublicKey
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -255,10 +256,6 @@ class Devices(Pallet, index=9):
 
     def unsecure(self, device: bytes, unit: UnitId) -> None:
         """End everything that binds a device to a unit; what is left of its collateral is the device's again."""
-        if (
-            device not in self.devices
-        ):  # a miss took all of its part, and it left: `end_collateral` sees that none is held
-            return
         self.free(device, unit)
         before = self._registered(device)
         left = self.lock.locked(before.owner, Hold(COLLATERAL, unit))
@@ -271,31 +268,28 @@ class Devices(Pallet, index=9):
         """Where a race is over: no device secures the unit any more."""
         self.lock.end(Hold(COLLATERAL, unit))
 
-    def fail(self, device: bytes, unit: UnitId, ppm: int, *, victim: bytes | None) -> int:
-        """A miss: `ppm` millionths of the bond go, and the device pauses. The grains taken."""
-        taken = self.slash(device, unit, part(self._registered(device).bond, ppm), victim=victim)
-        self.halt(device, unit)
-        return taken
-
     def halt(self, device: bytes, unit: UnitId) -> None:
         """Pause a device that failed a unit."""
         self.devices[device] = replace(self._registered(device), is_paused=True)
         self.emit(DevicePaused(device, unit))
 
-    def slash(
-        self, device: bytes, unit: UnitId, amount: int, *, victim: bytes | None, rewarded: tuple[bytes, ...] = ()
-    ) -> int:
-        """Slash a device for a unit by `amount`, or by what there is that secures no other unit; the grains taken."""
+    def collateral_of(self, owner: bytes, unit: UnitId) -> int:
+        """What the owner's device holds for a unit."""
+        return self.lock.locked(owner, Hold(COLLATERAL, unit))
+
+    def charge(self, device: bytes, unit: UnitId, shares: Sequence[Share]) -> None:
+        """Pay the shares out of what a device holds for a unit: what stands for other units is theirs."""
         before = self._registered(device)
         self._check_bond(device, before)
-        # the unit's own part first: what stands for other units is theirs, however much this one should cost
-        own = Hold(COLLATERAL, unit)
-        from_unit = self.lock.slash(before.owner, own, amount, victim=victim, rewarded=rewarded)
-        rest = amount - from_unit
-        from_bond = self.lock.slash(before.owner, Hold(FREE_BOND, device), rest, victim=victim, rewarded=rewarded)
-        taken = from_unit + from_bond
-        self.devices[device] = replace(before, bond=before.bond - taken, secured=before.secured - from_unit)
-        return taken
+        taken = sum(share.amount for share in shares)
+        self.lock.pay_out(before.owner, Hold(COLLATERAL, unit), shares)
+        self.devices[device] = replace(before, bond=before.bond - taken, secured=before.secured - taken)
+
+    def expel(self, stash: bytes) -> None:
+        """End a registration: none of its devices works any more, unless it registers anew."""
+        if stash in self.providers:
+            del self.providers[stash]
+            self.emit(ProviderUnregistered(stash))
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 

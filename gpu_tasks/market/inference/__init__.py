@@ -1,12 +1,11 @@
-"""Continuous inference, mined in matched races: services, units, races, committees, money.
+"""Continuous inference, mined in matched races: services, units, races, what the courts are asked, money.
 
 In reading order:
 
 * `services`: what may be bought as units, and at which prices slots offer it
 * `rules`: what a unit goes by: the numbers of the market as they were when it was posted
 * `units`: a unit: what the customer asked, who races for it, how it ended
-* `commitments`: what racers and judges commit to before anybody reveals
-* `committees`: how large, what their verdicts decide, and when another one is drawn
+* `commitments`: what racers commit to before anybody reveals
 * `agenda`: when a unit needs the chain's attention, and when its record goes
 * `numbers`: the numbers of the market that a chain may change
 * `events`: what InferenceMarket tells the world, and why a call of it can fail
@@ -19,7 +18,7 @@ In reading order:
 * `ending`: how a unit ends: one payment of all that was locked, and all that it held set free
 * `queueing`: from the queue into a race, and back
 * `posting`: how a unit begins: what is asked is checked, and all that it can ever cost is locked
-* `judging`: a dispute from its opening to its verdict
+* `judging`: the cases of units: what is brought before the courts, and what comes of it
 * `racing`: a race from its draw to its outcome
 * `inference`: the pallet InferenceMarket
 """

@@ -1,20 +1,30 @@
 """How a unit ends: one payment of all that was locked, and everything that it held set free.
 
-Always: a unit ends once; then nothing is held for it, it is on no agenda, its devices are bound to it no more, and its
-record stays readable for `keep_blocks` of its rules before it is dropped and its deposit returns to its customer.
+Always: a unit ends once; then nothing of its customer's is held for it but the deposit, and it is on no agenda. Its
+devices are bound to it until no audit can come any more; from then on its record stays readable for `keep_blocks` of
+its rules, before it is dropped and its deposit returns to its customer.
 """
 
 from dataclasses import dataclass, replace
 
-from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.events import ProviderRebated, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
+from gpu_tasks.market.inference import money, races
+from gpu_tasks.market.inference.events import ProviderRebated, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.races import RaceResult
 from gpu_tasks.market.inference.state import MarketState
-from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Racer, Refund, Unit, UnitState, is_open
+from gpu_tasks.market.inference.units import (
+    UNIT_DEPOSIT,
+    UNIT_MONEY,
+    OpenUnit,
+    Racer,
+    Refund,
+    Unit,
+    UnitState,
+    is_open,
+)
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
-from runtime.pallets.staking.slashing import Share
+from runtime.pallets.staking.slashing import Share, part
 from runtime.pallets.staking.trust_lock import TrustLock
 
 
@@ -26,71 +36,126 @@ class Ending:
     lock: TrustLock
     balances: Balances
 
-    def settle(self, unit: OpenUnit, result: RaceResult, judges: tuple[bytes, ...] = ()) -> None:
-        """Pay for a right result: the winner, and the agreeing runner-up or else the judges as witness."""
-        winner = result.winner.owner
-        witnesses = (result.witness.owner,) if result.witness else judges
-        shares = money.settlement(unit.record, winner=winner, witnesses=witnesses, treasury=TREASURY)
-        self._end(unit, shares, UnitState.SETTLED, result.output_root)
-        self._rebate(winner, unit.record)
-        self.state.emit(_settled(unit, result, shares))
+    def settle(self, unit: OpenUnit, result: RaceResult, *, is_watched: bool = False) -> None:
+        """Pay for a right result: the winner, and the agreeing runner-up as witness.
 
-    def refund(self, unit: OpenUnit, reason: Refund, judges: tuple[bytes, ...] = ()) -> None:
-        """Give the price back; what happens to the bond depends on the reason."""
-        shares = money.refund(unit.record, reason, judges)
-        self._end(unit, shares, UnitState.REFUNDED)
-        burned = sum(share.amount for share in shares if share.payee is None)
-        self.state.emit(UnitRefunded(unit.id, reason, burned))
+        `is_watched`: a case about it may come, for which its racers stand until `let_go`.
+        """
+        winner, held = result.winner.owner, self.held(unit)
+        shares = money.settlement(
+            unit.record,
+            held,
+            winner=winner,
+            witness=result.witness.owner if result.witness else None,
+            treasury=TREASURY,
+        )
+        back = sum(share.amount for share in shares if share.payee == unit.record.customer)
+        paid = unit.record.escrow + unit.record.bond - back
+        ended = replace(
+            unit.record, state=UnitState.SETTLED, output_root=result.output_root, paid=paid, is_watched=is_watched
+        )
+        self._end(unit, shares, ended)
+        self._rebate(winner, unit.record)
+        self.state.emit(_settled(unit, result, paid))
+
+    def refund(self, unit: OpenUnit, reason: Refund) -> None:
+        """Give back what is held: all, but a part of the bond where the customer changed its mind."""
+        shares = money.refund(unit.record, self.held(unit), reason)
+        self._end(unit, shares, replace(unit.record, state=UnitState.REFUNDED))
+        kept = sum(share.amount for share in shares if share.payee == unit.record.customer)
+        self.state.emit(UnitRefunded(unit.id, reason, unit.record.escrow + unit.record.bond - kept))
+
+    def let_go(self, unit: OpenUnit) -> None:
+        """No case about the unit can come any more: its racers are free, and its record waits for its end."""
+        record, height = unit.record, self.state.system.number.get()
+        self._release(unit, (*record.racers, *record.decliners))
+        self.state.devices.end_collateral(unit.id)
+        self.state.units[unit.id] = replace(record, is_watched=False)
+        self.state.catalogue.count_units(record.service, -1)
+        self.state.agenda.expiring.put(height + record.rules.keep_blocks, unit.id)
 
     def forget(self, unit_id: bytes) -> None:
         """Drop the record of an ended unit, and return what was deposited for it."""
         record = self.state.units[unit_id]
         assert record is not None, "a record is dropped once"
         assert not is_open(record), "no open unit is forgotten"
+        assert not record.is_watched, "no unit is forgotten for which somebody stands"
         self.lock.unlock(record.customer, Hold(UNIT_DEPOSIT, unit_id), record.deposit)
         self.lock.end(Hold(UNIT_DEPOSIT, unit_id))
         del self.state.units[unit_id]
 
-    def release_racers(self, unit: OpenUnit) -> None:
-        """Set every device of the race free, with its collateral."""
-        for racer in unit.record.racers:
-            self.state.devices.unsecure(racer.device, unit.id)
-            del self.state.duties[racer.owner, unit.id]
+    def release_racers(self, unit: OpenUnit) -> Unit:
+        """Set the devices of a race free that gave no result; the record as it goes on.
+
+        Who declined stands for that until a committee has looked at the input, or the unit ends.
+        """
+        record = unit.record
+        decliners = (*record.decliners, *(racer for racer in record.racers if racer.has_declined))
+        self._release(unit, tuple(racer for racer in record.racers if not racer.has_declined))
+        self._end_duties(unit)
+        if not decliners:
+            self.state.devices.end_collateral(unit.id)
+        return replace(record, racers=(), decliners=decliners)
+
+    def release_all(self, unit: OpenUnit) -> Unit:
+        """Set everybody free who stands for something, after a case about the unit; the record as it goes on."""
+        self._release(unit, (*unit.record.racers, *unit.record.decliners))
+        self._end_duties(unit)
         self.state.devices.end_collateral(unit.id)
+        return replace(unit.record, racers=(), decliners=())
 
-    def miss(self, unit: OpenUnit, racer: Racer, *, is_customers_loss: bool) -> None:
-        """A racer let the race down: a part of its device's bond, and a pause."""
-        victim = unit.record.customer if is_customers_loss else None
-        taken = self.state.devices.fail(racer.device, unit.id, unit.record.rules.miss_penalty, victim=victim)
-        self.state.emit(RaceMissed(unit.id, racer.owner, taken))
+    def idle(self, unit: OpenUnit, racer: Racer) -> OpenUnit:
+        """A racer did not commit in a whole lease: a part of its collateral, and a pause."""
+        return self._miss(unit, racer, part(racer.collateral, unit.record.rules.idle_penalty))
 
-    def slash_liar(self, unit: OpenUnit, liar: Racer, judges: tuple[bytes, ...]) -> None:
-        """A racer revealed a wrong result: the unit's collateral, a part of its bond, and a pause."""
-        devices, victim, ppm = self.state.devices, unit.record.customer, unit.record.rules.wrong_result_penalty
-        collateral = devices.slash(liar.device, unit.id, liar.collateral, victim=victim, rewarded=judges)
-        bond = self.lock.slash_wrong_result(liar.owner, ppm, victim=victim, rewarded=judges)
-        devices.halt(liar.device, unit.id)
-        self.state.emit(ProviderSlashed(unit.id, liar.owner, liar.device, collateral, bond))
+    def withheld(self, unit: OpenUnit, racer: Racer) -> OpenUnit:
+        """A racer did not open its commitment, and no case comes of it: a part of the price, and a pause."""
+        return self._miss(unit, racer, part(unit.record.price, unit.record.rules.withheld_penalty))
 
-    def _end(
-        self, unit: OpenUnit, shares: tuple[Share, ...], state: UnitState, output_root: bytes | None = None
-    ) -> None:
-        record, height = unit.record, self.state.system.number.get()
+    def held(self, unit: OpenUnit) -> int:
+        """What the customer has locked for the unit's outcome, less what a case took of it."""
+        record, held = unit.record, self.lock.locked(unit.record.customer, Hold(UNIT_MONEY, unit.id))
         assert is_open(record), "a unit ends once"
+        is_whole = held == record.escrow + record.bond
+        assert is_whole or record.state is UnitState.JUDGING, "only a case takes anything before a unit ends"
+        return held
+
+    def _miss(self, unit: OpenUnit, racer: Racer, amount: int) -> OpenUnit:
+        """Burned: neither a customer nor a rival shall live on making others miss."""
+        taken = min(amount, racer.collateral)
+        self.state.devices.charge(racer.device, unit.id, (Share(None, taken),))
+        self.state.devices.halt(racer.device, unit.id)
+        self.state.emit(RaceMissed(unit.id, racer.owner, taken))
+        racers = races.with_racer(unit.record.racers, replace(racer, collateral=racer.collateral - taken))
+        return OpenUnit(unit.id, replace(unit.record, racers=racers))
+
+    def _end(self, unit: OpenUnit, shares: tuple[Share, ...], ended: Unit) -> None:
+        record, height = unit.record, self.state.system.number.get()
         self._pay_out(unit, shares)
-        self.release_racers(unit)
+        self._end_duties(unit)
         self.state.agenda.drop(unit.id)
         if record.asleep_since:
             self.state.sleepers.rouse(record.service, record.asleep_since, unit.id)
-        ended = replace(record, state=state, output_root=output_root, ended_at=height, asleep_since=0)
+        ended = replace(ended, ended_at=height, asleep_since=0)
         self.state.units[unit.id] = ended
-        self.state.catalogue.count_units(record.service, -1)
-        self.state.agenda.expiring.put(height + record.rules.keep_blocks, unit.id)
+        if ended.is_watched:
+            for racer in record.racers:
+                self.state.devices.free(racer.device, unit.id)
+        else:
+            self.let_go(OpenUnit(unit.id, ended))
+
+    def _release(self, unit: OpenUnit, racers: tuple[Racer, ...]) -> None:
+        for racer in racers:
+            self.state.devices.unsecure(racer.device, unit.id)
+
+    def _end_duties(self, unit: OpenUnit) -> None:
+        for racer in unit.record.racers:
+            del self.state.duties[racer.owner, unit.id]
 
     def _pay_out(self, unit: OpenUnit, shares: tuple[Share, ...]) -> None:
         """Pay the unit's lock as the shares say; its deposit stays with its record."""
-        held, hold = unit.record.escrow + unit.record.bond, Hold(UNIT_MONEY, unit.id)
-        assert sum(share.amount for share in shares) == held, "the shares of an outcome add up to what was locked"
+        hold = Hold(UNIT_MONEY, unit.id)
+        assert sum(share.amount for share in shares) == self.held(unit), "the shares add up to what is held"
         self.lock.pay_out(unit.record.customer, hold, shares)
         self.lock.end(hold)
 
@@ -104,16 +169,15 @@ class Ending:
             self.state.emit(ProviderRebated(provider, amount))
 
 
-def _settled(unit: OpenUnit, result: RaceResult, shares: tuple[Share, ...]) -> UnitSettled:
-    record, reveal = unit.record, result.winner.reveal
+def _settled(unit: OpenUnit, result: RaceResult, paid: int) -> UnitSettled:
+    reveal = result.winner.reveal
     assert reveal is not None, "a winner has revealed"
-    returned = sum(share.amount for share in shares if share.payee == record.customer)
     return UnitSettled(
         unit=unit.id,
         output_root=result.output_root,
         output_blob=reveal.output_blob,
         winner=result.winner.owner,
-        price=record.price,
+        price=unit.record.price,
         witness=result.witness.owner if result.witness else None,
-        paid=record.escrow + record.bond - returned,
+        paid=paid,
     )

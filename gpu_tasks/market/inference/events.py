@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
+from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
-from gpu_tasks.market.inference.commitments import Verdict
-from gpu_tasks.market.inference.committees import MEMBERS_MAX
 from gpu_tasks.market.inference.services import SERVICE_NAME_BYTES_MAX
 from gpu_tasks.market.inference.units import RACERS_MAX, Refund
 from runtime.encoding.codec import U8, U32, Bounded
@@ -99,7 +98,7 @@ class RaceDeclined:
 
 @event
 class RaceMissed:
-    """A racer did not commit within the lease, or did not open its commitment; `amount` of its bond is gone."""
+    """A racer did not commit within the lease, or did not open its commitment; `amount` of its collateral burned."""
 
     unit: UnitId
     provider: AccountId
@@ -116,57 +115,28 @@ class UnitRequeued:
 
 @event
 class UnitDisputed:
-    """The reveals do not decide the race; a committee will."""
+    """The race is not decided by what was revealed; the case of the unit's id will decide it."""
 
     unit: UnitId
-
-
-@event
-class CommitteeDrawn:
-    """Judges were drawn for a unit in dispute."""
-
-    unit: UnitId
-    committee: U8
-    members: Annotated[tuple[AccountId, ...], Bounded(MEMBERS_MAX)]
-
-
-@event
-class VerdictCommitted:
-    """A judge committed to a verdict."""
-
-    unit: UnitId
-    committee: U8
-    member: AccountId
-
-
-@event
-class VerdictRevealed:
-    """A judge opened its verdict."""
-
-    unit: UnitId
-    committee: U8
-    member: AccountId
-    verdict: Verdict
-
-
-@event
-class CommitteeDecided:
-    """The judges agreed."""
-
-    unit: UnitId
-    committee: U8
-    verdict: Verdict
 
 
 @event
 class ProviderSlashed:
-    """A racer revealed a wrong result: its collateral and a part of its bond are gone."""
+    """A case found a racer at fault: `amount` of its collateral is gone, and its device pauses."""
 
     unit: UnitId
     provider: AccountId
     device: DeviceId
-    collateral: Balance
-    bond: Balance
+    fault: PartyFault
+    amount: Balance
+
+
+@event
+class ResultRefuted:
+    """An audit found a result wrong that was paid for; its customer has the price back."""
+
+    unit: UnitId
+    output_root: Hash
 
 
 @event
@@ -184,11 +154,11 @@ class UnitSettled:
 
 @event
 class UnitRefunded:
-    """A unit ended without a result. `burned` is what the customer lost of its bond."""
+    """A unit ended without a result. `lost` is what the customer did not get back, to the fire or to judges."""
 
     unit: UnitId
     refund: Refund
-    burned: Balance
+    lost: Balance
 
 
 @event
@@ -228,7 +198,7 @@ class NotQueued(DispatchError):
 
 
 class NotAssigned(DispatchError):
-    """The signer has no part in this race, attempt or committee."""
+    """The signer has no part in this race or attempt."""
 
 
 class WindowClosed(DispatchError):

@@ -3,23 +3,23 @@
 A customer posts units; the beacon draws bonded devices of distinct owners for each; they commit,
 then reveal; the earliest right result is paid. This module is the pallet: storage, calls, hook, and the
 parts that carry them out, each with a module of its own: the catalogue of what is sold, and a unit's life, which
-begins with posting and goes through queueing, racing and, in a dispute, judging to its ending.
+begins with posting and goes through queueing, racing and, in a dispute, the courts to its ending.
 
 Always: `units[u]` and the locks agree: for the case `u` an open unit holds `escrow + bond` of its customer's as
-UNIT_MONEY, and its record `deposit` as UNIT_DEPOSIT for as long as it is there; every open unit is on the agenda, so
-every state ends by itself; the hook is bounded by work, whatever there is.
+UNIT_MONEY, and its record `deposit` as UNIT_DEPOSIT for as long as it is there; every open unit is on the agenda, or
+has a case before the courts, so every state ends by itself; the hook is bounded by work, whatever there is.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any
 
+from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, FINAL_BUDGET, HEIGHT_BUDGET, AgendaGround
 from gpu_tasks.market.inference.catalogue import Catalogue, OfferedServices
-from gpu_tasks.market.inference.commitments import Verdict
-from gpu_tasks.market.inference.committees import Committee
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.judging import Judging
 from gpu_tasks.market.inference.numbers import MarketNumbers
@@ -40,7 +40,6 @@ from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
     UNIT_DEPOSIT,
     UNIT_MONEY,
-    Duty,
     OpenUnit,
     Refund,
     Unit,
@@ -49,7 +48,7 @@ from gpu_tasks.market.inference.units import (
     is_open,
 )
 from runtime.cryptography.ss58 import account_from_text
-from runtime.encoding.codec import U8, U32, Bounded
+from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import AccountId, BlockNumber, CompactBalance, Hash, Weight
 from runtime.frame.agenda import Budget
 from runtime.frame.pallet import (
@@ -67,6 +66,7 @@ from runtime.frame.pallet import (
 )
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
@@ -116,9 +116,8 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     posted: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Units that a customer has posted, ever.")
     units: StorageMap[UnitId, Unit | None] = StorageMap(doc="Open units, and ended ones for a while.")
     open_units: StorageValue[U32] = StorageValue(default=0, doc="Units that hold money.")
-    committees: StorageMap[UnitId, Committee | None] = StorageMap(doc="The committees of units in dispute.")
-    duties: StorageDoubleMap[AccountId, UnitId, Duty | None] = StorageDoubleMap(
-        doc="What a provider has to do now, by stash."
+    duties: StorageDoubleMap[AccountId, UnitId, bool] = StorageDoubleMap(
+        default=False, doc="The races that a provider was drawn for, by stash."
     )
     sleeping: StorageDoubleMap[ServiceId, SleepKey, bool] = StorageDoubleMap(
         default=False,
@@ -138,8 +137,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     events = (
         ev.ServiceCreated, ev.ServiceClosed, ev.Offered, ev.OfferWithdrawn, ev.UnitPosted, ev.UnitMatched,
         ev.ResultCommitted, ev.ResultRevealed, ev.RaceDeclined, ev.RaceMissed, ev.UnitRequeued, ev.UnitDisputed,
-        ev.CommitteeDrawn, ev.VerdictCommitted, ev.VerdictRevealed, ev.CommitteeDecided, ev.ProviderSlashed,
-        ev.UnitSettled, ev.UnitRefunded, ev.ProviderRebated,
+        ev.ProviderSlashed, ev.ResultRefuted, ev.UnitSettled, ev.UnitRefunded, ev.ProviderRebated,
     )  # fmt: skip
     errors = (
         ev.UnknownService, ev.UnsoundTerms, ev.NotServiceOwner, ev.TooManyOpen, ev.UnknownUnit, ev.NotCustomer,
@@ -199,22 +197,23 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
 
     @call(index=7, weight=DUTY_WEIGHT)
     def decline(self, origin: Signed, unit: UnitId, attempt: U32) -> PostDispatch:
-        """Give back a race whose input cannot be opened; no penalty."""
+        """Say that the input cannot be opened: it costs as much as a miss if a committee finds it good."""
         self.racing.decline(self._raced(unit, attempt), self.devices.operator(origin.account))
         return FREE
 
-    @call(index=8, weight=DUTY_WEIGHT)
-    def commit_verdict(self, origin: Signed, unit: UnitId, committee: U8, commitment: Hash) -> PostDispatch:
-        """Commit to a verdict as a judge (commitments.verdict_commitment)."""
-        self.judging.commit_verdict(self.open_unit(unit), self.devices.operator(origin.account), committee, commitment)
-        return FREE
+    # ------------------------------------------------------ a handler of cases: what the courts ask of who brings them
 
-    @call(index=9, weight=DUTY_WEIGHT)
-    def reveal_verdict(self, origin: Signed, unit: UnitId, committee: U8, verdict: Verdict, salt: Hash) -> PostDispatch:
-        """Open a verdict."""
-        judge = self.devices.operator(origin.account)
-        self.judging.reveal_verdict(self.open_unit(unit), judge, committee, verdict, salt)
-        return FREE
+    def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of what a racer holds for the unit."""
+        self.judging.charge_party(case, party, shares)
+
+    def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of what the customer holds for the unit."""
+        self.judging.charge_customer(case, shares)
+
+    def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
+        """A case about a unit is over."""
+        self.judging.carry_out(case, ruling)
 
     # ------------------------------------------------------------------------------------------------------- hooks
 
@@ -243,8 +242,6 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
             self.queueing.step(unit)
         elif record.state is UnitState.RACING:
             self.racing.step(unit)
-        elif record.state is UnitState.JUDGING:
-            self.judging.step(unit)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first services and offers.
@@ -320,8 +317,8 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
 
     @cached_property
     def judging(self) -> Judging:
-        """From a dispute to its verdict."""
-        return Judging(self.state, self.queueing, self.ending, self.stake, self.committees)
+        """What units bring before the courts, and what comes of it."""
+        return Judging(self.state, self.queueing, self.ending, self.courts, self.index)
 
     @cached_property
     def racing(self) -> Racing:

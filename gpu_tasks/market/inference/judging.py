@@ -1,196 +1,167 @@
-"""A dispute from its opening to its verdict.
+"""What units bring before the courts, and what comes of it: the market as a handler of cases.
 
-Always: judges come from the validators in office that could open the input when it was sealed; the
-customer, the racers and earlier judges of the unit are none of them; a verdict moves money only
-after `committees.decision`; a dispute that nobody can decide costs nobody anything.
+Always: a case of a unit has the unit's id, and the unit has no other meanwhile; what its parties may be charged is the
+collateral that they hold for the unit; a dispute that nobody can decide costs nobody anything.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpu_tasks.market import rounds
-from gpu_tasks.market.draws import BEACON_DELAY
-from gpu_tasks.market.ids import UnitId
-from gpu_tasks.market.inference import committees, races
-from gpu_tasks.market.inference.commitments import InputBad, Recomputed, verdict_commitment
-from gpu_tasks.market.inference.committees import Committee, Judge
+from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim, PartyFault
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.handlers import CaseRuling
+from gpu_tasks.market.courts.money import FIRST_JUDGES
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from gpu_tasks.market.inference import money, races
 from gpu_tasks.market.inference.ending import Ending
-from gpu_tasks.market.inference.events import (
-    AlreadyDone,
-    CommitteeDecided,
-    CommitteeDrawn,
-    NotAssigned,
-    UnitDisputed,
-    VerdictCommitted,
-    VerdictRevealed,
-    WindowClosed,
-    WrongOpening,
-)
+from gpu_tasks.market.inference.events import ProviderSlashed, ResultRefuted, UnitDisputed
 from gpu_tasks.market.inference.queueing import Queueing
+from gpu_tasks.market.inference.races import RaceResult
 from gpu_tasks.market.inference.state import MarketState
-from gpu_tasks.market.inference.units import Duty, OpenUnit, Refund, Unit, UnitState
-from gpu_tasks.market.rounds import Round
-from runtime.cryptography.draw import lottery
-from runtime.frame.pallet import StorageMap, ensure, known
-from runtime.pallets.staking.trust_stake import TrustStake
-
-JUDGES_MIN = 2
-"""One judge alone decides nothing."""
+from gpu_tasks.market.inference.units import (
+    UNIT_MONEY,
+    OpenUnit,
+    Racer,
+    Refund,
+    Unit,
+    UnitState,
+    holds_collateral,
+)
+from runtime.frame.holds import Hold
+from runtime.pallets.staking.slashing import Share
 
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """Draws committees for units in dispute, hears their verdicts, and carries them out."""
+    """Opens the cases of units, pays what the courts charge, and carries out what they say."""
 
     state: MarketState
     queueing: Queueing
     ending: Ending
-    stake: TrustStake
-    committees: StorageMap[UnitId, Committee | None]
+    courts: Courts
+    handler: int
+    """The index of the market's pallet."""
 
-    def open_dispute(self, unit: OpenUnit) -> None:
-        """Hand a unit over to a committee, which is drawn once its beacon is final."""
+    def dispute(self, unit: OpenUnit) -> None:
+        """Answers differ, or several owners say that there can be none: a committee finds out."""
+        self._hand_over(unit)
+        self.courts.open(self.handler, unit.id, self._terms(unit.record))
+
+    def confirm(self, unit: OpenUnit, output_root: bytes) -> None:
+        """One answer of several that were asked for: a pair looks at it before it is paid.
+
+        Else fast garbage would win by shutting the others out.
+        """
+        self._hand_over(unit)
+        self.courts.confirm(self.handler, unit.id, self._terms(unit.record), output_root)
+
+    def settle(self, unit: OpenUnit, result: RaceResult) -> None:
+        """Pay for what was agreed on, and have it looked at again if the beacon says so."""
+        self.ending.settle(unit, result, is_watched=True)
+        self.courts.watch(self.handler, unit.id, self._terms(unit.record, is_paid=True), result.output_root)
+
+    def open_late(self, unit_id: bytes, owner: bytes, output_root: bytes) -> None:
+        """A racer opens what it withheld while the case about it is open."""
+        self.courts.open_late(unit_id, owner, output_root)
+
+    # ------------------------------------------------------------------------------- what the courts ask of a handler
+
+    def charge_party(self, unit_id: bytes, party: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of a racer's collateral."""
+        unit = self._of_case(unit_id)
+        self.state.devices.charge(_standing(unit.record, party).device, unit_id, shares)
+
+    def charge_customer(self, unit_id: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of what the customer locked."""
+        customer = self._of_case(unit_id).record.customer
+        self.ending.lock.pay_out(customer, Hold(UNIT_MONEY, unit_id), shares)
+
+    def carry_out(self, unit_id: bytes, ruling: CaseRuling) -> None:
+        """The case is over, and what it moved has moved: pay for the right result, or draw again, or give back."""
+        unit = self._of_case(unit_id)
+        for party, fault in ruling.faults:
+            self._note_fault(unit, party, fault)
+        for party in ruling.expelled:
+            self.state.devices.expel(party)
+        if unit.record.state is UnitState.SETTLED:
+            self._end_watch(unit, ruling)
+        elif isinstance(ruling.verdict, Answered):
+            self._enforce(unit, ruling.verdict.root)
+        else:
+            is_bad = isinstance(ruling.verdict, Unanswerable)
+            self.ending.refund(unit, Refund.INPUT_BAD if is_bad else Refund.INCONCLUSIVE)
+
+    # ------------------------------------------------------------------------------------------------------- its parts
+
+    def _hand_over(self, unit: OpenUnit) -> None:
+        for racer in unit.record.racers:  # who had not answered need not any more
+            self.state.devices.free(racer.device, unit.id)
         self.state.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
+        self.state.agenda.drop(unit.id)
         self.state.emit(UnitDisputed(unit.id))
-        self._record(unit.id, committees.first_committee(self.state.system.number.get()))
 
-    def step(self, unit: OpenUnit) -> None:
-        """Do what is due in a dispute: draw the committee, open reveals, read the verdicts."""
-        committee, final_height = self.committees[unit.id], self.state.beacon.final_height()
-        assert committee is not None, "a unit in dispute has a committee"
-        if committee.round is None:
-            if final_height >= committee.recorded_at + BEACON_DELAY:
-                self._draw(unit, committee)
-            return
-        height = self.state.system.number.get()
-        windows = unit.record.rules.committee_windows()
-        current = rounds.advanced(committee.round, windows, height, final_height)
-        if rounds.is_void(current) or rounds.is_over(current, windows, height):
-            self._read_verdicts(unit, committee)
-        else:
-            self._go_on(unit, committee, current)
+    def _terms(self, record: Unit, *, is_paid: bool = False) -> CaseTerms:
+        """What a case is about. Of a unit that is paid for, nothing of its customer's is held any more."""
+        claims = tuple(claim for racer in _involved(record) if (claim := _claim(racer)) is not None)
+        has_spare = not is_paid and len(record.racers) > 1
+        fee = self.courts.fee_of(record.price)
+        return CaseTerms(
+            customer=record.customer,
+            price=record.price,
+            customer_bond=0 if is_paid else record.bond,
+            customer_price=0 if is_paid else record.price,
+            customer_spare=money.witness_pay(record.rules, record.price) if has_spare else 0,
+            collateral=money.collateral(record.rules, record.price),
+            pot_max=FIRST_JUDGES * fee,
+            sealed_at=record.terms.sealed_at,
+            run_blocks=self.state.catalogue.service(record.service).terms.lease,
+            excluded=tuple(dict.fromkeys((*record.declined_by, *(racer.owner for racer in record.racers)))),
+            claims=claims,
+        )
 
-    def commit_verdict(self, unit: OpenUnit, account: bytes, number: int, commitment: bytes) -> None:
-        """A judge commits to a verdict."""
-        committee, judge, current = self._acting(unit.id, account, number)
-        height = self.state.system.number.get()
-        ensure(judge.commitment is None, AlreadyDone)
-        ensure(rounds.can_commit(current, unit.record.rules.committee_windows(), height), WindowClosed)
-        committee = committees.with_member(committee, replace(judge, commitment=commitment))
-        current = rounds.committed(current, height, is_last=committees.is_all_committed(committee))
-        self.state.emit(VerdictCommitted(unit.id, number, account))
-        self._go_on(unit, committee, current)
+    def _note_fault(self, unit: OpenUnit, party: bytes, fault: PartyFault) -> None:
+        racer = _standing(unit.record, party)
+        taken = racer.collateral - self.state.devices.collateral_of(racer.owner, unit.id)
+        self.state.devices.halt(racer.device, unit.id)
+        self.state.emit(ProviderSlashed(unit.id, racer.owner, racer.device, fault, taken))
 
-    def reveal_verdict(
-        self, unit: OpenUnit, account: bytes, number: int, verdict: Recomputed | InputBad, salt: bytes
-    ) -> None:
-        """A judge opens its verdict; the last one to do so decides at once."""
-        committee, judge, current = self._acting(unit.id, account, number)
-        ensure(judge.commitment is not None, NotAssigned)
-        ensure(judge.verdict is None, AlreadyDone)
-        windows = unit.record.rules.committee_windows()
-        ensure(rounds.can_reveal(current, windows, self.state.system.number.get()), WindowClosed)
-        expected = verdict_commitment(self.state.system.block_hash[0], unit.id, number, account, verdict, salt)
-        # bound to its maker: a commitment that was copied from another judge opens nothing
-        ensure(expected == judge.commitment, WrongOpening)
-        committee = committees.with_member(committee, replace(judge, verdict=verdict))
-        self.state.emit(VerdictRevealed(unit.id, number, account, verdict))
-        if committees.is_all_revealed(committee):
-            self._read_verdicts(unit, committee)
-        else:
-            self.committees[unit.id] = committee
+    def _end_watch(self, unit: OpenUnit, ruling: CaseRuling) -> None:
+        root = unit.record.output_root
+        is_refuted = isinstance(ruling.verdict, Answered) and ruling.verdict.root != root
+        if is_refuted and root is not None:
+            self.state.emit(ResultRefuted(unit.id, root))
+        self.ending.let_go(OpenUnit(unit.id, replace(unit.record, is_refuted=is_refuted)))
 
-    def _acting(self, unit_id: bytes, account: bytes, number: int) -> tuple[Committee, Judge, Round]:
-        """The committee number `number` of the unit, the account's seat in it, and its round."""
-        committee = known(self.committees[unit_id], NotAssigned)
-        ensure(committee.number == number, NotAssigned)
-        judge = known(committees.member_of(committee, account), NotAssigned)
-        return committee, judge, known(committee.round, NotAssigned)
-
-    def _record(self, unit_id: bytes, committee: Committee) -> None:
-        self.committees[unit_id] = committee
-        self.state.agenda.once_final(committee.recorded_at + BEACON_DELAY, unit_id)
-
-    def _go_on(self, unit: OpenUnit, committee: Committee, current: Round) -> None:
-        """Write a committee whose round goes on, and have the unit called when it can next change by itself."""
-        self.committees[unit.id] = replace(committee, round=current)
-        self.state.agenda.follow(unit.id, current, unit.record.rules.committee_windows())
-
-    def _draw(self, unit: OpenUnit, committee: Committee) -> None:
-        height = self.state.system.number.get()
-        seed = self.state.beacon.value_at(committee.recorded_at + BEACON_DELAY)
-        if seed is None:  # finality stood still for longer than the beacon remembers
-            self._record(unit.id, replace(committee, recorded_at=height))
-            return
-        eligible = self._eligible(unit.record, committee)
-        drawn = lottery(seed, b"judges" + unit.id + bytes((committee.number,)), eligible, committee.size)
-        if len(drawn) < JUDGES_MIN:
-            self._give_up(unit, committee)
-            return
-        members = tuple(Judge(eligible[place][0]) for place in drawn)
-        for judge in members:
-            self.state.duties[judge.account, unit.id] = Duty.JUDGE
-        self._go_on(unit, replace(committee, members=members), Round(drawn_at=height))
-        self.state.emit(CommitteeDrawn(unit.id, committee.number, tuple(judge.account for judge in members)))
-
-    def _eligible(self, record: Unit, committee: Committee) -> list[tuple[bytes, int]]:
-        """Who may judge, with its weight: in office, without offence, a reader of the input, and no party."""
-        parties = self._parties(record, committee)
-        chosen = []
-        for seat in self.stake.validators(self.state.beacon.epoch()):
-            provider = self.state.devices.providers[seat.stash]
-            if (
-                provider is not None
-                and provider.key_since <= record.terms.sealed_at
-                and self.stake.is_candidate(seat.stash)
-                and seat.stash not in parties
-            ):
-                chosen.append((seat.stash, seat.weight))
-        return chosen
-
-    def _parties(self, record: Unit, committee: Committee) -> tuple[bytes, ...]:
-        """Who may not judge, because it has a part in the unit or had its say."""
-        operator = self.state.devices.operator(record.customer)  # a stash may post with its provider key
-        racers = (racer.owner for racer in record.racers)
-        return (record.customer, operator, *record.declined_by, *racers, *committee.served)
-
-    def _read_verdicts(self, unit: OpenUnit, committee: Committee) -> None:
-        verdict = committees.decision(committee)
-        if verdict is None:
-            self._escalate(unit, committee)
-            return
-        self.state.emit(CommitteeDecided(unit.id, committee.number, verdict))
-        judges = committees.majority(committee, verdict)
-        self._dissolve(unit.id, committee)
-        if isinstance(verdict, InputBad):
-            self.ending.refund(unit, Refund.INPUT_BAD, judges)
-        else:
-            self._enforce(unit, verdict.output_root, judges)
-
-    def _enforce(self, unit: OpenUnit, output_root: bytes, judges: tuple[bytes, ...]) -> None:
-        """Slash who revealed another root; pay who revealed this one, or draw the unit again."""
-        for liar in races.liars(unit.record.racers, output_root):
-            self.ending.slash_liar(unit, liar, judges)
+    def _enforce(self, unit: OpenUnit, output_root: bytes) -> None:
+        """Pay who revealed the right root in time, or draw the unit again."""
         result = races.result(unit.record.racers, output_root)
         if result is None:
-            self.queueing.requeue(unit)
+            self.queueing.requeue_after_case(unit)
         else:
-            self.ending.settle(unit, result, judges)
+            self.ending.settle(unit, result)
 
-    def _escalate(self, unit: OpenUnit, committee: Committee) -> None:
-        """Ask the committee that follows one that did not decide."""
-        following = committees.next_committee(committee, self.state.system.number.get())
-        if following is None:
-            self._give_up(unit, committee)
-            return
-        self._dissolve(unit.id, committee)
-        self._record(unit.id, following)
+    def _of_case(self, unit_id: bytes) -> OpenUnit:
+        record = self.state.units[unit_id]
+        assert record is not None, "a unit is there until its case is over"
+        return OpenUnit(unit_id, record)
 
-    def _give_up(self, unit: OpenUnit, committee: Committee) -> None:
-        """Nobody is left to ask: everything comes back, and nobody is slashed."""
-        self._dissolve(unit.id, committee)
-        self.ending.refund(unit, Refund.INCONCLUSIVE)
 
-    def _dissolve(self, unit_id: bytes, committee: Committee) -> None:
-        for judge in committee.members:
-            del self.state.duties[judge.account, unit_id]
-        del self.committees[unit_id]
+def _involved(record: Unit) -> tuple[Racer, ...]:
+    return (*record.racers, *record.decliners)
+
+
+def _standing(record: Unit, party: bytes) -> Racer:
+    """The racer whose collateral stands for what the party said."""
+    assert holds_collateral(record), "parties stand for what they said until the case is over"
+    return next(racer for racer in _involved(record) if racer.owner == party)
+
+
+def _claim(racer: Racer) -> PartyClaim | None:
+    """What a racer has said; None for who said nothing, and paid for that already or was shut out."""
+    if racer.reveal is not None:
+        return PartyClaim(racer.owner, ClaimKind.ANSWERED, racer.reveal.output_root, racer.collateral)
+    if racer.has_declined:
+        return PartyClaim(racer.owner, ClaimKind.DECLINED, None, racer.collateral)
+    if racer.commitment is not None:
+        return PartyClaim(racer.owner, ClaimKind.WITHHELD, None, racer.collateral)
+    return None

@@ -1,14 +1,18 @@
-"""The money table of a unit: who gets which part of what its customer locked.
+"""The money table of a unit: who gets which part of what its customer locked. What a case moves is the courts' table.
 
-Always: the shares of an outcome add up to `escrow + bond` exactly, and the deposit beside them comes
-back whole; nobody but the customer gets a grain of the customer's without a result; rounding goes to
-the customer or is burned.
+Always: the shares of an outcome add up to what is held for the unit exactly, and the deposit beside it comes back
+whole; nobody but the customer gets a grain of the customer's without a result, or a case; rounding goes to the customer
+or is burned.
 """
 
-from gpu_tasks.market.inference.committees import FIRST_SIZE
+from gpu_tasks.market.courts.cases import AUDIT_POT
+from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.units import Refund, Unit
-from runtime.pallets.staking.slashing import PPM, Share, part, shared
+from runtime.pallets.staking.slashing import PPM, Share, part
+
+COMMITTEE = 3
+"""Judges whose calls a post prepays."""
 
 
 def witness_pay(rules: UnitRules, price: int) -> int:
@@ -26,9 +30,15 @@ def rebate(rules: UnitRules, price: int) -> int:
     return part(fee(rules, price), rules.fee_rebate)
 
 
+def premium(rules: UnitRules, price: int) -> int:
+    """What a settlement pays into the audit pot."""
+    return audit_premium(rules.audit_rate_ppm, _judge_fee(rules, price))
+
+
 def escrow(rules: UnitRules, price_max: int, racers: int) -> int:
-    """What a unit may cost its customer: the price, and a witness where two or more race."""
-    return price_max + (witness_pay(rules, price_max) if racers > 1 else 0)
+    """What a unit may cost its customer: the price, the premium, and a witness where two or more race."""
+    witness = witness_pay(rules, price_max) if racers > 1 else 0
+    return price_max + premium(rules, price_max) + witness
 
 
 def customer_bond(price_max: int, ppm: int) -> int:
@@ -38,12 +48,12 @@ def customer_bond(price_max: int, ppm: int) -> int:
 
 def duty_calls(racers: int) -> int:
     """How many duty calls a unit may cause: commit and reveal of each racer and of one committee."""
-    return 2 * racers + 2 * FIRST_SIZE
+    return 2 * racers + 2 * COMMITTEE
 
 
-def collateral(rules: UnitRules, price: int, price_max: int) -> int:
-    """The provider's side of the trust lock: a share of the price, at least another of the maximum."""
-    return max(-(-price * rules.collateral_share // PPM), -(-price_max * rules.collateral_floor // PPM))
+def collateral(rules: UnitRules, price: int) -> int:
+    """The provider's side of the trust lock: what makes a lie not pay at the chance of an audit."""
+    return case_collateral(price, rules.audit_rate_ppm, _judge_fee(rules, price))
 
 
 def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:
@@ -60,56 +70,33 @@ def age_of_price(floor: int, price_max: int, price: int, ramp: int) -> int:
     return -(-(price - floor) * ramp // (price_max - floor))
 
 
-def settlement(unit: Unit, *, winner: bytes, witnesses: tuple[bytes, ...], treasury: bytes) -> tuple[Share, ...]:
-    """A result was right: winner, witness (or the committee in its place), fees, change, bond."""
-    paid = _earned(unit.rules, unit.price, (winner,), treasury)
-    if witnesses and len(unit.racers) > 1:  # a lone racer's customer set nothing aside for a witness
-        paid += _earned(unit.rules, witness_pay(unit.rules, unit.price), witnesses, treasury)
-    return _with_change(unit, paid)
+def settlement(unit: Unit, held: int, *, winner: bytes, witness: bytes | None, treasury: bytes) -> tuple[Share, ...]:
+    """A result was right: winner, witness, fees, the premium of the audits, and of what is held the rest as change."""
+    paid = [*_earned(unit.rules, unit.price, winner, treasury), Share(AUDIT_POT, premium(unit.rules, unit.price))]
+    if witness is not None:
+        paid += _earned(unit.rules, witness_pay(unit.rules, unit.price), witness, treasury)
+    return _with_change(unit, held, paid)
 
 
-def refund(unit: Unit, reason: Refund, judges: tuple[bytes, ...] = ()) -> tuple[Share, ...]:
-    """There is no result: the price comes back, and of the bond what the reason leaves."""
-    if reason is Refund.CANCELLED:
-        return cancellation(unit)
-    if reason in (Refund.INPUT_DECLINED, Refund.INPUT_BAD):
-        return bad_input(unit, judges)
-    return whole_refund(unit)
+def refund(unit: Unit, held: int, reason: Refund) -> tuple[Share, ...]:
+    """There is no result: what is held comes back, but for a part of the bond where the customer changed its mind."""
+    burned = part(unit.bond, unit.rules.cancel_burn) if reason is Refund.CANCELLED else 0
+    return _with_change(unit, held, [Share(None, burned)])
 
 
-def cancellation(unit: Unit) -> tuple[Share, ...]:
-    """Cancelled before a race: all comes back but a part of the bond, which is burned."""
-    return _with_change(unit, [Share(None, part(unit.bond, unit.rules.cancel_burn))])
+def _judge_fee(rules: UnitRules, price: int) -> int:
+    return judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
 
 
-def bad_input(unit: Unit, judges: tuple[bytes, ...]) -> tuple[Share, ...]:
-    """The input cannot be used: the price comes back, a part of the bond is burned.
-
-    The rest of it pays the committee members who found it; without a committee it comes back.
-    """
-    burned = part(unit.bond, unit.rules.bad_input_burn)
-    others = shared(unit.bond - burned, judges) if judges else ()
-    return _with_change(unit, [Share(None, burned), *others])
-
-
-def whole_refund(unit: Unit) -> tuple[Share, ...]:
-    """Nobody is at fault: everything comes back."""
-    return _with_change(unit, [])
-
-
-def _earned(rules: UnitRules, gross: int, payees: tuple[bytes, ...], treasury: bytes) -> list[Share]:
+def _earned(rules: UnitRules, gross: int, payee: bytes, treasury: bytes) -> list[Share]:
     """`gross` less the settlement fee, half of which is burned and half the treasury's."""
     taken = fee(rules, gross)
     to_treasury = taken // 2
-    return [
-        *shared(gross - taken, payees),
-        Share(treasury, to_treasury),
-        Share(None, taken - to_treasury),
-    ]
+    return [Share(payee, gross - taken), Share(treasury, to_treasury), Share(None, taken - to_treasury)]
 
 
-def _with_change(unit: Unit, paid: list[Share]) -> tuple[Share, ...]:
-    change = unit.escrow + unit.bond - sum(share.amount for share in paid)
+def _with_change(unit: Unit, held: int, paid: list[Share]) -> tuple[Share, ...]:
+    change = held - sum(share.amount for share in paid)
     assert change >= 0, "an outcome costs no more than what was locked for it"
     shares = (*paid, Share(unit.customer, change))
     return tuple(share for share in shares if share.amount)

@@ -3,6 +3,7 @@
 Always: a unit goes by what `rules` gave it when it was posted, and by nothing here from then on.
 """
 
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
 from runtime.encoding.codec import U32
 from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
@@ -18,6 +19,8 @@ DUTY_FEE = 4_000
 
 class MarketNumbers(Pallet):
     """Shares and windows of units, and what a post pays beside the price."""
+
+    courts: Courts
 
     witness_share: Parameter[U32] = Parameter(
         DEFAULT_RULES.witness_share, unit="ppm", least=0, greatest=ALL,
@@ -42,25 +45,13 @@ class MarketNumbers(Pallet):
         DEFAULT_RULES.cancel_burn, unit="ppm", least=0, greatest=ALL,
         doc="Of the customer's bond, burned when a unit is cancelled: its draws were work for all.",
     )  # fmt: skip
-    bad_input_burn: Parameter[U32] = Parameter(
-        DEFAULT_RULES.bad_input_burn, unit="ppm", least=0, greatest=ALL,
-        doc="Of the customer's bond, burned for a bad input; the rest pays the judges who found it.",
+    idle_penalty: Parameter[U32] = Parameter(
+        DEFAULT_RULES.idle_penalty, unit="ppm", least=0, greatest=ALL,
+        doc="Of the collateral, burned of a racer that did not commit in a whole lease: to take work must bind.",
     )  # fmt: skip
-    collateral_share: Parameter[U32] = Parameter(
-        DEFAULT_RULES.collateral_share, unit="ppm", least=10_000, greatest=10 * ALL,
-        doc="Of the price, held of a racer's bond: what a lie about this unit costs.",
-    )  # fmt: skip
-    collateral_floor: Parameter[U32] = Parameter(
-        DEFAULT_RULES.collateral_floor, unit="ppm", least=10_000, greatest=ALL,
-        doc="Of the highest price, held of a racer's bond at least: a price that begins low is no cheap lie.",
-    )  # fmt: skip
-    miss_penalty: Parameter[U32] = Parameter(
-        DEFAULT_RULES.miss_penalty, unit="ppm", least=0, greatest=100_000,
-        doc="Of a device's bond, when it lets its race down: to take work and not do it must cost.",
-    )  # fmt: skip
-    wrong_result_penalty: Parameter[U32] = Parameter(
-        DEFAULT_RULES.wrong_result_penalty, unit="ppm", least=0, greatest=500_000,
-        doc="Of a provider's own bond, for a wrong result that a committee found.",
+    withheld_penalty: Parameter[U32] = Parameter(
+        DEFAULT_RULES.withheld_penalty, unit="ppm", least=0, greatest=ALL,
+        doc="Of the price, burned of a racer that did not open its commitment, where no case comes of it.",
     )  # fmt: skip
     race_close: Parameter[BlockNumber] = Parameter(
         DEFAULT_RULES.race_close, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
@@ -69,14 +60,6 @@ class MarketNumbers(Pallet):
     race_reveal: Parameter[BlockNumber] = Parameter(
         DEFAULT_RULES.race_reveal, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
         doc="To reveal in, once the close is final: long enough that no few authors can leave a reveal out.",
-    )  # fmt: skip
-    committee_commit: Parameter[BlockNumber] = Parameter(
-        DEFAULT_RULES.committee_commit, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="For a judge to fetch the input, compute it again and commit to a verdict.",
-    )  # fmt: skip
-    committee_reveal: Parameter[BlockNumber] = Parameter(
-        DEFAULT_RULES.committee_reveal, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="For a judge to open its verdict, once the close is final.",
     )  # fmt: skip
     queue_blocks: Parameter[BlockNumber] = Parameter(
         DEFAULT_RULES.queue_blocks, unit="blocks", least=1, greatest=100_000,
@@ -110,15 +93,13 @@ class MarketNumbers(Pallet):
             settlement_fee=self.settlement_fee,
             fee_rebate=self.fee_rebate,
             cancel_burn=self.cancel_burn,
-            bad_input_burn=self.bad_input_burn,
-            collateral_share=self.collateral_share,
-            collateral_floor=self.collateral_floor,
-            miss_penalty=self.miss_penalty,
-            wrong_result_penalty=self.wrong_result_penalty,
+            idle_penalty=self.idle_penalty,
+            withheld_penalty=self.withheld_penalty,
+            judge_fee_ppm=self.courts.judge_fee_ppm,
+            judge_fee_min=self.courts.judge_fee_min,
+            audit_rate_ppm=self.courts.audit_rate_ppm,
             race_close=self.race_close,
             race_reveal=self.race_reveal,
-            committee_commit=self.committee_commit,
-            committee_reveal=self.committee_reveal,
             queue_blocks=self.queue_blocks,
             keep_blocks=self.unit_keep,
         )

@@ -16,8 +16,8 @@ from gpu_tasks.market.inference.sleepers import grown
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, ServiceSlots, Slots, draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
-    DECLINES_TO_REFUND,
-    Duty,
+    DECLINES_MAX,
+    RACERS_MAX,
     OpenUnit,
     Racer,
     Refund,
@@ -85,14 +85,19 @@ class Queueing:
         self.state.sleepers.stir(changed, before=self.state.system.number.get())
 
     def requeue(self, unit: OpenUnit) -> None:
-        """End a race that gave no result; the unit keeps its age. Two owners who declined end the unit."""
+        """End a race that gave no result; the unit keeps its age, and who declined it stands for that."""
+        if not self._refund_if_over(unit, self.state.system.number.get()):
+            self._again(unit.id, self.ending.release_racers(unit))
+
+    def requeue_after_case(self, unit: OpenUnit) -> None:
+        """End a race in which nobody was right; the unit keeps its age, and nobody stands for anything of it."""
+        if not self._refund_if_over(unit, self.state.system.number.get()):
+            self._again(unit.id, self.ending.release_all(unit))
+
+    def _again(self, unit_id: bytes, record: Unit) -> None:
         height = self.state.system.number.get()
-        if self._refund_if_over(unit, height):
-            return
-        self.ending.release_racers(unit)
-        again = replace(unit.record, state=UnitState.QUEUED, recorded_at=height, racers=(), round=None, price=0)
-        self._record(unit.id, again)
-        self.state.emit(UnitRequeued(unit.id, height))
+        self._record(unit_id, replace(record, state=UnitState.QUEUED, recorded_at=height, round=None, price=0))
+        self.state.emit(UnitRequeued(unit_id, height))
 
     def _record(self, unit_id: bytes, record: Unit) -> None:
         self.state.units[unit_id] = record
@@ -108,13 +113,10 @@ class Queueing:
     def _refund_if_over(self, unit: OpenUnit, height: int) -> bool:
         """Refund a unit that may not wait for a draw; whether it was refunded."""
         record = unit.record
-        if len(record.declined_by) >= DECLINES_TO_REFUND:
-            reason = Refund.INPUT_DECLINED
-        elif height >= record.posted_at + record.rules.queue_blocks:
-            reason = Refund.EXPIRED
-        else:
+        may_wait = height < record.posted_at + record.rules.queue_blocks
+        if may_wait and len(record.declined_by) <= DECLINES_MAX - RACERS_MAX:
             return False
-        self.ending.refund(unit, reason)
+        self.ending.refund(unit, Refund.EXPIRED)
         return True
 
     def _match(self, unit: OpenUnit, slots: Slots, height: int) -> bool:
@@ -186,7 +188,7 @@ class Queueing:
         price = money.ramped_price(service.price_min, asked.price_max, height - record.posted_at, service.ramp)
         return Wanted(
             price=price,
-            collateral=money.collateral(record.rules, price, asked.price_max),
+            collateral=money.collateral(record.rules, price),
             sealed_at=asked.sealed_at,
             recorded_at=record.recorded_at,
             excluded=(self.state.devices.operator(record.customer), record.customer, *record.declined_by),
@@ -195,7 +197,7 @@ class Queueing:
     def _start_race(self, unit: OpenUnit, wanted: Wanted, drawn: list[FreeSlot], height: int) -> None:
         for slot in drawn:
             self.state.devices.assign(slot.device, unit.id, wanted.collateral)
-            self.state.duties[slot.owner, unit.id] = Duty.RACE
+            self.state.duties[slot.owner, unit.id] = True
         racing = replace(
             unit.record,
             state=UnitState.RACING,

@@ -18,7 +18,9 @@ class RevealsRead(IntEnum):
 
     NOTHING = 0
     AGREED = 1
-    DISPUTED = 2
+    LONE = 2
+    """One answer, where several were asked for."""
+    DISPUTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,9 @@ def read_reveals(racers: tuple[Racer, ...]) -> RevealsRead:
     roots = [racer.reveal.output_root for racer in racers if racer.reveal]
     if not roots:
         return RevealsRead.NOTHING
-    is_enough = len(racers) == 1 or len(roots) >= 2
-    return RevealsRead.AGREED if is_enough and len(frozenset(roots)) == 1 else RevealsRead.DISPUTED
+    if len(roots) == 1 and len(racers) > 1:
+        return RevealsRead.LONE
+    return RevealsRead.AGREED if len(frozenset(roots)) == 1 else RevealsRead.DISPUTED
 
 
 def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
@@ -77,8 +80,10 @@ def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
 
 
 def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
-    """The racers who revealed `output_root`: earliest commit first, then in draw order."""
-    right = [racer for racer in racers if racer.reveal and racer.reveal.output_root == output_root]
+    """The racers who revealed `output_root` in time: earliest commit first, then in draw order."""
+    right = [
+        racer for racer in racers if racer.reveal and racer.reveal.output_root == output_root and not racer.is_late
+    ]
     earliest = min((racer.committed_at for racer in right), default=0)
 
     def lateness(racer: Racer) -> int:
@@ -94,11 +99,6 @@ def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:
     if not right:
         return None
     return RaceResult(output_root, right[0], right[1] if len(right) > 1 else None)
-
-
-def liars(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
-    """The racers who revealed another root than the right one."""
-    return [racer for racer in racers if racer.reveal and racer.reveal.output_root != output_root]
 
 
 def idle(racers: tuple[Racer, ...]) -> list[Racer]:

@@ -1,7 +1,8 @@
 """A race from its draw to its outcome.
 
-Always: commits are open before reveals, never together; a racer that the close shut out has not
-missed; what the reveals do not decide goes to a committee.
+Always: commits are open before reveals, never together; a racer that the close shut out has not missed; what the
+reveals do not decide goes before the courts, and so does an input that two owners have declined; what was not opened in
+time can be while a case about it is open, and is paid no more.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +24,15 @@ from gpu_tasks.market.inference.judging import Judging
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.races import RevealsRead
 from gpu_tasks.market.inference.state import MarketState
-from gpu_tasks.market.inference.units import OpenUnit, Racer, Reveal, Unit, UnitState, racer_of
+from gpu_tasks.market.inference.units import (
+    DECLINES_TO_JUDGE,
+    OpenUnit,
+    Racer,
+    Reveal,
+    Unit,
+    UnitState,
+    racer_of,
+)
 from gpu_tasks.market.rounds import Round, Windows
 from runtime.frame.pallet import ensure, known
 
@@ -43,9 +52,9 @@ class Racing:
         current = rounds.advanced(before, windows, height, self.state.beacon.final_height())
         unit = OpenUnit(unit.id, replace(unit.record, round=current))
         if current.closed_at and not before.closed_at:
-            self._punish_idle(unit, current, windows)
+            unit = self._punish_idle(unit, current, windows)
         if rounds.is_void(current):
-            self.queueing.requeue(unit)
+            self._end_without_answer(unit)
         elif rounds.is_over(current, windows, height):
             self._read_outcome(unit)
         else:
@@ -64,17 +73,13 @@ class Racing:
         self._go_on(OpenUnit(unit.id, replace(record, racers=racers, round=current)), self.windows_of(record))
 
     def decline(self, unit: OpenUnit, owner: bytes) -> None:
-        """A racer cannot open its input: no penalty. Without a commit so far the whole race is drawn again."""
+        """A racer cannot open its input: it stands for that, and its device is free; the others race on."""
         record = unit.record
         racer = self._acting_racer(record, owner)
         racers = races.with_racer(record.racers, replace(racer, has_declined=True))
         record = replace(record, racers=racers, declined_by=(*record.declined_by, owner))
         self.state.devices.free(racer.device, unit.id)
         self.state.emit(RaceDeclined(unit.id, owner))
-        if not any(racer.commitment for racer in racers):
-            # drawn again as a whole: filling the one empty place would need a second lease inside the first
-            self.queueing.requeue(OpenUnit(unit.id, record))
-            return
         if races.is_last_to_commit(racers, owner):
             closed = replace(_round(record), closed_at=self.state.system.number.get())
             record = replace(record, round=closed)
@@ -82,20 +87,27 @@ class Racing:
 
     def ensure_may_reveal(self, record: Unit, racer: Racer) -> None:
         """NotAssigned, AlreadyDone or WindowClosed unless this racer of the unit may reveal now."""
-        ensure(record.state is UnitState.RACING and racer.commitment is not None, NotAssigned)
+        is_late = record.state is UnitState.JUDGING or record.is_watched
+        ensure((record.state is UnitState.RACING or is_late) and racer.commitment is not None, NotAssigned)
         ensure(racer.reveal is None, AlreadyDone)
+        if is_late:  # how late it may be, the courts know
+            return
         height = self.state.system.number.get()
         ensure(rounds.can_reveal(_round(record), self.windows_of(record), height), WindowClosed)
 
     def reveal(self, unit: OpenUnit, racer: Racer, opened: Reveal, salt: bytes) -> None:
-        """A racer opens its commitment; the last one to do so settles the race at once."""
+        """A racer opens its commitment; the last one to do so settles the race at once. Late, it is told the courts."""
         record, genesis = unit.record, self.state.system.block_hash[0]
         expected = result_commitment(genesis, unit.id, record.attempt, racer.owner, opened.output_root, salt)
         ensure(expected == racer.commitment, WrongOpening)
-        racers = races.with_racer(record.racers, races.with_reveal(racer, opened))
+        is_late = record.state is not UnitState.RACING
+        if is_late:
+            self.judging.open_late(unit.id, racer.owner, opened.output_root)
+        revealed = replace(races.with_reveal(racer, opened), is_late=is_late)
+        racers = races.with_racer(record.racers, revealed)
         unit = OpenUnit(unit.id, replace(record, racers=racers))
         self.state.emit(ResultRevealed(unit.id, record.attempt, racer.owner, opened.output_root, opened.output_blob))
-        if races.is_last_to_reveal(racers):
+        if not is_late and races.is_last_to_reveal(racers):
             self._read_outcome(unit)
         else:
             self.state.units[unit.id] = unit.record
@@ -106,25 +118,39 @@ class Racing:
 
     def _read_outcome(self, unit: OpenUnit) -> None:
         racers = unit.record.racers
-        verdict = races.read_reveals(racers)
-        for racer in races.silent(racers):
-            self.ending.miss(unit, racer, is_customers_loss=verdict is not RevealsRead.NOTHING)
-        if verdict is RevealsRead.NOTHING:
-            self.queueing.requeue(unit)  # without a committee: there is nothing to judge
-        elif verdict is RevealsRead.DISPUTED:
-            self.judging.open_dispute(unit)
+        read = races.read_reveals(racers)
+        if read is RevealsRead.NOTHING:
+            self._end_without_answer(self._punish_withheld(unit))
+        elif read is RevealsRead.DISPUTED:
+            self.judging.dispute(unit)
+        elif read is RevealsRead.LONE:
+            self.judging.confirm(unit, races.agreed_result(racers).output_root)
         else:
-            self.ending.settle(unit, races.agreed_result(racers))
+            self.judging.settle(self._punish_withheld(unit), races.agreed_result(racers))
 
-    def _punish_idle(self, unit: OpenUnit, current: Round, windows: Windows) -> None:
+    def _end_without_answer(self, unit: OpenUnit) -> None:
+        """Draw again; or, where so many owners say that the input cannot be used, have that looked at."""
+        record = unit.record
+        declined = sum(racer.has_declined for racer in record.racers) + len(record.decliners)
+        if declined >= DECLINES_TO_JUDGE:
+            self.judging.dispute(unit)
+        else:
+            self.queueing.requeue(unit)
+
+    def _punish_withheld(self, unit: OpenUnit) -> OpenUnit:
+        """Where no dispute comes of it; in one, the case says what it was."""
+        for racer in races.silent(unit.record.racers):
+            unit = self.ending.withheld(unit, racer)
+        return unit
+
+    def _punish_idle(self, unit: OpenUnit, current: Round, windows: Windows) -> OpenUnit:
         """At the close: free the devices that gave nothing; if they had the whole lease, that is a miss."""
-        # Where nobody committed the input may never have been to be had: a customer shall not earn by its absence.
-        is_customers_loss = any(racer.commitment for racer in unit.record.racers)
         for racer in races.idle(unit.record.racers):
             self.state.devices.free(racer.device, unit.id)
             # whom a faster racer's commit shut out has not missed
             if rounds.is_lease_over(current, windows):
-                self.ending.miss(unit, racer, is_customers_loss=is_customers_loss)
+                unit = self.ending.idle(unit, racer)
+        return unit
 
     def _acting_racer(self, record: Unit, owner: bytes) -> Racer:
         """The racer who may commit or decline now."""

@@ -1,4 +1,4 @@
-"""The rules of a unit: the market's numbers as they were when it was posted.
+"""The rules of a unit: the numbers of market and courts as they were when it was posted.
 
 Always: a unit goes by its own rules from its post to the end of its record; a change of the parameters meets only units
 that are posted later.
@@ -6,7 +6,7 @@ that are posted later.
 
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.codec import U32, struct
-from runtime.encoding.types import BlockNumber
+from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
 
 
 @struct
@@ -21,20 +21,17 @@ class UnitRules:
     """Of the fee on the price, back to the winner while the emission lasts."""
     cancel_burn: U32 = 100_000
     """Of the bond of a unit that is cancelled."""
-    bad_input_burn: U32 = 500_000
-    """Of the bond of a unit whose input is bad."""
-    collateral_share: U32 = 250_000
-    """Of the price, held of a racer's bond."""
-    collateral_floor: U32 = 100_000
-    """Of the highest price: what is held at least."""
-    miss_penalty: U32 = 10_000
-    """Of the bond of a device that lets its race down."""
-    wrong_result_penalty: U32 = 100_000
-    """Of the own bond of a provider that revealed a wrong result."""
+    idle_penalty: U32 = 10_000
+    """Of the collateral of a racer that did not commit in a whole lease."""
+    withheld_penalty: U32 = 250_000
+    """Of the price, for a racer that did not open its commitment, where no case comes of it."""
+    judge_fee_ppm: U32 = 500_000
+    """Of the price, to a judge."""
+    judge_fee_min: Balance = GRAINS_PER_OGPU // 1_000
+    audit_rate_ppm: U32 = 50_000
+    """The chance of an audit."""
     race_close: BlockNumber = 10
     race_reveal: BlockNumber = 12
-    committee_commit: BlockNumber = 20
-    committee_reveal: BlockNumber = 12
     queue_blocks: BlockNumber = 600
     """After so many blocks without a race it is refunded."""
     keep_blocks: BlockNumber = 7_200
@@ -43,10 +40,6 @@ class UnitRules:
     def race_windows(self, lease: int) -> Windows:
         """The windows of a race; how long its lease is, its service says."""
         return Windows(lease, self.race_close, self.race_reveal)
-
-    def committee_windows(self) -> Windows:
-        """The windows of a committee: whoever has all its blocks to commit in has also until their end."""
-        return Windows(self.committee_commit, self.committee_commit, self.committee_reveal)
 
 
 DEFAULT_RULES = UnitRules()

@@ -9,7 +9,7 @@ from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.inference.agenda import Agenda
 from gpu_tasks.market.inference.catalogue import Catalogue
 from gpu_tasks.market.inference.sleepers import Sleepers
-from gpu_tasks.market.inference.units import Duty, Unit
+from gpu_tasks.market.inference.units import Unit
 from runtime.encoding.types import AccountId
 from runtime.frame.pallet import StorageDoubleMap, StorageMap
 from runtime.pallets.beacon import Beacon
@@ -27,6 +27,6 @@ class MarketState:
     agenda: Agenda
     sleepers: Sleepers
     units: StorageMap[UnitId, Unit | None]
-    duties: StorageDoubleMap[AccountId, UnitId, Duty | None]
+    duties: StorageDoubleMap[AccountId, UnitId, bool]
     emit: Callable[[Any], None]
     """Puts an event into the block."""

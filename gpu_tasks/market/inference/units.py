@@ -1,7 +1,8 @@
 """A unit of continuous inference: what the customer asked, who races for it, how it ended.
 
 Always: a unit holds `escrow + bond` grains of its customer from posting until it is settled or refunded, and `deposit`
-for as long as there is a record of it; its racers have distinct owners; it is in exactly one `UnitState`.
+for as long as there is a record of it; its racers have distinct owners; it is in exactly one `UnitState`; who stands
+for an answer or a decline holds its collateral until no case about it can come any more.
 """
 
 from dataclasses import dataclass
@@ -18,14 +19,17 @@ from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
 UNIT_MONEY = HoldReason(
-    "UnitMoney", "What a unit may cost its customer: price, witness fee and bond; the case is the unit."
+    "UnitMoney", "What a unit may cost its customer: price, witness fee, premium and bond; the case is the unit."
 )
 UNIT_DEPOSIT = HoldReason("UnitDeposit", "For the record of a unit, which is the case, until that is dropped.")
 UNITS_OPEN_MAX = 4_096
 """Each locks a deposit, so to shut others out costs the use of `unit_deposit` times this."""
 RACERS_MAX = 8
-DECLINES_TO_REFUND = 2
-DECLINES_MAX = RACERS_MAX + DECLINES_TO_REFUND
+DECLINES_TO_JUDGE = 2
+"""When so many owners have declined and nobody has answered, a committee looks at the input."""
+DECLINERS_MAX = RACERS_MAX + DECLINES_TO_JUDGE
+DECLINES_MAX = 24
+"""Owners that are not drawn for a unit again; where one more race could bring more of them, it is refunded."""
 
 
 class UnitState(IntEnum):
@@ -43,16 +47,8 @@ class Refund(IntEnum):
 
     CANCELLED = 0
     EXPIRED = 1
-    INPUT_DECLINED = 2
-    INPUT_BAD = 3
-    INCONCLUSIVE = 4
-
-
-class Duty(IntEnum):
-    """What a provider has to do for a unit."""
-
-    RACE = 0
-    JUDGE = 1
+    INPUT_BAD = 2
+    INCONCLUSIVE = 3
 
 
 @struct
@@ -90,10 +86,13 @@ class Racer:
     owner: AccountId
     device: DeviceId
     collateral: Balance
+    """What it holds for the unit now."""
     commitment: Hash | None = None
     committed_at: BlockNumber = 0
     reveal: Reveal | None = None
     has_declined: bool = False
+    is_late: bool = False
+    """Whether it revealed when a case was open already: that is paid no more."""
 
 
 @struct
@@ -117,11 +116,19 @@ class Unit:
     """Grains that the current race is about."""
     round: Round | None = None
     racers: Annotated[tuple[Racer, ...], Bounded(RACERS_MAX)] = ()
+    decliners: Annotated[tuple[Racer, ...], Bounded(DECLINERS_MAX)] = ()
+    """Who declined in earlier races, and stands for it: a committee may yet find the input good."""
     declined_by: Annotated[tuple[AccountId, ...], Bounded(DECLINES_MAX)] = ()
     """Owners who could not open the input; they are not drawn for it again."""
     output_root: Hash | None = None
     """The result, once settled."""
+    paid: Balance = 0
+    """All that the customer paid for it, to racers, judges, pot and fees."""
     ended_at: BlockNumber = 0
+    is_watched: bool = False
+    """Whether it is settled and may yet be audited: its racers stand for it until that is over."""
+    is_refuted: bool = False
+    """Whether an audit found its result wrong; the customer has the price back."""
     asleep_since: BlockNumber = 0
     """The block in which it could not be matched, while it waits for a slot to change; 0 while it does not."""
     rules: UnitRules = DEFAULT_RULES
@@ -153,6 +160,11 @@ def unit_id_of(genesis: bytes, customer: bytes, number: int) -> UnitId:
 def is_open(unit: Unit) -> bool:
     """Whether the unit still holds money and may change."""
     return unit.state not in (UnitState.SETTLED, UnitState.REFUNDED)
+
+
+def holds_collateral(unit: Unit) -> tuple[Racer, ...]:
+    """All who stand for something that they said or may say of the unit."""
+    return (*unit.racers, *unit.decliners) if is_open(unit) or unit.is_watched else ()
 
 
 def racer_of(unit: Unit, owner: bytes) -> Racer | None:

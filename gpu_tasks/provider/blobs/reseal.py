@@ -1,6 +1,6 @@
-"""Handing a result to the committee: a drawn judge gets a racer's output, sealed to the judge's own key.
+"""Handing a result to its judges: who is drawn gets a racer's output, sealed to the judge's own key.
 
-Always: nothing is decrypted or sealed for anybody but a member of the committee that the chain holds for that unit now,
+Always: nothing is decrypted or sealed for anybody but a judge of the case that the chain has about that unit now,
 who proves itself by a signature of its provider key; the seal key is the one that the chain has for it, so a question
 that somebody copied gives a blob that only the judge can open.
 """
@@ -8,13 +8,12 @@ that somebody copied gives a blob that only the judge can open.
 from __future__ import annotations
 
 from gpu_tasks.data.sealing import seal
-from gpu_tasks.market.inference.committees import member_of
-from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.market.courts.cases import judges_of
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity
 from gpu_tasks.provider.journal.journal import Journal
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.cryptography.signing import domain
-from runtime.encoding.codec import U8, Annotated, DecodeError, Fixed, codec, struct
+from runtime.encoding.codec import Annotated, DecodeError, Fixed, codec, struct
 from runtime.encoding.types import Hash
 
 RESEAL_BYTES_MAX = 256
@@ -23,7 +22,6 @@ RESEAL_BYTES_MAX = 256
 @struct
 class _Question:
     unit: Hash
-    committee: U8
     provider_key: Hash
 
 
@@ -41,9 +39,9 @@ class RefusedResealError(Exception):
     """Whoever asks may not have this output, or it is not here."""
 
 
-def question(identity: Identity, unit: bytes, committee: int) -> bytes:
+def question(identity: Identity, unit: bytes) -> bytes:
     """What a judge sends to `POST /reseal`."""
-    asked = _Question(unit, committee, identity.key.public_key)
+    asked = _Question(unit, identity.key.public_key)
     return _SIGNED.encode(_Signed(asked, identity.key.sign(_payload(identity.genesis, asked))))
 
 
@@ -73,11 +71,11 @@ class Resealer:
 
     async def _sealed(self, asked: _Question) -> bytes:
         status = await self._chain.unit(asked.unit)
-        if status is None or status.unit.state is not UnitState.JUDGING or status.committee is None:
-            raise RefusedResealError("this unit is not in dispute")
+        if status is None or status.case is None:
+            raise RefusedResealError("there is no case about this unit")
         stash = await self._chain.stash_of(asked.provider_key)
-        if stash is None or status.committee.number != asked.committee or not member_of(status.committee, stash):
-            raise RefusedResealError("the key belongs to no member of the committee")
+        if stash is None or stash not in judges_of(status.case):
+            raise RefusedResealError("the key belongs to no judge of the case")
         entry = self._journal.races.get((asked.unit, status.unit.attempt))
         reader = await self._chain.provider(stash)
         if entry is None or entry.result is None or reader is None:

@@ -16,6 +16,8 @@ from typing import TypeVar
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
 from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.courts.cases import JudgeSeat
+from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
@@ -146,7 +148,8 @@ class LiveChain:
             racer = racer_of(duty.status.unit, self.stash)
             if racer is not None:
                 self._devices.heard_of(racer.device)
-        return View(height, duties, await self._best_height(height, at))
+        seats = await market_reads.seats(self.client, self.stash, at)
+        return View(height, duties, await self._best_height(height, at), seats)
 
     async def _best_height(self, final: int, at: bytes | None) -> int:
         """How far the chain may have come by now: the node's word, as far as the clock leaves room for so many blocks.
@@ -194,6 +197,15 @@ class LiveChain:
         """See `ChainPort`."""
         final = await self._asked(self.client.finalized())
         return await self._asked(market_reads.unit(self.client, unit, final))
+
+    async def final_seats(self) -> tuple[SeatStatus, ...]:
+        """See `ChainPort`."""
+        final = await self._asked(self.client.finalized())
+        return await self._asked(market_reads.seats(self.client, self.stash, final))
+
+    async def judges(self, case: bytes) -> tuple[tuple[bytes, JudgeSeat], ...]:
+        """See `ChainPort`."""
+        return await self._asked(market_reads.judges(self.client, case))
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
         """See `ChainPort`."""

@@ -9,6 +9,8 @@ from typing import Protocol
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
 from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.courts.cases import JudgeSeat
+from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
 from runtime.blocks.block import HEADER
@@ -32,6 +34,8 @@ class View:
     height: int
     duties: tuple[DutyStatus, ...]
     newest: int = 0
+    seats: tuple[SeatStatus, ...] = ()
+    """The cases that it judges."""
 
     def __post_init__(self) -> None:
         """Nothing is newer unless somebody says so."""
@@ -83,6 +87,14 @@ class ChainPort(Protocol):
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
         """A unit in the final state; None once the chain has dropped it."""
+        ...
+
+    async def final_seats(self) -> tuple[SeatStatus, ...]:
+        """The seats of this provider in the final state."""
+        ...
+
+    async def judges(self, case: bytes) -> tuple[tuple[bytes, JudgeSeat], ...]:
+        """Who sits or sat in a case, in order of benches and draws, with what each has said."""
         ...
 
     async def unit(self, unit: bytes) -> UnitStatus | None:

@@ -36,7 +36,10 @@ PPM_PER_PERCENT = 10_000
 @click.option("--endpoint", default=f"http://{DEFAULT_HOST}:{DEFAULT_PORT}", show_default=True, help="Blob store.")
 @click.option("--device", "number", type=int, default=0, show_default=True, help="As `devices` counts.")
 @click.option(
-    "--device-bond", type=AMOUNT, default=GRAINS_PER_OGPU, help="oGPU that the device is bonded with.  [default: 1]"
+    "--device-bond",
+    type=AMOUNT,
+    default=100 * GRAINS_PER_OGPU,
+    help="oGPU that the device is bonded with: about 20 times the prices of its units.  [default: 100]",
 )
 @click.option("--service", type=int, default=0, show_default=True, help="The service to offer.")
 @click.option(

@@ -1,14 +1,18 @@
-"""A committee seat as its provider sees it, and what to do next about it: a function of chain and journal."""
+"""A seat of a court as its provider sees it, and what to do next about it: a function of chain and journal."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from gpu_tasks.market.api import DutyStatus
-from gpu_tasks.market.inference.committees import Committee, Judge, member_of
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import ClaimKind, CourtCase, JudgeSeat, sitting
+from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.journal.records import CaseEntry
+
+GIVE_UP_BLOCKS = 6
+"""So many blocks before commits close, an input that nobody has is one that cannot be used."""
 
 
 class JudgeStep(Enum):
@@ -17,41 +21,64 @@ class JudgeStep(Enum):
     NOTHING = auto()
     JUDGE = auto()
     COMMIT = auto()
-    REVEAL = auto()
+    OPEN = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One committee that this provider sits on."""
+    """One seat that this provider has in a case about a unit."""
 
     unit_id: bytes
     unit: Unit
-    committee: Committee
-    member: Judge
-    reveals_from: int
+    record: CourtCase
+    seat: JudgeSeat
+    commits_until: int
+    opens_from: int
 
     @property
     def key(self) -> tuple[bytes, int]:
-        """How the journal names it."""
-        return self.unit_id, self.committee.number
+        """How the journal names it: a unit has one case an attempt, and that each kind of bench once."""
+        return self.unit_id, case_number(self.unit.attempt, self.seat.bench)
 
 
-def case_of(duty: DutyStatus, stash: bytes) -> Case | None:
-    """The case that a duty is about; None if it is one no more."""
-    committee = duty.status.committee
-    member = member_of(committee, stash) if committee else None
-    if committee is None or member is None or committee.round is None:
-        return None
-    return Case(duty.id, duty.status.unit, committee, member, duty.status.reveals_from)
+def case_number(attempt: int, bench: int) -> int:
+    """The number of a seat among those that one unit may give."""
+    return attempt * len(BenchKind) + bench
+
+
+def attempt_of(number: int) -> int:
+    """Which attempt at its unit a seat was about."""
+    return number // len(BenchKind)
+
+
+def is_sitting(seat: SeatStatus) -> bool:
+    """Whether the seat is on the bench that judges now."""
+    case = seat.status.case
+    return case.round is not None and bool(case.benches) and sitting(case).kind == seat.seat.bench
+
+
+def case_of(seat: SeatStatus, unit: Unit) -> Case:
+    """The seat with the unit that its case is about."""
+    status = seat.status
+    return Case(seat.id, unit, status.case, seat.seat, status.commits_until, status.opens_from)
+
+
+def must_give_up(case: Case, height: int) -> bool:
+    """Whether an input that is nowhere to be had by block `height` has to be called unusable, or commits close.
+
+    Not where somebody answered: that it could be had is shown then, and a court may find it.
+    """
+    has_answer = any(claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for claim in case.record.terms.claims)
+    return not has_answer and 0 < case.commits_until <= height + GIVE_UP_BLOCKS
 
 
 def next_step(case: Case, entry: CaseEntry | None) -> JudgeStep:
     """What chain and journal ask for."""
-    is_closed = case.committee.round is None or case.committee.round.closed_at > 0
-    if case.member.verdict is not None:
+    is_closed = case.record.round is None or case.record.round.closed_at > 0
+    if case.seat.statement is not None:
         return JudgeStep.NOTHING
-    if case.member.commitment is None:
+    if case.seat.commitment is None:
         if is_closed:
             return JudgeStep.NOTHING
         return JudgeStep.JUDGE if entry is None else JudgeStep.COMMIT
-    return JudgeStep.REVEAL if entry is not None and case.reveals_from else JudgeStep.NOTHING
+    return JudgeStep.OPEN if entry is not None and case.opens_from else JudgeStep.NOTHING

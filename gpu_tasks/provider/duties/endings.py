@@ -8,12 +8,14 @@ from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.inference.money import fee, witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
+from gpu_tasks.provider.duties.appealing import is_wronged
+from gpu_tasks.provider.duties.cases import attempt_of
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.journal.records import Dismissed, End, Ended
 
 READS_PER_ROUND_MAX = 32
-REFUTED = "a committee found another result than this machine's: it was slashed, and its device is paused"
+REFUTED = "a court found another result than this machine's: its collateral is gone, and its device is paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,10 @@ class Endings:
     paid: list[bytes] = field(default_factory=list)
     """The devices whose results were paid for."""
     refuted: list[bytes] = field(default_factory=list)
-    """The devices that computed something else than a committee."""
+    """The devices that computed something else than a court."""
     cases: list[CaseKey] = field(default_factory=list)
+    wronged: list[bytes] = field(default_factory=list)
+    """The units whose verdict says that this provider's own result is wrong, and can still be appealed."""
 
 
 async def note_endings(parts: Parts) -> Endings:
@@ -33,6 +37,7 @@ async def note_endings(parts: Parts) -> Endings:
     ended = Endings()
     for key, entry in list(parts.journal.open_races())[:READS_PER_ROUND_MAX]:
         status = await parts.chain.final_unit(key[0])
+        ended.wronged.extend([key[0]] * is_wronged(status, key, parts.identity.stash))
         end = race_end(status, key, parts.identity.stash)
         if end is not None:
             parts.journal.append(Ended(*key, *end))
@@ -63,6 +68,8 @@ def race_end(status: UnitStatus | None, key: RaceKey, stash: bytes) -> tuple[End
     unit = status.unit
     if unit.attempt != key[1]:
         return (End.UNPAID, 0) if unit.attempt > key[1] else None
+    if unit.is_watched:
+        return None  # it may yet be audited: the output is kept for its judges
     if unit.state is UnitState.SETTLED:
         return _earned(unit, stash)
     return (End.UNPAID, 0) if unit.state in (UnitState.REFUNDED, UnitState.QUEUED) else None
@@ -88,18 +95,23 @@ def why_unpaid(status: UnitStatus | None, key: RaceKey, stash: bytes) -> str:
 
 
 def is_refuted(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:
-    """Whether another result was settled than the one that the stash revealed in this race."""
+    """Whether another result was found right than the one that the stash revealed in this race."""
     if status is None or status.unit.attempt != key[1] or status.unit.state is not UnitState.SETTLED:
         return False
     racer = racer_of(status.unit, stash)
-    return racer is not None and racer.reveal is not None and racer.reveal.output_root != status.unit.output_root
+    if racer is None or racer.reveal is None:
+        return False
+    return (racer.reveal.output_root == status.unit.output_root) == status.unit.is_refuted
 
 
 def is_case_over(status: UnitStatus | None, key: CaseKey) -> bool:
-    """Whether a committee has no more to do."""
-    committee = status.committee if status is not None else None
-    is_to_come = status is not None and committee is None and status.unit.state is UnitState.RACING
-    return not is_to_come and (committee is None or committee.number > key[1])
+    """Whether a seat has no more to do: its case is over."""
+    if status is None:
+        return True
+    attempt = attempt_of(key[1])
+    # what is read here is final, and the case may be of a newer block
+    is_to_come = status.unit.attempt < attempt or status.unit.state in (UnitState.QUEUED, UnitState.RACING)
+    return status.unit.attempt > attempt or (not is_to_come and status.case is None)
 
 
 def _earned(unit: Unit, stash: bytes) -> tuple[End, int]:

@@ -1,7 +1,7 @@
-"""A committee seat: find the right result of a disputed unit, commit to it, reveal it.
+"""A seat in a case about a unit: find the right result, commit to it, open it.
 
-Always: the verdict and its salt are in the journal before its commitment leaves; the same verdict is sent after a
-restart; no verdict is revealed before its commit was seen in the final chain.
+Always: the opinion and its salt are in the journal before its commitment leaves; the same opinion is sent after a
+restart; no opinion is opened before its commit was seen in the final chain.
 """
 
 from __future__ import annotations
@@ -9,19 +9,23 @@ from __future__ import annotations
 import os
 
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.market.api import DutyStatus
-from gpu_tasks.market.inference.commitments import verdict_commitment
-from gpu_tasks.market.inference.committees import member_of
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Statement, Unanswerable, opinion_commitment
+from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
-from gpu_tasks.provider.duties.cases import Case, JudgeStep, case_of, next_step
+from gpu_tasks.provider.duties.cases import Case, JudgeStep, case_of, is_sitting, must_give_up, next_step
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.duties.verdicts import find_verdict
-from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.journal import CaseKey
 from gpu_tasks.provider.journal.records import Judged
 from gpu_tasks.provider.telemetry import Detail
+from gpu_tasks.workloads.form import WorkloadForm
+
+UNANSWERABLE = Statement(Unanswerable(), bytes(32))
 
 
 class JudgeDuty:
@@ -32,15 +36,25 @@ class JudgeDuty:
         self.parts = parts
         self.book: StepBook[JudgeStep] = StepBook(parts)
         self._seen_final: set[CaseKey] = set()
+        self._without_input: set[CaseKey] = set()
 
-    async def step(self, duty: DutyStatus, view: View) -> None:
-        """Do what a case asks for now; ChainError if the node does not take it."""
+    async def step(self, seat: SeatStatus, view: View) -> None:
+        """Do what a seat asks for now; ChainError if the node does not take it."""
         self.book.look(view)
-        case = case_of(duty, self.parts.identity.stash)
-        if case is None:
+        if seat.status.case.handler != InferenceMarket.index or not is_sitting(seat):
             return
+        status = await self.parts.chain.unit(seat.id)
+        if status is None:
+            return
+        case = case_of(seat, status.unit)
         step = next_step(case, self.parts.journal.cases.get(case.key))
-        if step is JudgeStep.JUDGE:
+        if step is JudgeStep.JUDGE and case.key in self._without_input and must_give_up(case, view.newest):
+            # By the height of a fresh view: a store that drips keeps the search, not the way out of the case.
+            self.book.tasks.cancel(case.key)
+            self._without_input.discard(case.key)
+            self._keep(case, UNANSWERABLE)
+            await self._take_if_due(case, JudgeStep.COMMIT)
+        elif step is JudgeStep.JUDGE:
             self.book.tasks.start(case.key, self._judge(case))
         elif step is not JudgeStep.NOTHING and await self._may_be_seen(case, step):
             await self._take_if_due(case, step)
@@ -50,25 +64,21 @@ class JudgeDuty:
         assert key not in self.parts.journal.cases or self.parts.journal.cases[key].is_over
         self.book.forget(key)
         self._seen_final.discard(key)
+        self._without_input.discard(key)
 
     async def _may_be_seen(self, case: Case, step: JudgeStep) -> bool:
-        """Whether a step gives nothing away: a verdict is shown only once the final chain holds its commitment.
+        """Whether a step gives nothing away: an opinion is shown only once the final chain holds its commitment.
 
-        Other judges would copy it, and a node that swallowed the commit could say that reveals are open.
+        Other judges would copy it, and a node that swallowed the commit could say that openings are due.
         """
-        if step is not JudgeStep.REVEAL or case.key in self._seen_final:
+        if step is not JudgeStep.OPEN or case.key in self._seen_final:
             return True
-        status = await self.parts.chain.final_unit(case.unit_id)
-        committee = None if status is None else status.committee
-        member = None if committee is None else member_of(committee, self.parts.identity.stash)
-        if committee is not None and committee.number == case.committee.number and member is not None:
-            is_committed = member.commitment == self._commitment(case)
-        else:
-            is_committed = False
+        own = [seat for seat in await self.parts.chain.final_seats() if seat.id == case.unit_id]
+        is_committed = any(seat.seat.commitment == self._commitment(case) for seat in own)
         if is_committed:
             self._seen_final.add(case.key)
         else:
-            problem = "the final chain does not hold the verdict's commitment"
+            problem = "the final chain does not hold the opinion's commitment"
             self.parts.telemetry.tell("not_final", unit=case.unit_id, problem=problem)
         return is_committed
 
@@ -77,15 +87,30 @@ class JudgeDuty:
             await self.book.send(self._message(case, step))
 
     async def _judge(self, case: Case) -> None:
-        """Find the verdict. Without the input there is none: silence is no lie, and costs a judge nothing."""
+        """Find the right result. Without the input there is none: silence costs a judge one fee, and is no lie."""
         try:
-            verdict = await find_verdict(self.parts, case)
+            form = await self.parts.form_of(case.unit)
+            self._without_input.add(case.key)
+            statement = await self._found(case, form)
             await self._check_final(case)
-            assert case.key not in self.parts.journal.cases  # nobody is judged twice
-            self.parts.journal.append(Judged(*case.key, verdict, os.urandom(32)))
+            self._keep(case, statement)
             await self._take_if_due(case, JudgeStep.COMMIT)
         except (BlobError, ExecutionError, ChainError) as error:
             self.parts.telemetry.tell("no_verdict", unit=case.unit_id, problem=str(error))
+
+    async def _found(self, case: Case, form: WorkloadForm) -> Statement:
+        try:
+            asked = await self.parts.inputs.open(case.unit)
+            self._without_input.discard(case.key)
+            return await find_verdict(self.parts, case, form, asked)
+        except (UnusableInputError, BadRequestError) as error:
+            self.parts.telemetry.tell("input_bad", unit=case.unit_id, problem=str(error))
+            return UNANSWERABLE
+
+    def _keep(self, case: Case, statement: Statement) -> None:
+        """An opinion is in the journal before anybody hears of it."""
+        assert case.key not in self.parts.journal.cases  # nobody is judged twice
+        self.parts.journal.append(Judged(*case.key, statement, os.urandom(32)))
 
     async def _check_final(self, case: Case) -> None:
         """ChainError if what was judged is not what the final chain asks for."""
@@ -94,21 +119,21 @@ class JudgeDuty:
             raise ChainError("the node said another input than the final chain holds: judged in vain")
 
     def _commitment(self, case: Case) -> bytes:
-        identity, entry, (unit, number) = self.parts.identity, self.parts.journal.cases[case.key], case.key
-        return verdict_commitment(identity.genesis, unit, number, identity.stash, entry.verdict, entry.salt)
+        identity, entry = self.parts.identity, self.parts.journal.cases[case.key]
+        return opinion_commitment(
+            identity.genesis, case.unit_id, case.seat.bench, identity.stash, entry.statement, entry.salt
+        )
 
     def _message(self, case: Case, step: JudgeStep) -> StepMessage:
         """The table of steps: what the world sees of each. `Judged` is in the journal before either."""
-        entry, (unit, number) = self.parts.journal.cases[case.key], case.key
-        details: dict[str, Detail] = {"unit": unit, "committee": number}
+        entry, unit = self.parts.journal.cases[case.key], case.unit_id
+        details: dict[str, Detail] = {"unit": unit, "bench": case.seat.bench}
         match step:
             case JudgeStep.COMMIT:
-                call = InferenceMarket.commit_verdict(unit=unit, committee=number, commitment=self._commitment(case))
+                call = Courts.commit_opinion(case=unit, commitment=self._commitment(case))
                 return StepMessage(call, "verdict_commit", details)
-            case JudgeStep.REVEAL:
-                call = InferenceMarket.reveal_verdict(
-                    unit=unit, committee=number, verdict=entry.verdict, salt=entry.salt
-                )
+            case JudgeStep.OPEN:
+                call = Courts.open_opinion(case=unit, statement=entry.statement, salt=entry.salt)
                 return StepMessage(call, "verdict_reveal", details)
             case _:
                 raise AssertionError(f"{step.name} is not a step that the world sees")

@@ -91,6 +91,8 @@ def is_about(race: Race, entry: RaceEntry) -> bool:
 def next_step(race: Race, entry: RaceEntry | None, view: View) -> RaceStep:
     """What the state of the chain in a view and the journal ask for."""
     racer, result = race.racer, entry.result if entry else None
+    if race.unit.state is UnitState.JUDGING:
+        return _late_step(race, entry)
     is_closed = race.unit.round is None or race.unit.round.closed_at > 0
     if race.unit.state is not UnitState.RACING or racer.has_declined or racer.reveal is not None:
         return RaceStep.NOTHING
@@ -109,6 +111,13 @@ def next_step(race: Race, entry: RaceEntry | None, view: View) -> RaceStep:
     # Authors may leave attestations out of their blocks; a transaction they would have to refuse one by one.
     is_omitted = view.height >= race.reveals_from + OMITTED_BLOCKS
     return RaceStep.REVEAL if is_omitted or is_late(race, view.newest) else RaceStep.ATTEST
+
+
+def _late_step(race: Race, entry: RaceEntry | None) -> RaceStep:
+    """A result that was committed to and not opened in time: opened late it is unpaid, but a miss and no lie."""
+    is_withheld = race.racer.commitment is not None and race.racer.reveal is None
+    has_result = entry is not None and entry.result is not None and is_about(race, entry)
+    return RaceStep.REVEAL if is_withheld and has_result else RaceStep.NOTHING
 
 
 def is_late(race: Race, newest: int) -> bool:

@@ -1,7 +1,8 @@
-"""Finding the right result of a disputed unit.
+"""Finding the right result of a unit before the courts, with the probe that shows that it was computed.
 
 A racer's output that can be had is checked, which is cheaper than executing where the workload has a shorter way (a
-text takes one prefill); only where none is right, or none can be had, the whole request is executed.
+text takes one prefill); only where none is right, or none can be had, the whole request is executed. A court's member
+looks at the earlier judges' probes too: who computed nothing cannot know the integers at the place of its seat.
 """
 
 from __future__ import annotations
@@ -12,28 +13,28 @@ from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoint_of
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.data.unit_input import UnitInput, output_root
-from gpu_tasks.market.inference.commitments import InputBad, Recomputed
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX
+from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
 from gpu_tasks.provider.blobs import reseal
-from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import check_request, checked_cost
-from gpu_tasks.provider.execution.executor import BadRequestError
 from gpu_tasks.workloads.form import WorkloadForm
 
 
-async def find_verdict(parts: Parts, case: Case) -> Recomputed | InputBad:
-    """What the input gives; ExecutionError, BlobError and ChainError where this judge cannot tell."""
-    form = await parts.form_of(case.unit)
-    try:
-        asked = await parts.inputs.open(case.unit)
-        return Recomputed(await _right_root(parts, case, form, asked))
-    except (UnusableInputError, BadRequestError) as error:
-        parts.telemetry.tell("input_bad", unit=case.unit_id, problem=str(error))
-        return InputBad()
+async def find_verdict(parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput) -> Statement:
+    """What the input gives; UnusableInputError and BadRequestError where it gives nothing.
+
+    ExecutionError and ChainError where this judge cannot tell.
+    """
+    output = await _right_output(parts, case, form, asked)
+    opinion = Answered(_root(parts, case, asked, output))
+    probe = await _probe(parts, case, form, asked, output, parts.identity.stash, case.seat.probe_place)
+    return Statement(opinion, probe, await _doubted(parts, case, form, asked, output, opinion))
 
 
-async def _right_root(parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput) -> bytes:
+async def _right_output(parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput) -> bytes:
     seen: set[bytes] = set()
     revealed = [(racer, racer.reveal) for racer in case.unit.racers if racer.reveal is not None]
     # All at once: one that drips would keep this judge from asking the others in time.
@@ -46,13 +47,36 @@ async def _right_root(parts: Parts, case: Case, form: WorkloadForm, asked: UnitI
         is_short = form.cost(output) <= case.unit.terms.tokens_max
         if is_short and await parts.workshop.verify(form, asked.request, output):
             parts.telemetry.tell("verified", unit=case.unit_id, racer=racer.owner)
-            return reveal.output_root
+            return output
         parts.telemetry.tell("refuted", unit=case.unit_id, racer=racer.owner)
     check_request(form, asked.request, case.unit.terms.tokens_max)
     output = await parts.workshop.recompute(form, asked.request)
     checked_cost(form, output, case.unit.terms.tokens_max)
     parts.telemetry.tell("recomputed", unit=case.unit_id)
-    return _root(parts, case, asked, output)
+    return output
+
+
+async def _probe(
+    parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput, output: bytes, judge: bytes, place: bytes
+) -> bytes:
+    trace = await parts.workshop.trace(form, asked.request, output, place)
+    return probe_of(case.unit_id, judge, asked.salt, trace)
+
+
+async def _doubted(
+    parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput, output: bytes, opinion: Answered
+) -> int:
+    """Of a court's member: a bit for each earlier judge who says the same, and whose probe is wrong."""
+    if case.seat.bench != BenchKind.COURT:
+        return 0
+    doubted = 0
+    for place, (judge, seat) in enumerate((await parts.chain.judges(case.unit_id))[:EARLIER_JUDGES_MAX]):
+        said = seat.statement
+        if seat.bench == BenchKind.COURT or said is None or said.opinion != opinion:
+            continue
+        if said.probe != await _probe(parts, case, form, asked, output, judge, seat.probe_place):
+            doubted |= 1 << place
+    return doubted
 
 
 def _root(parts: Parts, case: Case, asked: UnitInput, output: bytes) -> bytes:
@@ -66,7 +90,7 @@ async def _output_of(parts: Parts, case: Case, racer: bytes) -> bytes | None:
     if endpoint is None:
         return None
     try:
-        question = reseal.question(parts.identity, case.unit_id, case.committee.number)
+        question = reseal.question(parts.identity, case.unit_id)
         blob = await parts.blobs.ask(endpoint, "/reseal", question)
         return parts.identity.seal_key.open(blob)
     except (BlobError, SealError) as error:

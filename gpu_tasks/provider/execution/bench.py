@@ -59,6 +59,10 @@ class Bench:
         """Whether `output` is what `run` would give; BadRequestError, ExecutionError."""
         return await (await self._executor(form, now)).verify(request, output)
 
+    async def trace(self, form: WorkloadForm, request: bytes, output: bytes, place: bytes, now: float) -> bytes:
+        """The hash of the computation of a right output at a place; BadRequestError, ExecutionError."""
+        return await (await self._executor(form, now)).trace(request, output, place)
+
     async def end_idle(self, now: float) -> None:
         """End the workers that nobody has needed for a while."""
         for workload, worker in list(self._workers.items()):

@@ -32,6 +32,8 @@ from gpu_tasks.provider.execution.worker_wire import (
     Ran,
     Ready,
     RunRequest,
+    TraceAt,
+    Traced,
     VerifyOutput,
     WorkerAnswer,
     framed,
@@ -84,6 +86,10 @@ class Executor(Protocol):
 
     async def verify(self, request: bytes, output: bytes) -> bool:
         """Whether `output` is what `run` would give; BadRequestError, ExecutionError."""
+        ...
+
+    async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+        """The hash of the computation of a right output at a place; BadRequestError, ExecutionError."""
         ...
 
     async def close(self) -> None:
@@ -141,6 +147,13 @@ class WorkerExecutor:
         if not isinstance(answer, Checked):
             raise ExecutionError(f"the worker answered {answer}")
         return answer.is_right
+
+    async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+        """See `Executor`."""
+        answer = await self._ask(TraceAt(request, output, place))
+        if not isinstance(answer, Traced):
+            raise ExecutionError(f"the worker answered {answer}")
+        return answer.trace
 
     async def close(self) -> None:
         """Kill the worker."""

@@ -29,6 +29,8 @@ from gpu_tasks.provider.execution.worker_wire import (
     Ran,
     Ready,
     RunRequest,
+    TraceAt,
+    Traced,
     WorkerAnswer,
     framed,
     shortened,
@@ -85,6 +87,8 @@ def _answered(workload: Workload, question: Question) -> WorkerAnswer:
             output = workload.run(question.request)
             cpu_ms = (time.process_time_ns() - began) // 1_000_000
             return Ran(output, cpu_ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (MIB // 1024))
+        if isinstance(question, TraceAt):
+            return Traced(workload.trace(question.request, question.output, question.place))
         verdict = workload.verify(question.request, question.output)
         return Checked(verdict.valid, verdict.recomputed)
     except DecodeError as error:

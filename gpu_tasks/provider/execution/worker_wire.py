@@ -28,7 +28,16 @@ class VerifyOutput:
     output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
 
 
-Question = Annotated[RunRequest | VerifyOutput, Tagged("ogpu::Question")]
+@variant(2)
+class TraceAt:
+    """The hash of the computation of a right output at a place."""
+
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+    output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
+    place: Hash
+
+
+Question = Annotated[RunRequest | VerifyOutput | TraceAt, Tagged("ogpu::Question")]
 
 
 @variant(0)
@@ -70,7 +79,14 @@ class Failed:
     reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
 
 
-WorkerAnswer = Annotated[Ready | Ran | Checked | BadRequest | Failed, Tagged("ogpu::Answer")]
+@variant(5)
+class Traced:
+    """The hash of a computation at a place."""
+
+    trace: Hash
+
+
+WorkerAnswer = Annotated[Ready | Ran | Checked | BadRequest | Failed | Traced, Tagged("ogpu::Answer")]
 
 QUESTION = codec(Question)
 ANSWER = codec(WorkerAnswer)

@@ -69,6 +69,11 @@ class Workshop:
         async with self._any(form) as bench:
             return await bench.verify(form, request, output, time.monotonic())
 
+    async def trace(self, form: WorkloadForm, request: bytes, output: bytes, place: bytes) -> bytes:
+        """On any device, the hash of the computation of a right output at a place; BadRequestError, ExecutionError."""
+        async with self._any(form) as bench:
+            return await bench.trace(form, request, output, place, time.monotonic())
+
     async def end_idle(self) -> None:
         """End the workers that nobody has needed for a while; what is in use is not waited for."""
         for device in [device for device in self._benches if self._line.is_free(device)]:

@@ -137,10 +137,10 @@ class Journal:
                 self.races[unit, attempt].sent.add(sent)
             case Ended(unit, attempt, end, paid):
                 self.races[unit, attempt].end, self.races[unit, attempt].paid = end, paid
-            case Judged(unit, committee, verdict, salt):
-                self.cases[unit, committee] = CaseEntry(verdict, salt)
-            case Dismissed(unit, committee):
-                self.cases[unit, committee].is_over = True
+            case Judged(unit, number, statement, salt):
+                self.cases[unit, number] = CaseEntry(statement, salt)
+            case Dismissed(unit, number):
+                self.cases[unit, number].is_over = True
 
     def _compact(self) -> None:
         """Rewrite the file without the outputs of races that are over, and without the oldest of them."""
@@ -172,8 +172,8 @@ class Journal:
                 yield Sending(unit, attempt, sent)
             if entry.end is not None:
                 yield Ended(unit, attempt, entry.end, entry.paid)
-        for (unit, committee), case in self.cases.items():
-            yield Judged(unit, committee, case.verdict, case.salt)
+        for (unit, number), case in self.cases.items():
+            yield Judged(unit, number, case.statement, case.salt)
 
 
 def _work(unit: bytes, attempt: int, result: WorkResult, basis: Basis | None) -> JournalRecord:
@@ -205,5 +205,5 @@ def _record(path: Path, data: bytes, begin: int, end: int) -> JournalRecord:
 def _damage(path: Path, begin: int) -> str:
     return (
         f"{path} is damaged at byte {begin}. Restore it from a backup; or move it away, which forgets results that "
-        "were committed and not yet revealed: each of those races costs 1 % of its device's bond"
+        "were committed and not yet revealed: each of those races may cost all its collateral"
     )

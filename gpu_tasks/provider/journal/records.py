@@ -1,7 +1,7 @@
 """What a provider writes down before each step that the world can see.
 
-A race is one attempt at one unit; a case is one committee for one unit. The entries of each are written in the order of
-this list, each before its step, so what lies in the journal says what may have happened, and what cannot have.
+A race is one attempt at one unit; a case is one seat in a case about a unit. The entries of each are written in the
+order of this list, each before its step, so what lies in the journal says what may have happened, and what cannot have.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Annotated
 
 from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX
 from gpu_tasks.market.attestations.statement import Usage
-from gpu_tasks.market.inference.commitments import InputBad, Recomputed, Verdict
-from runtime.encoding.codec import U8, U32, Bounded, Tagged, codec, struct, variant
+from gpu_tasks.market.courts.opinions import Statement
+from runtime.encoding.codec import U32, Bounded, Tagged, codec, struct, variant
 from runtime.encoding.types import Balance, BlockNumber, Hash
 
 
@@ -35,7 +35,7 @@ class End(IntEnum):
 
 @struct
 class WorkResult:
-    """A finished execution: computed once, used for commit, attestation and committee."""
+    """A finished execution: computed once, used for commit, attestation and judges."""
 
     output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
     output_root: Hash
@@ -95,11 +95,11 @@ class Ended:
 
 @variant(4)
 class Judged:
-    """A verdict is found."""
+    """An opinion is found."""
 
     unit: Hash
-    committee: U8
-    verdict: Verdict
+    number: U32
+    statement: Statement
     salt: Hash
 
 
@@ -108,7 +108,7 @@ class Dismissed:
     """A case is over."""
 
     unit: Hash
-    committee: U8
+    number: U32
 
 
 @variant(6)
@@ -144,6 +144,6 @@ class RaceEntry:
 class CaseEntry:
     """What the journal says of one case."""
 
-    verdict: Recomputed | InputBad
+    statement: Statement
     salt: bytes
     is_over: bool = False

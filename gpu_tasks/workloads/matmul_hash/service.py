@@ -74,16 +74,26 @@ class MatmulHash:
     def run(self, request: bytes) -> bytes:
         """The encoded `ChainOutput`."""
         asked = decode_request(request)
-        label = _DOMAIN + asked.seed.to_bytes(8, "little") + asked.size.to_bytes(2, "little")
-        drawn = shake_256(label).digest(2 * 4 * asked.size**2)
-        last = self._chain(drawn, asked.size, asked.rounds)
-        return OUTPUT.encode(ChainOutput(asked.rounds, blake2b(last, digest_size=32).digest()))
+        return OUTPUT.encode(ChainOutput(asked.rounds, blake2b(self._last(asked), digest_size=32).digest()))
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Compute again: a chain has no shorter check. A hash does not say where a matrix is wrong."""
         asked = decode_request(request)
         is_right = self.run(request) == output
         return OutputCheck(valid=is_right, recomputed=asked.rounds, first_wrong=None if is_right else 0)
+
+    def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+        """One row of the last matrix."""
+        asked = decode_request(request)
+        row = int.from_bytes(place, "little") % asked.size
+        last = self._last(asked)[4 * asked.size * row : 4 * asked.size * (row + 1)]
+        return blake2b(_DOMAIN + row.to_bytes(4, "little") + last, digest_size=32).digest()
+
+    def _last(self, asked: ChainRequest) -> bytes:
+        """The last matrix of a chain."""
+        label = _DOMAIN + asked.seed.to_bytes(8, "little") + asked.size.to_bytes(2, "little")
+        drawn = shake_256(label).digest(2 * 4 * asked.size**2)
+        return self._chain(drawn, asked.size, asked.rounds)
 
     def conformance(self) -> bytes:
         """The hash of all outputs to the vectors, which is published."""

@@ -57,6 +57,14 @@ def verify_output(model: Loaded, request: CompletionRequest, output: bytes) -> O
     return OutputCheck(valid=True, recomputed=len(claimed), first_wrong=None)
 
 
+def trace_of(model: Loaded, request: CompletionRequest, output: bytes, place: bytes) -> bytes:
+    """The hash of the logits at one position of prompt and completion, int64, little-endian."""
+    logits = forward(model, input_tokens((request.prompt + output)[: model.shape.context - 1]), empty_cache(model))[0]
+    position = int.from_bytes(place, "little") % len(logits)
+    label = _DOMAIN + position.to_bytes(4, "little")
+    return blake2b(label + logits[position].astype("<i8").tobytes(), digest_size=32).digest()
+
+
 def input_tokens(text: bytes) -> Ints:
     """int64[1, 1 + len(text)]: the boundary, then the bytes."""
     return np.array([[BOUNDARY, *text]], dtype=np.int64)

@@ -2,7 +2,7 @@
 
 from gpu_tasks.workloads.textgen_int8.backends import arithmetic
 from gpu_tasks.workloads.textgen_int8.conformance import check_completions, check_operations, completions
-from gpu_tasks.workloads.textgen_int8.decoding import generate, verify_output
+from gpu_tasks.workloads.textgen_int8.decoding import generate, trace_of, verify_output
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic
 from gpu_tasks.workloads.textgen_int8.model import decode_model, model_id
 from gpu_tasks.workloads.textgen_int8.request import MODEL_ID, WORKLOAD_ID, decode_request, model_file
@@ -28,6 +28,10 @@ class TextGeneration:
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """All tokens by one prefill."""
         return verify_output(self._model, decode_request(request, self._model.shape.context), output)
+
+    def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+        """The logits at one position."""
+        return trace_of(self._model, decode_request(request, self._model.shape.context), output, place)
 
     def conformance(self) -> bytes:
         """For the published model, its completions must be the published ones."""

@@ -10,6 +10,7 @@ from devnet.proofs import cheat_judgement
 from devnet.proofs.cheat_judgement import Check, Finding
 from genesis import dev_accounts
 from gpu_tasks.market.attestations.attestations import Attested
+from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitMatched, UnitSettled
 
 UNIT, DEVICE, ROOT = b"\1" * 32, b"\2" * 32, b"\3" * 32
@@ -38,7 +39,7 @@ def test_an_honest_race_breaks_no_bar() -> None:
     [
         (UnitSettled(UNIT, ROOT, ROOT, ALICE, 100, None, 130), "settled 2 times"),
         (Attested(UNIT, BOB, DEVICE, ROOT, ROOT), "not drawn"),
-        (ProviderSlashed(UNIT, ALICE, DEVICE, 1, 1), "Alice is honest"),
+        (ProviderSlashed(UNIT, ALICE, DEVICE, PartyFault.LIED, 1), "Alice is honest"),
         (RaceMissed(UNIT, BOB, 1), "Bob is honest"),
     ],
 )
@@ -85,10 +86,10 @@ def test_a_cheat_that_was_dealt_with_breaks_no_bar(mode: str) -> None:
     [
         ("flip-bit", {"slashed": 0}),
         ("flip-bit", {"drawn": 0}),
-        ("flip-bit", {"checks": [Check("10 % of the stake", "0x01", 9, 10, 11)]}),
+        ("flip-bit", {"checks": [Check("a miss", "0x01", 9, 10, 11)]}),
         ("copied-result", {"fined": 0}),
         ("copied-result", {"refused": 1}),
-        ("copied-result", {"slashed": 1}),
+        ("not-assigned", {"slashed": 1}),
         ("late-reveal", {"tried": 0, "refused": 0}),
         ("replayed-attestation", {"refused": 1}),
         ("not-assigned", {"refused": 0}),

@@ -164,16 +164,23 @@ def test_what_is_missing_is_said(
 
 def test_what_an_ended_unit_cost_and_who_was_paid() -> None:
     first, second = racer(b"1" * 32, OUTPUT)[0], racer(b"2" * 32, OUTPUT)[0]
-    both = settled(replace(first, committed_at=28), second)
+    both = settled(replace(first, committed_at=28), second, paid=135)
     assert winner_of(both) == second
-    assert cost_of(both) == 130
-    assert cost_of(settled(first)) == 100
+    assert cost_of(both) == 135
     assert cost_of(settled(state=UnitState.REFUNDED)) == 0
+    refuted = replace(both, is_refuted=True)
+    assert (cost_of(refuted), progress(refuted)) == (35, "settled, and refuted by an audit")
     assert winner_of(settled(first, state=UnitState.RACING)) is None
     assert (
         progress(settled(first, replace(second, reveal=None), state=UnitState.RACING))
         == "racing, 2 committed, 1 revealed"
     )
+
+
+def test_a_result_that_an_audit_refuted_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, blob = racer(b"1" * 32, OUTPUT)
+    with pytest.raises(ResultError, match="an audit found its result wrong"):
+        read(tmp_path, monkeypatch, settled(one, is_refuted=True), [INPUT, blob])
 
 
 def test_a_completion_is_no_markup() -> None:

@@ -26,7 +26,7 @@ UNIT = Unit(
     recorded_at=100,
 )  # fmt: skip
 
-COLLATERAL = money.collateral(DEFAULT_RULES, money.ramped_price(FLOOR, MAXIMUM, 10, RAMP), MAXIMUM)
+COLLATERAL = money.collateral(DEFAULT_RULES, money.ramped_price(FLOOR, MAXIMUM, 10, RAMP))
 
 
 def offered(owner: bytes, ask: int = FLOOR, **changed: Any) -> DeviceStatus:
@@ -86,7 +86,7 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - 1)),
-            "needs 2 owners with 0.01 oGPU of a device's bond free, 1 has it",
+            "needs 2 owners with 0.361 oGPU of a device's bond free, 1 has it",
         ),
         (UNIT, view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL)), "waits for its draw"),
         (

@@ -9,9 +9,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.inference.commitments import InputBad, Recomputed
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import racer_of
@@ -24,7 +26,7 @@ from market_chain import (
     attestation,
     commit,
     judge_commit,
-    judge_reveal,
+    judge_open,
     signed,
     terms,
     tolerant,
@@ -63,15 +65,17 @@ def race(chain: MarketChain, who: Keys, number: int) -> Callable[[Bound], None] 
 
 
 def judge(chain: MarketChain, who: Keys, number: int) -> Callable[[Bound], None] | None:
-    """Commit to or open a verdict."""
-    unit_id = nth_unit(chain, number)
-    committee = chain.now()[InferenceMarket].committees[unit_id]
-    if committee is None:
+    """Commit to or open an opinion, or appeal."""
+    unit_id, courts = nth_unit(chain, number), chain.now()[Courts]
+    case, seat = courts.cases[unit_id], courts.seats[who.stash, unit_id]
+    if case is not None and case.verdict is not None:
+        return signed(who.stash, Courts.appeal(case=unit_id))
+    if seat is None:
         return None
-    verdict = (Recomputed(ROOTS[0]), Recomputed(ROOTS[1]), InputBad())[len(who.name) % 3]
-    is_committed = any(one.account == who.stash and one.commitment for one in committee.members)
-    step = judge_reveal if is_committed else judge_commit
-    return step(who, unit_id, committee.number, verdict)
+    opinion = (Answered(ROOTS[0]), Answered(ROOTS[1]), Unanswerable())[len(who.name) % 3]
+    if seat.commitment:
+        return judge_open(who, unit_id, opinion)
+    return judge_commit(who, unit_id, BenchKind(seat.bench), opinion)
 
 
 SERVICE = ServiceTerms(b"x", bytes(32), bytes(32), 1, OGPU, 5, 5, 9)
@@ -90,7 +94,9 @@ ACTIONS: tuple[Action, ...] = (
     lambda _, who, n: InferenceMarket.withdraw_offer(device=who.device, service=n % 3),
     lambda _chain, _who, _n: InferenceMarket.create_service(terms=SERVICE),
     lambda _chain, _who, n: InferenceMarket.close_service(service=n % 3),
-    lambda _chain, who, n: Devices.register_device(kind=DeviceClass(n % 3), uuid_hash=who.uuid_hash, bond=n * OGPU),
+    lambda _chain, who, n: Devices.register_device(
+        kind=DeviceClass(n % 3), uuid_hash=who.uuid_hash, bond=50 * n * OGPU
+    ),
     lambda chain, _, n: Devices.unregister_device(device=device_of(chain, n)),
     lambda chain, _, n: Devices.bond_device_extra(device=device_of(chain, n), value=n),
     lambda chain, _, n: Devices.pause(device=device_of(chain, n)),

@@ -5,6 +5,8 @@ from collections import Counter
 
 import pytest
 
+from gpu_tasks.market.courts.cases import PartyFault
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, EXPIRY_WEIGHT, HEIGHT_BUDGET, STEP_WEIGHT
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -40,7 +42,12 @@ def test_the_right_are_paid_and_the_honest_never_slashed(seed: int) -> None:
     by_stash = {agent.keys.stash: agent.habit for agent in agents}
     assert chain.happened(ev.UnitSettled)
     for slashed in chain.happened(ev.ProviderSlashed):
-        assert by_stash[slashed.provider] is Habit.LIAR
+        culprits = {
+            PartyFault.LIED: (Habit.LIAR, Habit.SLOW),  # who is slow withholds what it committed to
+            PartyFault.MISSED: (Habit.SLOW,),
+            PartyFault.DECLINED: (Habit.DECLINER,),
+        }
+        assert by_stash[slashed.provider] in culprits[slashed.fault]
     for missed in chain.happened(ev.RaceMissed):
         assert by_stash[missed.provider] is Habit.SLOW
     paid = Counter(settled.unit for settled in chain.happened(ev.UnitSettled))
@@ -64,8 +71,10 @@ def test_everything_ends_when_everybody_stops() -> None:
     market = chain.now()[InferenceMarket]
     assert market.open_units.get() == 0
     assert all(unit.state in (UnitState.SETTLED, UnitState.REFUNDED) for _, unit in market.units.items() if unit)
-    assert not list(market.committees.keys())
     assert not list(market.duties.items())
+    courts = chain.now()[Courts]
+    assert not list(courts.cases.keys())
+    assert not list(courts.seats.items())
 
 
 def test_one_seed_gives_one_state() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.decoding import generate, verify_output
+from gpu_tasks.workloads.textgen_int8.decoding import generate, trace_of, verify_output
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
 from gpu_tasks.workloads.textgen_int8.transformer import load
 from gpu_tasks.workloads.workload import OutputCheck
@@ -27,6 +27,17 @@ def test_one_flipped_bit_is_found_where_it_is(bit: int) -> None:
     wrong[bit // 8] ^= 1 << bit % 8
     verdict = verify_output(MODEL, REQUEST, bytes(wrong))
     assert verdict == OutputCheck(valid=False, recomputed=bit // 8 + 1, first_wrong=bit // 8)
+
+
+def test_each_place_of_a_right_output_has_a_trace_of_its_own_that_a_machine_cannot_guess() -> None:
+    places = [place.to_bytes(32, "little") for place in range(6 + 24)]
+    traces = {trace_of(MODEL, REQUEST, OUTPUT, place) for place in places}
+    assert len(traces) == len(places), "a position of prompt and completion each"
+    assert all(len(trace) == 32 for trace in traces)
+    beyond = (6 + 24 + 1).to_bytes(32, "little")
+    assert trace_of(MODEL, REQUEST, OUTPUT, beyond) == trace_of(MODEL, REQUEST, OUTPUT, places[0])
+    other = load(NumpyBackend(), small_model(seed=2))
+    assert trace_of(other, REQUEST, OUTPUT, places[5]) not in traces
 
 
 @pytest.mark.parametrize("wrong", [b"", OUTPUT[:-1], OUTPUT + b"x", OUTPUT * 9], ids=["none", "short", "long", "huge"])
@@ -58,6 +69,7 @@ def test_what_is_generated_is_valid(prompt: bytes, temperature: int, seed: bytes
 def test_the_whole_context_can_be_used(prompt: bytes) -> None:
     request = CompletionRequest(prompt, SMALL.context - len(prompt), 0, bytes(32))
     output = generate(MODEL, request)
+    assert len(trace_of(MODEL, request, output, b"\xff" * 32)) == 32
     assert len(output) == request.max_tokens
     assert verify_output(MODEL, request, output).valid
 

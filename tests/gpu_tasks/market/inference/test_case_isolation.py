@@ -7,16 +7,15 @@ from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, Device
 from gpu_tasks.market.inference.events import UnknownService
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
-from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import ServiceTerms, offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Refund
 from market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, Keys, MarketChain, named_keys, refused, signed, terms
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import Paid
 
-MISS_PPM = DEFAULT_RULES.miss_penalty
 FIRST, SECOND = b"1" * 32, b"2" * 32
 
 
@@ -39,44 +38,41 @@ def fully_secured() -> tuple[Bound, Keys]:
     return bound, keys
 
 
-def test_a_miss_of_one_unit_takes_nothing_of_what_secures_another() -> None:
+def charge(bound: Bound, keys: Keys, unit: bytes, amount: int) -> None:
+    """Burn a part of what a device holds for a unit."""
+    bound[Devices].charge(keys.device, unit, (Share(None, amount),))
+
+
+def test_what_one_unit_costs_takes_nothing_of_what_secures_another() -> None:
     bound, keys = fully_secured()
     before = device_of(bound, keys)
-    taken = bound[Devices].fail(keys.device, FIRST, MISS_PPM, victim=CUSTOMER.stash)
+    charge(bound, keys, FIRST, 5)
     after = device_of(bound, keys)
-    assert taken == before.bond * MISS_PPM // 1_000_000
-    assert bound[Balances].held(keys.stash, Hold(COLLATERAL, FIRST)) == before.bond // 2 - taken
+    assert bound[Balances].held(keys.stash, Hold(COLLATERAL, FIRST)) == before.bond // 2 - 5
     assert bound[Balances].held(keys.stash, Hold(COLLATERAL, SECOND)) == before.bond // 2
-    assert (after.bond, after.secured) == (before.bond - taken, before.secured - taken)
+    assert (after.bond, after.secured) == (before.bond - 5, before.secured - 5)
 
 
-def test_a_slash_stops_where_the_other_units_part_begins() -> None:
+def test_no_unit_is_charged_more_than_its_own_part() -> None:
     bound, keys = fully_secured()
     half = device_of(bound, keys).bond // 2
-    assert bound[Devices].slash(keys.device, FIRST, 10 * half, victim=None) == half
-    assert bound[Balances].held(keys.stash, Hold(COLLATERAL, SECOND)) == half
-    bound[Devices].end_collateral(FIRST)
-    assert bound[Devices].slash(keys.device, SECOND, half, victim=None) == half
-    assert (device_of(bound, keys).bond, device_of(bound, keys).secured) == (0, 0)
-
-
-def test_what_one_unit_lacks_comes_from_the_bond_that_secures_nothing() -> None:
+    with pytest.raises(AssertionError, match="what it holds itself"):
+        charge(bound, keys, FIRST, half + 1)
     bound, keys = fully_secured()
-    half = device_of(bound, keys).bond // 2
     bound[Devices].unsecure(keys.device, SECOND)
-    assert bound[Devices].slash(keys.device, FIRST, half + 5, victim=None) == half + 5
-    assert bound[Balances].held(keys.stash, Hold(FREE_BOND, keys.device)) == half - 5
+    with pytest.raises(AssertionError, match="what it holds itself"):
+        charge(bound, keys, FIRST, half + 1)
 
 
 def test_what_is_left_of_a_units_part_is_the_devices_again() -> None:
     bound, keys = fully_secured()
     before = device_of(bound, keys)
-    taken = bound[Devices].fail(keys.device, FIRST, MISS_PPM, victim=None)
+    charge(bound, keys, FIRST, 5)
     bound[Devices].unsecure(keys.device, FIRST)
     bound[Devices].end_collateral(FIRST)
     after = device_of(bound, keys)
-    assert (after.bond, after.secured) == (before.bond - taken, before.bond // 2)
-    assert bound[Balances].held(keys.stash, Hold(FREE_BOND, keys.device)) == before.bond // 2 - taken
+    assert (after.bond, after.secured) == (before.bond - 5, before.bond // 2)
+    assert bound[Balances].held(keys.stash, Hold(FREE_BOND, keys.device)) == before.bond // 2 - 5
 
 
 def test_a_race_that_still_holds_collateral_is_not_over() -> None:
@@ -94,7 +90,7 @@ def test_a_racers_part_of_its_bond_is_held_for_the_unit_from_the_draw_to_the_end
     assert len(unit.racers) == 2
     for racer in unit.racers:
         held = chain.now()[Balances].held(racer.owner, Hold(COLLATERAL, unit_id))
-        assert held == racer.collateral == collateral(unit.rules, unit.price, unit.terms.price_max)
+        assert held == racer.collateral == collateral(unit.rules, unit.price)
     chain.blocks(60)  # nobody commits: two misses, and the unit waits again
     assert not [key for key, _ in chain.now()[Balances].held_cases.items() if key[1] == Hold(COLLATERAL, unit_id)]
     assert {paid.case for paid in chain.happened(Paid) if paid.reason is COLLATERAL} == {unit_id}

@@ -1,138 +1,167 @@
-"""Disputes: committees, liars, judges, and every row of the money table on a chain of the real pallets."""
+"""Units before the courts: liars, lone answers, declines, audits, on a chain of the real pallets."""
 
 from collections.abc import Callable
 
 import pytest
 
 from gpu_tasks.market.api import GpuTasksApi
-from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.attestations import Attestations, NotAdmissible
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage, PartyFault
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.events import BenchDrawn, OpensNothing, OutOfTurn
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.commitments import InputBad, Recomputed
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
-from gpu_tasks.market.inference.units import UNIT_DEPOSIT, Refund, Unit, UnitState
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, Refund, UnitState
 from market_chain import (
     BOND,
     CUSTOMER,
     DEVICE_BOND,
     GENESIS_HASH,
     OGPU,
-    Keys,
     MarketChain,
     attach,
     attestation,
     commit,
     judge_commit,
-    judge_reveal,
+    judge_open,
     named_keys,
+    opens,
     refused,
     salt_of,
     signed,
     terms,
 )
 from runtime.cryptography.signatures import verify
-from runtime.encoding.types import Unsigned
 from runtime.frame.api import Apis
-from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.hold_book import HeldAmount
 from runtime.pallets.staking.trust_lock import Unlocked
 from runtime.pallets.staking.trust_stake import TrustStake
-
-RIGHT, WRONG, OTHER = b"R" * 32, b"W" * 32, b"O" * 32
-
-
-def raced(chain: MarketChain, roots: dict[int, bytes | None], racers: int = 2) -> tuple[bytes, Unit, list[Keys]]:
-    """A unit whose racers (by place) commit and attach these roots; None: stays silent. Ends at the reveals."""
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms(racers=racers))
-    while chain.unit(unit_id).state is UnitState.QUEUED:
-        chain.block()
-    unit = chain.unit(unit_id)
-    keys = [chain.keys_of(one.owner) for one in unit.racers]
-    given = {place: root for place, root in roots.items() if root}
-    chain.block(*(commit(keys[place], unit_id, unit, root) for place, root in given.items()))
-    if len(given) < racers:
-        chain.blocks(11)
-    chain.block(attach(*(attestation(keys[place], unit_id, unit, root) for place, root in given.items())))
-    return unit_id, unit, keys
+from unit_cases import RIGHT, WRONG, Verdict, all_owned, declined_twice, ended, judged, owned, raced
 
 
-def judged(chain: MarketChain, unit_id: bytes, verdicts: list[Recomputed | InputBad | None]) -> list[Keys]:
-    """The committee that is drawn next gives these verdicts, in the order of its seats; None: stays silent."""
-    committee = None
-    while committee is None or committee.round is None:
-        chain.block()
-        committee = chain.now()[InferenceMarket].committees[unit_id]
-    judges = [chain.keys_of(one.account) for one in committee.members]
-    given = [(judge, verdict) for judge, verdict in zip(judges, verdicts, strict=False) if verdict is not None]
-    chain.block(*(judge_commit(judge, unit_id, committee.number, verdict) for judge, verdict in given))
-    if len(given) < len(judges):
-        chain.blocks(20 + 2)
-    chain.block(*(judge_reveal(judge, unit_id, committee.number, verdict) for judge, verdict in given))
-    return judges
-
-
-def owned(chain: MarketChain, account: bytes) -> int:
-    balances = chain.now()[Balances]
-    return balances.free_balance(account) + balances.reserved_balance(account)
-
-
-def test_a_liar_is_slashed_and_the_right_racer_is_paid() -> None:
-    chain = MarketChain(named_keys(6))
+@pytest.mark.parametrize("validators", [6, 8])
+def test_a_liar_loses_its_collateral_and_the_right_racer_is_paid(validators: int) -> None:
+    """With eight a court of three is left to appeal to; with six a lie costs what it caused."""
+    chain = MarketChain(named_keys(validators))
     unit_id, unit, (liar, honest) = raced(chain, {0: WRONG, 1: RIGHT})
-    before = {one.stash: owned(chain, one.stash) for one in chain.validators}
-    customer = owned(chain, CUSTOMER.stash)
-    judges = judged(chain, unit_id, [Recomputed(RIGHT)] * 3)
+    before = all_owned(chain)
+    judges = judged(chain, unit_id, [Answered(RIGHT)] * 3)
     assert len(judges) == 3
-    assert liar not in judges
-    assert honest not in judges
+    assert not {liar, honest} & set(judges)
+    settled = ended(chain, unit_id)
+    gained = {who: owned(chain, who) - had for who, had in before.items()}
+    fee, secured = unit.price // 2, collateral(unit.rules, unit.price)
+    lost = secured if validators == 8 else unit.price + 3 * fee + -(-unit.price // 4)
     (slashed,) = chain.happened(ev.ProviderSlashed)
-    secured = collateral(unit.rules, unit.price, unit.terms.price_max)
-    assert (slashed.provider, slashed.collateral, slashed.bond) == (liar.stash, secured, BOND // 10)
-    assert before[liar.stash] - owned(chain, liar.stash) == secured + BOND // 10
-    assert owned(chain, honest.stash) - before[honest.stash] == unit.price - unit.price // 50
-    lost = secured + BOND // 10
-    witness = unit.price * 30 // 100
-    assert customer - owned(chain, CUSTOMER.stash) == unit.price + witness - secured * 4 // 10 - BOND // 10 * 4 // 10
-    for judge in judges:
-        gained = owned(chain, judge.stash) - before[judge.stash]
-        expected = secured // 10 // 3 + BOND // 10 // 10 // 3 + (witness - witness // 50) // 3
-        assert gained == expected
-    assert lost > 5 * unit.price
+    assert slashed == ev.ProviderSlashed(unit_id, liar.stash, liar.device, PartyFault.LIED, lost)
+    assert gained[liar.stash] == -lost
+    assert gained[honest.stash] == unit.price - unit.price // 50
+    assert [gained[judge.stash] for judge in judges] == [fee] * 3
+    premium = -(-2 * fee * 50_000 // 1_000_000)
+    assert gained[CUSTOMER.stash] == -unit.price - premium + unit.price, "the price back from the liar"
+    assert (settled.state, settled.output_root) == (UnitState.SETTLED, RIGHT)
     device = chain.now()[Devices].devices[liar.device]
     assert device is not None
     assert device.is_paused
-    assert device.bond == DEVICE_BOND - secured
+    assert (device.bond, device.secured) == (DEVICE_BOND - lost, 0)
     assert liar.stash not in chain.now()[TrustStake].tombstones
+    assert chain.now()[TrustStake].stakes[liar.stash, liar.stash] == BOND, "what it holds elsewhere is untouched"
+
+
+def test_d3_a_convicted_racer_loses_no_more_than_the_collateral_of_the_unit() -> None:
+    """A third of the judges and a Sybil racer cannot take a rich racer's stake: appealed, they pay themselves."""
+    chain = MarketChain(named_keys(9))
+    unit_id, _, (sybil, honest) = raced(chain, {0: WRONG, 1: RIGHT})
+    before = all_owned(chain)
+    colluding = judged(chain, unit_id, [Answered(WRONG), Answered(WRONG), Answered(RIGHT)])
+    chain.block(signed(honest.stash, Courts.appeal(case=unit_id)))
+    court = judged(chain, unit_id, [Answered(RIGHT)] * 4)
+    assert len(court) == 9 - 2 - 3
+    settled = ended(chain, unit_id)
+    assert settled.output_root == RIGHT
+    gained = {who: owned(chain, who) - had for who, had in before.items()}
+    assert gained[honest.stash] == settled.price - settled.price // 50 + 2 * settled.price
+    assert all(gained[judge.stash] < -10 * settled.price for judge in colluding[:2])
+    assert gained[sybil.stash] < 0
+    assert sum(gained[one.stash] for one in (sybil, *colluding[:2])) + gained[CUSTOMER.stash] < 0
 
 
 def test_fast_garbage_does_not_win_by_shutting_the_other_out() -> None:
-    chain = MarketChain(named_keys(6))
+    chain = MarketChain(named_keys(8))
     unit_id, _, (liar, _) = raced(chain, {0: WRONG})
-    judged(chain, unit_id, [Recomputed(RIGHT), Recomputed(RIGHT)])
+    judged(chain, unit_id, [Answered(RIGHT), Answered(RIGHT)])
+    judged(chain, unit_id, [Answered(RIGHT), Answered(RIGHT), Answered(RIGHT)])
+    ended(chain, unit_id)
     (slashed,) = chain.happened(ev.ProviderSlashed)
-    assert slashed.provider == liar.stash
-    assert chain.unit(unit_id).state is UnitState.QUEUED, "nobody was right: the unit is drawn again"
+    assert (slashed.provider, slashed.fault) == (liar.stash, PartyFault.LIED)
+    assert chain.happened(ev.UnitRequeued), "nobody was right: the unit is drawn again"
 
 
-def test_a_lone_right_reveal_is_paid_and_the_judges_are_the_witness() -> None:
-    chain = MarketChain(named_keys(6))
-    unit_id, unit, (winner, _) = raced(chain, {0: RIGHT})
-    judges = judged(chain, unit_id, [Recomputed(RIGHT)] * 3)
-    (settled,) = chain.happened(ev.UnitSettled)
-    assert (settled.winner, settled.witness) == (winner.stash, None)
-    witness = unit.price * 30 // 100
-    assert settled.paid == unit.price + witness
+def test_a_lone_right_answer_is_paid_once_a_pair_has_looked_at_it() -> None:
+    """The witness that did not come pays for that first, then the pot: no coalition earns from it."""
+    chain = MarketChain(named_keys(8))
+    unit_id, unit, (winner, shut_out) = raced(chain, {0: RIGHT})
+    assert chain.unit(unit_id).state is UnitState.JUDGING
+    assert chain.case(unit_id).stage is CaseStage.PAIR
+    chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, OGPU))
+    before, pot = all_owned(chain), owned(chain, AUDIT_POT)
+    judges = judged(chain, unit_id, [Answered(RIGHT)] * 2)
+    assert len(judges) == 2
+    settled = ended(chain, unit_id)
+    gained = {who: owned(chain, who) - had for who, had in before.items()}
+    fee, spare = unit.price // 2, unit.price * 30 // 100
+    premium = -(-2 * fee * 50_000 // 1_000_000)
+    assert [gained[judge.stash] for judge in judges] == [fee] * 2
+    assert gained[winner.stash] == unit.price - unit.price // 50
+    assert gained[shut_out.stash] == 0
+    assert gained[CUSTOMER.stash] == -(unit.price + spare + premium)
+    assert owned(chain, AUDIT_POT) - pot == premium - (2 * fee - spare)
+    assert settled.output_root == RIGHT
     assert not chain.happened(ev.ProviderSlashed)
-    assert len(judges) == 3
+
+
+@pytest.mark.parametrize("opens_late", [False, True])
+def test_d7_withholding_is_no_cheap_way_to_lie(*, opens_late: bool) -> None:
+    """What was committed to and not opened beside a right answer is a lie; opened late, if it is right, a miss."""
+    chain = MarketChain(named_keys(8))
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    while chain.unit(unit_id).state is UnitState.QUEUED:
+        chain.block()
+    unit = chain.unit(unit_id)
+    honest, silent = (chain.keys_of(one.owner) for one in unit.racers)
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in (honest, silent)))
+    chain.blocks(1)
+    chain.block(attach(attestation(honest, unit_id, unit, RIGHT)))
+    while chain.unit(unit_id).state is UnitState.RACING:
+        chain.block()
+    assert not chain.happened(ev.RaceMissed), "what it was, the case says"
+    if opens_late:
+        late = Attestations.reveal(attestation=attestation(silent, unit_id, unit, RIGHT))
+        chain.block(signed(silent.provider, late), refused(silent.provider, late, NotAdmissible))
+    judged(chain, unit_id, [Answered(RIGHT)] * 2)
+    settled = ended(chain, unit_id)
+    (slashed,) = chain.happened(ev.ProviderSlashed)
+    fee = unit.price // 2
+    missed = -(-unit.price // 4) + 2 * fee
+    assert slashed.provider == silent.stash
+    assert slashed.fault is (PartyFault.MISSED if opens_late else PartyFault.LIED)
+    assert slashed.amount == (missed if opens_late else collateral(unit.rules, unit.price))
+    (paid,) = chain.happened(ev.UnitSettled)
+    assert (paid.winner, paid.witness) == (honest.stash, None), "what comes late is not paid"
+    assert settled.output_root == RIGHT
 
 
 def test_two_lie_alike_and_the_third_is_right() -> None:
-    chain = MarketChain(named_keys(7))
+    chain = MarketChain(named_keys(9))
     unit_id, _, keys = raced(chain, {0: WRONG, 1: WRONG, 2: RIGHT}, racers=3)
-    judged(chain, unit_id, [Recomputed(RIGHT), Recomputed(RIGHT), Recomputed(RIGHT)])
+    judged(chain, unit_id, [Answered(RIGHT)] * 3)
+    ended(chain, unit_id)
     assert {one.provider for one in chain.happened(ev.ProviderSlashed)} == {keys[0].stash, keys[1].stash}
     (settled,) = chain.happened(ev.UnitSettled)
     assert settled.winner == keys[2].stash
@@ -141,26 +170,75 @@ def test_two_lie_alike_and_the_third_is_right() -> None:
 def test_bad_input() -> None:
     chain = MarketChain(named_keys(6))
     customer = owned(chain, CUSTOMER.stash)
-    unit_id, _, _ = raced(chain, {0: WRONG, 1: RIGHT})
-    judges = judged(chain, unit_id, [InputBad(), InputBad(), Recomputed(RIGHT)])
+    unit_id, unit, racers = raced(chain, {0: WRONG, 1: RIGHT})
+    before = all_owned(chain)
+    judges = judged(chain, unit_id, [Unanswerable(), Unanswerable(), Answered(RIGHT)])
+    ended(chain, unit_id)
+    bond, fees = OGPU * 5 // 100, 2 * (unit.price // 2)
     (refunded,) = chain.happened(ev.UnitRefunded)
-    assert (refunded.refund, refunded.burned) == (Refund.INPUT_BAD, OGPU * 5 // 200)
-    assert customer - owned(chain, CUSTOMER.stash) == OGPU * 5 // 100 + 10 * 4_000
-    assert owned(chain, judges[0].stash) > owned(chain, judges[2].stash)
+    assert (refunded.refund, refunded.lost) == (Refund.INPUT_BAD, fees)
+    assert fees > bond, "the bond first, then the price"
+    assert customer - owned(chain, CUSTOMER.stash) == fees + 10 * 4_000
+    assert [owned(chain, judge.stash) - before[judge.stash] for judge in judges] == [fees // 2, fees // 2, 0]
+    assert [owned(chain, racer.stash) - before[racer.stash] for racer in racers] == [0, 0]
     assert not chain.happened(ev.ProviderSlashed)
 
 
-def test_a_committee_of_two_must_agree_and_without_more_members_nobody_is_slashed() -> None:
+def test_a_committee_of_two_must_agree_and_without_more_judges_nobody_is_slashed() -> None:
     chain = MarketChain(named_keys(4))
     customer = owned(chain, CUSTOMER.stash)
     unit_id, _, _ = raced(chain, {0: WRONG, 1: RIGHT})
-    judges = judged(chain, unit_id, [Recomputed(RIGHT), Recomputed(WRONG)])
+    judges = judged(chain, unit_id, [Answered(RIGHT), Answered(WRONG)])
     assert len(judges) == 2
-    chain.blocks(3)
+    ended(chain, unit_id)
     (refunded,) = chain.happened(ev.UnitRefunded)
-    assert (refunded.refund, refunded.burned) == (Refund.INCONCLUSIVE, 0)
+    assert (refunded.refund, refunded.lost) == (Refund.INCONCLUSIVE, 0)
     assert customer - owned(chain, CUSTOMER.stash) == 10 * 4_000
     assert not chain.happened(ev.ProviderSlashed)
+
+
+@pytest.mark.parametrize("is_good", [False, True])
+def test_d4_who_declines_a_good_input_pays_its_judges(*, is_good: bool) -> None:
+    chain = MarketChain(named_keys(8))
+    chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, OGPU))
+    unit_id, racers = declined_twice(chain)
+    unit, before = chain.unit(unit_id), all_owned(chain)
+    assert unit.state is UnitState.JUDGING
+    judges = judged(chain, unit_id, [Answered(RIGHT) if is_good else Unanswerable()] * 3)
+    while chain.unit(unit_id).state is UnitState.JUDGING:
+        chain.block()
+    gained = {who: owned(chain, who) - had for who, had in before.items()}
+    fee, bond = unit.price // 2, OGPU * 5 // 100
+    assert [gained[judge.stash] for judge in judges] == [fee] * 3
+    share = -(-unit.price // 4) + 3 * fee // 2
+    assert [gained[racer.stash] for racer in racers] == [-share if is_good else 0] * 2
+    assert gained[CUSTOMER.stash] == (0 if is_good else -(bond + unit.price)), "the pot pays what they do not cover"
+    faults = [one.fault for one in chain.happened(ev.ProviderSlashed)]
+    assert faults == [PartyFault.DECLINED] * (2 if is_good else 0)
+    if is_good:
+        assert chain.unit(unit_id).state is not UnitState.REFUNDED, "it is drawn again, without those two"
+        assert set(chain.unit(unit_id).declined_by) == {racer.stash for racer in racers}
+    else:
+        assert [one.refund for one in chain.happened(ev.UnitRefunded)] == [Refund.INPUT_BAD]
+
+
+def test_a_decline_leaves_the_others_in_the_race_and_pays_for_the_look_at_their_answer() -> None:
+    chain = MarketChain(named_keys(8))
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    while chain.unit(unit_id).state is UnitState.QUEUED:
+        chain.block()
+    unit = chain.unit(unit_id)
+    decliner, worker = (chain.keys_of(one.owner) for one in unit.racers)
+    chain.block(signed(decliner.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    chain.block(commit(worker, unit_id, unit, RIGHT))
+    chain.block(attach(attestation(worker, unit_id, unit, RIGHT)))
+    judged(chain, unit_id, [Answered(RIGHT)] * 2)
+    ended(chain, unit_id)
+    (slashed,) = chain.happened(ev.ProviderSlashed)
+    assert (slashed.provider, slashed.fault) == (decliner.stash, PartyFault.DECLINED)
+    (settled,) = chain.happened(ev.UnitSettled)
+    assert (settled.winner, settled.paid) == (worker.stash, unit.price + settled.paid - unit.price)
 
 
 def _cancel(chain: MarketChain) -> None:
@@ -175,25 +253,19 @@ def _expire(chain: MarketChain) -> None:
     chain.blocks(20)
 
 
-def _decline(chain: MarketChain) -> None:
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms())
-    for attempt in (1, 2):
-        while chain.unit(unit_id).state is UnitState.QUEUED:
-            chain.block()
-        racer = chain.keys_of(chain.unit(unit_id).racers[0].owner)
-        chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=attempt)))
+def _declined(chain: MarketChain) -> None:
+    unit_id, _ = declined_twice(chain)
+    judged(chain, unit_id, [Unanswerable()] * 3)
 
 
 def _agree(chain: MarketChain) -> None:
     raced(chain, {0: RIGHT, 1: RIGHT})
 
 
-def _judge(verdict: Recomputed | InputBad | None) -> Callable[[MarketChain], None]:
+def _judge(opinion: Verdict | None) -> Callable[[MarketChain], None]:
     def end(chain: MarketChain) -> None:
         unit_id, _, _ = raced(chain, {0: WRONG, 1: RIGHT})
-        judged(chain, unit_id, [verdict] * 3)
-        chain.blocks(3)
+        judged(chain, unit_id, [opinion] * 3)
 
     return end
 
@@ -202,10 +274,10 @@ def _judge(verdict: Recomputed | InputBad | None) -> Callable[[MarketChain], Non
     ("end", "kind"),
     [
         (_agree, None),
-        (_judge(Recomputed(RIGHT)), None),
-        (_judge(InputBad()), Refund.INPUT_BAD),
+        (_judge(Answered(RIGHT)), None),
+        (_judge(Unanswerable()), Refund.INPUT_BAD),
         (_judge(None), Refund.INCONCLUSIVE),
-        (_decline, Refund.INPUT_DECLINED),
+        (_declined, Refund.INPUT_BAD),
         (_expire, Refund.EXPIRED),
         (_cancel, Refund.CANCELLED),
     ],
@@ -213,14 +285,14 @@ def _judge(verdict: Recomputed | InputBad | None) -> Callable[[MarketChain], Non
 def test_the_deposit_comes_back_with_the_record_at_every_end(
     end: Callable[[MarketChain], None], kind: Refund | None
 ) -> None:
-    keep = {"InferenceMarket.queue_blocks": 20, "InferenceMarket.unit_keep": 9}
+    keep = {"InferenceMarket.queue_blocks": 20, "InferenceMarket.unit_keep": 99}
     chain = MarketChain(named_keys(6), constants=keep)
     end(chain)
     assert chain.now()[Balances].holds[CUSTOMER.stash] == (HeldAmount(UNIT_DEPOSIT, OGPU // 10),)
     assert not [happened for happened in chain.happened(Unlocked) if happened.reason is UNIT_DEPOSIT]
     ((unit_id, _),) = chain.now()[InferenceMarket].units.items()
-    (record,) = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
-    chain.blocks(record.ended_at + 9 - chain.height)
+    ended(chain, unit_id)
+    chain.blocks(chain.now()[InferenceMarket].expiring_place[unit_id] - chain.height)
     assert [one.refund for one in chain.happened(ev.UnitRefunded)] == ([] if kind is None else [kind])
     assert len(chain.happened(ev.UnitSettled)) == (kind is None)
     returned = [one for one in chain.happened(Unlocked) if one.reason is UNIT_DEPOSIT]
@@ -243,118 +315,41 @@ def test_the_quote_is_what_is_locked(racers: int) -> None:
 
 def test_silent_judges_end_in_a_refund_too() -> None:
     chain = MarketChain(named_keys(4))
-    unit_id, _, _ = raced(chain, {0: WRONG, 1: RIGHT})
-    chain.blocks(3 + 1 + 20 + 4)
+    unit_id, unit, _ = raced(chain, {0: WRONG, 1: RIGHT})
+    before = all_owned(chain)
+    judges = judged(chain, unit_id, [None, None])
+    ended(chain, unit_id)
     (refunded,) = chain.happened(ev.UnitRefunded)
     assert (refunded.unit, refunded.refund) == (unit_id, Refund.INCONCLUSIVE)
+    assert [owned(chain, judge.stash) - before[judge.stash] for judge in judges] == [-(unit.price // 2)] * 2
 
 
-def test_no_majority_escalates_to_fresh_members() -> None:
-    chain = MarketChain(named_keys(7))
-    unit_id, _, racers = raced(chain, {0: WRONG, 1: RIGHT})
-    first = judged(chain, unit_id, [Recomputed(RIGHT), Recomputed(WRONG), InputBad()])
-    second = judged(chain, unit_id, [Recomputed(RIGHT)] * 5)
-    assert len(second) == 7 - 2 - 3, "all that are left"
-    assert not {one.name for one in second} & {one.name for one in [*first, *racers]}
-    chain.blocks(3)
-    (refunded,) = chain.happened(ev.UnitRefunded)
-    assert refunded.refund is Refund.INCONCLUSIVE, "one success is not two, and nobody is left to ask"
-
-
-def test_a_verdict_copied_from_another_judge_opens_nothing() -> None:
+def test_an_opinion_copied_from_another_judge_opens_nothing() -> None:
     chain = MarketChain(named_keys(6))
     unit_id, _, _ = raced(chain, {0: WRONG, 1: RIGHT})
-    committee = None
-    while committee is None or committee.round is None:
+    while not chain.case(unit_id).benches:
         chain.block()
-        committee = chain.now()[InferenceMarket].committees[unit_id]
-    one, two, three = (chain.keys_of(member.account) for member in committee.members)
-    verdict = Recomputed(RIGHT)
-    chain.block(judge_commit(one, unit_id, 0, verdict))
-    stolen = chain.now()[InferenceMarket].committees[unit_id].members[0].commitment  # type: ignore[union-attr]
-    call = InferenceMarket.commit_verdict(unit=unit_id, committee=0, commitment=stolen or b"")
-    early = InferenceMarket.reveal_verdict(unit=unit_id, committee=0, verdict=verdict, salt=bytes(32))
+    one, two, three = (chain.keys_of(member) for member in chain.case(unit_id).benches[0].members)
+    opinion = Answered(RIGHT)
+    chain.block(judge_commit(one, unit_id, BenchKind.COMMITTEE, opinion))
+    seat = chain.now()[Courts].seats[one.stash, unit_id]
+    assert seat is not None
+    call = Courts.commit_opinion(case=unit_id, commitment=seat.commitment or b"")
+    said = opens(one, unit_id, opinion)
+    early = Courts.open_opinion(case=unit_id, statement=said, salt=salt_of(one, unit_id))
     chain.block(
         signed(two.provider, call),
-        refused(one.provider, early, ev.WindowClosed),
-        judge_commit(three, unit_id, 0, verdict),
-        refused(CUSTOMER.stash, call, ev.NotAssigned),
+        refused(one.provider, early, OutOfTurn),
+        judge_commit(three, unit_id, BenchKind.COMMITTEE, opinion),
     )
-    from_one = judge_reveal(one, unit_id, 0, verdict)
-    copied = InferenceMarket.reveal_verdict(unit=unit_id, committee=0, verdict=verdict, salt=salt_of(one, unit_id))
-    chain.block(from_one, refused(two.provider, copied, ev.WrongOpening))
-
-
-BAD_FORMS: dict[str, dict[str, object]] = {
-    "another racer's key": {"provider_key": b"k" * 32},
-    "another device": {"device": b"d" * 32},
-    "another attempt": {"attempt": 2},
-    "no such place": {"replica": 7},
-    "the other racer's place": {"replica": 1},
-    "another model": {"model": b"x" * 32},
-    "another workload": {"workload": b"x" * 32},
-    "another input": {"input_root": b"x" * 32},
-    "another salt": {"salt": b"s" * 32},
-    "another proof": {"proof_hash": WRONG},
-    "a proof inline": {"proof_inline": b"p"},
-    "too many tokens": {"output_tokens": 65},
-    "finished in the future": {"finished_at": 10_000},
-    "began before the draw": {"started_at": 1},
-    "an unknown version": {"version": 2},
-    "an unknown unit": {"unit": b"u" * 32},
-}
-
-
-@pytest.mark.parametrize("name", BAD_FORMS)
-def test_a_block_with_a_malformed_attestation_is_invalid(name: str) -> None:
-    chain = MarketChain(named_keys(2))
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms())
-    chain.blocks(3)
-    unit = chain.unit(unit_id)
-    racers = [chain.keys_of(one.owner) for one in unit.racers]
-    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
-    good = attestation(racers[0], unit_id, unit, RIGHT)
-    bad = attestation(racers[0], unit_id, unit, RIGHT, **BAD_FORMS[name])
-    with pytest.raises(InvalidBlock):
-        chain.block(attach(bad))
-    chain.height -= 1
-    chain.block(attach(good))
-
-
-def test_signature_order_duplicates_and_replays() -> None:
-    chain = MarketChain(named_keys(2))
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms())
-    chain.blocks(3)
-    unit = chain.unit(unit_id)
-    one, two = (chain.keys_of(racer.owner) for racer in unit.racers)
-    first, second = (attestation(keys, unit_id, unit, RIGHT) for keys in (one, two))
-    other = attestation(one, unit_id, unit, WRONG)
-    chain.block(commit(one, unit_id, unit, RIGHT), commit(two, unit_id, unit, RIGHT))
-    forged = type(first)(first.statement, second.signature)
-    for attestations in ((forged,), (other,), (second, first), (first, first), ()):
-        with pytest.raises(InvalidBlock):
-            chain.block(lambda bound, these=attestations: _attach_as_is(bound, these))  # type: ignore[misc]
-        chain.height -= 1
-    chain.block(attach(first))
-    with pytest.raises(InvalidBlock):
-        chain.block(attach(first))
-    chain.height -= 1
-    chain.block(attach(second))
-    assert chain.happened(ev.UnitSettled)
-    with pytest.raises(InvalidBlock):
-        chain.block(attach(second))
-
-
-def _attach_as_is(bound: object, attestations: tuple[object, ...]) -> None:
-    bound.dispatch(Attestations.attach(attestations=attestations), Unsigned())  # type: ignore[attr-defined, arg-type]
+    chain.block()
+    chain.block(judge_open(one, unit_id, opinion), refused(two.provider, early, OpensNothing))
 
 
 def test_one_judge_alone_is_not_asked() -> None:
     chain = MarketChain(named_keys(3))
-    raced(chain, {0: WRONG, 1: RIGHT})
-    chain.blocks(3)
+    unit_id, _, _ = raced(chain, {0: WRONG, 1: RIGHT})
+    ended(chain, unit_id)
     (refunded,) = chain.happened(ev.UnitRefunded)
     assert refunded.refund is Refund.INCONCLUSIVE
-    assert not chain.happened(ev.CommitteeDrawn)
+    assert not chain.happened(BenchDrawn)

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_tasks.market.courts.handlers import CaseRuling
+from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, Device
 from gpu_tasks.market.inference import money, races
@@ -71,7 +73,7 @@ def test_as_it_is_a_unit_ends_with_nothing_left() -> None:
 def test_a_unit_without_its_money_does_not_end() -> None:
     bound, unit = queued()
     lose(bound, CUSTOMER.stash, Hold(UNIT_MONEY, unit.id))
-    with pytest.raises(AssertionError, match="what it holds itself"):
+    with pytest.raises(AssertionError, match="only a case takes"):
         bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
 
 
@@ -102,6 +104,14 @@ def test_neither_an_open_unit_nor_one_that_is_gone_is_forgotten() -> None:
         ending.forget(bytes(32))
 
 
+def test_a_unit_that_may_be_audited_is_not_forgotten() -> None:
+    bound, unit, _ = racing()
+    market = bound[InferenceMarket]
+    market.units[unit.id] = replace(unit.record, state=UnitState.SETTLED, is_watched=True)
+    with pytest.raises(AssertionError, match="somebody stands"):
+        market.ending.forget(unit.id)
+
+
 def test_a_unit_does_not_end_twice() -> None:
     bound, unit = queued()
     market = bound[InferenceMarket]
@@ -114,7 +124,7 @@ def test_a_unit_does_not_end_twice() -> None:
 
 def test_shares_that_do_not_add_up_are_not_paid(monkeypatch: pytest.MonkeyPatch) -> None:
     bound, unit = queued()
-    monkeypatch.setattr(money, "whole_refund", lambda unit: (Share(CUSTOMER.stash, unit.escrow),))
+    monkeypatch.setattr(money, "refund", lambda unit, *_: (Share(CUSTOMER.stash, unit.escrow),))
     with pytest.raises(AssertionError, match="add up"):
         bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
 
@@ -128,9 +138,9 @@ def test_a_lock_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_outcome_that_costs_more_than_was_locked_is_noticed() -> None:
     _, unit = queued()
-    dear = replace(unit.record, price=2 * unit.record.escrow)
+    dear, held = replace(unit.record, price=2 * unit.record.escrow), unit.record.escrow + unit.record.bond
     with pytest.raises(AssertionError, match="no more than what was locked"):
-        money.settlement(dear, winner=b"w" * 32, witnesses=(), treasury=b"t" * 32)
+        money.settlement(dear, held, winner=b"w" * 32, witness=None, treasury=b"t" * 32)
 
 
 def test_a_service_does_not_end_more_units_than_it_had() -> None:
@@ -155,13 +165,22 @@ def test_a_race_that_agrees_on_nothing_is_noticed(monkeypatch: pytest.MonkeyPatc
         races.agreed_result((revealed,))
 
 
-def test_a_race_without_a_round_and_a_dispute_without_a_committee_are_noticed() -> None:
+def test_a_race_without_a_round_is_noticed() -> None:
     bound, unit, _ = racing()
     market = bound[InferenceMarket]
     with pytest.raises(AssertionError, match="has a round"):
         market.racing.step(OpenUnit(unit.id, replace(unit.record, round=None)))
-    with pytest.raises(AssertionError, match="has a committee"):
-        market.judging.step(OpenUnit(unit.id, replace(unit.record, state=UnitState.JUDGING)))
+
+
+def test_a_case_of_a_unit_that_is_gone_and_a_stranger_in_one_are_noticed() -> None:
+    bound, unit, _ = racing()
+    market = bound[InferenceMarket]
+    ruling = CaseRuling(CaseOutcome.UNDECIDED, None)
+    with pytest.raises(AssertionError, match="until its case is over"):
+        market.carry_out(b"u" * 32, ruling)
+    market.ending.refund(unit, Refund.INCONCLUSIVE)
+    with pytest.raises(AssertionError, match="stand for what they said"):
+        market.charge_party(unit.id, unit.record.racers[0].owner, ())
 
 
 # -------------------------------------------------------------------------------------------------------- the agenda
@@ -228,11 +247,11 @@ def test_a_device_has_one_assignment() -> None:
         bound[Devices].assign(racer.device, b"u" * 32, 1)
 
 
-def test_a_bond_is_locked_when_it_is_slashed() -> None:
-    bound, _, racer = racing()
+def test_a_bond_is_locked_when_it_is_charged() -> None:
+    bound, unit, racer = racing()
     change(bound, racer.device, lambda device: replace(device, bond=device.bond + 1))
     with pytest.raises(AssertionError, match="bond is held"):
-        bound[Devices].slash(racer.device, b"u" * 32, 100 * OGPU, victim=CUSTOMER.stash)
+        bound[Devices].charge(racer.device, unit.id, (Share(None, 1),))
 
 
 def test_a_bond_is_locked_when_the_device_leaves() -> None:
@@ -245,10 +264,10 @@ def test_a_bond_is_locked_when_the_device_leaves() -> None:
         bound.dispatch(Devices.unregister_device(device=keys.device), Signed(keys.stash))
 
 
-def test_a_device_that_is_gone_secures_nothing() -> None:
+def test_a_device_that_secures_a_unit_is_there() -> None:
     bound, unit, racer = racing()
     del bound[Devices].devices[racer.device]
-    with pytest.raises(AssertionError, match="case that has ended"):
+    with pytest.raises(AssertionError, match="cannot leave"):
         bound[InferenceMarket].ending.refund(unit, Refund.INCONCLUSIVE)
 
 
@@ -316,3 +335,17 @@ def test_a_service_an_offer_and_a_device_leave_nothing_held() -> None:
     with pytest.raises(AssertionError, match="case that has ended"):
         bound.dispatch(Devices.unregister_device(device=keys.device), Signed(keys.stash))
     assert devices.devices[keys.device] is None
+
+
+def test_who_is_expelled_works_no_more() -> None:
+    """The third lie that a court of five upholds: the courts name it, and its registration ends."""
+    bound, unit, racer = racing()
+    market = bound[InferenceMarket]
+    market.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
+    market.carry_out(unit.id, CaseRuling(CaseOutcome.UNDECIDED, None, expelled=(racer.stash,)))
+    devices = bound[Devices]
+    device = devices.devices[racer.device]
+    assert device is not None
+    assert devices.providers[racer.stash] is None
+    assert not devices.can_work(device)
+    devices.expel(racer.stash)  # a second time there is nothing to end

@@ -1,13 +1,13 @@
-"""A device whose whole part in a unit was taken by a miss leaves, and the unit still ends: no hook may fail for it."""
+"""Who stands for something of a unit stays until no case about it can come any more: leaving early changes nothing."""
 
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.events import DeviceBusy
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState
-from market_chain import Keys, MarketChain, attach, attestation, commit, named_keys, signed, terms
+from market_chain import Keys, MarketChain, attach, attestation, commit, named_keys, refused, signed, terms
 
 RIGHT = b"R" * 32
-LONG_ENOUGH = 120  # blocks, for every window
 
 
 def racing() -> tuple[MarketChain, bytes, Unit, list[Keys]]:
@@ -20,27 +20,41 @@ def racing() -> tuple[MarketChain, bytes, Unit, list[Keys]]:
     return chain, unit_id, unit, [chain.keys_of(racer.owner) for racer in unit.racers]
 
 
-def leave(chain: MarketChain, keys: Keys) -> None:
-    chain.block(
-        signed(keys.stash, InferenceMarket.withdraw_offer(device=keys.device, service=0)),
-        signed(keys.stash, Devices.unregister_device(device=keys.device)),
-    )
-    assert chain.now()[Devices].devices[keys.device] is None
+def leaving(chain: MarketChain, keys: Keys) -> None:
+    """The device may not leave now."""
+    withdraw = InferenceMarket.withdraw_offer(device=keys.device, service=0)
+    if chain.now()[InferenceMarket].offers[0, keys.device] is not None:
+        chain.block(signed(keys.stash, withdraw))
+    chain.block(refused(keys.stash, Devices.unregister_device(device=keys.device), DeviceBusy))
 
 
-def test_a_silent_racer_leaves_during_the_dispute() -> None:
+def test_d6_a_silent_racer_cannot_leave_before_the_case_is_over() -> None:
     chain, unit_id, unit, (silent, honest) = racing()
     chain.block(*(commit(each, unit_id, unit, RIGHT) for each in (silent, honest)))
     chain.blocks(1)
     chain.block(attach(attestation(honest, unit_id, unit, RIGHT)))
     while not chain.happened(ev.UnitDisputed):
         chain.block()
-    leave(chain, silent)
-    chain.blocks(LONG_ENOUGH)
-    assert chain.unit(unit_id).state in {UnitState.REFUNDED, UnitState.SETTLED}
+    leaving(chain, silent)
+    while chain.unit(unit_id).state is UnitState.JUDGING:
+        chain.block()
+    chain.block(signed(silent.stash, Devices.unregister_device(device=silent.device)))
+    assert chain.now()[Devices].devices[silent.device] is None
 
 
-def test_an_idle_racer_leaves_before_the_reveals() -> None:
+def test_nor_who_is_paid_before_it_is_known_whether_there_is_an_audit() -> None:
+    chain, unit_id, unit, racers = racing()
+    chain.block(*(commit(each, unit_id, unit, RIGHT) for each in racers))
+    chain.blocks(1)
+    chain.block(attach(*(attestation(each, unit_id, unit, RIGHT) for each in racers)))
+    assert chain.unit(unit_id).is_watched
+    leaving(chain, racers[0])
+    while chain.unit(unit_id).is_watched:
+        chain.block()
+    chain.block(signed(racers[0].stash, Devices.unregister_device(device=racers[0].device)))
+
+
+def test_nor_an_idle_racer_before_the_reveals() -> None:
     chain, unit_id, unit, (idle, honest) = racing()
     assert unit.round is not None
     while chain.height < unit.round.drawn_at + 26:
@@ -48,6 +62,5 @@ def test_an_idle_racer_leaves_before_the_reveals() -> None:
     chain.block(commit(honest, unit_id, unit, RIGHT))
     while not chain.happened(ev.RaceMissed):
         chain.block()
-    leave(chain, idle)
-    chain.blocks(LONG_ENOUGH)
-    assert chain.unit(unit_id).state is not UnitState.RACING
+    leaving(chain, idle)
+    assert chain.unit(unit_id).state is not UnitState.REFUNDED

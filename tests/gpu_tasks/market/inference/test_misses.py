@@ -1,18 +1,20 @@
-"""Who gets what of a miss: a customer only where some racer showed that its input could be had (finding B1)."""
+"""What a miss costs: of what the racer holds for the unit, burned, so that nobody lives on making others miss (B1)."""
 
+from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import Unit, UnitState
-from market_chain import CUSTOMER, DEVICE_BOND, Keys, MarketChain, commit, named_keys, terms
+from market_chain import CUSTOMER, DEVICE_BOND, Keys, MarketChain, attach, attestation, commit, named_keys, terms
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import TREASURY
 
 RIGHT = b"R" * 32
 
 
-def matched(chain: MarketChain) -> tuple[bytes, Unit, list[Keys]]:
+def matched(chain: MarketChain, racers: int = 2) -> tuple[bytes, Unit, list[Keys]]:
     """A unit in its race, and its racers in draw order."""
     chain.blocks(3)
-    (unit_id,) = chain.post(terms(racers=2))
+    (unit_id,) = chain.post(terms(racers=racers))
     while chain.unit(unit_id).state is UnitState.QUEUED:
         chain.block()
     unit = chain.unit(unit_id)
@@ -24,32 +26,52 @@ def worth(chain: MarketChain, account: bytes) -> int:
     return balances.free_balance(account) + balances.reserved_balance(account)
 
 
-def test_a_customer_earns_nothing_where_all_racers_missed() -> None:
+def test_where_all_racers_missed_a_hundredth_of_their_collateral_burns() -> None:
     """B1: an input that nobody could have makes all of them miss; its customer shall not live on that."""
     chain = MarketChain(named_keys(2))
-    _, _, racers = matched(chain)
+    _, unit, racers = matched(chain)
     before, treasury = worth(chain, CUSTOMER.stash), worth(chain, TREASURY)
+    burned = chain.now()[Balances].burned.get()
     while not chain.happened(ev.UnitRequeued):
         chain.block()
-    taken = DEVICE_BOND // 100
+    taken = collateral(unit.rules, unit.price) // 100
     assert [missed.amount for missed in chain.happened(ev.RaceMissed)] == [taken] * 2
-    assert worth(chain, CUSTOMER.stash) == before
-    assert worth(chain, TREASURY) - treasury == len(racers) * taken // 2
+    assert [worth(chain, CUSTOMER.stash), worth(chain, TREASURY)] == [before, treasury]
+    assert chain.now()[Balances].burned.get() - burned == 2 * taken
+    for racer in racers:
+        device = chain.now()[Devices].devices[racer.device]
+        assert device is not None
+        assert (device.bond, device.secured, device.is_paused) == (DEVICE_BOND - taken, 0, True)
 
 
-def test_nor_where_nobody_opens_what_it_committed() -> None:
+def test_where_nobody_opens_what_it_committed_a_quarter_of_the_price_burns() -> None:
     chain = MarketChain(named_keys(2))
     unit_id, unit, racers = matched(chain)
     before = worth(chain, CUSTOMER.stash)
     chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
     while not chain.happened(ev.RaceMissed):
         chain.block()
+    assert [missed.amount for missed in chain.happened(ev.RaceMissed)] == [unit.price // 4] * 2
     assert worth(chain, CUSTOMER.stash) == before
+    assert chain.unit(unit_id).state is UnitState.QUEUED
 
 
-def test_a_racer_that_missed_beside_one_that_worked_pays_the_customer() -> None:
+def test_so_it_does_beside_two_that_agreed() -> None:
+    chain = MarketChain(named_keys(3))
+    unit_id, unit, racers = matched(chain, racers=3)
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    chain.blocks(1)
+    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers[:2])))
+    while chain.unit(unit_id).state is UnitState.RACING:
+        chain.block()
+    (missed,) = chain.happened(ev.RaceMissed)
+    assert (missed.provider, missed.amount) == (racers[2].stash, unit.price // 4)
+    assert chain.unit(unit_id).state is UnitState.SETTLED
+
+
+def test_a_racer_that_missed_beside_one_that_worked_pays_the_customer_nothing() -> None:
     chain = MarketChain(named_keys(2))
-    unit_id, unit, (worked, _) = matched(chain)
+    unit_id, unit, (worked, idle) = matched(chain)
     before = worth(chain, CUSTOMER.stash)
     assert unit.round is not None
     while chain.height < unit.round.drawn_at + 28:  # so late that the lease ends before the close
@@ -57,4 +79,6 @@ def test_a_racer_that_missed_beside_one_that_worked_pays_the_customer() -> None:
     chain.block(commit(worked, unit_id, unit, RIGHT))
     while not chain.happened(ev.RaceMissed):
         chain.block()
-    assert worth(chain, CUSTOMER.stash) == before + DEVICE_BOND // 100 * 4 // 10
+    (missed,) = chain.happened(ev.RaceMissed)
+    assert (missed.provider, missed.amount) == (idle.stash, collateral(unit.rules, unit.price) // 100)
+    assert worth(chain, CUSTOMER.stash) == before

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.numbers import CUSTOMER_BOND_PPM
 from gpu_tasks.market.inference.rules import DEFAULT_RULES as RULES
@@ -18,7 +19,7 @@ from runtime.pallets.staking.slashing import (
     slash_shares,
 )
 
-CUSTOMER, WINNER, WITNESS, JUDGE, TREASURY = (letter * 32 for letter in (b"C", b"W", b"S", b"J", b"T"))
+CUSTOMER, WINNER, WITNESS, TREASURY = (letter * 32 for letter in (b"C", b"W", b"S", b"T"))
 OGPU = 10**8
 CURVE = SlashCurve(SLASH_FLOOR_PPM, SLASH_SLOPE)
 
@@ -46,57 +47,55 @@ def by_payee(shares: tuple[Share, ...]) -> dict[bytes | None, int]:
     return totals
 
 
+def settled(posted: Unit, witness: bytes | None = None) -> dict[bytes | None, int]:
+    held = posted.escrow + posted.bond
+    return by_payee(money.settlement(posted, held, winner=WINNER, witness=witness, treasury=TREASURY))
+
+
 def test_agreed_by_two() -> None:
-    paid = by_payee(money.settlement(unit(price=80_000_000), winner=WINNER, witnesses=(WITNESS,), treasury=TREASURY))
-    assert paid == {
+    premium = 2 * 40_000_000 // 20
+    assert settled(unit(price=80_000_000), WITNESS) == {
         WINNER: 78_400_000,
         WITNESS: 23_520_000,
         TREASURY: 800_000 + 240_000,
         None: 800_000 + 240_000,
-        CUSTOMER: 130_000_000 + 5_000_000 - 80_000_000 - 24_000_000,
+        AUDIT_POT: premium,
+        CUSTOMER: 130_000_000 + 5_000_000 + 5_000_000 - 80_000_000 - 24_000_000 - premium,
     }
 
 
 def test_a_lone_racer() -> None:
-    paid = by_payee(money.settlement(unit(racers=1), winner=WINNER, witnesses=(), treasury=TREASURY))
-    assert paid == {WINNER: 98_000_000, TREASURY: 1_000_000, None: 1_000_000, CUSTOMER: 5_000_000}
+    assert settled(unit(racers=1)) == {
+        WINNER: 98_000_000,
+        TREASURY: 1_000_000,
+        None: 1_000_000,
+        AUDIT_POT: 5_000_000,
+        CUSTOMER: 5_000_000,
+    }
 
 
-def test_the_committee_in_place_of_a_witness() -> None:
-    paid = by_payee(money.settlement(unit(), winner=WINNER, witnesses=(JUDGE, WITNESS), treasury=TREASURY))
-    assert paid[JUDGE] == paid[WITNESS] == 14_700_000
+def test_a_lone_answer_of_two_whose_witness_paid_its_judges() -> None:
+    posted = unit()
+    held = posted.escrow + posted.bond - 30_000_000
+    paid = by_payee(money.settlement(posted, held, winner=WINNER, witness=None, treasury=TREASURY))
     assert paid[CUSTOMER] == 5_000_000
-
-
-def test_cancelled() -> None:
-    assert by_payee(money.cancellation(unit())) == {CUSTOMER: 134_500_000, None: 500_000}
-
-
-def test_bad_input() -> None:
-    assert by_payee(money.bad_input(unit(), ())) == {CUSTOMER: 132_500_000, None: 2_500_000}
-    assert by_payee(money.bad_input(unit(), (JUDGE,))) == {CUSTOMER: 130_000_000, None: 2_500_000, JUDGE: 2_500_000}
-
-
-def test_refund() -> None:
-    assert by_payee(money.whole_refund(unit())) == {CUSTOMER: 135_000_000}
 
 
 @pytest.mark.parametrize(
     ("reason", "burned"),
-    [
-        (Refund.CANCELLED, 500_000),
-        (Refund.EXPIRED, 0),
-        (Refund.INPUT_DECLINED, 2_500_000),
-        (Refund.INPUT_BAD, 2_500_000),
-        (Refund.INCONCLUSIVE, 0),
-    ],
+    [(Refund.CANCELLED, 500_000), (Refund.EXPIRED, 0), (Refund.INPUT_BAD, 0), (Refund.INCONCLUSIVE, 0)],
 )
 def test_what_a_refund_burns(reason: Refund, burned: int) -> None:
-    judges = (JUDGE,) if reason is Refund.INPUT_BAD else ()
-    paid = by_payee(money.refund(unit(), reason, judges))
+    posted = unit()
+    held = posted.escrow + posted.bond
+    paid = by_payee(money.refund(posted, held, reason))
     assert paid.get(None, 0) == burned
-    assert paid.get(JUDGE, 0) == (burned if judges else 0)
-    assert sum(paid.values()) == 135_000_000
+    assert sum(paid.values()) == held == 140_000_000
+
+
+@pytest.mark.parametrize(("price", "premium"), [(OGPU, 5_000_000), (1, 10_000), (0, 10_000), (3 * OGPU, 15_000_000)])
+def test_what_a_settlement_pays_into_the_pot(price: int, premium: int) -> None:
+    assert money.premium(RULES, price) == premium
 
 
 @given(st.integers(0, 21 * 10**14))
@@ -105,10 +104,11 @@ def test_a_rebate_is_less_than_the_fee(price: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "price_max", "needed"), [(100, 100, 25), (20, 100, 10), (41, 100, 11), (0, 5, 1), (0, 0, 0)]
+    ("price", "needed"), [(OGPU, 19 * OGPU), (100_000, 19 * 100_000), (1_000, 1_000 + 5 * 100_000), (0, 500_000)]
 )
-def test_collateral(price: int, price_max: int, needed: int) -> None:
-    assert money.collateral(RULES, price, price_max) == needed
+def test_collateral(price: int, needed: int) -> None:
+    """Nineteen prices at an audit rate of one in twenty; for dust, what its judges cost."""
+    assert money.collateral(RULES, price) == needed
 
 
 @pytest.mark.parametrize(("age", "price"), [(0, 100), (5, 150), (10, 200), (99, 200)])
@@ -120,20 +120,21 @@ def test_the_price_ramps(age: int, price: int) -> None:
     st.integers(0, 21 * 10**14),
     st.integers(0, 10**6),
     st.integers(1, 8),
-    st.lists(st.binary(min_size=32, max_size=32), max_size=5),
+    st.integers(0, 100),
 )
-def test_every_outcome_pays_out_exactly_what_is_locked(
-    price_max: int, ppm: int, racers: int, others: list[bytes]
-) -> None:
+def test_every_outcome_pays_out_exactly_what_is_held(price_max: int, ppm: int, racers: int, spent: int) -> None:
+    """Whatever part of what was set aside for a witness a case has taken."""
     posted = unit(price_max, price_max * ppm // 10**6, racers)
-    outcomes = (
-        money.settlement(posted, winner=WINNER, witnesses=tuple(others), treasury=TREASURY),
-        money.cancellation(posted),
-        money.bad_input(posted, tuple(others)),
-        money.whole_refund(posted),
-    )
-    for shares in outcomes:
-        assert sum(share.amount for share in shares) == posted.escrow + posted.bond
+    spare = money.witness_pay(RULES, posted.price) if racers > 1 else 0
+    held = posted.escrow + posted.bond
+    left = held - spare * spent // 100
+    outcomes = [
+        (held, money.settlement(posted, held, winner=WINNER, witness=WITNESS if spare else None, treasury=TREASURY)),
+        (left, money.settlement(posted, left, winner=WINNER, witness=None, treasury=TREASURY)),
+        *((left, money.refund(posted, left, reason)) for reason in Refund),
+    ]
+    for there, shares in outcomes:
+        assert sum(share.amount for share in shares) == there
         assert all(share.amount > 0 for share in shares)
 
 

@@ -7,11 +7,13 @@ import pytest
 
 from gpu_tasks.market.attestations.attestations import Attestations, NotAdmissible
 from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
+from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy
 from gpu_tasks.market.inference import catalogue, posting
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, unit_id_of
 from market_chain import (
@@ -72,7 +74,9 @@ def test_two_agree_and_are_paid() -> None:
     witness = price * 30 // 100
     assert free(chain, racers[1].stash) - earned[1] == witness - witness * 2 // 100
     assert before - free(chain, CUSTOMER.stash) == settled.paid + 10 * 4_000 + unit.deposit
-    assert settled.paid == price + witness
+    premium = -(-2 * (price // 2) // 20)
+    assert settled.paid == price + witness + premium
+    assert free(chain, AUDIT_POT) == premium
     assert free(chain, TREASURY) == price // 100 + witness * 2 // 100 // 2
     assert chain.unit(unit_id).state is UnitState.SETTLED
     assert chain.unit(unit_id).output_root == RIGHT
@@ -81,11 +85,11 @@ def test_two_agree_and_are_paid() -> None:
 def test_nobody_has_a_duty_left_once_a_unit_has_ended() -> None:
     chain = MarketChain(named_keys(2))
     unit_id, unit, racers = matched(chain)
-    assert all(chain.now()[InferenceMarket].duties[one.stash, unit_id] is not None for one in racers)
+    assert all(chain.now()[InferenceMarket].duties[one.stash, unit_id] for one in racers)
     chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
     chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers)))
     assert chain.happened(ev.UnitSettled)
-    assert [chain.now()[InferenceMarket].duties[one.stash, unit_id] for one in racers] == [None, None]
+    assert not any(chain.now()[InferenceMarket].duties[one.stash, unit_id] for one in racers)
 
 
 def test_a_lone_racer_is_believed() -> None:
@@ -95,7 +99,7 @@ def test_a_lone_racer_is_believed() -> None:
     chain.block(signed(racer.provider, Attestations.reveal(attestation=attestation(racer, unit_id, unit, RIGHT))))
     (settled,) = chain.happened(ev.UnitSettled)
     assert settled.witness is None
-    assert settled.paid == settled.price
+    assert settled.paid == settled.price + -(-2 * (settled.price // 2) // 20)
 
 
 def test_a_device_is_free_again_once_its_result_is_committed() -> None:
@@ -121,6 +125,7 @@ def test_commits_close_ten_blocks_after_the_first_and_shut_out_is_no_miss() -> N
     chain.block(refused(slow.provider, call, ev.WindowClosed))
     chain.block(attach(attestation(fast, unit_id, unit, RIGHT)))
     assert chain.happened(ev.UnitDisputed), "one reveal of two drawn does not decide"
+    assert chain.case(unit_id).stage is CaseStage.PAIR
     assert not chain.happened(ev.RaceMissed)
     assert not chain.now()[Devices].devices[slow.device].is_paused  # type: ignore[union-attr]
 
@@ -136,7 +141,7 @@ def test_nobody_commits() -> None:
     device = chain.now()[Devices].devices[racers[0].device]
     assert device is not None
     assert device.is_paused
-    assert device.bond == DEVICE_BOND * 99 // 100
+    assert device.bond == DEVICE_BOND - collateral(unit.rules, unit.price) // 100
     chain.blocks(5)
     assert chain.unit(unit_id).state is UnitState.QUEUED
     chain.block(*(signed(one.provider, Devices.resume(device=one.device)) for one in racers))
@@ -182,29 +187,6 @@ def test_a_late_reveal_makes_the_block_invalid_and_the_call_fail() -> None:
     chain.block(refused(racers[0].provider, Attestations.reveal(attestation=late), NotAdmissible))
 
 
-def test_one_decline_draws_again_without_the_decliner() -> None:
-    chain = MarketChain(named_keys(4))
-    unit_id, _, racers = matched(chain)
-    chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
-    assert chain.unit(unit_id).state is UnitState.QUEUED
-    again, drawn = wait_for_race(chain, unit_id)
-    assert racers[0] not in drawn
-    assert again.attempt == 2
-    assert not chain.happened(ev.RaceMissed)
-
-
-def test_two_owners_decline() -> None:
-    chain = MarketChain(named_keys(4))
-    before = free(chain, CUSTOMER.stash)
-    unit_id, _, racers = matched(chain)
-    chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
-    _, drawn = wait_for_race(chain, unit_id)
-    chain.block(signed(drawn[0].provider, InferenceMarket.decline(unit=unit_id, attempt=2)))
-    (refunded,) = chain.happened(ev.UnitRefunded)
-    assert (refunded.refund, refunded.burned) == (Refund.INPUT_DECLINED, OGPU * 5 // 200)
-    assert before - free(chain, CUSTOMER.stash) == refunded.burned + 10 * 4_000 + OGPU // 10
-
-
 def test_cancelled_while_queued_and_not_later() -> None:
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
@@ -213,7 +195,7 @@ def test_cancelled_while_queued_and_not_later() -> None:
     wait_for_race(chain, second)
     chain.block(refused(CUSTOMER.stash, InferenceMarket.cancel(unit=second), ev.NotQueued))
     (refunded,) = chain.happened(ev.UnitRefunded)
-    assert (refunded.unit, refunded.refund, refunded.burned) == (first, Refund.CANCELLED, OGPU // 200)
+    assert (refunded.unit, refunded.refund, refunded.lost) == (first, Refund.CANCELLED, OGPU // 200)
 
 
 def test_an_unmatched_unit_expires() -> None:
@@ -329,14 +311,6 @@ def test_finality_that_lags_delays_draws_and_leases_and_nothing_else() -> None:
     assert replace(chain.unit(unit_id), escrow=0) != unit
 
 
-def test_who_declined_is_not_drawn_again() -> None:
-    chain = MarketChain(named_keys(2))
-    unit_id, _, racers = matched(chain)
-    chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
-    chain.blocks(12)
-    assert chain.unit(unit_id).state is UnitState.QUEUED, "one of the two owners that there are is out"
-
-
 def test_who_offers_anew_waits_for_a_beacon_that_it_does_not_know() -> None:
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
@@ -383,5 +357,8 @@ def test_a_device_that_secures_a_unit_cannot_leave() -> None:
         refused(racer.stash, leave, DeviceBusy),
         commit(other, unit_id, unit, RIGHT),
     )
-    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in (racer, other))), signed(racer.stash, leave))
+    settle = attach(*(attestation(one, unit_id, unit, RIGHT) for one in (racer, other)))
+    chain.block(settle, refused(racer.stash, leave, DeviceBusy))
+    chain.blocks(6)  # until it is known that there is no audit
+    chain.block(signed(racer.stash, leave))
     assert chain.now()[Devices].devices[racer.device] is None

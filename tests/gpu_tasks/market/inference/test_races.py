@@ -1,5 +1,7 @@
 """The winner of a race depends on heights and draw order, not on the order of transactions."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +27,9 @@ def racer(name: str, at: int = 0, root: bytes | None = None, *, declined: bool =
         ((racer("a", 3, RIGHT),), RevealsRead.AGREED),
         ((racer("a", 3, RIGHT), racer("b", 4, RIGHT)), RevealsRead.AGREED),
         ((racer("a", 3, RIGHT), racer("b", 4, WRONG)), RevealsRead.DISPUTED),
-        ((racer("a", 3, WRONG), racer("b")), RevealsRead.DISPUTED),
-        ((racer("a", 3, WRONG), racer("b", 4)), RevealsRead.DISPUTED),
-        ((racer("a", 3, RIGHT), racer("b", declined=True)), RevealsRead.DISPUTED),
+        ((racer("a", 3, WRONG), racer("b")), RevealsRead.LONE),
+        ((racer("a", 3, WRONG), racer("b", 4)), RevealsRead.LONE),
+        ((racer("a", 3, RIGHT), racer("b", declined=True)), RevealsRead.LONE),
         ((racer("a", 3, RIGHT), racer("b", 4, RIGHT), racer("c")), RevealsRead.AGREED),
     ],
 )
@@ -58,9 +60,8 @@ def test_a_garbage_commit_shifts_nobody() -> None:
     assert found.witness == racers[1]
 
 
-def test_who_is_at_fault() -> None:
+def test_who_said_nothing() -> None:
     racers = (racer("a", 3, RIGHT), racer("b", 3, WRONG), racer("c", 4), racer("d"), racer("e", declined=True))
-    assert races.liars(racers, RIGHT) == [racers[1]]
     assert races.silent(racers) == [racers[2]]
     assert races.idle(racers) == [racers[3]]
     assert races.result(racers, b"X" * 32) is None
@@ -71,11 +72,19 @@ def test_who_is_at_fault() -> None:
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from([RIGHT, WRONG, None])), min_size=1, max_size=8))
 def test_every_racer_has_one_role(drawn: list[tuple[int, bytes | None]]) -> None:
     racers = tuple(racer(str(place), at, root) for place, (at, root) in enumerate(drawn))
-    right, lying, silent = races.ranked(racers, RIGHT), races.liars(racers, RIGHT), races.silent(racers)
-    assert sorted([*right, *lying, *silent], key=lambda one: one.owner) == list(racers)
+    right, wrong, silent = races.ranked(racers, RIGHT), races.ranked(racers, WRONG), races.silent(racers)
+    assert sorted([*right, *wrong, *silent], key=lambda one: one.owner) == list(racers)
     found = races.result(racers, RIGHT)
     assert (found is None) == (not right)
     if found:
         earliest = min(one.committed_at for one in right)
         assert found.winner.committed_at <= earliest + 1
         assert found.witness != found.winner
+
+
+def test_what_came_late_is_neither_paid_nor_earliest() -> None:
+    late = replace(racer("a", 1, RIGHT), is_late=True)
+    found = races.result((late, racer("b", 5, RIGHT)), RIGHT)
+    assert found is not None
+    assert (found.winner.owner, found.witness) == (racer("b", 5, RIGHT).owner, None)
+    assert races.result((late,), RIGHT) is None

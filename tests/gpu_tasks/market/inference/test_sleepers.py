@@ -255,5 +255,7 @@ def test_a_bond_that_a_race_gives_back_wakes_a_unit_that_it_can_secure(monkeypat
     assert asleep(chain, waiting)
     chain.block(attach(attestation(keys, running, racing, b"R" * 32)))
     assert chain.unit(running).state is UnitState.SETTLED
+    while chain.unit(running).is_watched:  # it stands for its result until no audit can come
+        chain.block()
     chain.blocks(1 + BEACON_AND_FINALITY)
     assert chain.unit(waiting).state is UnitState.RACING

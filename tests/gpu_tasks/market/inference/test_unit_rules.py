@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_tasks.market.courts.numbers import CourtNumbers
 from gpu_tasks.market.inference.events import ProviderRebated, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.numbers import MarketNumbers
@@ -47,9 +48,9 @@ def test_the_defaults_of_the_rules_are_those_of_the_parameters() -> None:
 @pytest.mark.parametrize("member", [field.name for field in fields(UnitRules)])
 def test_a_post_copies_every_rule(member: str) -> None:
     name = {"keep_blocks": "unit_keep"}.get(member, member)
-    parameter = MarketNumbers.parameters[name]
+    parameter = {**CourtNumbers.parameters, **MarketNumbers.parameters}[name]
     chain = MarketChain(named_keys(1))
-    value = parameter.default - 1
+    value = parameter.default + 1
     chain.block(changing({parameter: value}))
     (unit,) = chain.post(terms(racers=1))
     assert chain.unit(unit).rules == replace(DEFAULT_RULES, **{member: value})
@@ -59,7 +60,7 @@ def test_what_a_post_pays_goes_by_the_parameters_of_its_block() -> None:
     chain = MarketChain(named_keys(1))
     chain.block(changing({InferenceMarket.customer_bond: 70_000, InferenceMarket.witness_share: 10_000}))
     (unit,) = chain.post(terms(price=OGPU, racers=2))
-    assert (chain.unit(unit).bond, chain.unit(unit).escrow) == (OGPU * 7 // 100, OGPU + OGPU // 100)
+    assert (chain.unit(unit).bond, chain.unit(unit).escrow) == (OGPU * 7 // 100, OGPU + OGPU // 100 + OGPU // 20)
 
 
 def test_a_change_in_the_block_of_a_post_comes_too_late_for_it() -> None:
@@ -75,7 +76,7 @@ LIVES: dict[str, tuple[tuple[Habit | None, ...], int, type[Any]]] = {
     "settled": ((Habit.HONEST,) * 3, 2, UnitSettled),
     "judged": ((Habit.LIAR,) * 3 + (Habit.HONEST,) * 3, 3, ProviderSlashed),
     "missed": ((None, None), 2, RaceMissed),
-    "declined": ((Habit.DECLINER,) * 4, 2, UnitRefunded),
+    "declined": ((Habit.DECLINER,) * 4, 2, ProviderSlashed),
     "expired": ((Habit.HONEST,), 2, UnitRefunded),
 }
 """By name: how providers behave (None: not at all), how many race, and what of it must be seen."""
@@ -138,7 +139,7 @@ def test_a_cancellation_goes_by_what_was_posted() -> None:
     bond = chain.unit(unit).bond
     chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit)))
     (refunded,) = chain.happened(UnitRefunded)
-    assert refunded.burned == bond // 10
+    assert refunded.lost == bond // 10
 
 
 def test_deposits_come_back_as_they_were_held() -> None:

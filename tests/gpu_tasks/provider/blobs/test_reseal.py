@@ -1,4 +1,4 @@
-"""Who gets an output out of a racer: a member of the committee that the chain holds now, and nobody else."""
+"""Who gets an output out of a racer: a judge of the case that the chain has now, and nobody else."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ def in_dispute(tmp_path: Path, scene: Scene) -> None:
             unit = await village.post()
             status = village.node.api().unit(unit)
             racers: list[bytes] = []
-            while status is None or status.committee is None or not status.committee.members:
+            while status is None or status.case is None or not status.case.benches:
                 village.node.block()
                 status = village.node.api().unit(unit)
                 assert status is not None
@@ -34,7 +34,7 @@ def in_dispute(tmp_path: Path, scene: Scene) -> None:
                     miner.executor.spoil = bool(racers) and miner.keys.stash == racers[0]
                     if status.unit.state is not UnitState.JUDGING:
                         await miner.step()
-            judge = village.miner(status.committee.members[0].account)
+            judge = village.miner(status.case.benches[0].members[0])
             await scene(village, unit, village.miner(racers[1]), judge)
 
     asyncio.run(main())
@@ -47,7 +47,7 @@ async def ask(village: Village, racer: Miner, question: bytes) -> bytes:
 def test_a_judge_gets_the_output_sealed_to_it(tmp_path: Path) -> None:
     async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
         identity = judge.daemon.parts.identity
-        blob = await ask(village, racer, reseal.question(identity, unit, 0))
+        blob = await ask(village, racer, reseal.question(identity, unit))
         assert identity.seal_key.open(blob) == REQUEST[::-1]
         for other in village.miners:
             if other is not judge:
@@ -61,7 +61,7 @@ def test_everybody_else_is_refused(tmp_path: Path) -> None:
     async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
         identity = judge.daemon.parts.identity
         outsider = next(miner for miner in village.miners if miner is racer).daemon.parts.identity
-        good = reseal.question(identity, unit, 0)
+        good = reseal.question(identity, unit)
         foreign = Identity(identity.stash, identity.key, identity.seal_key, b"g" * 32)
         thief = replace(outsider, stash=identity.stash)
         for question, reason in (
@@ -69,11 +69,10 @@ def test_everybody_else_is_refused(tmp_path: Path) -> None:
             (bytes(len(good)), "bad signature"),
             (good[:-1] + bytes((good[-1] ^ 1,)), "bad signature"),
             (good + b"\0", "not a question"),
-            (reseal.question(foreign, unit, 0), "bad signature"),
-            (reseal.question(identity, unit, 1), "no member"),
-            (reseal.question(identity, b"?" * 32, 0), "not in dispute"),
-            (reseal.question(outsider, unit, 0), "no member"),
-            (reseal.question(thief, unit, 0), "no member"),
+            (reseal.question(foreign, unit), "bad signature"),
+            (reseal.question(identity, b"?" * 32), "no case"),
+            (reseal.question(outsider, unit), "no judge"),
+            (reseal.question(thief, unit), "no judge"),
             (b"x" * 5000, "413|Maximum"),
         ):
             with pytest.raises(BlobError, match=reason):
@@ -90,7 +89,7 @@ def test_everybody_else_is_refused(tmp_path: Path) -> None:
 def test_after_the_verdict_nobody_gets_it(tmp_path: Path) -> None:
     async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
         await village.run(unit)
-        with pytest.raises(BlobError, match="not in dispute"):
-            await ask(village, racer, reseal.question(judge.daemon.parts.identity, unit, 0))
+        with pytest.raises(BlobError, match="no case"):
+            await ask(village, racer, reseal.question(judge.daemon.parts.identity, unit))
 
     in_dispute(tmp_path, scene)

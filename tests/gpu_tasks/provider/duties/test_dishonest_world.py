@@ -41,14 +41,14 @@ def test_stores_that_drip_cost_no_racer_and_earn_no_customer_anything(tmp_path: 
     async def scene(village: Village) -> None:
         hang_all_stores(village)
         unit = await village.post(is_stored=False)
-        for _ in range(120):
+        for _ in range(200):
             await seen(village)
             status = village.node.api().unit(unit)
             assert status is not None
             if status.unit.ended_at:
                 break
         assert not village.node.chain.happened(RaceMissed)
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
         for miner in village.miners:
             assert not (await miner.chain.own_devices())[0].device.is_paused
 

@@ -8,6 +8,7 @@ import pytest
 
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import DeviceStatus, UnitStatus
+from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
@@ -27,15 +28,20 @@ class Lie:
         self.change = change
         self.is_told_as_best = self.is_told_as_final = False
         self.chain: FakeChain = miner.chain
-        self._view, self._final = miner.chain.view, miner.chain.final_unit
+        self._view, self._final, self._unit = miner.chain.view, miner.chain.final_unit, miner.chain.unit
         miner.chain.view = self.view  # type: ignore[method-assign]  # the node lies
         miner.chain.final_unit = self.final_unit  # type: ignore[method-assign]
+        miner.chain.unit = self.unit  # type: ignore[method-assign]
 
     def view(self) -> View:
         view = self._view()
         if not self.is_told_as_best:
             return view
         return replace(view, duties=tuple(replace(duty, status=self._told(duty.status)) for duty in view.duties))
+
+    async def unit(self, unit: bytes) -> UnitStatus | None:
+        status = await self._unit(unit)
+        return self._told(status) if status is not None and self.is_told_as_best else status
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
         status = await self._final(unit)
@@ -235,15 +241,13 @@ def test_no_verdict_is_revealed_before_its_commit_is_final(tmp_path: Path, *, is
 def _keep_final_back(miner: Miner, *, is_kept: bool) -> None:
     """The final chain, which is proved, holds no commitment of any judge yet."""
 
-    async def final_unit(unit: bytes) -> UnitStatus | None:
-        status = miner.chain.node.api().unit(unit)
-        committee = None if status is None else status.committee
-        if status is None or committee is None or not is_kept:
-            return status
-        members = tuple(replace(member, commitment=None) for member in committee.members)
-        return replace(status, committee=replace(committee, members=members))
+    async def final_seats() -> tuple[SeatStatus, ...]:
+        seats = miner.chain.node.courts().seats(miner.keys.stash)
+        if not is_kept:
+            return seats
+        return tuple(replace(seat, seat=replace(seat.seat, commitment=None)) for seat in seats)
 
-    miner.chain.final_unit = final_unit  # type: ignore[method-assign]
+    miner.chain.final_seats = final_seats  # type: ignore[method-assign]
 
 
 def _unit(village: Village, unit: bytes) -> Unit:

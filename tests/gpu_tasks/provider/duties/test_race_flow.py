@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.data.sealing import SealError
-from gpu_tasks.market.inference.events import CommitteeDecided, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.events import CaseDecided
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
+from gpu_tasks.provider.duties.cases import case_number
 from gpu_tasks.provider.duties.endings import REFUTED
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
@@ -37,7 +40,7 @@ def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
         with pytest.raises(SealError):
             winner.daemon.parts.identity.seal_key.open(blob)
         assert [len(miner.executor.runs) for miner in village.miners] == [1, 1]
-        for _ in range(4):
+        for _ in range(12):  # until no audit can come any more
             village.node.block()
             for miner in village.miners:
                 await miner.step()
@@ -92,7 +95,8 @@ def racers_of(village: Village, unit: bytes) -> list[bytes]:
 
 
 def judges_of(village: Village, unit: bytes) -> list[Miner]:
-    return [miner for miner in village.miners if (unit, 0) in miner.daemon.parts.journal.cases]
+    number = case_number(1, BenchKind.COMMITTEE)
+    return [miner for miner in village.miners if (unit, number) in miner.daemon.parts.journal.cases]
 
 
 def test_a_liar_is_found_by_a_check_and_slashed_and_the_right_racer_is_paid(tmp_path: Path) -> None:
@@ -136,12 +140,12 @@ def test_judges_execute_whole_where_no_output_can_be_had(tmp_path: Path) -> None
     play(tmp_path, 5, scene)
 
 
-def test_an_input_that_nobody_can_use_is_declined_twice_and_refunded(tmp_path: Path) -> None:
+def test_an_input_that_nobody_can_use_is_declined_twice_and_found_bad(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         unit = await village.post(b"no request")
         status = await village.run(unit)
         (refunded,) = village.node.chain.happened(UnitRefunded)
-        assert refunded.refund is Refund.INPUT_DECLINED
+        assert refunded.refund is Refund.INPUT_BAD
         assert len(status.unit.declined_by) == 2
         assert not village.node.chain.happened(RaceMissed)
 
@@ -154,9 +158,7 @@ def test_an_input_sealed_to_others_or_another_than_committed_is_declined(tmp_pat
         second = await village.post(input_commitment=b"x" * 32)
         for unit in (first, second):
             await village.run(unit)
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [
-            Refund.INPUT_DECLINED
-        ] * 2
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD] * 2
         assert not any(miner.executor.runs for miner in village.miners)
 
     play(tmp_path, 4, scene)
@@ -164,12 +166,13 @@ def test_an_input_sealed_to_others_or_another_than_committed_is_declined(tmp_pat
 
 def test_an_input_that_no_store_has_is_given_back_in_time(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
-        await village.run(await village.post(racers=1, is_stored=False), blocks=120)
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
+        await village.run(await village.post(racers=1, is_stored=False), blocks=200)
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
         assert not village.node.chain.happened(RaceMissed)
+        assert not village.node.chain.happened(ProviderSlashed)
         assert any("hindered" in miner.heard.names() for miner in village.miners)
 
-    play(tmp_path, 2, scene)
+    play(tmp_path, 4, scene)
 
 
 def test_it_is_given_back_so_many_blocks_before_commits_close_and_not_sooner(tmp_path: Path) -> None:
@@ -268,7 +271,7 @@ def test_a_disputed_unit_whose_input_is_gone_costs_nobody(tmp_path: Path) -> Non
                     miner.daemon.parts.store.sweep(10**12)
                 await miner.step()
         assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INCONCLUSIVE]
-        assert not village.node.chain.happened(CommitteeDecided)
+        assert not village.node.chain.happened(CaseDecided)
         assert not village.node.chain.happened(ProviderSlashed)
         assert any("no_verdict" in miner.heard.names() for miner in village.miners)
 
@@ -326,7 +329,7 @@ def test_a_device_serves_two_services_of_different_workloads(tmp_path: Path) -> 
 def test_an_output_that_costs_more_than_the_unit_pays_for_is_given_back(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         await village.run(await village.post(tokens_max=len(REQUEST) - 1))
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_DECLINED]
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
         told = [event for miner in village.miners for event in miner.heard.events]
         problems = {fields["problem"] for name, fields in told if name == "bad_input"}
         assert problems == {f"the request asks for more than the unit's {len(REQUEST) - 1} tokens"}

@@ -4,13 +4,26 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.attestations.statement import Usage
-from gpu_tasks.market.inference.commitments import InputBad, Recomputed
-from gpu_tasks.market.inference.committees import Committee, Judge
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import (
+    CaseKind,
+    CaseRules,
+    CaseStage,
+    CaseTerms,
+    ClaimKind,
+    CourtCase,
+    JudgeSeat,
+    PartyClaim,
+)
+from gpu_tasks.market.courts.opinions import Answered, Statement
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties import cases, races
+from gpu_tasks.provider.duties.appealing import is_wronged
 from gpu_tasks.provider.duties.cases import Case, JudgeStep
 from gpu_tasks.provider.duties.races import OMITTED_BLOCKS, Race, RaceStep
 from gpu_tasks.provider.journal.records import CaseEntry, RaceEntry, Sent, WorkResult
@@ -56,7 +69,11 @@ def a_race(
         (a_race(COMMITTED, closed_at=30, reveals_from=32), None, 32, RaceStep.NOTHING),
         (a_race(REVEALED, closed_at=30, reveals_from=32), DONE, 33, RaceStep.NOTHING),
         (a_race(replace(RACER, has_declined=True)), RaceEntry(DEVICE, sent={Sent.DECLINE}), 21, RaceStep.NOTHING),
-        (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), DONE, 40, RaceStep.NOTHING),
+        # what was not opened in time: late it is a miss and no lie
+        (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), DONE, 40, RaceStep.REVEAL),
+        (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), NEW, 40, RaceStep.NOTHING),
+        (a_race(REVEALED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), DONE, 40, RaceStep.NOTHING),
+        (a_race(closed_at=30, state=UnitState.JUDGING), DONE, 40, RaceStep.NOTHING),
         (a_race(state=UnitState.SETTLED), DONE, 40, RaceStep.NOTHING),
     ],
 )
@@ -70,14 +87,23 @@ def test_where_finality_is_late_a_reveal_goes_by_itself_before_its_window_ends()
     assert steps == {31: RaceStep.ATTEST, 37: RaceStep.ATTEST, 38: RaceStep.REVEAL, 42: RaceStep.REVEAL}
 
 
-MEMBER = Judge(ME)
-PROMISED = Judge(ME, commitment=b"h" * 32)
-FOUND = CaseEntry(Recomputed(b"r" * 32), b"s" * 32)
+SEAT = JudgeSeat(BenchKind.COMMITTEE, 1, 5, b"p" * 32)
+PROMISED = replace(SEAT, commitment=b"h" * 32)
+SAID = Statement(Answered(b"r" * 32), b"q" * 32)
+FOUND = CaseEntry(SAID, b"s" * 32)
+DECLINED = PartyClaim(ME, ClaimKind.DECLINED, None, 25)
+ANSWERED = PartyClaim(ME, ClaimKind.ANSWERED, b"r" * 32, 25)
 
 
-def a_case(member: Judge = MEMBER, *, closed_at: int = 0, reveals_from: int = 0) -> Case:
-    committee = Committee(0, 30, 3, Round(33, closed_at=closed_at), (member,))
-    return Case(b"u" * 32, UNIT, committee, member, reveals_from)
+def a_record(*claims: PartyClaim, closed_at: int = 0) -> CourtCase:
+    terms = CaseTerms(b"k" * 32, 100, 5, 100, 30, 1_900, 250, 0, 30, (), claims)
+    rules = CaseRules(50_000, 33, 20, 12, 20)
+    stage, current = CaseStage.COMMITTEE, Round(33, closed_at=closed_at)
+    return CourtCase(InferenceMarket.index, CaseKind.DISPUTE, terms, 50, 2_000, rules, None, stage, 30, current)
+
+
+def a_case(seat: JudgeSeat = SEAT, *, closed_at: int = 0, opens_from: int = 0) -> Case:
+    return Case(b"u" * 32, UNIT, a_record(closed_at=closed_at), seat, 50, opens_from)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +115,40 @@ def a_case(member: Judge = MEMBER, *, closed_at: int = 0, reveals_from: int = 0)
         (a_case(closed_at=40), FOUND, JudgeStep.NOTHING),
         (a_case(PROMISED), FOUND, JudgeStep.NOTHING),
         (a_case(PROMISED, closed_at=40), FOUND, JudgeStep.NOTHING),
-        (a_case(PROMISED, closed_at=40, reveals_from=42), FOUND, JudgeStep.REVEAL),
-        (a_case(PROMISED, closed_at=40, reveals_from=42), None, JudgeStep.NOTHING),
-        (a_case(replace(PROMISED, verdict=InputBad()), closed_at=40, reveals_from=42), FOUND, JudgeStep.NOTHING),
+        (a_case(PROMISED, closed_at=40, opens_from=42), FOUND, JudgeStep.OPEN),
+        (a_case(PROMISED, closed_at=40, opens_from=42), None, JudgeStep.NOTHING),
+        (a_case(replace(PROMISED, statement=SAID), closed_at=40, opens_from=42), FOUND, JudgeStep.NOTHING),
     ],
 )
 def test_the_next_step_of_a_case(case: Case, entry: CaseEntry | None, step: JudgeStep) -> None:
     assert cases.next_step(case, entry) is step
+
+
+def test_an_input_that_nobody_has_is_called_unusable_at_last_and_only_where_nobody_answered() -> None:
+    declined, answered = (replace(a_case(), record=a_record(claim)) for claim in (DECLINED, ANSWERED))
+    last = 50 - cases.GIVE_UP_BLOCKS
+    assert [cases.must_give_up(declined, height) for height in (last - 1, last, 50)] == [False, True, True]
+    assert not cases.must_give_up(answered, 50)
+    assert not cases.must_give_up(replace(declined, commits_until=0), 50), "the lease has not begun"
+
+
+def test_each_seat_of_a_unit_has_a_number_of_its_own() -> None:
+    numbers = [cases.case_number(attempt, bench) for attempt in (1, 2) for bench in BenchKind]
+    assert len(set(numbers)) == len(numbers)
+    assert [cases.attempt_of(number) for number in numbers] == [1, 1, 1, 2, 2, 2]
+
+
+def a_verdict(root: bytes, *claims: PartyClaim, stage: CaseStage = CaseStage.APPEALABLE) -> UnitStatus:
+    record = replace(a_record(*claims), verdict=Answered(root), stage=stage)
+    return UnitStatus(UNIT, record, 0, 0, 0)
+
+
+def test_a_verdict_against_an_own_answer_is_appealed_and_no_other() -> None:
+    key = (b"u" * 32, 1)
+    assert is_wronged(a_verdict(b"w" * 32, ANSWERED), key, ME)
+    assert not is_wronged(a_verdict(b"r" * 32, ANSWERED), key, ME)
+    assert not is_wronged(a_verdict(b"w" * 32, ANSWERED), key, b"x" * 32)
+    assert not is_wronged(a_verdict(b"w" * 32, DECLINED), key, ME)
+    assert not is_wronged(a_verdict(b"w" * 32, ANSWERED, stage=CaseStage.COURT), key, ME)
+    assert not is_wronged(a_verdict(b"w" * 32, ANSWERED), (b"u" * 32, 2), ME)
+    assert not is_wronged(None, key, ME)

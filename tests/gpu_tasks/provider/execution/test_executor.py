@@ -193,6 +193,9 @@ def test_the_real_worker_gives_what_the_workload_gives() -> None:
         assert execution.memory_peak_bytes > 1_000_000
         assert await executor.verify(request, expected)
         assert not await executor.verify(request, bytes((expected[0] ^ 1,)) + expected[1:])
+        place = b"p" * 32
+        trace = open_workload("textgen-int8").trace(request, expected, place)
+        assert await executor.trace(request, expected, place) == trace
         with pytest.raises(BadRequestError):
             await executor.run(b"no request")
         await executor.close()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.market.attestations.statement import Usage
-from gpu_tasks.market.inference.commitments import InputBad, Recomputed
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.provider.journal import journal as journal_module
 from gpu_tasks.provider.journal.journal import HEADER_BYTES, Journal, JournalError
 from gpu_tasks.provider.journal.records import (
@@ -39,7 +39,10 @@ RACE: list[JournalRecord] = [
     Sending(UNIT, 1, Sent.COMMIT),
     Sending(UNIT, 1, Sent.ATTESTATION),
 ]
-CASE: list[JournalRecord] = [Judged(UNIT, 0, Recomputed(b"r" * 32), b"s" * 32), Judged(UNIT, 1, InputBad(), b"t" * 32)]
+CASE: list[JournalRecord] = [
+    Judged(UNIT, 0, Statement(Answered(b"r" * 32), b"p" * 32, 3), b"s" * 32),
+    Judged(UNIT, 1, Statement(Unanswerable(), bytes(32)), b"t" * 32),
+]
 
 
 def written(path: Path, *records: JournalRecord) -> None:

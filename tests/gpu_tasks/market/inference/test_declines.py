@@ -1,0 +1,90 @@
+"""Who says that an input cannot be used stands for that, and takes nobody else out of the race (D4)."""
+
+import pytest
+
+from gpu_tasks.market.courts.cases import ClaimKind
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference import queueing
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.money import collateral
+from gpu_tasks.market.inference.units import Unit, UnitState
+from market_chain import Keys, MarketChain, attach, attestation, commit, named_keys, signed, terms
+
+RIGHT = b"R" * 32
+
+
+def matched(chain: MarketChain, racers: int = 2) -> tuple[bytes, Unit, list[Keys]]:
+    """A unit in its race, and its racers in draw order."""
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms(racers=racers))
+    return unit_id, *wait_for_race_after(chain, unit_id, 0)
+
+
+def wait_for_race_after(chain: MarketChain, unit_id: bytes, attempt: int) -> tuple[Unit, list[Keys]]:
+    while chain.unit(unit_id).state is not UnitState.RACING or chain.unit(unit_id).attempt == attempt:
+        chain.block()
+    unit = chain.unit(unit_id)
+    return unit, [chain.keys_of(one.owner) for one in unit.racers]
+
+
+def test_one_decline_of_a_lone_racer_draws_again_without_it_and_it_stands_for_that() -> None:
+    chain = MarketChain(named_keys(4))
+    unit_id, unit, (racer,) = matched(chain, racers=1)
+    chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    device = chain.now()[Devices].devices[racer.device]
+    assert device is not None
+    assert (device.assignment, device.secured) == (None, collateral(unit.rules, unit.price)), "free for other work"
+    chain.block()
+    assert chain.unit(unit_id).state is UnitState.QUEUED
+    again, (other,) = wait_for_race_after(chain, unit_id, 1)
+    assert other != racer
+    assert again.attempt == 2
+    assert not chain.happened(ev.RaceMissed)
+    chain.block(commit(other, unit_id, again, RIGHT))
+    chain.block(attach(attestation(other, unit_id, again, RIGHT)))
+    assert chain.unit(unit_id).state is UnitState.SETTLED
+    chain.blocks(7)
+    device = chain.now()[Devices].devices[racer.device]
+    assert device is not None
+    assert device.secured == 0
+
+
+def test_d4_a_decline_takes_nobody_else_out_of_the_race() -> None:
+    chain = MarketChain(named_keys(5))
+    unit_id, unit, racers = matched(chain, racers=3)
+    chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers[1:]))
+    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers[1:])))
+    (settled,) = chain.happened(ev.UnitSettled)
+    assert (settled.winner, settled.witness) == (racers[1].stash, racers[2].stash)
+
+
+def test_two_owners_that_decline_bring_a_committee() -> None:
+    chain = MarketChain(named_keys(4))
+    unit_id, _, racers = matched(chain)
+    decline = InferenceMarket.decline(unit=unit_id, attempt=1)
+    chain.block(*(signed(one.provider, decline) for one in racers))
+    chain.block()
+    assert chain.unit(unit_id).state is UnitState.JUDGING
+    case = chain.case(unit_id)
+    assert [(claim.account, claim.kind) for claim in case.terms.claims] == [
+        (one.stash, ClaimKind.DECLINED) for one in racers
+    ]
+
+
+def test_who_has_declined_too_often_for_one_unit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queueing, "DECLINES_MAX", 8)
+    chain = MarketChain(named_keys(4))
+    unit_id, _, (racer,) = matched(chain, racers=1)
+    chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    chain.block()
+    assert chain.unit(unit_id).state is UnitState.REFUNDED
+
+
+def test_who_declined_is_not_drawn_again() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, _, (racer,) = matched(chain, racers=1)
+    chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    again, (other,) = wait_for_race_after(chain, unit_id, 1)
+    assert (again.attempt, other == racer) == (2, False)

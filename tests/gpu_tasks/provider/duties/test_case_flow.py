@@ -1,0 +1,148 @@
+"""Judges with daemons of their own: probes, appeals by default, what is opened late."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import CaseStage, PartyFault
+from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded, JudgeCharged, OpinionOpened
+from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
+from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
+from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.provider.duties import judging
+from gpu_tasks.provider.duties.cases import Case
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.verdicts import find_verdict
+from provider_chain import INPUT_SALT, REQUEST, FakeExecutor, Miner, Village, play
+
+WRONG = Answered(b"w" * 32)
+
+
+async def until_over(village: Village, unit: bytes, liar: Miner) -> None:
+    """Blocks until no case about the unit is open; the liar answers wrongly."""
+    liar.executor.spoil = True
+    for _ in range(250):
+        village.node.block()
+        for miner in list(village.miners):
+            await miner.step()
+        status = village.node.api().unit(unit)
+        assert status is not None
+        if status.unit.ended_at and status.case is None:
+            return
+    raise AssertionError("a case without end")
+
+
+async def unit_for(village: Village, miner: Miner) -> bytes:
+    """A unit that the miner was just drawn for, with one other."""
+    while True:
+        unit = await village.post()
+        while (status := village.node.api().unit(unit)) and not status.unit.racers:
+            village.node.block()
+        assert status is not None
+        if miner.keys.stash in [racer.owner for racer in status.unit.racers]:
+            return unit
+        await village.run(unit)
+
+
+def conniving(monkeypatch: pytest.MonkeyPatch, liar: Miner) -> None:
+    """The judges of every committee say what the liar revealed."""
+    honest = find_verdict
+
+    async def find(parts: Parts, case: Case, *more: object) -> Statement:
+        said = await honest(parts, case, *more)  # type: ignore[arg-type]
+        if case.seat.bench != BenchKind.COMMITTEE:
+            return said
+        lie = next(racer.reveal for racer in case.unit.racers if racer.owner == liar.keys.stash)
+        assert lie is not None
+        return replace(said, opinion=Answered(lie.output_root))
+
+    monkeypatch.setattr(judging, "find_verdict", find)
+
+
+def test_every_judge_opens_the_probe_of_its_own_seat(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        unit = await unit_for(village, liar)
+        await until_over(village, unit, liar)
+        opened = [one for one in village.node.chain.happened(OpinionOpened) if one.case == unit]
+        assert len(opened) == 3
+        assert len({one.statement.probe for one in opened}) == 3
+        trace = await FakeExecutor().trace(REQUEST, REQUEST[::-1], b"p" * 32)
+        assert probe_of(unit, opened[0].judge, INPUT_SALT, trace) != opened[0].statement.probe, "of another place"
+        assert {one.provider for one in village.node.chain.happened(ProviderSlashed)} == {liar.keys.stash}
+
+    play(tmp_path, 5, scene)
+
+
+def test_an_honest_racer_that_is_found_to_lie_appeals_and_the_judges_pay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        unit = await unit_for(village, liar)
+        conniving(monkeypatch, liar)
+        await until_over(village, unit, liar)
+        (appeal,) = village.node.chain.happened(CaseAppealed)
+        (ended,) = [one for one in village.node.chain.happened(CaseEnded) if one.case == unit]
+        assert ended.outcome is CaseOutcome.APPEAL_WON
+        assert "appealed" in village.miner(appeal.appellant).heard.names()
+        convicted = [one for one in village.node.chain.happened(JudgeCharged) if one.is_convicted]
+        assert len(convicted) == 3
+        (settled,) = [one for one in village.node.chain.happened(UnitSettled) if one.unit == unit]
+        assert settled.winner == appeal.appellant != liar.keys.stash
+
+    play(tmp_path, 9, scene)
+
+
+def test_a_court_finds_a_probe_that_nobody_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two judges say the wrong thing, the third the right one, copied: its probe betrays it."""
+
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        unit = await unit_for(village, liar)
+        honest, lazy = find_verdict, list[bytes]()
+
+        async def find(parts: Parts, case: Case, *more: object) -> Statement:
+            said = await honest(parts, case, *more)  # type: ignore[arg-type]
+            if case.seat.bench != BenchKind.COMMITTEE:
+                return said
+            lazy.append(parts.identity.stash)
+            return replace(said, opinion=WRONG) if len(lazy) > 1 else replace(said, probe=b"c" * 32)
+
+        monkeypatch.setattr(judging, "find_verdict", find)
+        await until_over(village, unit, liar)
+        convicted = {one.judge for one in village.node.chain.happened(JudgeCharged) if one.is_convicted}
+        assert lazy[0] in convicted
+        assert len(convicted) == 3
+
+    play(tmp_path, 9, scene)
+
+
+def test_what_was_withheld_by_mistake_is_opened_while_the_case_is_open(tmp_path: Path) -> None:
+    """A machine that was away for the whole window: a miss and no lie."""
+
+    async def scene(village: Village) -> None:
+        away = village.miners[0]
+        unit = await unit_for(village, away)
+        for _ in range(200):
+            village.node.block()
+            status = village.node.api().unit(unit)
+            assert status is not None
+            racer = next(one for one in status.unit.racers if one.owner == away.keys.stash)
+            away.chain.is_away = racer.commitment is not None and status.unit.state is UnitState.RACING
+            for miner in village.miners:
+                if miner is not away or not away.chain.is_away:
+                    await miner.step()
+            if status.case is not None and status.case.stage is CaseStage.APPEALABLE:
+                break
+        while (status := village.node.api().unit(unit)) and status.case is not None:
+            village.node.block()
+            for miner in village.miners:
+                await miner.step()
+        (slashed,) = village.node.chain.happened(ProviderSlashed)
+        assert (slashed.provider, slashed.fault) == (away.keys.stash, PartyFault.MISSED)
+
+    play(tmp_path, 8, scene)
