@@ -45,10 +45,6 @@ class SlashSplit:
     reporter: int
 
 
-CASE_SPLIT = SlashSplit(VICTIM_PPM, REPORTER_PPM)
-"""Of what a case of the market takes."""
-
-
 def equivocation_ppm(offending: int, total: int, curve: SlashCurve) -> int:
     """max(floor, min(100 %, (slope x)^2)) in ppm, where x = offending / total stake of the set.
 

@@ -1,8 +1,8 @@
 """TrustLock: money at stake for a case, and what happens to it when trust is broken.
 
 Always: a lock is a hold of Balances, so each case is paid from what it holds itself; a lock ends
-by being returned, paid out or slashed, and each moves exactly what it says; an offence is punished
-once; a slash is split between burning, the victim (else the treasury) and who proved it.
+by being returned or paid out, and each moves exactly what it says; an offence is punished
+once; what it costs is split between burning, the treasury and who proved it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,6 @@ from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.double_headers import SealedHeader, double_proposal
 from runtime.pallets.staking.slashing import (
-    CASE_SPLIT,
     REPORTER_PPM,
     SLASH_FLOOR_PPM,
     SLASH_SLOPE,
@@ -105,14 +104,6 @@ class OffenceProven:
     reporter: AccountId
 
 
-@event
-class WrongResultSlashed:
-    """A provider lost a part of its bond for a wrong result."""
-
-    provider: AccountId
-    amount: Grains
-
-
 class NotAnOffence(DispatchError):
     """The evidence proves nothing against a validator in office."""
 
@@ -166,7 +157,7 @@ class TrustLock(Pallet, index=8):
         doc="Of a slash for an offence of consensus, to who proved it: to report must pay.",
     )
 
-    events = (Locked, Unlocked, Paid, OffenceProven, WrongResultSlashed)
+    events = (Locked, Unlocked, Paid, OffenceProven)
     errors = (NotAnOffence, EvidenceTooOld, AlreadyPunished)
 
     @call(index=0, weight=work(reads=200, writes=400, microseconds=100))
@@ -218,24 +209,9 @@ class TrustLock(Pallet, index=8):
         ended = sum(share.amount for share in shares)
         assert self.locked(who, hold) == before - ended, "a lock ends by what was paid of it, and no more"
 
-    def slash(
-        self, who: bytes, hold: Hold, amount: int, *, victim: bytes | None, rewarded: tuple[bytes, ...] = ()
-    ) -> int:
-        """Slash a lock by `amount`, or by what there is; the grains taken."""
-        taken = min(amount, self.locked(who, hold))
-        self.pay_out(who, hold, slash_shares(taken, CASE_SPLIT, treasury=TREASURY, victim=victim, rewarded=rewarded))
-        return taken
-
     def end(self, hold: Hold) -> None:
         """Where a case ends: nobody has anything at stake for it."""
         self.balances.check_ended(hold)
-
-    def slash_wrong_result(self, provider: bytes, ppm: int, *, victim: bytes, rewarded: tuple[bytes, ...]) -> int:
-        """Slash a part of a provider's own bond for a wrong result; the grains taken. It may go on."""
-        struck = self.stake.slash_own(provider, ppm)
-        amount = self._distribute(struck, CASE_SPLIT, victim=victim, rewarded=rewarded)
-        self.emit(WrongResultSlashed(provider, amount))
-        return amount
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 

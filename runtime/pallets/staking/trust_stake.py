@@ -210,12 +210,6 @@ class TrustStake(StakeLedger, index=7):
         struck = [Loss(part.who, hold, self._strike(stash, part)) for part in slash_parts(stash, exposed, ppm)]
         return tuple(loss for loss in struck if loss.amount)
 
-    def slash_own(self, stash: bytes, ppm: int) -> tuple[Loss, ...]:
-        """Strike `ppm` of the stash's own bond, also where it is unlocking; as `slash_exposure`."""
-        leaving = sum(chunk.value for chunk in self.unlocking[stash] if chunk.validator == stash)
-        own = self.stakes[stash, stash] + leaving
-        return self.slash_exposure(stash, Exposure(own, own), ppm)
-
     def tombstone(self, stash: bytes) -> None:
         """End a validator's candidacy for ever."""
         if stash not in self.tombstones:

@@ -10,11 +10,11 @@ from gpu_tasks.market.inference.numbers import CUSTOMER_BOND_PPM
 from gpu_tasks.market.inference.rules import DEFAULT_RULES as RULES
 from gpu_tasks.market.inference.units import Racer, Refund, Unit, UnitTerms
 from runtime.pallets.staking.slashing import (
-    CASE_SPLIT,
     SLASH_FLOOR_PPM,
     SLASH_SLOPE,
     Share,
     SlashCurve,
+    SlashSplit,
     equivocation_ppm,
     slash_shares,
 )
@@ -141,7 +141,11 @@ def test_every_outcome_pays_out_exactly_what_is_held(price_max: int, ppm: int, r
 @given(st.integers(0, 21 * 10**14), st.lists(st.binary(min_size=32, max_size=32), max_size=7), st.booleans())
 def test_a_slash_is_split_exactly(amount: int, rewarded: list[bytes], has_victim: bool) -> None:
     shares = slash_shares(
-        amount, CASE_SPLIT, treasury=TREASURY, victim=CUSTOMER if has_victim else None, rewarded=tuple(rewarded)
+        amount,
+        SlashSplit(400_000, 100_000),
+        treasury=TREASURY,
+        victim=CUSTOMER if has_victim else None,
+        rewarded=tuple(rewarded),
     )
     assert sum(share.amount for share in shares) == amount
     assert by_payee(shares).get(None, 0) >= amount // 2

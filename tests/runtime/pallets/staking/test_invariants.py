@@ -13,6 +13,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.session import Session
 from runtime.pallets.staking import eras
+from runtime.pallets.staking.exposures import Exposure
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.stakers import STAKE, EraReward, Unlocking
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -51,7 +52,7 @@ def test_stake_that_is_not_what_is_held_cannot_be_slashed(bound: Bound, off: int
     else:
         drain(bound, ALICE.stash, BOND + off)
     with pytest.raises(AssertionError, match="stake that nobody holds"):
-        bound[TrustStake].slash_own(ALICE.stash, 100_000)
+        bound[TrustStake].slash_exposure(ALICE.stash, Exposure(BOND, BOND), 100_000)
 
 
 def test_a_lock_shrinks_by_what_is_paid_of_it(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,7 @@ def test_locks_by_case() -> None:
         assert (lock.locked(who, first), lock.locked(who, second)) == (70 * OGPU, 7 * OGPU)
         assert bound[Balances].holds[who] == (HeldAmount(SERVICE_DEPOSIT, 77 * OGPU),)
         lock.pay_out(who, first, (Share(friend, 10 * OGPU), Share(None, OGPU), Share(who, OGPU)))
-        assert lock.slash(who, first, 1_000 * OGPU, victim=friend) == 58 * OGPU
+        lock.pay_out(who, first, (Share(friend, 8 * OGPU), Share(None, 50 * OGPU)))
         lock.end(first)
         with pytest.raises(AssertionError, match="case that has ended"):
             lock.end(second)
@@ -180,4 +180,4 @@ def test_locks_by_case() -> None:
     before = [owned(chain, account) for account in (who, friend)]
     chain.block(step)
     assert owned(chain, who) - before[0] == -(10 + 1 + 58) * OGPU
-    assert owned(chain, friend) - before[1] == 10 * OGPU + 58 * OGPU * 4 // 10
+    assert owned(chain, friend) - before[1] == 10 * OGPU + 8 * OGPU
