@@ -12,7 +12,7 @@ from gpu_tasks.provider.duties.appealing import is_wronged
 from gpu_tasks.provider.duties.cases import attempt_of
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
-from gpu_tasks.provider.journal.records import Dismissed, End, Ended
+from gpu_tasks.provider.journal.records import Dismissed, End, Ended, RaceEntry
 
 READS_PER_ROUND_MAX = 32
 REFUTED = "a court found another result than this machine's: its collateral is gone, and its device is paused"
@@ -35,7 +35,7 @@ class Endings:
 async def note_endings(parts: Parts) -> Endings:
     """Note in the journal which races and cases are over, and tell what races paid; ChainError."""
     ended = Endings()
-    for key, entry in list(parts.journal.open_races())[:READS_PER_ROUND_MAX]:
+    for key, entry in _in_turn(parts):
         status = await parts.chain.final_unit(key[0])
         ended.wronged.extend([key[0]] * is_wronged(status, key, parts.identity.stash))
         end = race_end(status, key, parts.identity.stash)
@@ -56,6 +56,19 @@ async def note_endings(parts: Parts) -> Endings:
             parts.journal.append(Dismissed(*key))
             ended.cases.append(key)
     return ended
+
+
+def _in_turn(parts: Parts) -> list[tuple[RaceKey, RaceEntry]]:
+    """The open races to ask about now, those first that were not asked about for longest.
+
+    Always the oldest would let those wait that are open for long, and a verdict against one of them stand.
+    """
+    races = list(parts.journal.open_races())
+    this_round = 1 + max((entry.looks for _, entry in races), default=0)
+    chosen = sorted(races, key=lambda race: race[1].looks)[:READS_PER_ROUND_MAX]
+    for _, entry in chosen:
+        entry.looks = this_round
+    return chosen
 
 
 def race_end(status: UnitStatus | None, key: RaceKey, stash: bytes) -> tuple[End, int] | None:

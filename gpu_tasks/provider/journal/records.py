@@ -138,6 +138,8 @@ class RaceEntry:
     paid: int = 0
     basis: Basis | None = None
     """What the result is of; None if an older release wrote it."""
+    looks: int = 0
+    """In which round of this process its end was last asked for; in no file."""
 
 
 @dataclass(slots=True)

@@ -50,3 +50,17 @@ def test_a_judge_is_shown_its_seats_and_nobody_elses() -> None:
             assert each.status == asked(stage, "case", each.id)
         seated += len(shown)
     assert seated == 6
+
+
+def test_who_judges_a_case_is_shown_with_what_each_has_said() -> None:
+    stage = CourtChain()
+    case_id = stage.dispute()
+    assert asked(stage, "judges", case_id) == ()
+    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case, courts = stage.case(case_id), stage.chain.now()[Courts]
+    assert case is not None
+    shown = asked(stage, "judges", case_id)
+    assert [judge for judge, _ in shown] == list(case.benches[0].members)
+    assert all(seat == courts.seats[judge, case_id] and seat.statement for judge, seat in shown)
+    stage.run(case_id)
+    assert asked(stage, "judges", case_id) == ()

@@ -1,13 +1,18 @@
 """A race that paid nothing says why, by what the chain still knows of its unit."""
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
-from gpu_tasks.provider.duties.endings import race_end, why_unpaid
-from gpu_tasks.provider.journal.records import End
+from gpu_tasks.provider.duties.endings import READS_PER_ROUND_MAX, _in_turn, is_refuted, race_end, why_unpaid
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.journal.records import Assigned, End
 
 OWN, FIRST, SECOND = b"o" * 32, b"f" * 32, b"s" * 32
 ROOT = b"r" * 32
@@ -45,3 +50,29 @@ def test_a_race_that_paid_nothing_says_why(unit: Unit | None, why: str) -> None:
     status = None if unit is None else UnitStatus(unit, None, 0, 0, 0)
     assert race_end(status, KEY, OWN) == (End.UNPAID, 0)
     assert why_unpaid(status, KEY, OWN).startswith(why)
+
+
+def test_open_races_are_asked_about_in_turn(tmp_path: Path) -> None:
+    """However many are open at once, a verdict against one of them is seen in time."""
+    journal = Journal(tmp_path / "journal")
+    keys = [(bytes([number]) * 32, 1) for number in range(3 * READS_PER_ROUND_MAX)]
+    for unit, attempt in keys:
+        journal.append(Assigned(unit, attempt, b"d" * 32))
+    parts = cast("Parts", SimpleNamespace(journal=journal))
+    rounds = [[key for key, _ in _in_turn(parts)] for _ in range(4)]
+    assert rounds[0] + rounds[1] + rounds[2] == keys
+    assert rounds[3] == rounds[0]
+    journal.close()
+
+
+def test_a_race_whose_result_may_be_audited_is_not_over() -> None:
+    """Its output is kept for the judges, and a verdict against it appealed."""
+    watched = UnitStatus(replace(SETTLED, is_watched=True), None, 0, 0, 0)
+    assert race_end(watched, KEY, FIRST) is None
+    assert race_end(replace(watched, unit=SETTLED), KEY, FIRST) == (End.WON, 98)
+
+
+def test_who_computed_what_an_audit_refuted_is_told() -> None:
+    refuted = UnitStatus(replace(SETTLED, is_refuted=True), None, 0, 0, 0)
+    assert is_refuted(refuted, KEY, FIRST)
+    assert not is_refuted(UnitStatus(SETTLED, None, 0, 0, 0), KEY, FIRST)
