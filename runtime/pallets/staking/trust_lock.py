@@ -27,7 +27,6 @@ from runtime.frame.pallet import (
     event,
     known,
 )
-from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import TREASURY
@@ -48,6 +47,7 @@ from runtime.pallets.staking.slashing import (
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, EraIndex
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
+from runtime.pallets.weights import WEIGHTS
 
 
 @struct
@@ -69,9 +69,6 @@ class Raised:
     slashed_ppm: U32
     reporter: AccountId
 
-
-STRIKE_WEIGHT = work(reads=1_050, writes=1_300, microseconds=1_000)
-"""One validator struck, with everybody behind it."""
 
 Offenders = Annotated[tuple[Offender, ...], Bounded(VALIDATORS_MAX)]
 
@@ -193,7 +190,7 @@ class TrustLock(Pallet, index=8):
     events = (Locked, Unlocked, Paid, OffenceProven, WrongResultSlashed, SlashRaised)
     errors = (NotAnOffence, EvidenceTooOld, AlreadyPunished)
 
-    @call(index=0, weight=work(microseconds=300) + STRIKE_WEIGHT)
+    @call(index=0, weight=WEIGHTS["TrustLock.report_offence"])
     def report_offence(self, origin: Signed, first: SealedHeader, second: SealedHeader) -> None:
         """Prove that a validator proposed twice in one slot: two of its sealed headers. Pays 10 % of the slash."""
         proven = double_proposal(first, second, self.system.block_hash[0], self._session_key)
@@ -228,7 +225,7 @@ class TrustLock(Pallet, index=8):
         if behind:
             amount = self._raise_to(window, behind[0], due.slashed_ppm, due.reporter)
             self.emit(SlashRaised(window[behind[0]].stash, due.slashed_ppm, amount))
-        return STRIKE_WEIGHT
+        return WEIGHTS["TrustLock.on_initialize strike"]
 
     # ----------------------------------------------------------------------------------------- verbs for other pallets
 
