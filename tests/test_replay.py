@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "6c9d71490db4c4d0a60827770e42002907a1538f7de653b0842194f4252996ce"
+KEPT_DIGEST = "6b976cd2909047f6bfedac37237735998f51ae423dbf2436a28295a7c367165f"
 
 
 @pytest.fixture(scope="module")
