@@ -19,7 +19,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay soak gpu crash cheats units equivocation courts flood liars house lock package clean
+.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay soak gpu crash cheats units equivocation courts flood liars house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ quick: ## tests that need no network of processes and no long search
 
 bench: ## CPU per transfer by stage, import rate, finality, polls, tokens per second, memory; out/bench.json
 	@$(PY) -m benchmarks
+
+weights: ## real over declared weight of every call, hook and full block, 100,000 accounts; WRITE=1 writes the tables; out/weights.json
+	@$(PY) -m benchmarks.weights $(if $(WRITE),--write)
 
 peers: .peers/stamp .venv-peers/stamp ## beside anvil, LiteSVM, py-evm: transfers until final, ROUNDS=3 in turns; out/peers.json
 	@$(PY) -m benchmarks.peers --rounds $(ROUNDS)

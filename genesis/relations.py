@@ -6,6 +6,8 @@ numbers. Always: whatever is named here is a number that a pallet declares, or s
 
 from gpu_tasks.market.courts.money import SEAT_FEES
 from runtime.frame.relations import Relation
+from runtime.pallets.staking.eras import BACKINGS_MAX
+from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX
 
 ALL_PPM = 1_000_000
 FIRST_COMMITTEE = 3
@@ -36,6 +38,12 @@ RELATIONS = (
         ("TrustStake.history_eras",),
         (1,),
         "the era that ended must still be known when it is paid",
+    ),
+    Relation(
+        "an era's turn fits into a block",
+        (BACKINGS_MAX,),
+        (("TrustStake.validator_seats", 1 + DELEGATORS_PER_VALIDATOR_MAX),),
+        "the stake behind all who are elected is frozen in one block",
     ),
     Relation(
         "the emission is what is divided",

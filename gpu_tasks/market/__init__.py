@@ -3,6 +3,7 @@
 In reading order:
 
 * `ids`: what things of the market are called on the chain
+* `weights`: what calls and hooks weigh: generated
 * `rounds`: when a drawn group may commit and when it may reveal
 * `draws`: who races: owners drawn by the bond of their free slots
 * `devices`: who owns which GPU, what it is bonded with, what it works on

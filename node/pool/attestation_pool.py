@@ -30,7 +30,7 @@ from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.codec import DecodeError, codec
-from runtime.encoding.types import Unsigned
+from runtime.encoding.types import Unsigned, Weight
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError, InvalidBlock
 from runtime.frame.runtime import Bound
@@ -141,16 +141,21 @@ class AttestationPool(Listener):
         Attaching one may close a race for another.
         """
         chosen: list[SignedAttestation] = []
-        size = 0
+        size, spent, room = 0, 0, bound[Attestations].room().ref_time
         try:
             with bound.overlay.transaction():
                 for place in sorted(self._kept):
                     kept = self._kept[place]
                     if len(chosen) == ATTESTATIONS_PER_BLOCK_MAX or size + kept.size > ATTESTATION_BYTES_PER_BLOCK_MAX:
                         break
-                    if _can_attach(bound, kept.signed):
-                        chosen.append(kept.signed)
-                        size += kept.size
+                    weight = _weight_attached(bound, kept.signed)
+                    if weight is None:
+                        continue
+                    spent += weight.ref_time  # with what an inherent weighs besides, once for each: no more than room
+                    if spent > room:
+                        break
+                    chosen.append(kept.signed)
+                    size += kept.size
                 raise _UndoError  # noqa: TRY301  # the one way to undo a transaction of the overlay
         except _UndoError:
             return chosen
@@ -189,10 +194,10 @@ class _UndoError(Exception):
     """Ends a trial."""
 
 
-def _can_attach(bound: Bound, signed: SignedAttestation) -> bool:
+def _weight_attached(bound: Bound, signed: SignedAttestation) -> Weight | None:
+    """Attach one, and say what that weighed; None if it may not be attached now."""
     try:
         with bound.overlay.transaction():
-            bound.dispatch(Attestations.attach(attestations=(signed,)), Unsigned())
+            return bound.dispatch(Attestations.attach(attestations=(signed,)), Unsigned()).actual_weight
     except (InvalidBlock, DispatchError):
-        return False
-    return True
+        return None

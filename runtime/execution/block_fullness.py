@@ -30,7 +30,7 @@ class BlockFullness:
         self._total_proof = BLOCK_BASE.proof_size
 
     def check(self, kind: DispatchClass, weight: Weight, length: int) -> None:
-        """InvalidTransaction if an extrinsic whose call weighs so much does not fit. Inherents always do."""
+        """InvalidTransaction if an extrinsic whose call weighs so much does not fit. Inherents have their own limit."""
         limit = _LIMITS[kind]
         if limit is None:
             return
@@ -46,13 +46,12 @@ class BlockFullness:
         ):
             raise InvalidTransaction(InvalidReason.EXHAUSTS_RESOURCES)
 
-    def add_hook(self, weight: Weight | None) -> None:
+    def add_hook(self, weight: Weight) -> None:
         """Count what a pallet did before the first extrinsic."""
-        if weight is not None:
-            self._time[DispatchClass.Mandatory] += weight.ref_time
-            self._proof[DispatchClass.Mandatory] += weight.proof_size
-            self._total_time += weight.ref_time
-            self._total_proof += weight.proof_size
+        self._time[DispatchClass.Mandatory] += weight.ref_time
+        self._proof[DispatchClass.Mandatory] += weight.proof_size
+        self._total_time += weight.ref_time
+        self._total_proof += weight.proof_size
 
     def add(self, kind: DispatchClass, weight: Weight, length: int) -> None:
         """Count an extrinsic that was applied."""

@@ -104,7 +104,10 @@ class BlockExecution:
             raise InvalidBlock("the height is not the parent's plus one")
         system.initialize(number, parent_hash, digest)
         for pallet in self.bound.pallets:
-            self.fullness.add_hook(pallet.on_initialize())
+            weight = pallet.on_initialize()
+            if weight is not None:
+                self.fullness.add_hook(weight)
+                self.bound.mandatory_left -= weight.ref_time
         self._checks = TransactionChecks(self.bound, self.fullness)
         self._balances = self.bound[Balances]
         self._payment = self.bound[TransactionPayment]
@@ -131,13 +134,14 @@ class BlockExecution:
         self.bound.phase = ApplyExtrinsic(self.fullness.count)
         with self.bound.overlay.transaction():
             try:
-                self.bound.dispatch(extrinsic.call, _MANDATORY_ORIGIN)
+                weight = self.bound.dispatch(extrinsic.call, _MANDATORY_ORIGIN).actual_weight or extrinsic.weight
             except DispatchError as error:
                 raise InvalidBlock(f"inherent {extrinsic.call.name}: {type(error).__name__}") from error
-            info = DispatchInfo(extrinsic.weight, method.dispatch_class, Pays.Yes)
+            info = DispatchInfo(weight, method.dispatch_class, Pays.Yes)
             self.bound.emit(ExtrinsicSuccess(info))
         self._last_inherent = place
-        self.fullness.add(method.dispatch_class, extrinsic.weight, len(extrinsic.raw))
+        self.bound.mandatory_left -= weight.ref_time
+        self.fullness.add(method.dispatch_class, weight, len(extrinsic.raw))
 
     def apply_signed(self, extrinsic: Extrinsic, verify: VerifySignature) -> bool:
         """Apply a signed call, and say whether it succeeded; InvalidTransaction if it may not be applied."""

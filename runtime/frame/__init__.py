@@ -3,6 +3,8 @@
 In reading order:
 
 errors          the four ways in which input can be invalid
+measured        the form of the tables of measured weights
+block_weights   what an empty block weighs, and an extrinsic besides its call: generated
 weights         how much a block may hold
 fees            what an extrinsic costs
 call            a method that is also a transaction

@@ -11,6 +11,7 @@ from runtime.encoding.types import ApplyExtrinsic, Finalization, Initialization,
 from runtime.frame.call import Call, PostDispatch
 from runtime.frame.errors import BadOrigin
 from runtime.frame.parameter_book import ParameterBook
+from runtime.frame.weights import MANDATORY_MAX
 from runtime.state.overlay import Overlay, StateReader
 
 _SUCCESS = PostDispatch()
@@ -27,6 +28,8 @@ class ExecutionContext:
         self.event_codec = event_codec
         self.phase: ApplyExtrinsic | Finalization | Initialization = Initialization()
         self.members: dict[type[Any], Any] = {}
+        self.mandatory_left = MANDATORY_MAX.ref_time
+        """Reference time that hooks and inherents of the block may still take."""
 
     def emit(self, happened: Any) -> None:
         """Put an event into the block, with the phase of execution it happened in."""

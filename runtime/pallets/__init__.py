@@ -2,6 +2,7 @@
 
 In reading order, which is nearly the order in which they run:
 
+weights                 what calls and hooks weigh: generated
 system                  accounts, events, block hashes
 timestamp               the time of a block
 balance_locks           what clients look for beside balances, and is never there

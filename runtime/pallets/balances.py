@@ -30,12 +30,10 @@ from runtime.frame.pallet import (
     call,
     event,
 )
-from runtime.frame.weights import work
 from runtime.pallets.balance_locks import LOCKS_MAX, AccountFreezes, AccountLocks, AccountReserves
 from runtime.pallets.hold_book import AccountHolds, HoldBook
 from runtime.pallets.system import AccountData, AccountInfo, KilledAccount, NewAccount, System
-
-TRANSFER_WEIGHT = work(reads=2, writes=2)
+from runtime.pallets.weights import WEIGHTS
 
 
 @named("frame_support::traits::tokens::misc::BalanceStatus")
@@ -170,22 +168,22 @@ class Balances(Pallet, index=2):
         Burned,
     )
 
-    @call(index=0, weight=TRANSFER_WEIGHT)
+    @call(index=0, weight=WEIGHTS["Balances.transfer_allow_death"])
     def transfer_allow_death(self, origin: Signed, dest: MultiAddress, value: CompactBalance) -> None:
         """Send `value`; the sender's account may end by it."""
         self.transfer(origin.account, dest, value, keep_alive=False)
 
-    @call(index=3, weight=TRANSFER_WEIGHT)
+    @call(index=3, weight=WEIGHTS["Balances.transfer_keep_alive"])
     def transfer_keep_alive(self, origin: Signed, dest: MultiAddress, value: CompactBalance) -> None:
         """Send `value`, but nothing that the sender's account needs to live on."""
         self.transfer(origin.account, dest, value, keep_alive=True)
 
-    @call(index=4, weight=TRANSFER_WEIGHT)
+    @call(index=4, weight=WEIGHTS["Balances.transfer_all"])
     def transfer_all(self, origin: Signed, dest: MultiAddress, keep_alive: bool) -> None:
         """Send everything that may be sent."""
         self.transfer(origin.account, dest, self.spendable_balance(origin.account, keep_alive), keep_alive)
 
-    @call(index=10, weight=work(reads=2, writes=2))
+    @call(index=10, weight=WEIGHTS["Balances.burn"])
     def burn(self, origin: Signed, value: CompactBalance, keep_alive: bool) -> None:
         """Destroy `value` of the signer's own grains."""
         self.debit(origin.account, value, keep_alive)

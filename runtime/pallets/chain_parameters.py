@@ -10,7 +10,7 @@ from runtime.encoding.codec import Bounded
 from runtime.encoding.types import Balance
 from runtime.frame.pallet import DispatchError, Pallet, Root, call, ensure, event
 from runtime.frame.parameter import ParameterChange
-from runtime.frame.weights import work
+from runtime.pallets.weights import WEIGHTS
 
 NAME_BYTES_MAX = 128
 
@@ -44,7 +44,7 @@ class ChainParameters(Pallet, index=13):
     events = (ParameterSet,)
     errors = (FrozenParameter, OutOfBounds, RelationBroken)
 
-    @call(index=0, weight=work(reads=100, writes=1, microseconds=100))
+    @call(index=0, weight=WEIGHTS["ChainParameters.set_parameter"])
     def set_parameter(self, origin: Root, change: ParameterChange) -> None:
         """Give a parameter another value, from the next block on; nothing that is under way goes by it."""
         parameter, value, book = change.parameter, change.value, self.context.parameters

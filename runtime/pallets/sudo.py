@@ -18,9 +18,7 @@ from runtime.frame.pallet import (
     ensure,
     event,
 )
-from runtime.frame.weights import work
-
-OVERHEAD = work(reads=1)
+from runtime.pallets.weights import WEIGHTS
 
 
 @event(0)
@@ -50,7 +48,7 @@ class Sudo(Pallet, index=12):
     events = (Sudid, KeyChanged)
     errors = (RequireSudo,)
 
-    @call(index=0, weight=lambda call: call.weight + OVERHEAD)
+    @call(index=0, weight=lambda call: call.weight + WEIGHTS["Sudo.sudo"])
     def sudo(self, origin: Signed, call: Call) -> PostDispatch:
         """Make a call as Root. It is free, and succeeds whatever the call comes to."""
         self._require(origin)
@@ -62,7 +60,7 @@ class Sudo(Pallet, index=12):
             self.emit(Sudid(None))
         return FREE
 
-    @call(index=2, weight=work(reads=1, writes=1))
+    @call(index=2, weight=WEIGHTS["Sudo.set_key"])
     def set_key(self, origin: Signed, new: MultiAddress) -> PostDispatch:
         """Give the key to another account."""
         self._require(origin)
@@ -70,7 +68,7 @@ class Sudo(Pallet, index=12):
         self.key.set(new)
         return FREE
 
-    @call(index=3, weight=lambda _who, call: call.weight + OVERHEAD)
+    @call(index=3, weight=lambda _who, call: call.weight + WEIGHTS["Sudo.sudo_as"])
     def sudo_as(self, origin: Signed, who: MultiAddress, call: Call) -> PostDispatch:
         """Make a call as another account."""
         self._require(origin)

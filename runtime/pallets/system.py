@@ -22,14 +22,17 @@ from runtime.encoding.types import (
     Weight,
 )
 from runtime.frame.errors import DispatchErrorField
+from runtime.frame.measured import times
 from runtime.frame.pallet import Constant, Hasher, Pallet, Root, Signed, StorageMap, StorageValue, call, event
 from runtime.frame.runtime import RuntimeEvent
-from runtime.frame.weights import BLOCK_LENGTH, BLOCK_WEIGHTS, DB_WEIGHT, BlockLength, BlockWeights, DbWeight, work
+from runtime.frame.weights import BLOCK_LENGTH, BLOCK_WEIGHTS, DB_WEIGHT, BlockLength, BlockWeights, DbWeight
+from runtime.pallets.weights import WEIGHTS
 
 BLOCK_HASH_COUNT = 2400
 """How many block hashes are kept: the longest life of a mortal transaction."""
 REMARK_BYTES_MAX = 64 * 1024
 EVENTS_PER_BLOCK_MAX = 1_000_000
+KIBIBYTE = 1_024
 TOPICS_MAX = 16
 NEW_ACCOUNT_FLAGS = 1 << 127
 """Set in every account by current SDKs: balances use holds and freezes rather than old locks."""
@@ -127,6 +130,10 @@ class Remarked:
     hash: Hash
 
 
+def _remark_weight(name: str, remark: bytes) -> Weight:
+    return WEIGHTS[name] + times(len(remark) // KIBIBYTE, WEIGHTS[f"{name} kibibyte"])
+
+
 class System(Pallet, index=0):
     """The ground that every other pallet stands on."""
 
@@ -161,11 +168,11 @@ class System(Pallet, index=0):
 
     events = (ExtrinsicSuccess, ExtrinsicFailed, NewAccount, KilledAccount, Remarked)
 
-    @call(index=0, weight=lambda remark: work(microseconds=1 + len(remark) // 1000))
+    @call(index=0, weight=lambda remark: _remark_weight("System.remark", remark))
     def remark(self, origin: Signed | Root, remark: Remark) -> None:
         """Put bytes on the chain, without effect."""
 
-    @call(index=7, weight=lambda remark: work(microseconds=2 + len(remark) // 500))
+    @call(index=7, weight=lambda remark: _remark_weight("System.remark_with_event", remark))
     def remark_with_event(self, origin: Signed, remark: Remark) -> None:
         """Put bytes on the chain and emit their hash."""
         self.emit(Remarked(origin.account, blake2_256(remark)))

@@ -5,8 +5,8 @@ from runtime.encoding.scale import DecodeError
 from runtime.encoding.types import CompactMoment, Moment
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.pallet import Constant, Pallet, StorageValue, Unsigned, call
-from runtime.frame.weights import work
 from runtime.pallets.system import System
+from runtime.pallets.weights import WEIGHTS
 
 
 class Timestamp(Pallet, index=1):
@@ -19,7 +19,7 @@ class Timestamp(Pallet, index=1):
 
     minimum_period: Constant[Moment] = Constant(500, doc="Half a slot, in milliseconds: clients double it.")
 
-    @call(index=0, weight=work(reads=1, writes=2))
+    @call(index=0, weight=WEIGHTS["Timestamp.set"])
     def set(self, origin: Unsigned, now: CompactMoment) -> None:
         """Set the time of the block; InvalidBlock unless it is the start of the slot that the header names."""
         if self.did_update.get():

@@ -4,18 +4,18 @@ from typing import Annotated
 
 from runtime.encoding.codec import U32, Bounded
 from runtime.frame.errors import DispatchErrorField
+from runtime.frame.measured import times
 from runtime.frame.pallet import Call, Constant, DispatchError, Pallet, PostDispatch, Root, Signed, Weight, call, event
-from runtime.frame.weights import work
+from runtime.pallets.weights import WEIGHTS
 
 BATCHED_CALLS_MAX = 1_000
-OVERHEAD = work(microseconds=5)
 
 Calls = Annotated[tuple[Call, ...], Bounded(BATCHED_CALLS_MAX)]
 
 
-def batch_weight(calls: tuple[Call, ...]) -> Weight:
+def batch_weight(name: str, calls: tuple[Call, ...]) -> Weight:
     """The weight of all calls, and a little for each."""
-    total = Weight(OVERHEAD.ref_time * (len(calls) + 1))
+    total = WEIGHTS[name] + times(len(calls), WEIGHTS[f"{name} call"])
     for inner in calls:
         total += inner.weight
     return total
@@ -60,12 +60,12 @@ class Utility(Pallet, index=4):
 
     events = (BatchInterrupted, BatchCompleted, BatchCompletedWithErrors, ItemCompleted, ItemFailed)
 
-    @call(index=0, weight=batch_weight)
+    @call(index=0, weight=lambda calls: batch_weight("Utility.batch", calls))
     def batch(self, origin: Signed | Root, calls: Calls) -> PostDispatch:
         """Make the calls until one fails; what came before it stands."""
-        done: Weight = OVERHEAD
+        done = WEIGHTS["Utility.batch"]
         for position, inner in enumerate(calls):
-            done += inner.weight + OVERHEAD
+            done += inner.weight + WEIGHTS["Utility.batch call"]
             try:
                 self.dispatch(inner, origin)
             except DispatchError as error:
@@ -75,7 +75,7 @@ class Utility(Pallet, index=4):
         self.emit(BatchCompleted())
         return PostDispatch()
 
-    @call(index=2, weight=batch_weight)
+    @call(index=2, weight=lambda calls: batch_weight("Utility.batch_all", calls))
     def batch_all(self, origin: Signed | Root, calls: Calls) -> None:
         """Make all calls, or none: the first failure is the batch's."""
         for inner in calls:
@@ -83,7 +83,7 @@ class Utility(Pallet, index=4):
             self.emit(ItemCompleted())
         self.emit(BatchCompleted())
 
-    @call(index=4, weight=batch_weight)
+    @call(index=4, weight=lambda calls: batch_weight("Utility.force_batch", calls))
     def force_batch(self, origin: Signed | Root, calls: Calls) -> None:
         """Make all calls, whichever of them succeed."""
         failed = False

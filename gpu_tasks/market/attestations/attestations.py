@@ -22,15 +22,17 @@ from gpu_tasks.market.attestations.statement import (
     usage_problem,
 )
 from gpu_tasks.market.ids import UnitId
+from gpu_tasks.market.inference.agenda import ATTESTATIONS_MAX
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import OpenUnit, Racer, Reveal, Unit
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId, Hash, Weight
 from runtime.frame.errors import InvalidBlock
+from runtime.frame.measured import times
 from runtime.frame.pallet import (
-    FREE,
     DispatchError,
     Pallet,
     PostDispatch,
@@ -41,15 +43,13 @@ from runtime.frame.pallet import (
     ensure,
     event,
 )
-from runtime.frame.weights import work
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
-ATTESTATION_WEIGHT = work(reads=8, writes=8, microseconds=60)
-
 
 def _attach_weight(attestations: tuple[SignedAttestation, ...]) -> Weight:
-    return work(reads=8 * len(attestations), writes=8 * len(attestations), microseconds=60 * len(attestations))
+    """Without what they settle, which only the state knows."""
+    return WEIGHTS["Attestations.attach"] + times(len(attestations), WEIGHTS["Attestations.attach attestation"])
 
 
 @event
@@ -80,27 +80,46 @@ class Attestations(Pallet, index=11):
     errors = (NotAdmissible,)
 
     @call(index=0, weight=_attach_weight)
-    def attach(self, origin: Unsigned, attestations: AttestationList) -> None:
+    def attach(self, origin: Unsigned, attestations: AttestationList) -> PostDispatch:
         """Put the attestations that the author has into the block. InvalidBlock if one is not admissible."""
-        if len(attestations) > ATTESTATIONS_PER_BLOCK_MAX or not attestations:
+        if not 0 < len(attestations) <= ATTESTATIONS_PER_BLOCK_MAX:
             raise InvalidBlock("no attestations, or too many")
         if sum(size(signed) for signed in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
             raise InvalidBlock("attestations take too many bytes")
         keys = [order_key(signed) for signed in attestations]
         if any(low >= high for low, high in pairwise(keys)):
             raise InvalidBlock("attestations are out of order, or one is there twice")
+        spent, room = WEIGHTS["Attestations.attach"], self.room()
         for signed in attestations:
             problem = self.problem(signed)  # only now: the one before may have settled this unit
             if problem:
                 raise InvalidBlock(f"attestation of {signed.statement.unit.hex()}: {problem}")
+            spent += self.weight_of(signed)
+            if not spent.fits(room):
+                raise InvalidBlock("attestations weigh more than the block has room for")
             self._reveal(signed)
+        return PostDispatch(actual_weight=spent)
 
-    @call(index=1, weight=ATTESTATION_WEIGHT)
+    @call(index=1, weight=WEIGHTS["Attestations.reveal"])
     def reveal(self, origin: Signed, attestation: SignedAttestation) -> PostDispatch:
         """Attach one attestation by transaction, where authors leave it out. Free when it succeeds."""
         ensure(not self.problem(attestation), NotAdmissible)
+        weight = self.weight_of(attestation)
         self._reveal(attestation)
-        return FREE
+        return PostDispatch(pays_fee=False, actual_weight=weight)
+
+    def room(self) -> Weight:
+        """What the attestations of the block under construction may weigh."""
+        return Weight(min(ATTESTATIONS_MAX.ref_time, max(0, self.context.mandatory_left)), 0)
+
+    def weight_of(self, signed: SignedAttestation) -> Weight:
+        """What attaching one that is admissible weighs: the last of a race settles it."""
+        unit = self.market.open_unit(signed.statement.unit)
+        racers = unit.record.racers
+        each = WEIGHTS["Attestations.attach attestation"]
+        if sum(racer.commitment is not None and racer.reveal is None for racer in racers) > 1:
+            return each
+        return each + WEIGHTS["Attestations.attach settled"] + times(len(racers), WEIGHTS["Attestations.attach racer"])
 
     def problem(self, signed: SignedAttestation) -> str:
         """Why this attestation may not be attached now; empty if it may. Cheap checks come before the signature."""

@@ -43,6 +43,7 @@ from gpu_tasks.market.devices.records import (
     is_safe_seal_key,
 )
 from gpu_tasks.market.ids import DeviceId, UnitId
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, CompactBalance, Hash
@@ -60,7 +61,6 @@ from runtime.frame.pallet import (
     ensure,
     known,
 )
-from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.stakers import PublicKey
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -114,7 +114,7 @@ class Devices(Pallet, index=9):
     )  # fmt: skip
     hold_reasons = (FREE_BOND, COLLATERAL)
 
-    @call(index=0, weight=work(reads=4, writes=1))
+    @call(index=0, weight=WEIGHTS["Devices.register_provider"])
     def register_provider(self, origin: Signed, seal_key: PublicKey, endpoint: Endpoint) -> None:
         """Publish the key that inputs are sealed to, and where the blob store answers. The signer is the stash."""
         stash = origin.account
@@ -123,13 +123,13 @@ class Devices(Pallet, index=9):
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
         self._set_provider(stash, seal_key, endpoint)
 
-    @call(index=1, weight=work(reads=9, writes=7))
+    @call(index=1, weight=WEIGHTS["Devices.register_device"])
     def register_device(self, origin: Signed, kind: DeviceClass, uuid_hash: Hash, bond: CompactBalance) -> None:
         """Bring a device into the market with a bond of the signer's, who is a provider's stash."""
         ensure(origin.account in self.providers and self.stake.is_candidate(origin.account), NotProvider)
         self._add_device(origin.account, kind, uuid_hash, bond)
 
-    @call(index=2, weight=work(reads=8, writes=7))
+    @call(index=2, weight=WEIGHTS["Devices.unregister_device"])
     def unregister_device(self, origin: Signed, device: DeviceId) -> None:
         """Take a device out of the market and its bond back, once it offers nothing and no unit of its is open."""
         left = self.owned(device, origin.account)
@@ -142,7 +142,7 @@ class Devices(Pallet, index=9):
         self.lock.end(Hold(FREE_BOND, device))
         self.emit(DeviceUnregistered(device, left.owner))
 
-    @call(index=3, weight=work(reads=7, writes=7))
+    @call(index=3, weight=WEIGHTS["Devices.bond_device_extra"])
     def bond_device_extra(self, origin: Signed, device: DeviceId, value: CompactBalance) -> None:
         """Add to a device's bond: more units at once, and more weight in draws from the next units on."""
         before = self.owned(device, origin.account)
@@ -151,14 +151,14 @@ class Devices(Pallet, index=9):
         self.stir(device)
         self.emit(DeviceBonded(device, value))
 
-    @call(index=4, weight=work(reads=3, writes=1))
+    @call(index=4, weight=WEIGHTS["Devices.pause"])
     def pause(self, origin: Signed, device: DeviceId) -> None:
         """Take no new work; what is assigned stays. The signer is the stash or its provider key."""
         working = self.owned(device, self.operator(origin.account))
         self.devices[device] = replace(working, is_paused=True)
         self.emit(DevicePaused(device, None))
 
-    @call(index=5, weight=work(reads=5, writes=3))
+    @call(index=5, weight=WEIGHTS["Devices.resume"])
     def resume(self, origin: Signed, device: DeviceId) -> None:
         """Take work again. The signer is the stash or its provider key."""
         paused = self.owned(device, self.operator(origin.account))
@@ -168,7 +168,7 @@ class Devices(Pallet, index=9):
         self.stir(device)
         self.emit(DeviceResumed(device))
 
-    @call(index=6, weight=work(reads=2, writes=1))
+    @call(index=6, weight=WEIGHTS["Devices.unregister_provider"])
     def unregister_provider(self, origin: Signed) -> None:
         """Be a provider no more, once no device is left."""
         stash = origin.account

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gpu_tasks.market import rounds
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.rounds import Round, Windows
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import BlockNumber
 from runtime.frame.agenda import Budget, Schedule
 from runtime.frame.pallet import Hasher, Pallet, StorageDoubleMap, StorageMap, StorageValue
@@ -18,15 +19,17 @@ from runtime.frame.weights import work
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
 
-STEP_WEIGHT = work(reads=20, writes=32, microseconds=80)
-"""One unit called: most of it is a race that is settled."""
+STEP_WEIGHT = WEIGHTS["InferenceMarket.on_initialize step"]
+"""One unit called: at most a race of eight that is settled, of whom seven did not reveal."""
 HEIGHT_BUDGET = work(microseconds=64_000)
-"""For units called because of their height: some 190 of them."""
+"""For units called because of their height."""
 FINAL_BUDGET = work(microseconds=32_000)
 """For units called because of finality, draws apart."""
-EXPIRY_WEIGHT = work(reads=7, writes=8)
+EXPIRY_WEIGHT = WEIGHTS["InferenceMarket.on_initialize expiry"]
 EXPIRY_BUDGET = work(microseconds=16_000)
 """For records that are dropped; one that has to wait longer keeps its deposit for as long."""
+ATTESTATIONS_MAX = work(microseconds=200_000)
+"""For the attestations that an author attaches: each may settle a race."""
 
 _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 

@@ -32,14 +32,14 @@ from gpu_tasks.market.inference.services import (
     offer_hold,
     service_hold,
 )
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.codec import U32, Bounded
 from runtime.frame.agenda import Budget
 from runtime.frame.pallet import StorageDoubleMap, StorageMap, StorageValue, ensure, known
-from runtime.frame.weights import work
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
 
-END_OFFER_WEIGHT = work(reads=9, writes=9)
+END_OFFER_WEIGHT = WEIGHTS["InferenceMarket.on_initialize end_offer"]
 """An offer whose service is gone ends, and its deposit returns."""
 
 OfferedServices = Annotated[tuple[ServiceId, ...], Bounded(OFFERS_PER_DEVICE_MAX)]

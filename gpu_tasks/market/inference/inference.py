@@ -18,7 +18,13 @@ from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, FINAL_BUDGET, HEIGHT_BUDGET, AgendaGround
+from gpu_tasks.market.inference.agenda import (
+    ATTESTATIONS_MAX,
+    EXPIRY_BUDGET,
+    FINAL_BUDGET,
+    HEIGHT_BUDGET,
+    AgendaGround,
+)
 from gpu_tasks.market.inference.catalogue import Catalogue, OfferedServices
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.judging import Judging
@@ -47,10 +53,12 @@ from gpu_tasks.market.inference.units import (
     UnitTerms,
     is_open,
 )
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import AccountId, BlockNumber, CompactBalance, Hash, Weight
 from runtime.frame.agenda import Budget
+from runtime.frame.measured import times
 from runtime.frame.pallet import (
     FREE,
     Constant,
@@ -71,7 +79,6 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
 UNITS_PER_POST_MAX = 32
-DUTY_WEIGHT = work(reads=8, writes=14, microseconds=20)
 
 DRAW_BUDGET = work(microseconds=160_000)
 """For draws in one block: half is for units that are posted (`posting.ADMITTED_MAX`)."""
@@ -79,13 +86,23 @@ WAKE_BUDGET = work(microseconds=40_000)
 """What the draws of all units that one block wakes may come to: a quarter of `DRAW_BUDGET`."""
 TENDING_BUDGET = work(microseconds=8_000)
 """For slots that changed, and as much again for offers whose service is gone."""
+RESERVED_BUDGETS = (
+    HEIGHT_BUDGET,
+    FINAL_BUDGET,
+    WAKE_BUDGET,
+    TENDING_BUDGET,
+    TENDING_BUDGET,
+    EXPIRY_BUDGET,
+    ATTESTATIONS_MAX,
+)
+"""What the block's work may come to besides draws: deadlines come first, and attestations open what was committed."""
 
 NewUnits = Annotated[tuple[UnitTerms, ...], Bounded(UNITS_PER_POST_MAX)]
 
 
 def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa: ARG001 - the call's arguments
     """With the draws that the units will cause, apart from looking for slots: that is bounded by `ADMITTED_MAX`."""
-    weight = work(reads=5 + 12 * len(units), writes=4 + 14 * len(units))
+    weight = WEIGHTS["InferenceMarket.post"] + times(len(units), WEIGHTS["InferenceMarket.post unit"])
     for terms in units:
         weight += draw_weight(0, terms.racers)
     return weight
@@ -147,17 +164,17 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
 
     # ------------------------------------------------------------------------------------------- services and offers
 
-    @call(index=0, weight=work(reads=6, writes=6))
+    @call(index=0, weight=WEIGHTS["InferenceMarket.create_service"])
     def create_service(self, origin: Signed, terms: ServiceTerms) -> None:
         """Offer a new kind of unit; a deposit is locked until the service is closed."""
         self.catalogue.create(origin.account, terms, self.service_deposit)
 
-    @call(index=1, weight=work(reads=6, writes=6))
+    @call(index=1, weight=WEIGHTS["InferenceMarket.close_service"])
     def close_service(self, origin: Signed, service: ServiceId) -> None:
         """Let no more units be posted, and take the deposit back; open units go on."""
         self.catalogue.close(service, origin.account)
 
-    @call(index=2, weight=work(reads=12, writes=11))
+    @call(index=2, weight=WEIGHTS["InferenceMarket.offer"])
     def offer(self, origin: Signed, device: DeviceId, service: ServiceId, ask: CompactBalance) -> None:
         """Have a device work for a service, for `ask` grains a unit or more; a deposit of its owner's is locked.
 
@@ -166,7 +183,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
         self.devices.owned(device, self.devices.operator(origin.account))
         self.catalogue.offer(device, service, ask)
 
-    @call(index=3, weight=work(reads=11, writes=9))
+    @call(index=3, weight=WEIGHTS["InferenceMarket.withdraw_offer"])
     def withdraw_offer(self, origin: Signed, device: DeviceId, service: ServiceId) -> None:
         """Have a device work for a service no more, and take the deposit back; what is assigned stays."""
         self.devices.owned(device, self.devices.operator(origin.account))
@@ -179,7 +196,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
         """Ask for units: locks price, witness fee, bond and deposit of each, and prepays the duty calls it causes."""
         self.posting.post(origin.account, service, units)
 
-    @call(index=5, weight=work(reads=14, writes=18))
+    @call(index=5, weight=WEIGHTS["InferenceMarket.cancel"])
     def cancel(self, origin: Signed, unit: UnitId) -> None:
         """Take back a unit that waits for its draw; 10 % of its bond burns."""
         found = self.open_unit(unit)
@@ -189,13 +206,13 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
 
     # ------------------------------------------------- duty calls: signed by the provider key, free when they succeed
 
-    @call(index=6, weight=DUTY_WEIGHT)
+    @call(index=6, weight=WEIGHTS["InferenceMarket.commit_result"])
     def commit_result(self, origin: Signed, unit: UnitId, attempt: U32, commitment: Hash) -> PostDispatch:
         """Commit to a result of a race (commitments.result_commitment)."""
         self.racing.commit(self._raced(unit, attempt), self.devices.operator(origin.account), commitment)
         return FREE
 
-    @call(index=7, weight=DUTY_WEIGHT)
+    @call(index=7, weight=WEIGHTS["InferenceMarket.decline"])
     def decline(self, origin: Signed, unit: UnitId, attempt: U32) -> PostDispatch:
         """Say that the input cannot be opened: it costs as much as a miss if a committee finds it good."""
         self.racing.decline(self._raced(unit, attempt), self.devices.operator(origin.account))
@@ -219,7 +236,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
 
     def on_initialize(self) -> Weight:
         """Call every unit that is due: closes, reveals, verdicts, refunds; then draw and wake, each in its share."""
-        heights, final, draws = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET), Budget(DRAW_BUDGET)
+        heights, final, draws = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET), Budget(self._for_draws())
         stirs, ends, expiries = Budget(TENDING_BUDGET), Budget(TENDING_BUDGET), Budget(EXPIRY_BUDGET)
         for unit_id in self.state.agenda.due(heights, final):
             self._step(unit_id)
@@ -233,6 +250,11 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
         for budget in (heights, final, draws, stirs, ends, expiries):
             spent += budget.spent
         return spent
+
+    def _for_draws(self) -> Weight:
+        """What is left for draws: where an era turns and many stand for election, they wait a block."""
+        reserved = sum(kind.ref_time for kind in RESERVED_BUDGETS)
+        return Weight(min(DRAW_BUDGET.ref_time, max(0, self.context.mandatory_left - reserved)), 0)
 
     def _step(self, unit_id: bytes) -> None:
         record = self.units[unit_id]

@@ -25,12 +25,12 @@ from gpu_tasks.market.inference.units import (
     UnitState,
 )
 from gpu_tasks.market.rounds import Round
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.frame.agenda import Budget
-from runtime.frame.weights import work
 
-TURN_WEIGHT = work(reads=10)
+TURN_WEIGHT = WEIGHTS["InferenceMarket.on_initialize turn"]
 """Looking who sleeps in a service."""
-STIR_WEIGHT = work(reads=20)
+STIR_WEIGHT = WEIGHTS["InferenceMarket.on_initialize stir"]
 """A slot that changed: its device, its owner, and whether anybody sleeps in each service that it offers."""
 
 

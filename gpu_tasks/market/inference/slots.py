@@ -8,19 +8,19 @@ from bisect import bisect_right
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
 from gpu_tasks.market.inference.services import Offer
 from gpu_tasks.market.inference.state import MarketState
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT, Budget
-from runtime.frame.weights import work
 
-SCAN_WEIGHT = work(reads=5, microseconds=12)
-"""One offer found and read, with its device, its owner, and whether that is a candidate: 21 us measured."""
-ORDER_WEIGHT = work(microseconds=5)
+SCAN_WEIGHT = WEIGHTS["InferenceMarket.on_initialize scan"]
+"""One offer found and read, with its device, its owner, and whether that is a candidate."""
+ORDER_WEIGHT = WEIGHTS["InferenceMarket.on_initialize order"]
 """One slot's chance in the order of a beacon."""
-LOOK_WEIGHT = work(microseconds=1)
+LOOK_WEIGHT = WEIGHTS["InferenceMarket.on_initialize look"]
 """One slot looked at for one unit."""
-DRAW_WEIGHT = work(reads=6, writes=8, microseconds=20)
+DRAW_WEIGHT = WEIGHTS["InferenceMarket.on_initialize draw"]
 """A unit drawn, or put to sleep, its racers apart."""
-RACER_WEIGHT = work(reads=2, writes=5, microseconds=30)
+RACER_WEIGHT = WEIGHTS["InferenceMarket.on_initialize racer"]
 """A device that is assigned, and its owner's duty."""
 
 

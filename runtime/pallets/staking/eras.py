@@ -10,8 +10,10 @@ from typing import Any
 from runtime.blocks.digest import NextValidators, consensus_logs, find_author
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import struct
-from runtime.encoding.types import Balance
+from runtime.encoding.types import Balance, Weight
 from runtime.frame.errors import InvalidBlock
+from runtime.frame.measured import times
+from runtime.frame.weights import work
 from runtime.pallets.balances import Transfer
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
 from runtime.pallets.staking.exposures import elect, exposure, reward_shares
@@ -19,8 +21,13 @@ from runtime.pallets.staking.slashing import Share, part
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import Candidate, EraReward, Points, Seat, Standing
 from runtime.pallets.staking.staking_events import EraStarted
+from runtime.pallets.weights import WEIGHTS
 
 BLOCK_POINTS = 20
+BACKINGS_MAX = 32_768
+"""Stakes that an era freezes at most: those of the elected and of all who delegate to them."""
+TURN_MAX = work(microseconds=350_000)
+"""What an era's turn weighs at most, with as many candidates and backings as there can be."""
 COMMISSION_DEFAULT_PPM = 50_000
 
 
@@ -48,23 +55,33 @@ def check_next_validators(stake: StakeLedger) -> None:
         raise InvalidBlock("the header does not say of the next validators what the state says")
 
 
-def enter(stake: StakeLedger) -> None:
-    """Begin the era of the block under execution, if it is its first block; note the author's work."""
+def enter(stake: StakeLedger) -> Weight | None:
+    """Begin the era of the block under execution, if it is its first block; note the author's work.
+
+    What an era's turn weighed; None in every other block.
+    """
     epoch = stake.beacon.epoch()
     assert epoch >= stake.session.current_index.get(), "epochs only rise"
     if epoch != stake.session.current_index.get():
         stake.session.begin(epoch, tuple(seat.stash for seat in stake.validators(epoch)))
     era = epoch // stake.era_epochs
     assert era >= stake.current_era.get(), "eras only rise"
-    if era > stake.current_era.get():
-        emitted = _pay_for(stake, stake.current_era.get())
-        _forget(stake, era)
-        stake.current_era.set(era)
-        _elect(stake, era)
-        stake.emit(EraStarted(era, stake.elected.get(), emitted))
+    is_turn = era > stake.current_era.get()
+    spent = _turn(stake, era) if is_turn else None
     author = find_author(stake.system.digest.get())
     if author is not None:
         _note_work(stake, era, author)
+    return spent
+
+
+def turn_weight(candidates: int, backings: int) -> Weight:
+    """What an era's turn weighs: who stands for election, and whose stake is frozen behind the elected."""
+    row = "TrustStake.on_initialize"
+    return (
+        WEIGHTS[f"{row} era"]
+        + times(candidates, WEIGHTS[f"{row} candidate"])
+        + times(backings, WEIGHTS[f"{row} backing"])
+    )
 
 
 def pay_out(stake: StakeLedger, validator: bytes, era: int) -> tuple[Share, ...]:
@@ -105,6 +122,15 @@ def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
     stake.seats.set(tuple(sorted(seats, key=lambda seat: seat.stash)))
     stake.session.begin(0, tuple(seat.stash for seat in stake.validators(0)))
     _elect(stake, 0)
+
+
+def _turn(stake: StakeLedger, era: int) -> Weight:
+    emitted = _pay_for(stake, stake.current_era.get())
+    _forget(stake, era)
+    stake.current_era.set(era)
+    backings = _elect(stake, era)
+    stake.emit(EraStarted(era, stake.elected.get(), emitted))
+    return turn_weight(stake.candidate_count.get(), backings)
 
 
 def _pay_for(stake: StakeLedger, era: int) -> int:
@@ -151,19 +177,22 @@ def _forget(stake: StakeLedger, era: int) -> None:
     del stake.eras_total[old]
 
 
-def _elect(stake: StakeLedger, era: int) -> None:
-    """Elect among the candidates, and freeze the stake behind each of the elected."""
+def _elect(stake: StakeLedger, era: int) -> int:
+    """Elect among the candidates, and freeze the stake behind each of the elected; of how many accounts."""
+    backings = 0
     standing = [(stash, stake.backing[stash]) for stash, _ in stake.candidates.items() if stake.is_candidate(stash)]
     elected = elect(standing, stake.validator_seats)
     for stash, _ in elected:
         candidate = stake.candidates[stash]
         assert candidate is not None, "only candidates stand for election"
         behind = tuple(stake.stakes.under(stash))
+        backings += len(behind)
         own = sum(value for staker, value in behind if staker == stash)
         others = [(staker, value) for staker, value in behind if staker != stash]
         stake.eras_exposure[era, stash] = exposure(own, others, candidate.commission_ppm)
     stake.eras_total[era] = sum(total for _, total in elected)
     stake.elected.set(tuple(Standing(stash, total) for stash, total in elected))
+    return backings
 
 
 def _note_work(stake: StakeLedger, era: int, author: bytes) -> None:

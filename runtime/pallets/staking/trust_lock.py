@@ -21,12 +21,12 @@ from runtime.frame.pallet import (
     Parameter,
     Signed,
     StorageValue,
+    Weight,
     call,
     ensure,
     event,
     known,
 )
-from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import TREASURY
@@ -46,6 +46,7 @@ from runtime.pallets.staking.slashing import (
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, EraIndex
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
+from runtime.pallets.weights import WEIGHTS
 
 
 @struct
@@ -55,7 +56,17 @@ class Offender:
     stash: AccountId
     epoch: U32
     era: EraIndex
+    exposed: Grains
+    """The stake behind it in that era."""
     slashed_ppm: U32
+
+
+@struct
+class Raised:
+    """What every offender of the window loses, and who proved the offence that raised it."""
+
+    slashed_ppm: U32
+    reporter: AccountId
 
 
 Offenders = Annotated[tuple[Offender, ...], Bounded(VALIDATORS_MAX)]
@@ -94,7 +105,7 @@ class Paid:
 
 @event
 class OffenceProven:
-    """A validator proposed twice in one slot. `amount` was taken from it, its delegators and its accomplices."""
+    """A validator proposed twice in one slot. `amount` was taken from it and its delegators."""
 
     offender: AccountId
     slot: U64
@@ -102,6 +113,15 @@ class OffenceProven:
     slashed_ppm: U32
     amount: Grains
     reporter: AccountId
+
+
+@event
+class SlashRaised:
+    """An earlier offender loses as much as the later ones make it deserve. `amount` was taken now."""
+
+    offender: AccountId
+    slashed_ppm: U32
+    amount: Grains
 
 
 class NotAnOffence(DispatchError):
@@ -127,6 +147,7 @@ class TrustLock(Pallet, index=8):
     offenders: StorageValue[Offenders] = StorageValue(
         default=(), doc="Who offended within the unbonding window; the more stake, the higher the slash of each."
     )
+    raised: StorageValue[Raised | None] = StorageValue(doc="The slash that earlier offenders are being raised to.")
 
     slash_floor: Parameter[U32] = Parameter(
         SLASH_FLOOR_PPM,
@@ -157,10 +178,10 @@ class TrustLock(Pallet, index=8):
         doc="Of a slash for an offence of consensus, to who proved it: to report must pay.",
     )
 
-    events = (Locked, Unlocked, Paid, OffenceProven)
+    events = (Locked, Unlocked, Paid, OffenceProven, SlashRaised)
     errors = (NotAnOffence, EvidenceTooOld, AlreadyPunished)
 
-    @call(index=0, weight=work(reads=200, writes=400, microseconds=100))
+    @call(index=0, weight=WEIGHTS["TrustLock.report_offence"])
     def report_offence(self, origin: Signed, first: SealedHeader, second: SealedHeader) -> None:
         """Prove that a validator proposed twice in one slot: two of its sealed headers. Pays 10 % of the slash."""
         proven = double_proposal(first, second, self.system.block_hash[0], self._session_key)
@@ -170,12 +191,32 @@ class TrustLock(Pallet, index=8):
         ensure(epoch + self.stake.evidence_epochs >= now, EvidenceTooOld)
         window = [past for past in self.offenders.get() if past.epoch + self.stake.unbonding_epochs >= now]
         ensure(all(past.stash != proof.author for past in window), AlreadyPunished)
-        window.append(Offender(proof.author, epoch, epoch // self.stake.era_epochs, 0))
-        ppm, struck = self._punish(window)
+        era = epoch // self.stake.era_epochs
+        exposed, _ = self.stake.offence_exposure(proof.author, era)
+        window.append(Offender(proof.author, epoch, era, exposed.total, 0))
+        ppm = self._deserved(window)
+        amount = self._raise_to(window, len(window) - 1, ppm, origin.account)
+        # The others one by one, in the blocks that follow: all of them in this call would be 33,000 accounts.
+        if any(past.slashed_ppm < ppm for past in window):
+            self.raised.set(Raised(ppm, origin.account))
         self.stake.tombstone(proof.author)
-        split = SlashSplit(self.slash_treasury, self.slash_reporter)
-        amount = self._distribute(struck, split, victim=None, rewarded=(origin.account,))
         self.emit(OffenceProven(proof.author, proof.slot, epoch, ppm, amount, origin.account))
+
+    # ------------------------------------------------------------------------------------------------------------ hook
+
+    def on_initialize(self) -> Weight | None:
+        """Raise one earlier offender to what it deserves now, if there is one."""
+        due = self.raised.get()
+        if due is None:
+            return None
+        window = list(self.offenders.get())
+        behind = [place for place, past in enumerate(window) if past.slashed_ppm < due.slashed_ppm]
+        if len(behind) <= 1:
+            self.raised.remove()
+        if behind:
+            amount = self._raise_to(window, behind[0], due.slashed_ppm, due.reporter)
+            self.emit(SlashRaised(window[behind[0]].stash, due.slashed_ppm, amount))
+        return WEIGHTS["TrustLock.on_initialize strike"]
 
     # ----------------------------------------------------------------------------------------- verbs for other pallets
 
@@ -219,22 +260,25 @@ class TrustLock(Pallet, index=8):
         seat = self.stake.seat_of(author)
         return seat.session_key if seat else None
 
-    def _punish(self, window: list[Offender]) -> tuple[int, tuple[Loss, ...]]:
-        """Raise every offender of the window to the slash that all of them together deserve.
+    def _deserved(self, window: list[Offender]) -> int:
+        """What each offender of the window loses, in ppm of its exposure; no less than what some are raised to now."""
+        eras = dict.fromkeys(offender.era for offender in window)
+        total = max(*(self.stake.eras_total[era] for era in eras), *(offender.exposed for offender in window))
+        offending = sum(offender.exposed for offender in window)
+        pending = self.raised.get()
+        deserved = equivocation_ppm(offending, total, SlashCurve(self.slash_floor, self.slash_slope))
+        return max(deserved, pending.slashed_ppm if pending else 0)
 
-        Returns that slash in ppm, and what was struck from whom.
-        """
-        exposures = [self.stake.offence_exposure(offender.stash, offender.era) for offender in window]
-        offending, total = sum(exposed.total for exposed, _ in exposures), max(total for _, total in exposures)
-        ppm = equivocation_ppm(offending, total, SlashCurve(self.slash_floor, self.slash_slope))
-        struck: list[Loss] = []
-        punished = []
-        for offender, (exposed, _) in zip(window, exposures, strict=True):
-            # Raised, not added: each loses what all of them together deserve, whoever is reported first.
-            struck += self.stake.slash_exposure(offender.stash, exposed, max(0, ppm - offender.slashed_ppm))
-            punished.append(replace(offender, slashed_ppm=max(ppm, offender.slashed_ppm)))
-        self.offenders.set(tuple(punished))
-        return ppm, tuple(struck)
+    def _raise_to(self, window: list[Offender], place: int, ppm: int, reporter: bytes) -> int:
+        """Raise one offender's slash, write the window, pay on what was struck; the grains paid."""
+        offender = window[place]
+        exposed, _ = self.stake.offence_exposure(offender.stash, offender.era)
+        # Raised, not added: each loses what all of them together deserve, whoever is reported first.
+        struck = self.stake.slash_exposure(offender.stash, exposed, max(0, ppm - offender.slashed_ppm))
+        window[place] = replace(offender, slashed_ppm=ppm)
+        self.offenders.set(tuple(window))
+        split = SlashSplit(self.slash_treasury, self.slash_reporter)
+        return self._distribute(struck, split, victim=None, rewarded=(reporter,))
 
     def _distribute(
         self, struck: Iterable[Loss], split: SlashSplit, *, victim: bytes | None, rewarded: tuple[bytes, ...]

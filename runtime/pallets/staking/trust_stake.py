@@ -13,8 +13,8 @@ from typing import Any
 
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId, CompactBalance
+from runtime.frame.measured import times
 from runtime.frame.pallet import Hold, PostDispatch, Signed, Weight, call, ensure
-from runtime.frame.weights import work
 from runtime.pallets.staking import eras
 from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX, Backing, Exposure, slash_parts
 from runtime.pallets.staking.slashing import Loss
@@ -56,14 +56,14 @@ from runtime.pallets.staking.staking_events import (
     UnsafeKey,
     Withdrawn,
 )
-
-STAKE_WEIGHT = work(reads=11, writes=9)
-PAYOUT_WEIGHT = work(reads=2 * DELEGATORS_PER_VALIDATOR_MAX, writes=2 * DELEGATORS_PER_VALIDATOR_MAX)
+from runtime.pallets.weights import WEIGHTS
 
 
 def withdraw_weight(validators: int = UNLOCKING_MAX) -> Weight:
     """Of chunks that stood behind so many validators: each is a case of its own."""
-    return work(reads=3 + 5 * validators, writes=1 + 4 * validators)
+    return WEIGHTS["TrustStake.withdraw_unbonded"] + times(
+        validators, WEIGHTS["TrustStake.withdraw_unbonded validator"]
+    )
 
 
 class TrustStake(StakeLedger, index=7):
@@ -82,7 +82,7 @@ class TrustStake(StakeLedger, index=7):
 
     # ------------------------------------------------------------------------------------------------------- calls
 
-    @call(index=0, weight=STAKE_WEIGHT)
+    @call(index=0, weight=WEIGHTS["TrustStake.bond"])
     def bond(self, origin: Signed, value: CompactBalance) -> None:
         """Bond `value` grains of the signer's own, the first step to validate or to mine."""
         stash = origin.account
@@ -91,7 +91,7 @@ class TrustStake(StakeLedger, index=7):
         self.lock(stash, stash, value)
         self.emit(Bonded(stash, value))
 
-    @call(index=1, weight=STAKE_WEIGHT)
+    @call(index=1, weight=WEIGHTS["TrustStake.bond_extra"])
     def bond_extra(self, origin: Signed, value: CompactBalance) -> None:
         """Add `value` grains to the signer's bond."""
         stash = origin.account
@@ -99,7 +99,7 @@ class TrustStake(StakeLedger, index=7):
         self.lock(stash, stash, value)
         self.emit(Bonded(stash, value))
 
-    @call(index=2, weight=STAKE_WEIGHT)
+    @call(index=2, weight=WEIGHTS["TrustStake.unbond"])
     def unbond(self, origin: Signed, value: CompactBalance) -> None:
         """Begin to take `value` grains out of the signer's own bond."""
         stash = origin.account
@@ -128,7 +128,7 @@ class TrustStake(StakeLedger, index=7):
         self.emit(Withdrawn(staker, sum(leaving.values())))
         return PostDispatch(actual_weight=withdraw_weight(len(leaving)))
 
-    @call(index=4, weight=STAKE_WEIGHT)
+    @call(index=4, weight=WEIGHTS["TrustStake.validate"])
     def validate(
         self, origin: Signed, session_key: PublicKey, vrf_key: PublicKey, provider_key: AccountId, commission_ppm: U32
     ) -> None:
@@ -139,7 +139,7 @@ class TrustStake(StakeLedger, index=7):
         ensure(commission_ppm <= COMMISSION_MAX_PPM, CommissionTooHigh)
         self.set_candidate(stash, Candidate(session_key, vrf_key, provider_key, commission_ppm))
 
-    @call(index=5, weight=STAKE_WEIGHT)
+    @call(index=5, weight=WEIGHTS["TrustStake.chill"])
     def chill(self, origin: Signed) -> None:
         """Stop to offer: not elected from the next era on, not drawn for work from now on."""
         stash = origin.account
@@ -147,7 +147,7 @@ class TrustStake(StakeLedger, index=7):
         ensure(self.seat_of(stash) is None, InOffice)
         self.remove_candidate(stash)
 
-    @call(index=6, weight=STAKE_WEIGHT)
+    @call(index=6, weight=WEIGHTS["TrustStake.delegate"])
     def delegate(self, origin: Signed, validator: AccountId, value: CompactBalance) -> None:
         """Put `value` grains behind a candidate, to share its rewards and its slashes."""
         delegator = origin.account
@@ -158,7 +158,7 @@ class TrustStake(StakeLedger, index=7):
         self.lock(delegator, validator, value)
         self.emit(Delegated(delegator, validator, value))
 
-    @call(index=7, weight=STAKE_WEIGHT)
+    @call(index=7, weight=WEIGHTS["TrustStake.undelegate"])
     def undelegate(self, origin: Signed, validator: AccountId, value: CompactBalance) -> None:
         """Begin to take `value` grains back from behind a validator: all, or down to the minimum."""
         delegator = origin.account
@@ -168,7 +168,7 @@ class TrustStake(StakeLedger, index=7):
         ensure(remaining == 0 or remaining >= self.delegation_min, BondTooSmall)
         self._unlock_later(delegator, validator, value)
 
-    @call(index=8, weight=PAYOUT_WEIGHT)
+    @call(index=8, weight=WEIGHTS["TrustStake.payout_stakers"])
     def payout_stakers(self, origin: Signed, validator: AccountId, era: EraIndex) -> None:
         """Pay a validator and its delegators for an ended era; anybody may ask for it, once."""
         paid = eras.pay_out(self, validator, era)
@@ -178,10 +178,10 @@ class TrustStake(StakeLedger, index=7):
 
     # ------------------------------------------------------------------------------------------------------- hooks
 
-    def on_initialize(self) -> None:
+    def on_initialize(self) -> Weight | None:
         """Check what the header says of the next validators; begin the era; note the author's work."""
         eras.check_next_validators(self)
-        eras.enter(self)
+        return eras.enter(self)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Seat the validators of the chain specification: `{"validators": [{"stash", "bond", ...}]}`."""

@@ -60,4 +60,4 @@ def test_the_error_of_an_item_is_the_error_of_batch_all() -> None:
 def test_a_batch_weighs_what_its_calls_weigh() -> None:
     outer = Utility.batch(calls=(Utility.batch_all(calls=(FINE, FINE)), FINE))
     assert outer.weight.ref_time > 3 * FINE.weight.ref_time
-    assert outer.weight == batch_weight(outer.arguments[0])
+    assert outer.weight == batch_weight("Utility.batch", outer.arguments[0])

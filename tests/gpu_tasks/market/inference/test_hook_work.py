@@ -257,9 +257,9 @@ def test_d2_units_that_were_cancelled_delay_nobody() -> None:
     chain = MarketChain(named_keys(2), [MALLORY])
     chain.blocks(3)
     post = signed(MALLORY.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32))
-    for start in range(0, 5 * 256, 256):
-        ids = [unit_id_of(GENESIS_HASH, MALLORY.stash, start + place) for place in range(256)]
-        chain.block(*[post] * 8, *(signed(MALLORY.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in ids))
+    for start in range(0, 20 * 64, 64):  # as many as a block takes in, about
+        ids = [unit_id_of(GENESIS_HASH, MALLORY.stash, start + place) for place in range(64)]
+        chain.block(*[post] * 2, *(signed(MALLORY.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in ids))
     (honest,) = chain.post(terms())
     posted_at = chain.height
     while chain.unit(honest).state is UnitState.QUEUED:

@@ -14,6 +14,7 @@ from runtime.pallets.hold_book import HeldAmount
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking import trust_lock as tl
 from runtime.pallets.staking.slashing import Share
+from runtime.pallets.staking.staking_events import StakeSlashed
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
@@ -80,13 +81,49 @@ def test_accomplices_are_slashed_together() -> None:
     alice, bob, charlie = chain.validators[:3]
     alone, together = 9 * 10**6 // 49, 36 * 10**6 // 49
     chain.block(*(signed(REPORTER.stash, double(who)) for who in (alice, bob)))
+    chain.block()
     stakes = chain.now()[TrustStake].stakes
     assert stakes[bob.stash, bob.stash] == BOND - BOND * together // 10**6
     assert stakes[alice.stash, alice.stash] == BOND - BOND * alone // 10**6 - BOND * (together - alone) // 10**6
     chain.block(signed(REPORTER.stash, double(charlie)))
     assert [proven.slashed_ppm for proven in chain.happened(tl.OffenceProven)] == [alone, together, 10**6]
+    chain.blocks(2)
     stakes = chain.now()[TrustStake].stakes
     assert [stakes[who.stash, who.stash] for who in (alice, bob, charlie)] == [0, 0, 0]
+
+
+def test_a_report_and_a_block_strike_one_offender_each() -> None:
+    """A fourth report in a window struck the delegators of four: 32 ms where 2.9 were charged."""
+    chain = chain_of(7)
+    offenders = chain.validators[:4]
+    struck = []
+    for who in offenders:
+        chain.block(signed(REPORTER.stash, double(who)))
+        struck.append([one.validator for one in chain.events if isinstance(one, StakeSlashed)])
+    assert struck[0] == [offenders[0].stash]
+    assert struck[1] == [offenders[1].stash]
+    assert struck[2] == [offenders[0].stash, offenders[2].stash], (
+        "the hook raises the first, the call strikes the third"
+    )
+    assert len(struck[3]) <= 2
+
+
+def test_the_reporter_of_a_later_offence_has_its_part_of_what_it_raises() -> None:
+    chain = chain_of(7)
+    alice, bob = chain.validators[:2]
+    alone, together = 9 * 10**6 // 49, 36 * 10**6 // 49
+    chain.block(signed(DELEGATOR.stash, double(alice)))
+    chain.block(signed(REPORTER.stash, double(bob)))
+    before = owned(chain, REPORTER.stash), owned(chain, DELEGATOR.stash)
+    chain.block()
+    raised = BOND * (together - alone) // 10**6
+    (event,) = chain.happened(tl.SlashRaised)
+    assert (event.offender, event.slashed_ppm, event.amount) == (alice.stash, together, raised)
+    assert owned(chain, REPORTER.stash) - before[0] == raised // 10
+    assert owned(chain, DELEGATOR.stash) == before[1]
+    chain.blocks(3)
+    assert len(chain.happened(tl.SlashRaised)) == 1
+    assert chain.now()[TrustLock].raised.get() is None
 
 
 def test_delegators_share_the_slash_and_leaving_is_no_escape() -> None:

@@ -1,0 +1,119 @@
+"""`make weights`: what every call, every hook and whole blocks really take, over what they are declared to weigh.
+
+On a chain of 100,000 accounts over a real database (`world`), in signatures of the same run (`timing`). Exit status 1
+if one takes more than 1.5 times what it declares, or a full block more than 0.75 of a slot. With `--write` the tables
+are written anew; what stands in code and pallets goes by them from the next run on. out/weights.json; one line.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from benchmarks.machine import machine
+from benchmarks.weights import tables
+from benchmarks.weights.chain_cases import measure as measure_the_chain
+from benchmarks.weights.court_cases import CourtCalls
+from benchmarks.weights.findings import RATIO_MAX, Findings
+from benchmarks.weights.hook_cases import MarketHook
+from benchmarks.weights.market_cases import MarketCalls
+from benchmarks.weights.races import Races
+from benchmarks.weights.staking_cases import Staking
+from benchmarks.weights.timing import Meter, Scale
+from benchmarks.weights.whole_blocks import SHARE_MAX, WholeBlocks
+from benchmarks.weights.world import ACCOUNTS, SENDERS, World
+from node import process
+
+OUT = Path("out/weights.json")
+FIRST_BLOCKS = 5
+EXTRINSICS_MIN = 2_000
+"""Fewer do not show what each of them takes."""
+
+
+def main() -> int:
+    """Measure, compare, write down, sum up."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.weights", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="the tables of weights, from what is measured")
+    parser.add_argument("--accounts", type=int, default=ACCOUNTS, help="fewer, to try it; tables want all of them")
+    chosen = parser.parse_args()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder), chosen.accounts, min(SENDERS, chosen.accounts - 6_000))
+        found = measured(world)
+        world.close()
+    rows = {name: round(cost) for name, cost in sorted(found.rows.items())}
+    lacking = tables.names() - rows.keys()
+    failures = [f"{name}: nobody measures it" for name in sorted(lacking)] + missed(found)
+    if found.figures["extrinsics_of_nothing"] < EXTRINSICS_MIN:
+        failures.append("a block holds too few extrinsics by the tables of now: write once more for the base of one")
+    report(found, rows, failures, round(time.monotonic() - started))
+    if chosen.write and not lacking:
+        tables.write(rows)
+        return 0
+    return 1 if failures else 0
+
+
+def measured(world: World) -> Findings:
+    """Everything, as the world goes on."""
+    world.blocks(FIRST_BLOCKS)
+    process.settle_memory()
+    races, found = Races(world), Findings(Meter(world, Scale()))
+    parts: tuple[tuple[str, Callable[[], None]], ...] = (
+        ("the chain's own calls", partial(measure_the_chain, world, found)),
+        ("staking", Staking(world, found).measure_all),
+        ("the market's calls", MarketCalls(world, found, races).measure),
+        ("the calls of the courts", CourtCalls(world, found, races).measure),
+        ("the market's hook", MarketHook(world, found, races).measure),
+        ("whole blocks", WholeBlocks(world, found, races).measure),
+    )
+    for name, part in parts:
+        print(f"== {name}, at block {world.height}", flush=True)
+        part()
+    return found
+
+
+def missed(found: Findings) -> list[str]:
+    """What takes more than it may."""
+    over = [
+        f"{name}: {ratio.value:.2f} times its weight, the bar is {RATIO_MAX}"
+        for name, ratio in found.ratios.items()
+        if ratio.is_missed
+    ]
+    shares = {name: share for name, share in found.figures.items() if name.endswith("_share_of_slot")}
+    return over + [f"{name}: {share}, the bar is {SHARE_MAX}" for name, share in shares.items() if share > SHARE_MAX]
+
+
+def report(found: Findings, rows: dict[str, int], failures: list[str], seconds: int) -> None:
+    """Every figure into a file, what failed and the line onto the screen."""
+    signature = 1e6 * sorted(found.meter.scale.seen)[len(found.meter.scale.seen) // 2]
+    ratios = {
+        name: {"real_ns": round(ratio.real), "declared_ns": round(ratio.declared), "ratio": round(ratio.value, 3)}
+        for name, ratio in sorted(found.ratios.items())
+    }
+    content = {
+        "machine": machine(), "seconds": seconds, "signature_us": round(signature, 2), "failures": failures,
+        "figures": found.figures, "ratios": ratios, "rows_ns": rows,
+    }  # fmt: skip
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    for failure in failures:
+        print(f"FAILED {failure}")
+    blocks = {name: ratio for name, ratio in found.ratios.items() if name.startswith("block: ")}
+    rest = {name: ratio for name, ratio in found.ratios.items() if name not in blocks}
+    worst = max(rest, key=lambda name: rest[name].value)
+    worst_block = max(blocks, key=lambda name: blocks[name].value)
+    share = max(value for name, value in found.figures.items() if name.endswith("_share_of_slot"))
+    print(
+        f"weights: {len(rest)} cases, worst {rest[worst].value:.2f} ({worst}); {len(blocks)} blocks, worst "
+        f"{blocks[worst_block].value:.2f} ({worst_block.removeprefix('block: ')}), at most {share:.2f} of a slot; "
+        f"{found.figures['transfers_count']:,.0f} transfers in a block; an extrinsic weighs "
+        f"{rows['extrinsic'] / 1_000:.0f} us besides its call; a signature takes 40, {signature:.1f} here; {seconds} s"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""Who acts where weights are measured: accounts with every key that a validator and provider has, made from names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from gpu_tasks.market.devices.records import device_id
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
+from runtime.encoding.types import CAP_GRAINS, GRAINS_PER_OGPU
+from runtime.pallets.pots import RESERVE
+
+OGPU = GRAINS_PER_OGPU
+BOND, DEVICE_BOND, ENDOWMENT = 100 * OGPU, 300 * OGPU, 30_000 * OGPU
+NEW_BOND = 2 * OGPU
+"""Of a device that races for nothing."""
+CHEAP, DEAR, PRICE_MAX = OGPU // 100, 5 * OGPU, 10 * OGPU
+WORKLOAD, MODEL = b"w" * 32, b"m" * 32
+SERVICES = 4
+RACED, LARGE, PRICEY, SMALL = range(SERVICES)
+"""Services of block 0: where everybody races; with 1,008 offers; whose devices ask much; with eight offers."""
+DEVICES_OF_A_FLEET, FLEETS = 64, 16
+KEEP_BLOCKS = 40
+
+
+@cache
+def _pair(seed: bytes) -> tuple[bytes, bytes]:
+    return keypair_from_seed(Scheme.ED25519, seed)
+
+
+@dataclass(frozen=True)
+class Actor:
+    """A stash and the keys that it links."""
+
+    name: str
+
+    def public(self, role: str = "stash") -> bytes:
+        """The public key of a role."""
+        return _pair(self._seed(role))[0]
+
+    def sign(self, role: str, message: bytes) -> bytes:
+        """A signature with the key of a role."""
+        public, secret = _pair(self._seed(role))
+        return sign(Scheme.ED25519, public, secret, message)
+
+    @property
+    def stash(self) -> bytes:
+        """The account that bonds and is paid."""
+        return self.public()
+
+    @property
+    def provider(self) -> bytes:
+        """The account of the daemon."""
+        return self.public("provider")
+
+    def uuid_hash(self, number: int = 0) -> bytes:
+        """The hardware of a device."""
+        return self._seed(f"uuid {number}")
+
+    def device(self, number: int = 0) -> bytes:
+        """A device."""
+        return device_id(self.stash, self.uuid_hash(number))
+
+    def _seed(self, role: str) -> bytes:
+        return blake2_256(f"{self.name}/{role}".encode())
+
+
+CUSTOMER = Actor("customer")
+ROOT = Actor("root")
+
+
+def patch(validators: Sequence[Actor], others: Sequence[tuple[bytes, int]]) -> dict[str, dict[str, Any]]:
+    """Block 0: validators who all provide, fleets of devices, four services, and further accounts with money."""
+    rich = [(who, ENDOWMENT) for actor in validators for who in (actor.stash, actor.provider)]
+    rich += [(CUSTOMER.stash, 1_000_000 * OGPU), (ROOT.stash, ENDOWMENT), *others]
+    given = sum(amount for _, amount in rich)
+    fleets = validators[:FLEETS]
+    devices = [(actor, number) for actor in validators for number in range(_devices_of(actor, fleets))]
+    fleet = [(actor, number) for actor, number in devices if number]
+    return {
+        "balances": {"balances": [[hexed(who), amount] for who, amount in (*rich, (RESERVE, CAP_GRAINS - given))]},
+        "beacon": {"seed": "0x" + "07" * 32},
+        "trustStake": {"validators": [_validator(actor) for actor in validators]},
+        "devices": {
+            "providers": [
+                {"stash": hexed(actor.stash), "seal_key": hexed(actor.public("seal")), "endpoint": "http://127.0.0.1:1"}
+                for actor in validators
+            ],
+            "devices": [
+                {
+                    "owner": hexed(actor.stash),
+                    "kind": "cpu",
+                    "uuid_hash": hexed(actor.uuid_hash(number)),
+                    "bond": (1 if number else 8) * DEVICE_BOND,
+                }
+                for actor, number in devices
+            ],
+        },
+        "inferenceMarket": {
+            "services": [_service() for _ in range(SERVICES)],
+            "offers": [
+                *({"service": RACED, "device": hexed(actor.device()), "ask": CHEAP} for actor in validators),
+                *({"service": LARGE, "device": hexed(actor.device(number)), "ask": CHEAP} for actor, number in fleet),
+                *({"service": PRICEY, "device": hexed(actor.device(1)), "ask": DEAR} for actor in fleets),
+                *({"service": SMALL, "device": hexed(actor.device(2)), "ask": CHEAP} for actor in fleets[:8]),
+            ],
+        },
+        "sudo": {"key": hexed(ROOT.stash)},
+        "chainParameters": {"InferenceMarket.unit_keep": KEEP_BLOCKS},
+    }
+
+
+def hexed(raw: bytes) -> str:
+    """Bytes as a chain specification writes them."""
+    return "0x" + raw.hex()
+
+
+def _devices_of(actor: Actor, fleets: Sequence[Actor]) -> int:
+    return DEVICES_OF_A_FLEET if actor in fleets else 1
+
+
+def _validator(actor: Actor) -> dict[str, Any]:
+    return {
+        "stash": hexed(actor.stash),
+        "session_key": hexed(actor.public("session")),
+        "vrf_key": hexed(actor.public("vrf")),
+        "provider_key": hexed(actor.provider),
+        "bond": BOND,
+        "commission_ppm": 100_000,
+    }
+
+
+def _service() -> dict[str, Any]:
+    return {
+        "owner": hexed(CUSTOMER.stash),
+        "name": "any",
+        "workload": hexed(WORKLOAD),
+        "model": hexed(MODEL),
+        "price_min": CHEAP,
+        "price_max": PRICE_MAX,
+        "ramp": 1_000,
+        "lease": 4,
+        "tokens_max": 256,
+    }

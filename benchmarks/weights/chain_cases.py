@@ -1,0 +1,53 @@
+"""Every call of the chain's own pallets at its worst, staking apart."""
+
+from benchmarks.weights.actors import CUSTOMER, OGPU, ROOT
+from benchmarks.weights.findings import Findings
+from benchmarks.weights.world import World, made
+from gpu_tasks.market.inference.inference import InferenceMarket
+from runtime.encoding.types import Root, Unsigned
+from runtime.frame.call import Call
+from runtime.frame.parameter import ParameterChange
+from runtime.pallets.balances import Balances
+from runtime.pallets.chain_parameters import ChainParameters
+from runtime.pallets.sudo import Sudo
+from runtime.pallets.system import System
+from runtime.pallets.utility import Utility
+
+LONG, MANY = 64 * 1024, 200
+
+
+def measure(world: World, found: Findings) -> None:
+    """All of them, at the newest block."""
+    rich, poor = world.senders[0].stash, world.others[0]
+    found.quiet_hooks()
+    found.call(Unsigned(), world.time(), has_time=False)
+    found.call(rich, Balances.transfer_allow_death(dest=b"\x01" * 32, value=OGPU))
+    found.call(rich, Balances.transfer_keep_alive(dest=b"\x02" * 32, value=OGPU))
+    found.call(poor, Balances.transfer_all(dest=b"\x03" * 32, keep_alive=False))
+    found.call(rich, Balances.burn(value=OGPU, keep_alive=False))
+    for remark in (System.remark, System.remark_with_event):
+        found.growing(rich, "kibibyte", {0: remark(remark=b""), LONG // 1024: remark(remark=bytes(LONG))})
+    nothing = System.remark(remark=b"")
+    inner = found.rows["System.remark"]
+    for batch in (Utility.batch, Utility.batch_all, Utility.force_batch):
+        found.growing(rich, "call", {1: batch(calls=(nothing,)), MANY: batch(calls=(nothing,) * MANY)}, inner=inner)
+    _parameters(world, found)
+    sudo: tuple[Call, ...] = (
+        Sudo.sudo(call=nothing),
+        Sudo.sudo_as(who=CUSTOMER.stash, call=nothing),
+        Sudo.set_key(new=CUSTOMER.stash),
+    )
+    for call in sudo:
+        found.call(ROOT.stash, call)
+
+
+def _parameters(world: World, found: Findings) -> None:
+    """A parameter that stands in relations, while every other one has been changed too."""
+    changes = [
+        ChainParameters.set_parameter(change=ParameterChange(parameter, parameter.default))
+        for parameter in world.runtime.parameters.parameters.values()
+        if not parameter.is_frozen and parameter is not InferenceMarket.unit_keep
+    ]
+    world.block(*(made(Root(), call) for call in changes))
+    worst = ParameterChange(InferenceMarket.race_reveal, InferenceMarket.race_reveal.default + 1)
+    found.call(Root(), ChainParameters.set_parameter(change=worst))

@@ -1,0 +1,154 @@
+"""The market's hook where it has most to do, one kind of work at a time: each gives a row of its own."""
+
+import time
+from collections.abc import Callable
+
+from benchmarks.weights.actors import CHEAP, DEVICE_BOND, DEVICES_OF_A_FLEET, FLEETS, LARGE, OGPU, PRICEY, RACED, SMALL
+from benchmarks.weights.findings import Findings
+from benchmarks.weights.market_cases import service_terms
+from benchmarks.weights.races import DRAW_BLOCKS, Races, attach
+from benchmarks.weights.world import World, made
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.sleepers import Stirred
+from gpu_tasks.market.inference.units import RACERS_MAX
+from runtime.cryptography.hashing import blake2_256
+
+HOOK = "InferenceMarket.on_initialize"
+UNITS = 12
+SMALL_OFFERS, LARGE_OFFERS = 8, FLEETS * (DEVICES_OF_A_FLEET - 1)
+ROUNDS = 5
+BLOCKS_MAX = 80
+
+
+class MarketHook:
+    """What the hook does in a block, row by row."""
+
+    def __init__(self, world: World, found: Findings, races: Races) -> None:
+        self.world, self.found, self.races = world, found, races
+
+    def measure(self) -> None:
+        """All of it; what earlier cases left to do is over first."""
+        self.world.blocks(BLOCKS_MAX)
+        self._orders()
+        self._draws()
+        self._steps()
+        self._stirs()
+        self._expiries()
+        self._end_offers()
+
+    def _real(self, name: str) -> float:
+        """What the next block's hook takes, and it does not in a block in which nothing is due."""
+        real, _ = self.found.hooks(name, rounds=ROUNDS)["InferenceMarket"]
+        return real - self.found.rows.get(HOOK, 0.0)
+
+    def _least(self, work: Callable[[], object]) -> float:
+        def once() -> float:
+            started = time.process_time()
+            work()
+            return time.process_time() - started
+
+        return self.found.meter.scale.least(ROUNDS, once)
+
+    def _row(self, part: str, nanoseconds: float) -> None:
+        self.found.rows[f"{HOOK} {part}"] = max(100.0, nanoseconds)
+
+    def _orders(self) -> None:
+        """Pure work on 1,008 slots: putting them into a beacon's order, and looking through them in vain."""
+        slots = [
+            FreeSlot(hashed(place), hashed(place // DEVICES_OF_A_FLEET), DEVICE_BOND, OGPU, CHEAP, 0, 0)
+            for place in range(LARGE_OFFERS)
+        ]
+        wanted = Wanted(OGPU, 100 * OGPU, 1, 1, ())
+        order = DrawOrder(slots, seed=bytes(32), label=b"")
+        ordered = self._least(lambda: DrawOrder(slots, seed=bytes(32), label=b""))
+        looked = self._least(lambda: order.draw(wanted, RACERS_MAX, {}))
+        self._row("order", ordered / len(slots))
+        self._row("look", looked / len(slots))
+
+    def _draws(self) -> None:
+        races = self.races
+        found = {}
+        for name, service, units, racers in (
+            ("a draw among 8 offers", SMALL, 1, 1),
+            ("a draw among 1,008 offers", LARGE, 1, 1),
+            ("draws of one racer", RACED, UNITS, 1),
+            ("draws of eight racers", RACED, UNITS, RACERS_MAX),
+        ):
+            posted = races.post(service, units, racers)
+            self.world.blocks(DRAW_BLOCKS)
+            found[name] = self._real(name)
+            self.world.block()
+            races.abandon(posted)
+        few, many, single, eight = found.values()
+        rows = self.found.rows
+        racer = (eight - single) / (UNITS * (RACERS_MAX - 1))
+        scan = (many - few) / (LARGE_OFFERS - SMALL_OFFERS) - rows[f"{HOOK} order"] - rows[f"{HOOK} look"]
+        self._row("scan", scan)
+        self._row("racer", racer)
+        offers = len(self.world.validators) * (scan + rows[f"{HOOK} order"])
+        self._row("draw", (single - offers) / UNITS - racer)
+
+    def _steps(self) -> None:
+        """Races of eight that end by themselves: one revealed, seven did not."""
+        races, world = self.races, self.world
+        units = races.drawn(RACED, UNITS)
+        world.block(*races.commits(units))
+        world.blocks(2)
+        world.block(attach(races.reveals(units, 0, 1)))
+        closing = races.reveal_deadline(units[0])
+        world.blocks(closing - world.height)
+        self._row("step", self._real("races settled by the hook") / UNITS)
+        world.block()
+        races.wake_devices()
+
+    def _stirs(self) -> None:
+        """Devices of a service in which somebody sleeps come back, and offer other services besides."""
+        races, world = self.races, self.world
+        fleet = world.validators[:FLEETS]
+        world.blocks(3)
+        world.block(*(made(actor.provider, Devices.resume(device=actor.device(1))) for actor in fleet))
+        self._row("stir", self._real("slots stirred") / len(fleet))
+        sleepers = races.post(PRICEY, UNITS, price=OGPU)
+        world.blocks(DRAW_BLOCKS + 1)
+        market = world.now()[InferenceMarket]
+        turn = Stirred(PRICEY, world.height + 1, 1)
+        self._row("turn", self._least(lambda: market.state.sleepers.of_turn(turn)))
+        world.block(*(made(actor.provider, Devices.resume(device=actor.device(1))) for actor in fleet))
+        self._real("sleepers woken")
+        world.block()
+        races.abandon(sleepers)
+
+    def _expiries(self) -> None:
+        """Records that are dropped in one block."""
+        races, world = self.races, self.world
+        units = races.post(PRICEY, 2 * UNITS, price=OGPU)
+        races.abandon(units)
+        ended = world.unit(units[0])
+        world.blocks(ended.ended_at + ended.rules.keep_blocks - 1 - world.height)
+        self._row("expiry", self._real("records dropped") / len(units))
+        world.block()
+
+    def _end_offers(self) -> None:
+        """A service is closed under its offers."""
+        world = self.world
+        number = world.now()[InferenceMarket].next_service.get()
+        owner = world.senders[60].stash
+        fleet = [(actor, actor.device(place)) for actor in world.validators[:FLEETS] for place in (6, 7)]
+        world.block(
+            made(owner, InferenceMarket.create_service(terms=service_terms())),
+            *(
+                made(actor.provider, InferenceMarket.offer(device=device, service=number, ask=CHEAP))
+                for actor, device in fleet
+            ),
+        )
+        world.blocks(2)
+        world.block(made(owner, InferenceMarket.close_service(service=number)))
+        self._row("end_offer", self._real("offers of a service that is gone") / len(fleet))
+        world.block()
+
+
+def hashed(number: int) -> bytes:
+    """An id."""
+    return blake2_256(number.to_bytes(4, "little"))

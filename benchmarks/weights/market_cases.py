@@ -1,0 +1,147 @@
+"""Every call of the market's pallets at its worst but those of its courts: races of eight, posts of 32 units."""
+
+from collections.abc import Sequence
+
+from benchmarks.weights.actors import CHEAP, CUSTOMER, MODEL, NEW_BOND, OGPU, PRICEY, RACED, WORKLOAD, Actor
+from benchmarks.weights.findings import Findings, Ratio
+from benchmarks.weights.races import Races, attach
+from benchmarks.weights.staking_cases import candidacy
+from benchmarks.weights.world import World, made
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
+from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, ServiceTerms
+from gpu_tasks.market.inference.units import RACERS_MAX
+from runtime.encoding.types import Unsigned
+from runtime.frame.call import Call
+from runtime.pallets.balances import Balances
+
+ATTACHED_UNITS = 8
+
+
+class MarketCalls:
+    """The calls of Devices, InferenceMarket and Attestations."""
+
+    def __init__(self, world: World, found: Findings, races: Races) -> None:
+        self.world, self.found, self.races = world, found, races
+        self.stranger = world.senders[50]
+
+    def measure(self) -> None:
+        """All of them."""
+        self._devices()
+        self._catalogue()
+        self._customers()
+        self._races()
+
+    def _devices(self) -> None:
+        world, found, who = self.world, self.found, self.stranger
+        fleet = world.validators[3]
+        world.block(*candidacy(who), made(fleet.stash, Balances.transfer_keep_alive(dest=who.provider, value=OGPU)))
+        register = Devices.register_provider(seal_key=who.public("seal"), endpoint=b"http://127.0.0.1:9999")
+        found.call(who.stash, register)
+        world.block(made(who.stash, register))
+        found.call(who.stash, Devices.unregister_provider())
+        bring = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=who.uuid_hash(), bond=NEW_BOND)
+        found.call(who.stash, bring)
+        world.block(made(who.stash, bring))
+        found.call(who.stash, Devices.unregister_device(device=who.device()))
+        found.call(who.stash, Devices.bond_device_extra(device=who.device(), value=OGPU))
+        found.call(fleet.provider, Devices.pause(device=fleet.device(1)))
+        world.block(made(fleet.provider, Devices.pause(device=fleet.device(1))))
+        found.call(fleet.provider, Devices.resume(device=fleet.device(1)))
+        world.block(made(fleet.provider, Devices.resume(device=fleet.device(1))))
+
+    def _catalogue(self) -> None:
+        """A device that works for all but one of the services that it may work for."""
+        world, found, who = self.world, self.found, world_fleet(self.world)
+        create = InferenceMarket.create_service(terms=service_terms())
+        found.call(CUSTOMER.stash, create)
+        first = world.now()[InferenceMarket].next_service.get()
+        world.block(*(made(CUSTOMER.stash, create) for _ in range(OFFERS_PER_DEVICE_MAX)))
+        device, standing = who.device(3), 1
+        offers = [InferenceMarket.offer(device=device, service=first + place, ask=CHEAP) for place in range(16)]
+        room = OFFERS_PER_DEVICE_MAX - standing
+        world.block(*(made(who.provider, call) for call in offers[: room - 1]))
+        found.call(who.provider, offers[room - 1])
+        world.block(made(who.provider, offers[room - 1]))
+        found.call(who.provider, InferenceMarket.withdraw_offer(device=device, service=first))
+        found.call(CUSTOMER.stash, InferenceMarket.close_service(service=first))
+
+    def _customers(self) -> None:
+        races, found = self.races, self.found
+        post = {
+            count: InferenceMarket.post(service=RACED, units=(races.terms(),) * count)
+            for count in (1, UNITS_PER_POST_MAX)
+        }
+        found.growing(CUSTOMER.stash, "unit", post)
+        (sleeper,) = races.post(PRICEY, 1, price=2 * OGPU)
+        self.world.blocks(4)
+        if not self.world.unit(sleeper).asleep_since:
+            raise RuntimeError("the unit does not sleep")
+        found.call(CUSTOMER.stash, InferenceMarket.cancel(unit=sleeper))
+        races.abandon([sleeper])
+
+    def _races(self) -> None:
+        races, found, world = self.races, self.found, self.world
+        (unit,) = races.drawn(RACED, 1)
+        last = races.racers(unit)[-1]
+        attempt = world.unit(unit).attempt
+        found.call(last.provider, InferenceMarket.decline(unit=unit, attempt=attempt))
+        world.block(*races.commits([unit], but_last=True))
+        found.call(last.provider, races.commit(last, unit))
+        world.block(made(last.provider, races.commit(last, unit)))
+        world.blocks(2)
+        world.block(attach(races.reveals([unit], 0, RACERS_MAX - 1)))
+        found.call(last.provider, Attestations.reveal(attestation=races.attestation(last, unit)))
+        world.block(attach(races.reveals([unit], RACERS_MAX - 1, RACERS_MAX)))
+        self._attach()
+
+    def _attach(self) -> None:
+        """Attestations that settle nothing, and those of which each one settles a race, of one and of eight."""
+        found, many = self.found, {}
+        lasts = {}
+        for racers in (1, RACERS_MAX):
+            units = self._closed(racers)
+            if racers > 1:
+                calls = {count: attached(self.races.reveals(units[:count], 0, 1)) for count in (1, ATTACHED_UNITS)}
+                found.growing(Unsigned(), "attestation", calls)
+                self.world.block(attach(self.races.reveals(units, 0, racers - 1)))
+            lasts[racers] = self.races.reveals(units, racers - 1, racers)
+            many[racers] = found.meter.call(Unsigned(), attached(lasts[racers]))
+            self._compare(f"Attestations.attach: settles races of {racers}", lasts[racers], many[racers])
+            self.world.block(attach(lasts[racers]))
+        row = "Attestations.attach"
+        each = (many[RACERS_MAX] - many[1]) / ATTACHED_UNITS / (RACERS_MAX - 1)
+        single = (many[1] - found.rows[row]) / ATTACHED_UNITS
+        found.rows[f"{row} racer"] = each
+        found.rows[f"{row} settled"] = max(1_000.0, single - found.rows[f"{row} attestation"] - each)
+
+    def _closed(self, racers: int) -> list[bytes]:
+        """Units whose racers have all committed, and may open."""
+        units = self.races.drawn(RACED, ATTACHED_UNITS, racers)
+        self.world.block(*self.races.commits(units))
+        self.world.blocks(2)
+        return units
+
+    def _compare(self, name: str, attestations: list[SignedAttestation], real: float) -> None:
+        """Real over what the inherent says that it weighed."""
+        bound = self.world.begin().bound
+        weight = bound.dispatch(attached(attestations), Unsigned()).actual_weight
+        self.found.ratios[name] = Ratio(real, weight.ref_time / 1_000 if weight is not None else 0.0)
+
+
+def attached(attestations: Sequence[SignedAttestation]) -> Call:
+    """The inherent."""
+    return Attestations.attach(attestations=tuple(attestations))
+
+
+def world_fleet(world: World) -> Actor:
+    """Somebody with many devices."""
+    return world.validators[5]
+
+
+def service_terms() -> ServiceTerms:
+    """What a new service is."""
+    return ServiceTerms(b"x" * 32, WORKLOAD, MODEL, CHEAP, 10 * OGPU, 1_000, 4, 256)

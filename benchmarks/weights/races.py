@@ -1,0 +1,144 @@
+"""Units on their way on the world: posted, drawn, raced by eight, judged; steps as providers make them."""
+
+from collections.abc import Iterable, Sequence
+
+from benchmarks.weights.actors import CUSTOMER, MODEL, PRICE_MAX, WORKLOAD, Actor
+from benchmarks.weights.world import Step, World, made
+from gpu_tasks.market import rounds
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import (
+    Attestation,
+    ProofKind,
+    SignedAttestation,
+    Usage,
+    order_key,
+    signing_payload,
+)
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.commitments import result_commitment
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import RACERS_MAX, UnitState, UnitTerms, racer_of, unit_id_of
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.types import Unsigned
+from runtime.frame.call import Call
+from runtime.pallets.beacon import Beacon
+
+RIGHT = b"R" * 32
+DRAW_BLOCKS = 2
+"""Blocks between a post and the one that draws."""
+
+
+class Races:
+    """Posts units and drives them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.posted = 0
+
+    def terms(self, racers: int = RACERS_MAX, price: int = PRICE_MAX) -> UnitTerms:
+        """What the customer asks: the price of the dearest unit, unless it is to be low."""
+        return UnitTerms(price, racers, b"i" * 32, b"c" * 32, self.world.now()[Beacon].final_height(), 64)
+
+    def post(self, service: int, count: int, racers: int = RACERS_MAX, price: int = PRICE_MAX) -> list[bytes]:
+        """A block that takes in so many equal units; their ids."""
+        terms = (self.terms(racers, price),) * count
+        self.world.block(made(CUSTOMER.stash, InferenceMarket.post(service=service, units=terms)))
+        self.posted += count
+        numbers = range(self.posted - count, self.posted)
+        return [unit_id_of(self.world.genesis, CUSTOMER.stash, number) for number in numbers]
+
+    def drawn(self, service: int, count: int, racers: int = RACERS_MAX) -> list[bytes]:
+        """The same, and the blocks until they race."""
+        units = self.post(service, count, racers)
+        self.world.blocks(DRAW_BLOCKS + 1)
+        waiting = [unit for unit in units if self.world.unit(unit).state is not UnitState.RACING]
+        if waiting:
+            raise RuntimeError(f"{len(waiting)} of {count} units were not drawn")
+        return units
+
+    def racers(self, unit_id: bytes) -> list[Actor]:
+        """Who races for a unit, in the order of the draw."""
+        return [self.world.by_stash[racer.owner] for racer in self.world.unit(unit_id).racers]
+
+    def commit(self, actor: Actor, unit_id: bytes, root: bytes = RIGHT) -> Call:
+        """A racer commits to an output."""
+        unit = self.world.unit(unit_id)
+        commitment = result_commitment(
+            self.world.genesis, unit_id, unit.attempt, actor.stash, root, salt_of(actor, unit_id)
+        )
+        return InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
+
+    def commits(self, units: Iterable[bytes], *, but_last: bool = False, liars: int = 0) -> list[Step]:
+        """Steps: everybody commits, or everybody but the last; the last ones to a wrong output."""
+        steps = []
+        for unit_id in units:
+            racers = self.racers(unit_id)
+            for place, actor in enumerate(racers[:-1] if but_last else racers):
+                root = bytes([place]) * 32 if place >= len(racers) - liars else RIGHT
+                steps.append(made(actor.provider, self.commit(actor, unit_id, root)))
+        return steps
+
+    def attestation(self, actor: Actor, unit_id: bytes, root: bytes = RIGHT) -> SignedAttestation:
+        """A racer's statement, as the author of a block attaches it."""
+        world, unit = self.world, self.world.unit(unit_id)
+        racer = racer_of(unit, actor.stash)
+        if racer is None or unit.round is None:
+            raise RuntimeError("only who races attests")
+        statement = Attestation(
+            version=1, unit=unit_id, attempt=unit.attempt, replica=unit.racers.index(racer),
+            provider_key=actor.provider, device=racer.device, workload=WORKLOAD, model=MODEL,
+            input_root=unit.terms.input_root, output_root=root, output_blob=b"o" * 32, output_tokens=10,
+            salt=salt_of(actor, unit_id), proof_kind=ProofKind.EXACT_HASH, proof_hash=root, proof_inline=b"",
+            usage=Usage(10, 5, 0, 5, 6, 1_000), started_at=unit.round.drawn_at, finished_at=unit.round.drawn_at + 1,
+        )  # fmt: skip
+        signature = actor.sign("provider", signing_payload(world.genesis, statement))
+        return SignedAttestation(statement, signature)
+
+    def reveals(self, units: Iterable[bytes], first: int, until: int, liars: int = 0) -> list[SignedAttestation]:
+        """The attestations of the racers from one place to another, in the order of a block."""
+        found = []
+        for unit_id in units:
+            racers = self.racers(unit_id)
+            for place, actor in list(enumerate(racers))[first:until]:
+                root = bytes([place]) * 32 if place >= len(racers) - liars else RIGHT
+                found.append(self.attestation(actor, unit_id, root))
+        return sorted(found, key=order_key)
+
+    def reveal_deadline(self, unit_id: bytes) -> int:
+        """The last block in which a racer may open; the hook of the next one reads the race."""
+        unit, market = self.world.unit(unit_id), self.world.now()[InferenceMarket]
+        deadline = rounds.reveal_deadline(unit.round, market.racing.windows_of(unit)) if unit.round else None
+        if deadline is None:
+            raise RuntimeError("nobody may open yet")
+        return deadline
+
+    def abandon(self, units: Sequence[bytes]) -> None:
+        """Have those that race run to their ends, and the customer take back the others."""
+        states = {unit_id: self.world.unit(unit_id) for unit_id in units}
+        raced = [unit_id for unit_id, unit in states.items() if unit.state is UnitState.RACING]
+        waiting = [unit_id for unit_id, unit in states.items() if unit.state is UnitState.QUEUED]
+        cancels = [made(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in waiting]
+        self.world.block(*cancels, *self.commits(raced))
+        if raced:
+            self.world.blocks(2)
+            self.world.block(attach(self.reveals(raced, 0, RACERS_MAX)))
+
+    def wake_devices(self) -> None:
+        """Have everybody who missed take work again."""
+        now = self.world.now()[Devices]
+        steps = []
+        for actor in self.world.validators:
+            device = now.devices[actor.device()]
+            if device is not None and device.is_paused:
+                steps.append(made(actor.provider, Devices.resume(device=actor.device())))
+        self.world.block(*steps)
+
+
+def attach(attestations: Sequence[SignedAttestation]) -> Step:
+    """A step: the inherent."""
+    return made(Unsigned(), Attestations.attach(attestations=tuple(attestations)))
+
+
+def salt_of(actor: Actor, unit_id: bytes) -> bytes:
+    """The salt that a provider uses."""
+    return blake2_256(actor.stash + unit_id)

@@ -1,0 +1,154 @@
+"""Staking at its limits: 4,096 candidates, 256 delegators behind each of the elected, 32 chunks on their way out."""
+
+from benchmarks.weights.actors import OGPU, Actor
+from benchmarks.weights.findings import Findings, line
+from benchmarks.weights.world import Step, World, made
+from runtime.blocks.block import HEADER, Header, seal_payload
+from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.frame.call import Call
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX
+from runtime.pallets.staking.stakers import CANDIDATES_MAX, UNLOCKING_MAX
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+
+ELECTED = 16
+PLACES_LEFT = 8
+"""For candidates of later cases."""
+TO_LEAVE = UNLOCKING_MAX - 1
+RECEIVERS_FROM = 40
+"""Validators from here on are delegated to a little, so that somebody can leave many of them."""
+
+
+class Staking:
+    """The staking part of the world: who delegates to whom."""
+
+    def __init__(self, world: World, found: Findings) -> None:
+        self.world, self.found = world, found
+        self.delegators = [
+            world.others[1_000 + place * DELEGATORS_PER_VALIDATOR_MAX :][:DELEGATORS_PER_VALIDATOR_MAX]
+            for place in range(ELECTED)
+        ]
+        self.newcomers = world.senders[100:]
+        self.leaver = world.others[500]
+
+    def measure_all(self) -> None:
+        """First the state, then its calls, then those that have to wait."""
+        self.fill()
+        self.measure()
+        self.measure_leaving()
+
+    def fill(self) -> None:
+        """Turn eras while candidates and delegators grow to their limits, and measure what a turn takes."""
+        world, found = self.world, self.found
+        turns = []
+        self._to_the_end_of_an_epoch()
+        turns.append(found.hooks("an era's turn, few")["TrustStake"][0])
+        candidates = [step for actor in self.newcomers[: self._free_places()] for step in candidacy(actor)]
+        world.block(*candidates)
+        self._to_the_end_of_an_epoch()
+        turns.append(found.hooks("an era's turn, candidates", rounds=3)["TrustStake"][0])
+        for validator, behind in zip(world.validators, self.delegators, strict=False):
+            call = TrustStake.delegate(validator=validator.stash, value=5 * OGPU)
+            world.block(*(made(who, call) for who in behind))
+        self._to_the_end_of_an_epoch()
+        turns.append(found.hooks("an era's turn, delegators", rounds=3)["TrustStake"][0])
+        grown = line("candidates", "each", {len(world.validators): turns[0], CANDIDATES_MAX - PLACES_LEFT: turns[1]})
+        backings = ELECTED * DELEGATORS_PER_VALIDATOR_MAX
+        behind_them = line("backings", "each", {ELECTED: turns[1], ELECTED + backings: turns[2]})
+        row = "TrustStake.on_initialize"
+        found.rows[f"{row} candidate"] = grown["candidates each"]
+        found.rows[f"{row} backing"] = behind_them["backings each"]
+        found.rows[f"{row} era"] = max(0.0, grown["candidates"] - ELECTED * behind_them["backings each"])
+        for _ in range(ELECTED):
+            world.block(author=world.validators[1])
+        self._leave_many()
+        self._to_the_end_of_an_epoch()
+        world.block()
+
+    def measure(self) -> None:
+        """Every call of TrustStake and TrustLock."""
+        world, found = self.world, self.found
+        fresh, candidate = self.newcomers[-1], self.newcomers[0]
+        delegator, validator = self.delegators[1][0], world.validators[1].stash
+        found.call(fresh.stash, TrustStake.bond(value=20 * OGPU))
+        found.call(candidate.stash, TrustStake.bond_extra(value=OGPU))
+        found.call(candidate.stash, TrustStake.validate(**keys_of(Actor("other keys")), commission_ppm=7))
+        found.call(candidate.stash, TrustStake.chill())
+        found.call(fresh.stash, TrustStake.delegate(validator=world.validators[RECEIVERS_FROM].stash, value=OGPU))
+        found.call(delegator, TrustStake.undelegate(validator=validator, value=OGPU))
+        found.call(candidate.stash, TrustStake.unbond(value=OGPU))
+        era = world.now()[TrustStake].current_era.get() - 1
+        found.call(fresh.stash, TrustStake.payout_stakers(validator=world.validators[1].stash, era=era), rounds=3)
+        self._offences()
+
+    def measure_leaving(self) -> None:
+        """Withdrawing, once the chunks are free; some hundreds of blocks later."""
+        world, found = self.world, self.found
+        until = max(chunk.until_epoch for chunk in world.now()[TrustStake].unlocking[self.leaver])
+        while world.now()[Beacon].epoch_of(world.height + 1) < until:
+            world.block()
+        few, many = world.others[501], self.leaver
+        found.growing_by_signer("validator", TrustStake.withdraw_unbonded(), {1: few, TO_LEAVE: many})
+
+    def _leave_many(self) -> None:
+        """One account, and every delegator of one validator, leaves so many validators that its list is full."""
+        world = self.world
+        receivers = world.validators[RECEIVERS_FROM:][:TO_LEAVE]
+        few = world.others[501]
+        world.block(*delegate_and_leave(few, receivers[:1]))
+        world.block(*delegate_and_leave(self.leaver, receivers))
+        world.block(*delegate_and_leave(self.newcomers[0].stash, receivers))
+        world.block(*(step for who in self.delegators[1] for step in delegate_and_leave(who, receivers)))
+
+    def _offences(self) -> None:
+        world, found = self.world, self.found
+        reporter = world.senders[1].stash
+        first, second = world.validators[1], world.validators[2]
+        found.call(reporter, self._report(first), rounds=3)
+        world.block(made(reporter, self._report(first)), made(reporter, self._report(second)))
+        real, _ = found.hooks("an earlier offender raised", rounds=3)["TrustLock"]
+        found.rows["TrustLock.on_initialize strike"] = real
+        world.block()
+
+    def _report(self, offender: Actor) -> Call:
+        world = self.world
+        epoch = world.now()[Beacon].epoch_of(world.height + 1)
+        first, second = (sealed(world, offender, epoch, parent) for parent in (b"p" * 32, b"q" * 32))
+        return TrustLock.report_offence(first=first, second=second)
+
+    def _free_places(self) -> int:
+        return CANDIDATES_MAX - PLACES_LEFT - self.world.now()[TrustStake].candidate_count.get()
+
+    def _to_the_end_of_an_epoch(self) -> None:
+        self.world.block()
+        while not self.world.now()[Beacon].is_epoch_end(self.world.height):
+            self.world.block()
+
+
+def candidacy(actor: Actor) -> tuple[Step, Step]:
+    """Steps that make somebody a candidate."""
+    bond = made(actor.stash, TrustStake.bond(value=20 * OGPU))
+    return bond, made(actor.stash, TrustStake.validate(**keys_of(actor), commission_ppm=0))
+
+
+def keys_of(actor: Actor) -> dict[str, bytes]:
+    """The keys of a candidate, as `validate` names them."""
+    return {f"{role}_key": actor.public(role) for role in ("session", "vrf", "provider")}
+
+
+def delegate_and_leave(who: bytes, validators: list[Actor]) -> list[Step]:
+    """Steps that leave a chunk for each validator."""
+    steps = []
+    for validator in validators:
+        steps.append(made(who, TrustStake.delegate(validator=validator.stash, value=OGPU)))
+        steps.append(made(who, TrustStake.undelegate(validator=validator.stash, value=OGPU)))
+    return steps
+
+
+def sealed(world: World, author: Actor, epoch: int, parent: bytes) -> bytes:
+    """A header by `author`, as evidence brings it."""
+    digest = (author_item(author.stash), pre_digest_item(PreDigest(9, epoch, bytes(32), bytes(80))))
+    header = Header(parent, 5, b"s" * 32, b"x" * 32, digest)
+    signature = author.sign("session", seal_payload(world.genesis, header))
+    return HEADER.encode(Header(parent, 5, b"s" * 32, b"x" * 32, (*digest, seal_item(signature))))

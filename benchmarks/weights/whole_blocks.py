@@ -1,0 +1,219 @@
+"""Whole blocks at their limit, from their bytes to the disk, in the one thread of a node that imports them.
+
+Signatures are answered, as by the worker that has checked them; what they take the worker is a figure of its own. Real
+over declared, and real as a share of a slot, both in reference time.
+"""
+
+import gc
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from benchmarks.weights.actors import CUSTOMER, FLEETS, LARGE, OGPU, PRICEY, RACED, Actor
+from benchmarks.weights.findings import Findings, Ratio
+from benchmarks.weights.market_cases import attached
+from benchmarks.weights.races import DRAW_BLOCKS, Races
+from benchmarks.weights.staking_cases import keys_of
+from benchmarks.weights.world import Step, World, made
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
+from gpu_tasks.market.inference.units import RACERS_MAX, UNITS_OPEN_MAX
+from node.ledger.storage import FinalEntry
+from runtime.blocks.block import BLOCK, Block
+from runtime.blocks.digest import seal_item
+from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.cryptography.signatures import Scheme
+from runtime.encoding.types import Unsigned
+from runtime.execution.authoring import Authoring
+from runtime.execution.executive import execute_block
+from runtime.frame.call import Call
+from runtime.frame.errors import DispatchError, InvalidReason, InvalidTransaction
+from runtime.frame.runtime import Bound
+from runtime.frame.weights import SIGNATURE
+from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from runtime.pallets.utility import Utility
+
+SLOT_NANOSECONDS = 1_000_000_000
+SHARE_MAX = 0.75
+"""Of a slot, that a block at its limit may take."""
+ROUNDS, BASE_ROUNDS, BASE_COUNT = 3, 7, 3_000
+BLOCK_SLACK_NANOSECONDS = 20_000_000
+"""So much the bytes of the longest block take, which are hashed and stored: lengths have a limit of their own."""
+BATCH = 400
+RACES = 12
+REMARK_BYTES = 64 * 1024
+DRAWN_AT_LAST = 600
+"""Units, about, that come in when nearly all have."""
+Offer = tuple[Actor, Call]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A block that is full, what it weighs, and how many extrinsics are in it."""
+
+    raw: bytes
+    declared: float
+    count: int
+
+
+class WholeBlocks:
+    """Blocks of one kind of extrinsic each, filled to the limit."""
+
+    def __init__(self, world: World, found: Findings, races: Races) -> None:
+        self.world, self.found, self.races = world, found, races
+
+    def measure(self) -> None:
+        """All of them, the one with 4,096 open units last."""
+        self._base()
+        self._case("transfers", self._transfers())
+        self._case("transfers to new accounts", self._transfers(is_new=True))
+        self._case("batches of transfers to new accounts", self._batches_of_transfers())
+        self._case("batches of validate", self._batches_of_validate())
+        self._case("long remarks", self._remarks())
+        self._reveals()
+        self._open_units()
+
+    def _base(self) -> None:
+        """What an empty block takes, and each extrinsic besides its call: the difference that thousands make."""
+        found = self.found
+        empty = self._taken(self._filled(()), BASE_ROUNDS)
+        nothing = System.remark(remark=b"")
+        filled = self._filled((sender, nothing) for sender in self.world.senders[:BASE_COUNT])
+        found.rows["block"] = empty
+        found.rows["extrinsic"] = (self._taken(filled, BASE_ROUNDS) - empty) / filled.count - found.rows[nothing.name]
+        found.figures["extrinsics_of_nothing"] = filled.count
+
+    def _case(self, name: str, offers: Iterator[Offer], attach: Call | None = None) -> None:
+        filled = self._filled(offers, attach)
+        real = self._taken(filled)
+        self.found.ratios[f"block: {name}"] = Ratio(real, filled.declared, BLOCK_SLACK_NANOSECONDS)
+        key = name.replace(" ", "_")
+        self.found.figures[f"{key}_share_of_slot"] = round(real / SLOT_NANOSECONDS, 3)
+        self.found.figures[f"{key}_worker_share"] = round(
+            filled.count * SIGNATURE.ref_time / 1_000 / SLOT_NANOSECONDS, 3
+        )
+        self.found.figures[f"{key}_count"] = filled.count
+
+    def _transfers(self, *, is_new: bool = False) -> Iterator[Offer]:
+        chance = self.world.chance
+        for sender in self.world.senders:
+            dest = chance.randbytes(32) if is_new else chance.choice(self.world.accounts)
+            yield sender, Balances.transfer_keep_alive(dest=dest, value=OGPU // 100)
+
+    def _batches_of_transfers(self) -> Iterator[Offer]:
+        chance = self.world.chance
+        for sender in self.world.senders:
+            calls = tuple(
+                Balances.transfer_keep_alive(dest=chance.randbytes(32), value=OGPU // 100) for _ in range(BATCH)
+            )
+            yield sender, Utility.batch(calls=calls)
+
+    def _batches_of_validate(self) -> Iterator[Offer]:
+        """Somebody who is a candidate already offers other keys, over and over."""
+        stake = self.world.now()[TrustStake]
+        candidates = [actor for actor in self.world.senders if stake.candidates[actor.stash] is not None]
+        for actor in candidates:
+            keys = [keys_of(Actor(f"keys of {actor.name} {number}")) for number in range(BATCH)]
+            yield actor, Utility.batch(calls=tuple(TrustStake.validate(**each, commission_ppm=0) for each in keys))
+
+    def _remarks(self) -> Iterator[Offer]:
+        remark = System.remark_with_event(remark=bytes(REMARK_BYTES))
+        return ((sender, remark) for sender in self.world.senders)
+
+    def _reveals(self) -> None:
+        """Every race that its budget admits is settled by the block's attestations, and transfers take the rest."""
+        world, races = self.world, self.races
+        count = RACES
+        units = races.drawn(RACED, count)
+        world.block(*races.commits(units))
+        world.blocks(2)
+        call = attached(races.reveals(units, 0, RACERS_MAX))
+        self._case("settling reveals", self._transfers(), call)
+        world.block(made(Unsigned(), call))
+
+    def _open_units(self) -> None:
+        """As many open units as there can be, slots stirred, draws due; transfers take the rest."""
+        world, races = self.world, self.races
+        while self._open() < UNITS_OPEN_MAX - DRAWN_AT_LAST:
+            world.block(self._posts(PRICEY))
+        world.blocks(DRAW_BLOCKS)
+        devices = (made(actor.provider, Devices.resume(device=actor.device(1))) for actor in world.validators[:FLEETS])
+        world.block(self._posts(LARGE))
+        world.block(self._posts(LARGE))
+        world.block(self._posts(LARGE), *devices)
+        self.found.figures["open_units"] = self._open()
+        self._case("open units", self._transfers())
+        races.posted = world.now()[InferenceMarket].posted[CUSTOMER.stash]
+
+    def _open(self) -> int:
+        return self.world.now()[InferenceMarket].open_units.get()
+
+    def _posts(self, service: int) -> Step:
+        """A step: units are posted until the market takes no more, in this block or ever."""
+        terms = self.races.terms(1, OGPU)
+
+        def step(bound: Bound) -> None:
+            room = UNITS_OPEN_MAX - bound[InferenceMarket].open_units.get()
+            sizes = [UNITS_PER_POST_MAX] * (room // UNITS_PER_POST_MAX) + [1] * UNITS_PER_POST_MAX
+            for size in sizes:
+                post = InferenceMarket.post(service=service, units=(terms,) * size)
+                with suppress(DispatchError):
+                    made(CUSTOMER.stash, post)(bound)
+
+        return step
+
+    def _filled(self, offers: Iterable[Offer], attach: Call | None = None) -> Filled:
+        """The next block, with as many of the offers as it takes; they are signed, and not checked here."""
+        world = self.world
+        authoring = Authoring(world.runtime, world.storage, world.trie, world.hash_of(world.height), world.digest())
+        authoring.inherent(world.time())
+        if attach is not None:
+            authoring.inherent(attach)
+        count = 0
+        for actor, call in offers:
+            try:
+                authoring.offer(self._signed(actor, call), lambda *_: True)
+            except InvalidTransaction as error:
+                if error.reason is not InvalidReason.EXHAUSTS_RESOURCES:
+                    raise
+                break
+            count += 1
+        built = authoring.finish()
+        weight = world.runtime.item(System.block_weight)
+        spent = weight.decode(built.executed.changes[weight.key()] or b"")
+        declared = sum(part.ref_time for part in (spent.normal, spent.operational, spent.mandatory)) / 1_000
+        header = replace(built.header, digest=(*built.header.digest, seal_item(bytes(64))))
+        return Filled(BLOCK.encode(Block(header, built.extrinsics)), declared, count)
+
+    def _taken(self, filled: Filled, rounds: int = ROUNDS) -> float:
+        """Reference nanoseconds from the block's bytes to the disk."""
+        scale = self.found.meter.scale
+        return scale.least(rounds, lambda: self._once(filled))
+
+    def _once(self, filled: Filled) -> float:
+        world = self.world
+        gc.collect()
+        started = time.process_time()
+        block = BLOCK.decode(filled.raw)
+        outcome = execute_block(world.runtime, world.storage, world.trie, block, lambda *_: True)
+        taken = time.process_time() - started
+        before = {key: world.trie.get(key) for key in outcome.changes}
+        stored = world.next_stored(filled.raw)
+        started = time.process_time()
+        world.storage.commit_final([FinalEntry(stored, outcome.changes, None)])
+        taken += time.process_time() - started
+        world.storage.commit_final([FinalEntry(world.next_stored(), before, None)])
+        world.storage.rest_on(world.trie)
+        return taken
+
+    def _signed(self, actor: Actor, call: Call) -> bytes:
+        world, runtime = self.world, self.world.runtime
+        extra = Extra(nonce=world.now()[System].account[actor.stash].nonce)
+        version = runtime.version
+        additional = Additional(version.spec_version, version.transaction_version, world.genesis, world.genesis)
+        message = signing_payload(payload_head(runtime, call, extra), additional)
+        signature = MultiSignature(Scheme.ED25519, actor.sign("stash", message))
+        return encode_signed(runtime, call, extra, actor.stash, signature)

@@ -1,0 +1,121 @@
+"""The generated tables of weights: complete, as they were written, and what calls and hooks go by."""
+
+import pytest
+
+from benchmarks.weights.tables import FILES, ROOT, TABLES, calls_of, file_of, hooks_of, listed_pallets, names, text_of
+from consensus.parameters import DEVNET
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.inference.agenda import ATTESTATIONS_MAX
+from gpu_tasks.market.inference.inference import DRAW_BUDGET, RESERVED_BUDGETS, InferenceMarket
+from gpu_tasks.market.inference.units import UnitTerms
+from runtime.encoding.types import Weight
+from runtime.frame.call import Call, CallMethod
+from runtime.frame.measured import UNMEASURED, MeasuredWeights, digest_of, times
+from runtime.frame.pallet import Pallet
+from runtime.frame.weights import (
+    BLOCK_BASE,
+    BLOCK_MAX,
+    EXTRINSIC_BASE,
+    EXTRINSICS_PER_BLOCK_MAX,
+    MANDATORY_MAX,
+    MICROSECOND,
+    SIGNATURE,
+)
+from runtime.pallets.balances import Balances
+from runtime.pallets.staking.eras import BACKINGS_MAX, TURN_MAX, turn_weight
+from runtime.pallets.staking.stakers import CANDIDATES_MAX
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.sudo import Sudo
+from runtime.pallets.system import System
+from runtime.pallets.utility import Utility
+
+PALLETS = listed_pallets()
+REMARK = System.remark(remark=b"")
+UNIT = UnitTerms(1, 1, bytes(32), bytes(32), 0, 1)
+GROWING: tuple[Call, ...] = (
+    System.remark(remark=bytes(2_048)),
+    System.remark_with_event(remark=bytes(2_048)),
+    Utility.batch(calls=(REMARK,)),
+    Utility.batch_all(calls=(REMARK,)),
+    Utility.force_batch(calls=(REMARK,)),
+    TrustStake.withdraw_unbonded(),
+    InferenceMarket.post(service=0, units=(UNIT,)),
+    Attestations.attach(attestations=()),
+    Sudo.sudo(call=REMARK),
+    Sudo.sudo_as(who=bytes(32), call=REMARK),
+)
+"""Calls whose weight depends on their arguments, or is put together of several rows."""
+SLOT = Weight(DEVNET.slot_ms * 1_000 * MICROSECOND)
+METHODS = [method for pallet in PALLETS for method in pallet.methods]
+
+
+def name_of(method: CallMethod) -> str:  # type: ignore[type-arg]
+    return f"{method.pallet.__name__}.{method.name}"
+
+
+def row(name: str) -> Weight:
+    return TABLES[file_of(name)][name]
+
+
+@pytest.mark.parametrize("pallet", PALLETS, ids=lambda pallet: pallet.__name__)
+def test_every_call_and_hook_of_a_listed_pallet_was_measured(pallet: type[Pallet]) -> None:
+    """One that was not has no case in `benchmarks/weights`, or the tables are older than it: `make weights WRITE=1`."""
+    missing = [name for name in (*calls_of(pallet), *hooks_of(pallet)) if name not in TABLES[file_of(name)].rows]
+    assert not missing
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_table_is_as_it_was_generated(file: str) -> None:
+    table = TABLES[file]
+    assert table.digest == digest_of(table.rows), "a row was written by hand"
+    assert (ROOT / file).read_text(encoding="utf-8") == text_of(file, table.rows)
+    assert all(file_of(name) == file for name in table.rows)
+
+
+def test_there_is_no_row_for_what_is_gone() -> None:
+    rows = {name.partition(" ")[0] for table in TABLES.values() for name in table.rows}
+    assert rows == names()
+
+
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
+def test_a_call_weighs_what_was_measured(method: CallMethod) -> None:  # type: ignore[type-arg]
+    name = name_of(method)
+    growing = {call.name: call for call in GROWING}
+    if name not in growing:
+        assert method.weight is row(name)
+        return
+    weight, parts = growing[name].weight, [part for part in TABLES[file_of(name)].rows if part.startswith(f"{name} ")]
+    assert weight.ref_time >= row(name).ref_time
+    assert callable(method.weight) or parts, "what does not grow is one row"
+
+
+def test_what_nobody_measured_is_heavy() -> None:
+    table = MeasuredWeights("", {"A.b": 7})
+    assert table["A.b"] == Weight(7_000)
+    assert table["A.c"] is UNMEASURED
+    assert times(3, table["A.b"]) == Weight(21_000)
+
+
+def test_the_base_of_a_block_has_its_quiet_hooks() -> None:
+    quiet = sum(row(name).ref_time for pallet in PALLETS for name in hooks_of(pallet))
+    assert quiet < BLOCK_BASE.ref_time < 10_000 * MICROSECOND
+
+
+def test_a_block_holds_some_thousand_transfers_and_its_signatures_take_half_a_slot() -> None:
+    transfer = EXTRINSIC_BASE.ref_time + Balances.transfer_keep_alive(dest=bytes(32), value=1).weight.ref_time
+    assert (BLOCK_MAX.ref_time - BLOCK_BASE.ref_time) // transfer >= 6_000
+    assert EXTRINSICS_PER_BLOCK_MAX * SIGNATURE.ref_time <= SLOT.ref_time // 2
+    assert BLOCK_MAX.ref_time == SLOT.ref_time * 3 // 4
+
+
+def test_an_era_turns_within_what_it_may_take() -> None:
+    assert turn_weight(CANDIDATES_MAX, BACKINGS_MAX).fits(TURN_MAX)
+
+
+def test_hooks_leave_room_for_extrinsics_whatever_they_do() -> None:
+    strike = row("TrustLock.on_initialize strike").ref_time
+    tending = sum(kind.ref_time for kind in RESERVED_BUDGETS if kind is not ATTESTATIONS_MAX)
+    always = BLOCK_BASE.ref_time + strike + tending
+    assert always + TURN_MAX.ref_time < MANDATORY_MAX.ref_time
+    assert always + DRAW_BUDGET.ref_time + ATTESTATIONS_MAX.ref_time < MANDATORY_MAX.ref_time
+    assert MANDATORY_MAX.ref_time <= BLOCK_MAX.ref_time * 4 // 5

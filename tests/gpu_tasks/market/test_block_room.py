@@ -1,0 +1,103 @@
+"""Hooks and inherents share what a block has for them: what there is no room for waits, or makes the block invalid."""
+
+import random
+
+import pytest
+
+from gpu_tasks.market.attestations import attestations as module
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import SignedAttestation, order_key
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import UnitState
+from market_chain import PALLETS, MarketChain, attach, attestation, commit, named_keys, terms
+from runtime.encoding.types import Unsigned, Weight
+from runtime.frame.errors import InvalidBlock
+from runtime.frame.pallet import Pallet
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.trust_lock import TrustLock
+
+ROOT = b"R" * 32
+UNITS = 2
+
+
+class Greedy(Pallet, index=99):
+    """A hook before the market's that leaves nothing of a block, as long as there are few heights."""
+
+    lock: TrustLock
+
+    def on_initialize(self) -> Weight:
+        """Takes it all until block 12."""
+        if self.lock.system.number.get() < 12:
+            self.context.mandatory_left = 0
+        return Weight()
+
+
+def closed(chain: MarketChain) -> list[SignedAttestation]:
+    """Attestations that may be attached in the next block: two of each unit, the second of which settles it."""
+    chain.blocks(2)
+    units = chain.post(*(terms(racers=2) for _ in range(UNITS)))
+    while any(chain.unit(unit).state is UnitState.QUEUED for unit in units):
+        chain.block()
+    racers = {unit: [chain.keys_of(racer.owner) for racer in chain.unit(unit).racers] for unit in units}
+    chain.block(*(commit(keys, unit, chain.unit(unit), ROOT) for unit in units for keys in racers[unit]))
+    chain.blocks(2)
+    found = [attestation(keys, unit, chain.unit(unit), ROOT) for unit in units for keys in racers[unit]]
+    return sorted(found, key=order_key)
+
+
+def weight_of(bound: Bound, signed: list[SignedAttestation]) -> Weight:
+    with bound.overlay.transaction():
+        weight = bound.dispatch(Attestations.attach(attestations=tuple(signed)), Unsigned()).actual_weight
+    assert weight is not None
+    return weight
+
+
+def test_the_last_of_a_race_weighs_what_settling_it_takes() -> None:
+    chain = MarketChain(named_keys(4))
+    signed = closed(chain)
+    weights: list[int] = []
+
+    def step(bound: Bound) -> None:
+        weights.extend(weight_of(bound, [each]).ref_time for each in signed)
+
+    chain.block(step)
+    assert weights[0] == weights[2] < weights[1] == weights[3]
+
+
+def test_attestations_beyond_their_share_of_a_block_make_it_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = MarketChain(named_keys(4))
+    signed = closed(chain)
+    needed = weight_of(chain.runtime.at(chain.state), signed)
+    monkeypatch.setattr(module, "ATTESTATIONS_MAX", Weight(needed.ref_time - 1))
+    with pytest.raises(InvalidBlock, match="more than the block has room for"):
+        chain.block(attach(*signed))
+    chain.height -= 1
+    monkeypatch.setattr(module, "ATTESTATIONS_MAX", needed)
+    chain.block(attach(*signed))
+    assert all(chain.unit(each.statement.unit).state is UnitState.SETTLED for each in signed)
+
+
+def test_attestations_keep_to_what_hooks_have_left() -> None:
+    chain = MarketChain(named_keys(4))
+    signed = closed(chain)
+
+    def short_of_room(bound: Bound) -> None:
+        bound.mandatory_left = weight_of(chain.runtime.at(chain.state), signed).ref_time - 1
+        attach(*signed)(bound)
+
+    with pytest.raises(InvalidBlock, match="more than the block has room for"):
+        chain.block(short_of_room)
+
+
+def test_draws_wait_where_other_hooks_have_taken_the_block() -> None:
+    pallets = (*PALLETS[:7], Greedy, *PALLETS[7:])
+    chain = MarketChain(named_keys(4), pallets=pallets, chance=random.Random(3))
+    chain.blocks(2)
+    (unit,) = chain.post(terms())
+    drawn = []
+    while chain.height < 16:
+        chain.block()
+        if chain.unit(unit).state is not UnitState.QUEUED:
+            drawn.append(chain.height)
+    assert drawn[0] == 12
+    assert chain.now()[InferenceMarket].units[unit] is not None
