@@ -7,6 +7,8 @@ KILLS ?= 100
 UNITS ?= 200
 ROUNDS ?= 3
 SECONDS ?= 30
+# One for the networks of real nodes, which mostly wait, and one for each of two cores.
+WORKERS ?= 3
 HYPOTHESIS_PROFILE ?= dev
 PURE := runtime consensus genesis gpu_tasks/market gpu_tasks/workloads
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
@@ -35,7 +37,7 @@ test: ## everything that fits into 15 minutes on two cores: static checks, 20 se
 	@$(MAKE) static
 	@$(MAKE) simulate SEEDS=20
 	@$(MAKE) crash KILLS=10
-	@HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadgroup
+	@HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n $(WORKERS) --dist load
 
 check: static quick ## before a commit: format, lint, types, imports, determinism, quick tests
 

@@ -4,10 +4,13 @@ No test touches the keys of whoever runs it, nor the chain that they keep to.
 """
 
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 # Deadlines measure the machine, and no test here asserts on wall-clock time.
 settings.register_profile("dev", max_examples=50, deadline=None)
@@ -21,6 +24,31 @@ settings.register_profile(
 )
 settings.register_profile("soak", max_examples=20_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@cache
+def together_with(file: Path) -> str:
+    """What the tests of a file stay together with; empty: each goes where there is room.
+
+    Networks of real nodes stand up one after another: they mostly wait, and two at once wait for each other. A fixture
+    of a module is made once, and not in each process.
+    """
+    text = file.read_text(encoding="utf-8")
+    if "pytest.mark.e2e" in text:
+        return "networks"
+    return file.name if 'scope="module"' in text else ""
+
+
+class Dealer(LoadScopeScheduling):  # type: ignore[misc]  # it publishes no types
+    """Deals tests to processes by `together_with`; the marks for it in xdist 3.8 do nothing under pytest 9.2."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return together_with(self.config.rootpath / nodeid.partition("::")[0]) or nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Dealer | None:
+    return Dealer(config, log) if config.getvalue("dist") == "load" else None
 
 
 @pytest.fixture(autouse=True)

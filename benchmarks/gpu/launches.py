@@ -47,7 +47,7 @@ def with_tf32(backend: str) -> tuple[bool, bool]:
     """Whether TF32, switched on by some library after us, changes products here; and whether the vectors see it."""
     use = arithmetic(backend)
     torch.set_float32_matmul_precision("high")
-    changed = bool(wrong_products(use))
+    changed = bool(list(wrong_products(use)))
     try:
         check_operations(use)
     except NonConformingBackendError:

@@ -2,16 +2,18 @@
 
 What always holds: at most `CONNECTIONS_MAX` connections are open, each for `REQUEST_SECONDS` and `REQUEST_BYTES_MAX` of
 request; when one more comes, the oldest one of the address that has most is closed, so who opens them and says nothing
-is in nobody else's way.
+is in nobody else's way. A connection that asks nothing costs three system calls: while the node computes, this thread
+may wait five milliseconds for the interpreter after each, and everybody behind it in the queue waits with it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
+import selectors
 import socket
+import time
 from collections import Counter
+from dataclasses import dataclass, field
 from threading import Thread
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -19,15 +21,26 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from node.errors import BadInputError
 
 CONNECTIONS_MAX = 32
-ACCEPTED_AT_ONCE = 4
-"""In one round of the loop: of 32 at once, each was the oldest and closed before its request was looked at."""
+ACCEPTED_AT_ONCE = 16
+"""In one round: of 32 at once, each would be the oldest and closed before what it asks has come."""
 QUEUE = 1024
 """Connections that the system holds until they are accepted; who finds it full tries again a second later, or three."""
 REQUEST_SECONDS = 5.0
-STOPPING_ROUND_SECONDS = 0.05
 REQUEST_BYTES_MAX = 8 * 1024
+PAUSE_SECONDS = 0.1  # when the system gives no more files
 _END_OF_HEAD = b"\r\n\r\n"
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """One connection."""
+
+    socket: socket.socket
+    address: str
+    until: float
+    heard: bytearray = field(default_factory=bytearray)
+    unsent: memoryview | None = None  # of the answer, once there is one
 
 
 class MetricsServer:
@@ -36,70 +49,115 @@ class MetricsServer:
     def __init__(self, registry: CollectorRegistry, port: int, *, external: bool) -> None:
         """Raises `BadInputError` for a port that is not free."""
         self._registry = registry
-        self._open: dict[asyncio.StreamWriter, str] = {}  # and from where; oldest first
-        self._loop = asyncio.new_event_loop()
+        self._open: dict[int, _Request] = {}  # by file number; oldest first
         host = "0.0.0.0" if external else "127.0.0.1"  # noqa: S104  # asked for by a flag
         try:
-            self._listener = socket.create_server((host, port))
+            self._listener = socket.create_server((host, port), backlog=QUEUE)
         except OSError as error:
-            self._loop.close()
             raise BadInputError(
                 f"port {port} for metrics is not free ({error.strerror}): "
                 "choose another --prometheus-port, or --no-prometheus"
             ) from error
-        start = asyncio.start_server(
-            self._serve, sock=self._listener, limit=REQUEST_BYTES_MAX, backlog=ACCEPTED_AT_ONCE
-        )
-        self._server = self._loop.run_until_complete(start)
-        self._listener.listen(QUEUE)
+        self._listener.setblocking(False)
+        self._end, self._ending = socket.socketpair()
+        self._selector = selectors.PollSelector()  # for so few, and to name one to it is no system call
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._end, selectors.EVENT_READ)
         self.port = int(self._listener.getsockname()[1])
-        self._thread = Thread(target=self._loop.run_forever, name="metrics", daemon=True)
+        self._thread = Thread(target=self._run, name="metrics", daemon=True)
         self._thread.start()
         _LOG.info("metrics on port %d", self.port)
 
     def close(self) -> None:
         """Stop answering."""
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._ending.close()
         self._thread.join()
-        self._loop.close()
 
-    async def _stop(self) -> None:
-        # Accept none any more, and only then close: asyncio leaves one open that it accepted just before.
-        self._loop.remove_reader(self._listener)
-        current = asyncio.current_task()
-        # More than once: a connection that was just accepted is not among those that are open yet.
-        while rest := [task for task in asyncio.all_tasks() if task is not current]:
-            for writer in tuple(self._open):  # what waits for them ends by it
-                writer.transport.abort()
-            await asyncio.wait(rest, timeout=STOPPING_ROUND_SECONDS)
-        await asyncio.sleep(0)  # what was aborted closes in the next round
-        self._server.close()
+    def _run(self) -> None:
+        while self._serve_round():
+            pass
+        for request in tuple(self._open.values()):
+            self._close(request)
+        self._selector.close()
+        self._listener.close()
+        self._end.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A thousand idle connections would else use up the files of the process that must write its sign-state.
-        if len(self._open) >= CONNECTIONS_MAX:
-            self._close_one()
-        self._open[writer] = str(writer.get_extra_info("peername", ("",))[0])
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                head = await reader.readuntil(_END_OF_HEAD)
-                writer.write(self._answer(head))
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            _LOG.debug("a request for metrics broke off: %s", error)
-        finally:
-            self._open.pop(writer, None)
-            with contextlib.suppress(OSError):
-                writer.transport.abort()
+    def _serve_round(self) -> bool:
+        """Whatever can be done now; tells whether to go on."""
+        oldest = next(iter(self._open.values()), None)
+        patience = None if oldest is None else max(0.0, oldest.until - time.monotonic())
+        for key, _ in self._selector.select(patience):
+            if key.fileobj is self._end:
+                return False
+            if key.fileobj is self._listener:
+                self._accept()
+            elif (request := self._open.get(key.fd)) is not None and request.socket is key.fileobj:
+                self._go_on(request)
+        now = time.monotonic()
+        for request in [request for request in self._open.values() if request.until <= now]:
+            self._close(request)
+        return True
+
+    def _accept(self) -> None:
+        """Take in those who wait, some at a time."""
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                _LOG.debug("a connection for metrics was not accepted: %s", error)
+                time.sleep(PAUSE_SECONDS)
+                return
+            # A thousand idle connections would else use up the files of the process that must write its sign-state.
+            if len(self._open) >= CONNECTIONS_MAX:
+                self._close_one()
+            request = _Request(accepted, str(address[0]), time.monotonic() + REQUEST_SECONDS)
+            self._open[accepted.fileno()] = request
+            self._selector.register(accepted, selectors.EVENT_READ)
+            self._go_on(request)  # it has mostly asked already
 
     def _close_one(self) -> None:
-        ((most, _),) = Counter(self._open.values()).most_common(1)
-        oldest = next(writer for writer, address in self._open.items() if address == most)
-        del self._open[oldest]
-        oldest.transport.abort()
+        ((most, _),) = Counter(request.address for request in self._open.values()).most_common(1)
+        oldest = next(request for request in self._open.values() if request.address == most)
+        self._close(oldest)
+
+    def _close(self, request: _Request) -> None:
+        del self._open[request.socket.fileno()]
+        self._selector.unregister(request.socket)
+        request.socket.close()
+
+    def _go_on(self, request: _Request) -> None:
+        """Read what has come, or send what can be sent."""
+        try:
+            is_over = self._sent(request) if request.unsent is not None else self._heard(request)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            _LOG.debug("a request for metrics broke off: %s", error)
+            is_over = True
+        except Exception:  # noqa: BLE001  # a figure of ours that cannot be read ends one answer, not all that come
+            _LOG.exception("the figures could not be told")
+            is_over = True
+        if is_over:
+            self._close(request)
+
+    def _heard(self, request: _Request) -> bool:
+        """Whether it is over after what it said last."""
+        data = request.socket.recv(REQUEST_BYTES_MAX, socket.MSG_DONTWAIT)
+        request.heard += data
+        if _END_OF_HEAD not in request.heard:
+            return not data or len(request.heard) > REQUEST_BYTES_MAX
+        request.unsent = memoryview(self._answer(bytes(request.heard)))
+        self._selector.modify(request.socket, selectors.EVENT_WRITE)
+        return self._sent(request)
+
+    def _sent(self, request: _Request) -> bool:
+        """Whether the answer is sent whole."""
+        assert request.unsent is not None, "who is written to has an answer"
+        sent = request.socket.send(request.unsent, socket.MSG_DONTWAIT)
+        request.unsent = request.unsent[sent:]
+        return not request.unsent
 
     def _answer(self, head: bytes) -> bytes:
         """The whole response to a request, by its first line."""

@@ -79,6 +79,7 @@ class RequestLimits:
 
 
 DEFAULT_LIMITS = RequestLimits()
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # to make one for each answer takes longer than the answer
 
 
 def parse(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> RpcRequest | list[RpcRequest | JsonRpcError]:
@@ -132,7 +133,7 @@ def notification_text(method: str, subscription: str, text: str) -> str:
 
 def dumps(value: Json) -> str:
     """The text of a response; one that is too large becomes an error instead."""
-    return bounded(json.dumps(value, separators=(",", ":")), value.get("id") if isinstance(value, dict) else None)
+    return bounded(_ENCODER.encode(value), value.get("id") if isinstance(value, dict) else None)
 
 
 def bounded(text: str, request_id: str | int | None) -> str:

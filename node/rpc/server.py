@@ -36,7 +36,7 @@ from node.rpc.jsonrpc import (
 from node.rpc.pool_errors import json_error
 from node.rpc.questions import ASKING
 from node.rpc.registry import Registry
-from node.rpc.runs import answers, runs
+from node.rpc.runs import PIECE, answers, runs
 from node.rpc.subscriptions.shares import KEPT_BYTES_EACH, KEPT_BYTES_MAX, SubscriptionShares
 from node.rpc.work import Work
 
@@ -233,7 +233,10 @@ class Server:
         texts: list[str] = []
         room = jsonrpc.MAX_RESPONSE_BYTES  # of all together: 500 answers of the greatest length would be 5 GB
         for run in runs(batch, self.registry):
-            for answer in await self._answer_run(run, connection, work, has_room=room >= 0):
+            run_answers = await self._answer_run(run, connection, work, has_room=room >= 0)
+            for number, answer in enumerate(run_answers, 1):
+                if number % PIECE == 0:
+                    await self.shared.turns.take(work.caller)
                 with work.step():
                     text = jsonrpc.dumps(answer)
                 room -= len(text)

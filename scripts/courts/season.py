@@ -15,10 +15,9 @@ from gpu_tasks.market.courts.cases import STAGE_OF, CaseStage, CourtCase, fault_
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import BenchDrawn, CaseAppealed, CaseEnded, JudgeCharged
 from gpu_tasks.market.draws import BEACON_DELAY
-from market_chain import OGPU, Keys, signed
+from market_chain import OGPU, Keys, signed, tolerant
 from runtime.cryptography.draw import lottery
 from runtime.cryptography.hashing import blake2_256
-from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
@@ -131,7 +130,8 @@ class Season:
             if not cases:
                 return
             self.terms |= {case_id: case for case_id, case in cases if case is not None}
-            self.stage.chain.block(*map(_if_possible, self.stage.steps()), *self._appeals(cases))
+            # what cannot be had yet (a full agenda opens a window later) or not at all (no court) is tried again
+            self.stage.chain.block(*map(tolerant, self.stage.steps()), *self._appeals(cases))
         raise AssertionError("a case without end")
 
     def _opinion(self, keys: Keys, case: CourtCase, bench: int) -> Says:
@@ -152,7 +152,7 @@ class Season:
                 else:
                     appeals = self.setting.has_appeals and is_false
                 if appeals:
-                    steps.append(_if_possible(signed(claim.account, Courts.appeal(case=case_id))))
+                    steps.append(tolerant(signed(claim.account, Courts.appeal(case=case_id))))
         return steps
 
     # ------------------------------------------------------------------------------------------------------ the books
@@ -204,19 +204,6 @@ class Season:
 
     def _has_stake(self, case_id: bytes) -> bool:
         return any(claim.account in self.coalition for claim in self.terms[case_id].terms.claims)
-
-
-def _if_possible(step: Any) -> Any:
-    """What cannot be had yet (a full agenda opens a window later), or not at all (no court), is tried again."""
-
-    def attempt(bound: Bound) -> None:
-        try:
-            with bound.overlay.transaction():
-                step(bound)
-        except DispatchError:
-            return
-
-    return attempt
 
 
 class _Proposers(random.Random):

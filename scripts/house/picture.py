@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from scripts.house.imports import Graph, arrows_between, import_graph, without_shortcuts
-from scripts.house.tree import read_modules
+from scripts.house.tree import Module, read_modules
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "ARCHITECTURE.md"
@@ -21,9 +21,8 @@ HOUSES = ("runtime", "node", "gpu_tasks.market", "gpu_tasks.provider", "devnet")
 PICTURE = re.compile(r"```mermaid\n%% (?P<name>[\w.]+)\n(?P<body>.*?)```", re.DOTALL)
 
 
-def pictures() -> dict[str, str]:
-    """Each picture by its name: `house`, and the packages of `HOUSES`."""
-    modules = read_modules(ROOT)
+def pictures(modules: Mapping[str, Module]) -> dict[str, str]:
+    """Each picture of a tree by its name: `house`, and the packages of `HOUSES`."""
     graph = import_graph(modules)
     tops = sorted({name.split(".")[0] for name in modules})
     rooms = [name for top in tops for name in ([f"{top}.{part}" for part in SPLIT[top]] if top in SPLIT else [top])]
@@ -44,7 +43,7 @@ def drawn(graph: Graph, rooms: Iterable[str]) -> str:
 
 def written(text: str) -> str:
     """A document with its pictures drawn anew."""
-    fresh = pictures()
+    fresh = pictures(read_modules(ROOT))
     return PICTURE.sub(lambda match: f"```mermaid\n%% {match['name']}\n{fresh[match['name']]}```", text)
 
 
@@ -72,7 +71,7 @@ def main() -> None:
     if parser.parse_args().write:
         DOCUMENT.write_text(written(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
         return
-    for name, picture in pictures().items():
+    for name, picture in pictures(read_modules(ROOT)).items():
         print(f"%% {name}\n{picture}")
 
 

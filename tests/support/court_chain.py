@@ -128,6 +128,12 @@ class CourtChain:
         roots = zip(self.racers, (first, second), strict=True)
         return self.bring([(keys.stash, ClaimKind.ANSWERED, root) for keys, root in roots], **changed)
 
+    def appealable(self) -> bytes:
+        """A dispute that the committee has decided, and that waits for an appeal."""
+        case_id = self.dispute()
+        self.run(case_id, until=CaseStage.APPEALABLE)
+        return case_id
+
     def audit(self, settled: bytes = RIGHT, **changed: Any) -> bytes:
         """A watch on what the first racer answered, and was paid for."""
         claims: Claims = [(self.racers[0].stash, ClaimKind.ANSWERED, settled)]

@@ -13,7 +13,6 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Duty, Unit, racer_of
 from market_chain import Keys, MarketChain, attach, attestation, commit, judge_commit, judge_reveal, signed
 from runtime.cryptography.hashing import blake2_256
-from runtime.frame.errors import DispatchError, InvalidBlock
 from runtime.frame.runtime import Bound
 
 Step = Callable[[Bound], None]
@@ -96,16 +95,3 @@ class Agent:
             yield judge_commit(self.keys, unit_id, committee.number, verdict)
         elif member.commitment and member.verdict is None and rounds.can_reveal(now, windows, height):
             yield judge_reveal(self.keys, unit_id, committee.number, verdict)
-
-
-def tolerant(step: Step) -> Step:
-    """The step, or nothing where another one of the same block made it void."""
-
-    def attempt(bound: Bound) -> None:
-        try:
-            with bound.overlay.transaction():
-                step(bound)
-        except (DispatchError, InvalidBlock):
-            return
-
-    return attempt

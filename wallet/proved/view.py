@@ -15,7 +15,8 @@ from runtime.state.trie_proof import ProvedState
 from wallet.proved.finality import FinalHeader
 from wallet.proved.json_forms import NodeJson, bytes_list, proof_of
 from wallet.proved.keys import name_of, prefix_of, storage_key, value_of
-from wallet.proved.refutation import about, require
+from wallet.proved.refutation import RefutedError, about, require
+from wallet.rpc import RpcError
 
 KEYS_OF_A_PROOF = 256
 KEYS_OF_A_PAGE = 500
@@ -24,6 +25,8 @@ ENTRIES_BYTES_MAX = 16 * 1024 * 1024
 
 AskNode = Callable[..., Awaitable[NodeJson]]
 """`ask(method, *parameters)`: a call of the node's JSON-RPC."""
+STATE_IS_GONE = "State already discarded"
+"""How a node says that it does not keep the state of a block any more: public clients look for these words."""
 
 
 class ProvedView:
@@ -33,7 +36,7 @@ class ProvedView:
         """For the state after `block`."""
         self.block = block
         self._url = url
-        self._ask = ask
+        self._ask_node = ask
         self._apis = apis
 
     @property
@@ -97,6 +100,15 @@ class ProvedView:
         with about(self._url, function):
             state = ProvedState(self.block.header.state_root, proof_of(answer))
             return method.output.decode(self._apis.call(state, self.block.id, function, data))
+
+    async def _ask(self, method: str, *parameters: NodeJson) -> NodeJson:
+        try:
+            return await self._ask_node(method, *parameters)
+        except RpcError as error:
+            if self.height or STATE_IS_GONE not in str(error):
+                raise
+        with about(self._url, "the final block"):
+            raise RefutedError("it says that there is none yet, and block 0 is so long ago that it dropped its state")
 
     async def _values(self, item: StorageItem, keys: list[bytes]) -> list[Any]:
         matter = name_of(self._apis.runtime, item)

@@ -209,7 +209,15 @@ async def duties_of_another(message: NodeMessage, mouth: Mouth) -> Replies | Non
     if function != "GpuTasksApi_duties":
         return TRUTH
     other = "0x" + dev_accounts.stash(VICTIM_OF_COPY).hex()
-    return [message.saying(await mouth.ask(message.method, function, other, *more[1:]))]
+    answer = await mouth.ask(message.method, function, other, *more[1:])
+    return TRUTH if _proves_as_much(answer, message.value) else [message.saying(answer)]
+
+
+def _proves_as_much(answer: RpcJson, truth: RpcJson) -> bool:
+    """Whether a proof holds all nodes of the right one: where nobody has duties, one place shows it of all."""
+    return (
+        isinstance(answer, dict) and isinstance(truth, dict) and set(truth["proof"]) <= set(answer["proof"])
+    ) or answer == truth
 
 
 @lie(PROVIDER, words=NOT_BELIEVED)

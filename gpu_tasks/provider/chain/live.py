@@ -38,8 +38,8 @@ from wallet.verified import VerifiedClient, Warn
 
 ALREADY_KNOWN = 1013
 SIGNED_KEPT = 1_024
-RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
-LYING_RECONNECTS_MAX = 2
+RECONNECT_SECONDS = (0.5, 1.0, 2.0)
+"""Until a node that is away, or was not believed, is asked again; ten seconds later it is too late to reveal."""
 EVIDENCE_MAX = 128
 """So many pairs of headers of one answer are looked at."""
 PROVIDERS_KEPT_BLOCKS = 16
@@ -168,12 +168,11 @@ class LiveChain:
             try:
                 self.client = await self._asked(self._same_chain())
             except ChainError as error:
-                self._failures += 1
                 self._warn(f"the node is still away: {error}")
-                continue
-            # one that answers and lies is asked more rarely too, but not so rarely that a lease runs out
-            self._failures = min(self._failures + 1, LYING_RECONNECTS_MAX)
-            return
+            else:
+                return
+            finally:
+                self._failures += 1
 
     async def _same_chain(self) -> VerifiedClient:
         """A new connection; ChainChangedError where the node is of another chain now.

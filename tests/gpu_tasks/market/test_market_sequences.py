@@ -25,10 +25,11 @@ from market_chain import (
     commit,
     judge_commit,
     judge_reveal,
+    signed,
     terms,
+    tolerant,
 )
-from runtime.encoding.types import Signed
-from runtime.frame.errors import DispatchError, InvalidBlock
+from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking.trust_stake import TrustStake
 
@@ -108,18 +109,7 @@ ACTIONS: tuple[Action, ...] = (
 
 def attempted(what: Any, who: Keys) -> Callable[[Bound], None]:
     """A call by the stash or a ready step; it may fail, and then must leave nothing."""
-
-    def step(bound: Bound) -> None:
-        try:
-            with bound.overlay.transaction():
-                if callable(what):
-                    what(bound)
-                else:
-                    bound.dispatch(what, Signed(who.stash))
-        except (DispatchError, InvalidBlock):
-            return
-
-    return step
+    return tolerant(what if callable(what) else signed(who.stash, what), InvalidBlock)
 
 
 moments = st.tuples(

@@ -10,9 +10,10 @@ from gpu_tasks.market.inference import posting
 from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, EXPIRY_WEIGHT, HEIGHT_BUDGET, STEP_WEIGHT
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Refund, UnitState, is_open, unit_id_of
-from market_agents import Agent, Habit, right_root, tolerant
-from market_chain import CUSTOMER, GENESIS_HASH, OGPU, MarketChain, named_keys, signed, terms
+from market_agents import Agent, Habit, right_root
+from market_chain import CUSTOMER, GENESIS_HASH, OGPU, MarketChain, named_keys, signed, terms, tolerant
 from runtime.encoding.types import Weight
+from runtime.frame.errors import InvalidBlock
 
 HABITS = (Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.SLOW, Habit.LIAR, Habit.DECLINER)
 BLOCKS = 150
@@ -26,7 +27,7 @@ def simulate(seed: int, habits: tuple[Habit, ...], blocks: int = BLOCKS) -> tupl
     agents = [Agent(keys, habit, chance) for keys, habit in zip(chain.validators, habits, strict=True)]
     chain.blocks(6)
     for _ in range(blocks):
-        steps = [tolerant(step) for agent in agents for step in agent.steps(chain)]
+        steps = [tolerant(step, InvalidBlock) for agent in agents for step in agent.steps(chain)]
         chance.shuffle(steps)
         if chance.random() < 0.4:
             one = terms(chance.randint(OGPU // 10, OGPU), chance.randint(1, 3), max(0, chain.height - 10))

@@ -1,5 +1,6 @@
 """The server of figures against clients that open connections and say nothing, or too much."""
 
+import contextlib
 import gc
 import os
 import socket
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from node.errors import BadInputError
 from node.monitoring.metrics_server import CONNECTIONS_MAX, QUEUE, REQUEST_BYTES_MAX, MetricsServer
@@ -77,13 +80,33 @@ def test_who_opens_most_connections_has_them_closed(server: MetricsServer) -> No
         connection.close()
 
 
+@contextlib.contextmanager
+def held_up(server: MetricsServer) -> Iterator[None]:
+    """The server's thread answers somebody, and does nothing else until the end."""
+    goes_on, begun = threading.Event(), threading.Event()
+
+    class Slow(Collector):
+        def collect(self) -> Iterator[GaugeMetricFamily]:
+            if is_armed:
+                begun.set()
+                goes_on.wait(WAIT_SECONDS)
+            yield GaugeMetricFamily("slow", "Comes late", value=1)
+
+    is_armed = False
+    server._registry.register(Slow())
+    is_armed = True
+    with connected(server, b"GET / HTTP/1.1\r\n\r\n"):
+        assert begun.wait(WAIT_SECONDS)
+        is_armed = False
+        try:
+            yield
+        finally:
+            goes_on.set()
+
+
 def test_a_crowd_at_the_door_keeps_nobody_from_connecting(server: MetricsServer) -> None:
-    goes_on = threading.Event()
-    server._loop.call_soon_threadsafe(goes_on.wait, WAIT_SECONDS)
-    try:
+    with held_up(server):
         crowd = [connected(server) for _ in range(QUEUE // 4)]
-    finally:
-        goes_on.set()
     assert "height 7.0" in fetched(server)
     for connection in crowd:
         connection.close()
@@ -91,18 +114,42 @@ def test_a_crowd_at_the_door_keeps_nobody_from_connecting(server: MetricsServer)
 
 def test_connections_that_were_just_accepted_are_closed_with_the_server() -> None:
     server = MetricsServer(CollectorRegistry(), 0, external=False)
-    goes_on = threading.Event()
-    server._loop.call_soon_threadsafe(goes_on.wait, WAIT_SECONDS)
-    crowd = [connected(server) for _ in range(2 * CONNECTIONS_MAX)]
-    closing = threading.Thread(target=server.close)
-    closing.start()
-    goes_on.set()
+    with held_up(server):
+        crowd = [connected(server) for _ in range(2 * CONNECTIONS_MAX)]
+        closing = threading.Thread(target=server.close)
+        closing.start()
     closing.join(WAIT_SECONDS)
     assert not closing.is_alive()
     assert all(is_ended(connection) for connection in crowd)
     gc.collect()  # a socket that was left open is an error here
     for connection in crowd:
         connection.close()
+
+
+def test_who_reads_late_gets_the_whole_answer(server: MetricsServer) -> None:
+    for number in range(2_000):
+        Gauge(f"figure_{number}", "d" * 2_000, registry=server._registry)
+    with connected(server, b"GET / HTTP/1.1\r\n\r\n") as late:
+        assert "height 7.0" in fetched(server, "/").partition("figure_0")[0]  # others are served meanwhile
+        head, _, body = late.makefile("rb").read().partition(b"\r\n\r\n")
+    assert f"Content-Length: {len(body)}".encode() in head
+    assert len(body) > 4_000_000
+
+
+def test_a_figure_that_cannot_be_read_ends_one_answer(server: MetricsServer) -> None:
+    class Broken(Collector):
+        def collect(self) -> Iterator[GaugeMetricFamily]:
+            if is_armed:
+                raise RuntimeError
+            yield GaugeMetricFamily("broken", "Cannot be read", value=1)
+
+    is_armed = False
+    server._registry.register(Broken())
+    is_armed = True
+    with connected(server, b"GET / HTTP/1.1\r\n\r\n") as asking:
+        assert is_ended(asking)
+    is_armed = False
+    assert "height 7.0" in fetched(server)
 
 
 def test_a_slow_request_ends(monkeypatch: pytest.MonkeyPatch, server: MetricsServer) -> None:

@@ -156,7 +156,6 @@ class EndlessRecords:
 async def test_small_records_are_read_at_a_rate_and_others_have_their_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    del autojump_clock
     channel = EndlessRecords()
     with trio.move_on_after(5.0):
         await peer_at(channel, ReadingAccounts(nobody, 0.0)).receive()
@@ -178,9 +177,10 @@ class FullRecords:
 
 
 class CountedReading:
-    """A clock that each frame of the muxer moves by 2 us."""
+    """A clock that each frame of the muxer moves by 2 us, and the accounts of a listener that goes by it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.accounts = ReadingAccounts(nobody, 0.0)
         self.spent = 0.0
         self.longest_turn = 0.0
         feed = YamuxSession.feed
@@ -195,14 +195,17 @@ class CountedReading:
         monkeypatch.setattr("node.p2p.connection.thread_time", lambda: self.spent)
 
 
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> CountedReading:
+    return CountedReading(monkeypatch)
+
+
 @pytest.mark.trio
 async def test_what_records_take_of_the_core_is_bounded_by_time_and_so_is_one_turn(
-    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: trio.testing.MockClock, reading: CountedReading
 ) -> None:
-    del autojump_clock
-    reading = CountedReading(monkeypatch)
     with trio.move_on_after(20.0):
-        await peer_at(FullRecords(), ReadingAccounts(nobody, 0.0)).receive()
+        await peer_at(FullRecords(), reading.accounts).receive()
     assert reading.longest_turn <= 0.002
     assert 0.9 * 20.0 * READING_SHARE <= reading.spent <= READING_BURST_SECONDS + 20.0 * READING_SHARE + 0.004
 
@@ -210,45 +213,36 @@ async def test_what_records_take_of_the_core_is_bounded_by_time_and_so_is_one_tu
 @pytest.mark.trio
 @pytest.mark.parametrize("connections", [1, 8, 64])
 async def test_r1_an_address_costs_no_more_with_many_connections(
-    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch, connections: int
+    autojump_clock: trio.testing.MockClock, reading: CountedReading, connections: int
 ) -> None:
     """Each had a share of its own: 64 took four times the core of this node."""
-    del autojump_clock
-    reading = CountedReading(monkeypatch)
-    accounts = ReadingAccounts(nobody, 0.0)
     with trio.move_on_after(20.0):
         async with trio.open_nursery() as nursery:
             for number in range(connections):
-                nursery.start_soon(peer_at(FullRecords(), accounts, peer=f"name{number}").receive)
+                nursery.start_soon(peer_at(FullRecords(), reading.accounts, peer=f"name{number}").receive)
     at_once = connections * (GREETING_SECONDS + PIECE_SECONDS_MAX)
     assert reading.spent <= READING_BURST_SECONDS + 20.0 * READING_SHARE + at_once
 
 
 @pytest.mark.trio
 async def test_r1_who_connects_anew_brings_no_new_share(
-    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: trio.testing.MockClock, reading: CountedReading
 ) -> None:
     """Twice a second is allowed for an address (`connects_per_second`), and each connection began with a burst."""
-    del autojump_clock
-    reading = CountedReading(monkeypatch)
-    accounts = ReadingAccounts(nobody, 0.0)
     for number in range(40):
         with trio.move_on_after(0.5):
-            await peer_at(FullRecords(), accounts, peer=f"name{number}").receive()
+            await peer_at(FullRecords(), reading.accounts, peer=f"name{number}").receive()
     assert reading.spent <= READING_BURST_SECONDS + 20.0 * READING_SHARE + 0.004
 
 
 @pytest.mark.trio
 async def test_r1_strangers_of_many_addresses_have_one_share(
-    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: trio.testing.MockClock, reading: CountedReading
 ) -> None:
-    del autojump_clock
-    reading = CountedReading(monkeypatch)
-    accounts = ReadingAccounts(nobody, 0.0)
     with trio.move_on_after(20.0):
         async with trio.open_nursery() as nursery:
             for number in range(32):
-                nursery.start_soon(peer_at(FullRecords(), accounts, host=f"203.0.113.{number}").receive)
+                nursery.start_soon(peer_at(FullRecords(), reading.accounts, host=f"203.0.113.{number}").receive)
     most = STRANGERS_READING_BURST_SECONDS + 20.0 * STRANGERS_READING_SHARE
     assert reading.spent <= most + 32 * (GREETING_SECONDS + PIECE_SECONDS_MAX)
 
@@ -256,7 +250,6 @@ async def test_r1_strangers_of_many_addresses_have_one_share(
 @pytest.mark.trio
 async def test_a_new_connection_says_hello_while_strangers_owe(autojump_clock: trio.testing.MockClock) -> None:
     """A validator has an account of its own only once its hello was read; it gives up after five seconds."""
-    del autojump_clock
     accounts = ReadingAccounts(nobody, 0.0)
     accounts.spend(HOST, "stranger", 100.0, trio.current_time())
     connection = peer_at(Script([OPENING, said(GREETING + encode_line(PROTOCOL) + HELLO)]), accounts)
@@ -270,7 +263,6 @@ async def test_a_new_connection_says_hello_while_strangers_owe(autojump_clock: t
 async def test_r1_nothing_is_read_of_a_connection_while_another_of_its_address_owes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    del autojump_clock
     accounts = ReadingAccounts(nobody, 0.0)
     records = [OPENING, said(GREETING + encode_line(PROTOCOL) + HELLO), said(HELLO)]
     connection = peer_at(Script(records), accounts)

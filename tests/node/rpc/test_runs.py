@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
-from node.rpc.jsonrpc import JsonRpcError, RpcRequest
+from node.rpc.jsonrpc import MAX_BATCH, JsonRpcError, RpcRequest
 from node.rpc.registry import Hex, Registry, method
-from node.rpc.runs import answers, runs
+from node.rpc.runs import PIECE, answers, runs
+from node.rpc.server import Server, ServerOptions
+from node.rpc.turns import Caller
+from node.rpc.work import Work
 from played_node import served
 
 
@@ -69,6 +74,33 @@ def test_a_call_that_is_refused_keeps_none_of_the_others() -> None:
     shown = [outcome.message if isinstance(outcome, JsonRpcError) else outcome for outcome in outcomes]
     assert shown == ["0101", "Invalid params", "0303", "Too many requests"]
     assert owner.asked == [2]
+
+
+def test_a_long_run_lets_others_in_before_it_asks_and_while_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, rounds = Doubling(), []
+
+    async def scenario() -> list[int]:
+        server = Server(Registry([owner]), ServerOptions())
+
+        monkeypatch.setattr("node.rpc.turns.SLICE_SECONDS", 0.0)  # as if each step took longer
+        batch: list[RpcRequest | JsonRpcError] = [call("double", number, "0x01") for number in range(MAX_BATCH)]
+
+        async def look_around() -> None:
+            while True:
+                rounds.append(len(owner.asked))
+                await asyncio.sleep(0)
+
+        looking = asyncio.create_task(look_around())
+        await asyncio.sleep(0)
+        rounds.clear()
+        text = await server._answer_batch(batch, None, Work(server.shared.turns, Caller(1e9)))
+        looking.cancel()
+        return [answer["id"] for answer in json.loads(text or "")]
+
+    assert asyncio.run(scenario()) == list(range(MAX_BATCH))
+    assert owner.asked == [MAX_BATCH]
+    assert rounds.count(0) >= MAX_BATCH // PIECE
+    assert rounds.count(1) >= MAX_BATCH // PIECE
 
 
 def test_submissions_of_a_batch_are_one_frame_and_every_item_is_answered_in_order(tmp_path: Path) -> None:

@@ -369,7 +369,9 @@ def test_slow_bodies_are_in_nobody_elses_way(monkeypatch: pytest.MonkeyPatch) ->
         ):
             assert (await response.json())["result"] == "x"
         assert (await asyncio.wait_for(slow[0][0].readline(), 5)).startswith(b"HTTP/1.1 408")
-        for _, writer in slow:
+        for reader, writer in slow:
+            writer.write_eof()
+            await reader.read()  # until the server has seen it leave: one that is closed waits for who is there
             writer.close()
 
     serve(body)

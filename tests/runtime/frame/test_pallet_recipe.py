@@ -1,13 +1,10 @@
 """The example of CONTRIBUTING.md, a pallet with an agenda item, a hold and a parameter, works as it stands there."""
 
-import importlib.util
-import re
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from guide_code import guide_module
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.balances import Balances
 from runtime.pallets.chain_parameters import ChainParameters
@@ -15,15 +12,13 @@ from runtime.pallets.hold_book import HeldAmount
 from runtime.pallets.sudo import Sudo
 from small_chain import ALICE, BOB, SmallChain, runtime_of
 
-GUIDE = Path(__file__).parents[3] / "CONTRIBUTING.md"
 FIRST, SECOND = b"1" * 32, b"2" * 32
 OGPU = 10**8
 
 
 @pytest.fixture(scope="module")
 def lockers(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    return load(tmp_path_factory.mktemp("recipe") / "lockers.py", code)
+    return guide_module("CONTRIBUTING.md", tmp_path_factory.mktemp("recipe") / "lockers.py")
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +53,3 @@ def test_a_change_of_the_parameters_meets_only_what_is_kept_later(lockers: Any, 
         returned += [(chain.head.number, event.thing) for event in events]
     assert returned == [(6, SECOND), (11, FIRST)]
     assert chain.bound[Balances].holds[BOB.account] == ()
-
-
-def load(path: Path, code: str) -> ModuleType:
-    path.write_text(code)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from functools import cache
 from typing import Annotated, Any
 
 import pytest
@@ -188,6 +189,7 @@ def inner_methods(depth: int) -> list[Method]:
     return [method for method in METHODS if method.pallet.__name__ not in holding]
 
 
+@cache  # a strategy is built and checked once, not for each example
 def calls(method: Method, depth: int = 1) -> st.SearchStrategy[Call]:
     arguments = st.tuples(*(values(argument.form, depth) for argument in arguments_of(method)))
     return arguments.map(lambda drawn: Call(method, drawn))

@@ -33,9 +33,7 @@ def test_a_won_appeal_pays_twice_the_price_out_of_wrong_judges() -> None:
 
 def test_who_loses_collateral_by_a_verdict_appeals_with_once_the_price() -> None:
     stage = CourtChain()
-    case_id = stage.dispute()
-    liar = stage.racers[1]
-    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case_id, liar = stage.appealable(), stage.racers[1]
     before = stage.free(liar.stash)
     stage.chain.block(signed(liar.stash, Courts.appeal(case=case_id)))
     assert stage.free(liar.stash) == before - PRICE
@@ -47,9 +45,7 @@ def test_who_loses_collateral_by_a_verdict_appeals_with_once_the_price() -> None
 
 def test_anybody_appeals_with_the_fees_of_the_court() -> None:
     stage = CourtChain(size=9)
-    case_id = stage.dispute()
-    stranger = stage.chain.others[-1]
-    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case_id, stranger = stage.appealable(), stage.chain.others[-1]
     before = stage.free(stranger.stash)
     stage.chain.block(signed(stranger.stash, Courts.appeal(case=case_id)))
     assert stage.free(stranger.stash) == before - 6 * FEE, "nine less the three of the committee"
@@ -97,8 +93,7 @@ def test_an_appeal_has_its_time_and_there_is_one() -> None:
 
 def test_one_block_later_the_case_is_over() -> None:
     stage = CourtChain()
-    case_id = stage.dispute()
-    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case_id = stage.appealable()
     case = stage.case(case_id)
     assert case is not None
     while stage.chain.height < case.appealable_until:
@@ -110,8 +105,7 @@ def test_one_block_later_the_case_is_over() -> None:
 
 def test_an_appeal_needs_its_bond() -> None:
     stage = CourtChain()
-    case_id = stage.dispute()
-    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case_id = stage.appealable()
     stage.chain.block(refused(b"poor".ljust(32, b"."), Courts.appeal(case=case_id), FundsUnavailable))
 
 
@@ -124,8 +118,7 @@ def test_a_larger_court_is_drawn_with_a_vote_each() -> None:
 
 def test_a_validator_that_appeals_does_not_sit_in_the_court() -> None:
     stage = CourtChain(size=9)
-    case_id = stage.dispute()
-    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case_id = stage.appealable()
     appellant = next(keys for keys in stage.chain.validators if keys.stash not in judges(stage))
     stage.chain.block(signed(appellant.provider, Courts.appeal(case=case_id)))
     stage.run(case_id)

@@ -158,8 +158,7 @@ def test_a_judge_of_an_earlier_bench_says_nothing_in_the_court() -> None:
 
 def test_nobody_appeals_where_no_court_is_left() -> None:
     stage = CourtChain(size=6)
-    case_id = stage.dispute()
-    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case_id = stage.appealable()
     free = [keys for keys in stage.chain.validators if keys.stash not in _members(stage, case_id)]
     # an appellant is a party: of three who are left, two would judge
     stage.chain.block(refused(free[0].stash, Courts.appeal(case=case_id), NotAppealable))
@@ -297,8 +296,7 @@ def _open(stage: CourtChain, case_id: bytes) -> CourtCase:
 
 def test_statements_carry_the_probe() -> None:
     stage = CourtChain()
-    case_id = stage.dispute()
-    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case_id = stage.appealable()
     courts = stage.chain.now()[Courts]
     places = set()
     for judge in _members(stage, case_id):

@@ -29,8 +29,7 @@ from toy_handler import Toys
 
 def test_a_dispute_is_decided_by_three_and_waits_for_an_appeal() -> None:
     stage = CourtChain()
-    case_id = stage.dispute()
-    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case_id = stage.appealable()
     case = stage.case(case_id)
     assert case is not None
     assert (case.verdict, case.has_court, len(case.benches)) == (Answered(RIGHT), True, 1)

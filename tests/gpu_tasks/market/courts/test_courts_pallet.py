@@ -2,7 +2,6 @@
 
 from court_chain import PALLETS, CourtChain, commit_step
 from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.cases import CaseStage
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import NotSeated
 from gpu_tasks.market.courts.opinions import Answered, Statement
@@ -34,8 +33,7 @@ def test_metadata_shows_every_call_event_and_parameter() -> None:
 
 def test_duties_are_free_and_an_appeal_is_not() -> None:
     stage = CourtChain()
-    case_id = stage.dispute()
-    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case_id = stage.appealable()
     second = stage.dispute()
     stage.chain.blocks(4)
     case = stage.case(second)
@@ -48,8 +46,7 @@ def test_duties_are_free_and_an_appeal_is_not() -> None:
 
 def test_a_judge_finds_its_cases_by_its_stash_until_they_end() -> None:
     stage = CourtChain()
-    case_id = stage.dispute()
-    stage.run(case_id, until=CaseStage.APPEALABLE)
+    case_id = stage.appealable()
     case = stage.case(case_id)
     assert case is not None
     judge = case.benches[0].members[0]

@@ -24,7 +24,6 @@ from gpu_tasks.market.inference.slots import (
     reading_weight,
 )
 from gpu_tasks.market.inference.units import UnitState, unit_id_of
-from market_agents import tolerant
 from market_chain import (
     CUSTOMER,
     DEVICE_BOND,
@@ -38,6 +37,7 @@ from market_chain import (
     refused,
     signed,
     terms,
+    tolerant,
 )
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight

@@ -16,8 +16,9 @@ from gpu_tasks.market.inference.numbers import MarketNumbers
 from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
 from gpu_tasks.market.inference.services import ServiceTerms, offer_hold
 from gpu_tasks.market.inference.units import Unit, is_open
-from market_agents import Agent, Habit, tolerant
-from market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms
+from market_agents import Agent, Habit
+from market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms, tolerant
+from runtime.frame.errors import InvalidBlock
 from runtime.frame.pallet import Parameter
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
@@ -96,7 +97,7 @@ def life(name: str, change: dict[Parameter[Any], int]) -> tuple[Unit, list[Any],
         if record is None:
             break
         ended = record
-        chain.block(*(tolerant(step) for agent in agents for step in agent.steps(chain)))
+        chain.block(*(tolerant(step, InvalidBlock) for agent in agents for step in agent.steps(chain)))
     else:
         pytest.fail("a record that is never dropped")
     owned = [chain.now()[Balances].free_balance(keys.stash) for keys in (*chain.validators, CUSTOMER)]

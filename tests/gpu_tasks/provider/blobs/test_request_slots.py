@@ -85,8 +85,11 @@ def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     async def body(made: BlobServer, _client: BlobClient, _url: str) -> None:
         reader, writer = await opened(made.port, said)
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+        assert not made._uploads._taken
+        assert not made._questions._taken
+        writer.write_eof()
+        await reader.read()  # until the server has seen it leave: one that is closed waits for who is there
         writer.close()
-        await reached(lambda: not made._uploads._taken and not made._questions._taken)
 
     with_server(tmp_path, body)
 

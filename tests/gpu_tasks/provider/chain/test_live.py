@@ -198,3 +198,32 @@ def test_views_go_on_after_odd_heights_odd_nodes_and_another_chain(monkeypatch: 
     assert asyncio.run(main()) == [2, 3]
     assert any("another chain now" in text and "nothing is signed until" in text for text in told)
     assert any("the pin" in text for text in told)
+
+
+def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    async def connect(*_: object) -> Any:
+        if len(waits) < 9:
+            raise NodeUnreachableError("a proof has too many nodes")
+        return OddNode(5)
+
+    async def none(*_: object) -> tuple[()]:
+        return ()
+
+    monkeypatch.setattr(VerifiedClient, "connect_by", connect)
+    monkeypatch.setattr(asyncio, "sleep", wait)
+    monkeypatch.setattr(market_reads, "duties", none)
+
+    async def main() -> int:
+        return (await anext(live_chain(OddNode("x")).views())).height
+
+    assert asyncio.run(main()) == 5
+    assert waits == [0.5, 1.0, *[2.0] * 7]
