@@ -8,11 +8,13 @@ import pytest
 from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference import posting
 from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, EXPIRY_WEIGHT, HEIGHT_BUDGET, STEP_WEIGHT
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Refund, UnitState, is_open, unit_id_of
 from market_agents import Agent, Habit, right_root
 from market_chain import CUSTOMER, GENESIS_HASH, OGPU, MarketChain, named_keys, signed, terms, tolerant
+from runtime.encoding.types import Weight
 from runtime.frame.errors import InvalidBlock
 
 HABITS = (Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.SLOW, Habit.LIAR, Habit.DECLINER)
@@ -95,8 +97,8 @@ def test_more_units_than_a_block_may_look_at() -> None:
     chain.blocks(3)
     post = signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32))
     for _ in range(3):
-        chain.block(*[post] * 8)
-    assert chain.now()[InferenceMarket].open_units.get() == 768
+        chain.block(*[post] * 2)
+    assert chain.now()[InferenceMarket].open_units.get() == 192
     in_a_block = HEIGHT_BUDGET.ref_time // STEP_WEIGHT.ref_time + 1
     chain.blocks(17)
     for _ in range(4):
@@ -107,8 +109,9 @@ def test_more_units_than_a_block_may_look_at() -> None:
     assert chain.now()[InferenceMarket].open_units.get() == 0
 
 
-def test_records_that_go_cost_no_block_more_than_they_may() -> None:
+def test_records_that_go_cost_no_block_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Posted and cancelled at once, units cost little; carried from block to block, their lists halted the chain."""
+    monkeypatch.setattr(posting, "ADMITTED_MAX", Weight(10**15))  # more than a block takes in: the records count here
     chain = MarketChain(named_keys(2), constants={"InferenceMarket.queue_blocks": 9, "InferenceMarket.unit_keep": 9})
     chain.blocks(3)
     post = signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32))
@@ -117,7 +120,7 @@ def test_records_that_go_cost_no_block_more_than_they_may() -> None:
         chain.block(*[post] * 8, *(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in ids))
     in_a_block = EXPIRY_BUDGET.ref_time // EXPIRY_WEIGHT.ref_time + 1
     prefix, left = chain.runtime.item(InferenceMarket.expiring).prefix, 5 * 256
-    for _ in range(16):
+    for _ in range(20):
         bound = chain.block()
         dropped = [key for key in bound.overlay.changes() if key.startswith(prefix)]
         assert len(dropped) <= in_a_block

@@ -20,7 +20,7 @@ from runtime.execution.supply import recount
 from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, InvalidBlock, InvalidReason, InvalidTransaction
 from runtime.frame.pallet import Pallet, PostDispatch, Signed, Unsigned, Weight, call
-from runtime.frame.weights import BLOCK_MAX, MANDATORY_MAX
+from runtime.frame.weights import BLOCK_MAX
 from runtime.pallets.balances import Balances, Deposit, Transfer, Withdraw
 from runtime.pallets.sudo import Sudid, Sudo
 from runtime.pallets.system import AccountInfo, ExtrinsicFailed, ExtrinsicSuccess, System
@@ -86,14 +86,6 @@ def test_what_a_hook_weighs_counts_for_its_block() -> None:
     plain, yawning = (chain.bound[System].block_weight.get() for chain in chains)
     assert yawning.normal == plain.normal
     assert yawning.mandatory == plain.mandatory + Weight(BLOCK_MAX.ref_time // 2)
-
-
-def test_what_hooks_and_inherents_weigh_is_gone_for_those_that_follow() -> None:
-    left = [
-        BlockExecution(chain.runtime, chain.state, 1, chain.genesis_hash, chain.digest()).bound.mandatory_left
-        for chain in (SmallChain(), SmallChain(runtime_of(Yawn)))
-    ]
-    assert left == [MANDATORY_MAX.ref_time, MANDATORY_MAX.ref_time - BLOCK_MAX.ref_time // 2]
 
 
 def test_three_blocks_of_transfers_are_executed_again_and_equal() -> None:
