@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "6c9d71490db4c4d0a60827770e42002907a1538f7de653b0842194f4252996ce"
+KEPT_DIGEST = "f6e8f507b50100a072263f05aba0e6530845015544b92ce4882c1cd1b5a46f36"
 
 
 @pytest.fixture(scope="module")

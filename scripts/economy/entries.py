@@ -51,6 +51,7 @@ class Grains:
         self.units = Pair("open units, and units that are open")
         self.offers = Pair("offers of a service, and offers for it")
         self.devices = Pair("devices of an owner, and devices")
+        self.listed = Pair("devices, and those listed by owner")
         self.sleepers = Pair("sleepers of a service, and units in its list")
         self.candidates = Pair("candidates, and those listed")
         self.cap.claim(EVERYBODY, CAP_GRAINS)
@@ -131,6 +132,7 @@ def _device(book: Grains, keys: tuple[Any, ...], device: Any, sign: int) -> None
     book.case(device.owner, Hold(FREE_BOND, keys[0]), sign * (device.bond - device.secured))
     book.secured.claim(device.owner, sign * device.secured)
     book.devices.count(device.owner, sign)
+    book.listed.claim((device.owner, keys[0]), sign)
 
 
 def _unit(book: Grains, keys: tuple[Any, ...], unit: Any, sign: int) -> None:
@@ -200,6 +202,7 @@ ENTRIES: tuple[tuple[StorageItem, Entry], ...] = (
     (TrustStake.candidates, _counts("candidates", by_first=False)),
     (Devices.devices, _device),
     (Devices.device_count, _claims("devices")),
+    (Devices.devices_of, lambda book, keys, _, sign: book.listed.count(keys, sign)),
     (InferenceMarket.units, _unit),
     (InferenceMarket.open_units, _claims("units")),
     (InferenceMarket.services, _service),
