@@ -6,6 +6,8 @@ SEEDS ?= 200
 KILLS ?= 100
 UNITS ?= 200
 ROUNDS ?= 3
+STEPS ?= 1000000
+SEED ?= 1
 SECONDS ?= 30
 # One for the networks of real nodes, which mostly wait, and one for each of two cores.
 WORKERS ?= 3
@@ -19,7 +21,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay soak gpu crash cheats units equivocation courts flood liars house lock package clean weights
+.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak gpu crash cheats units equivocation courts flood liars house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +77,9 @@ mutants: ## bugs planted on purpose in copies of the tree, each of which its tes
 
 replay: ## the same 5,000 random extrinsics under two Python versions and three hash seeds: the same roots and events
 	@$(PY) -m scripts.replay
+
+economy: ## STEPS=1000000 random steps over all calls, every grain in its place after each; SEED=1, SEASON=N repeats one chain
+	@PYTHONPATH=.:tests/support $(PY) -m scripts.economy --steps $(STEPS) --seed $(SEED) $(if $(SEASON),--season $(SEASON))
 
 soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed

@@ -167,6 +167,10 @@ class Overlay:
         self._depth += 1
         return len(self._journal), len(self.events)
 
+    def keys_in_layers(self) -> Iterator[bytes]:
+        """The keys that the layers which are open have written, each as often as it was: for who audits a step."""
+        return (key for key, _, _ in self._journal)
+
     def leave_layer(self, marks: tuple[int, int], *, undo: bool) -> None:
         """End a layer, and undo what was written in it if asked to."""
         if undo:

@@ -83,8 +83,9 @@ def _undelegate(world: World, who: Actor) -> Call:
 def _reveal(world: World, who: Actor) -> Call:
     """Somebody's attestation of a unit, most often out of place."""
     unit_id = world.unit()
-    unit = world.bound[InferenceMarket].units[unit_id]
-    if unit is None or not unit.racers:
+    market = world.bound[InferenceMarket]
+    unit = market.units[unit_id]
+    if unit is None or not unit.racers or unit.service not in market.services:
         return InferenceMarket.cancel(unit=unit_id)
     racer = world.chance.choice(unit.racers)
     signer = who if world.chance.random() < 0.5 else BY_STASH.get(racer.owner, who)
@@ -135,6 +136,8 @@ def _sudo_as(world: World, who: Actor) -> Call:
     return Sudo.sudo_as(who=world.account(), call=world.chance.choice(simple)(world, who))
 
 
+POWERS: tuple[Draw, ...] = (_sudo, _sudo, _sudo_as, lambda w, _: Sudo.set_key(new=w.chance.choice(sorted(BY_STASH))))
+"""What only the holder of the key of Root can do."""
 NESTED: tuple[Draw, ...] = (_batch, _batch_all, _force_batch, _sudo, _sudo_as)
 CALLS: tuple[tuple[Draw, int], ...] = (
     (lambda w, _: System.remark(remark=w.chance.randbytes(w.chance.randrange(200))), 1),

@@ -1,4 +1,4 @@
-"""Providers of a recorded chain at work: they race, attest, judge; some forget, and one lies."""
+"""Providers of a recorded chain at work: they race, attest, judge; some forget, and some lie."""
 
 import random
 from collections.abc import Iterator
@@ -21,7 +21,6 @@ from scripts.replay.cast import BY_STASH, Actor
 from scripts.replay.world import OGPU, World
 from wallet.keypair import Keypair
 
-LIAR = "Charlie"
 FORGETS = 0.06
 LIES = 0.25
 INPUT_BAD = 0.05
@@ -84,7 +83,7 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
             yield Deed(actor.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))
             return
         commitment = result_commitment(
-            world.genesis_hash, unit_id, unit.attempt, stash, _result(actor, unit_id), _salt(actor, unit_id)
+            world.genesis_hash, unit_id, unit.attempt, stash, _result(world, actor, unit_id), _salt(actor, unit_id)
         )
         yield Deed(
             actor.provider, InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
@@ -101,7 +100,7 @@ def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: R
     """The attestation by which a racer opens its commitment."""
     service = world.bound[InferenceMarket].catalogue.service(unit.service).terms
     drawn_at = unit.round.drawn_at if unit.round else 0
-    result = _result(actor, unit_id)
+    result = _result(world, actor, unit_id)
     statement = Attestation(
         version=1,
         unit=unit_id,
@@ -147,8 +146,8 @@ def _right(unit_id: bytes) -> bytes:
     return blake2_256(b"right" + unit_id)
 
 
-def _result(actor: Actor, unit_id: bytes) -> bytes:
-    lies = actor.name == LIAR and _portion(unit_id, b"lie") < LIES
+def _result(world: World, actor: Actor, unit_id: bytes) -> bytes:
+    lies = actor.name in world.liars and _portion(unit_id, b"lie") < LIES
     return blake2_256(b"wrong" + unit_id) if lies else _right(unit_id)
 
 

@@ -22,6 +22,8 @@ class World:
     bound: Bound
     chance: random.Random
     genesis_hash: bytes
+    liars: tuple[str, ...] = ("Charlie",)
+    """Who gives wrong results now and then."""
 
     @property
     def height(self) -> int:

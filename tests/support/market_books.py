@@ -100,6 +100,8 @@ def _check_market(bound: Bound) -> None:
     for one in [device for _, device in devices.devices.items()]:
         assert one is not None
         assert one.assignment is None or one.assignment in open_units
+    listed = [pair for pair, _ in devices.devices_of.items()]
+    assert sorted(listed) == sorted((one.owner, device) for device, one in devices.devices.items() if one)
     _check_offers(market, devices)
     _check_agenda(bound, open_units)
 

@@ -46,8 +46,8 @@ from gpu_tasks.market.ids import DeviceId, UnitId
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
-from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, CompactBalance, Hash
-from runtime.frame.agenda import Schedule
+from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, CompactBalance, Hash, Weight
+from runtime.frame.agenda import Budget, Schedule
 from runtime.frame.pallet import (
     Hasher,
     Hold,
@@ -94,6 +94,9 @@ class Devices(Pallet, index=9):
     devices: StorageMap[DeviceId, Device | None] = StorageMap(doc="Every device.")
     device_of_uuid: StorageMap[Hash, DeviceId | None] = StorageMap(doc="The device that has this hardware.")
     device_count: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Devices of a provider.")
+    devices_of: StorageDoubleMap[AccountId, DeviceId, bool] = StorageDoubleMap(
+        default=False, doc="The devices of a provider."
+    )
     stirred: StorageDoubleMap[BlockNumber, DeviceId, bool] = StorageDoubleMap(
         default=False,
         hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
@@ -138,6 +141,7 @@ class Devices(Pallet, index=9):
         del self.devices[device]
         del self.device_of_uuid[left.uuid_hash]
         self.device_count[left.owner] -= 1
+        del self.devices_of[left.owner, device]
         self.lock.unlock(left.owner, Hold(FREE_BOND, device), left.bond)
         self.lock.end(Hold(FREE_BOND, device))
         self.emit(DeviceUnregistered(device, left.owner))
@@ -239,6 +243,18 @@ class Devices(Pallet, index=9):
         if not self.stirred_place[device]:
             self.stirred_slots().put(self.system.number.get() + 1, device)
 
+    def welcome(self, budget: Budget, each: Weight) -> None:
+        """Stir the slots of owners who came back as candidates, while the budget lasts; `each` is charged for one."""
+        coming = self.stake.newcomers.keys()
+        for stash in coming:
+            if budget.is_spent:
+                return
+            for device, _ in self.devices_of.under(stash):
+                self.stir(device)
+                budget.spend(each)
+            budget.spend(each)
+            self.stake.forget_newcomer(stash)
+
     def assign(self, device: bytes, unit: UnitId, collateral: int) -> None:
         """Give a free device its one assignment, secured by a part of its bond."""
         free = self._registered(device)
@@ -318,4 +334,5 @@ class Devices(Pallet, index=9):
         self.devices[device] = Device(owner, kind, uuid_hash, bond, registered_at=now, changed_at=now)
         self.device_of_uuid[uuid_hash] = device
         self.device_count[owner] += 1
+        self.devices_of[owner, device] = True
         self.emit(DeviceRegistered(device, owner, kind, uuid_hash, bond))

@@ -85,11 +85,12 @@ DRAW_BUDGET = work(microseconds=160_000)
 WAKE_BUDGET = work(microseconds=40_000)
 """What the draws of all units that one block wakes may come to: a quarter of `DRAW_BUDGET`."""
 TENDING_BUDGET = work(microseconds=8_000)
-"""For slots that changed, and as much again for offers whose service is gone."""
+"""For slots that changed, as much again for those of owners who came back, and for offers whose service is gone."""
 RESERVED_BUDGETS = (
     HEIGHT_BUDGET,
     FINAL_BUDGET,
     WAKE_BUDGET,
+    TENDING_BUDGET,
     TENDING_BUDGET,
     TENDING_BUDGET,
     EXPIRY_BUDGET,
@@ -237,17 +238,19 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     def on_initialize(self) -> Weight:
         """Call every unit that is due: closes, reveals, verdicts, refunds; then draw and wake, each in its share."""
         heights, final, draws = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET), Budget(self._for_draws())
-        stirs, ends, expiries = Budget(TENDING_BUDGET), Budget(TENDING_BUDGET), Budget(EXPIRY_BUDGET)
+        stirs, comers, ends = Budget(TENDING_BUDGET), Budget(TENDING_BUDGET), Budget(TENDING_BUDGET)
+        expiries = Budget(EXPIRY_BUDGET)
         for unit_id in self.state.agenda.due(heights, final):
             self._step(unit_id)
         self.queueing.draw(draws)  # after the races above have freed their slots
         self.queueing.stir(stirs)
+        self.queueing.welcome(comers)
         woken = self.queueing.wake(Budget(WAKE_BUDGET))
         for unit_id in self.state.agenda.expired(expiries):
             self.ending.forget(unit_id)
         self.catalogue.end_offers(ends)
         spent = Weight(woken * DRAW_WEIGHT.ref_time, 0)
-        for budget in (heights, final, draws, stirs, ends, expiries):
+        for budget in (heights, final, draws, stirs, comers, ends, expiries):
             spent += budget.spent
         return spent
 

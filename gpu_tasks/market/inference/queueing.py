@@ -27,9 +27,12 @@ from gpu_tasks.market.inference.units import (
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.frame.agenda import Budget
+from runtime.frame.weights import work
 
 TURN_WEIGHT = WEIGHTS["InferenceMarket.on_initialize turn"]
 """Looking who sleeps in a service."""
+WELCOME_WEIGHT = work(reads=5, writes=4)
+"""A slot of an owner who came back as a candidate."""
 STIR_WEIGHT = WEIGHTS["InferenceMarket.on_initialize stir"]
 """A slot that changed: its device, its owner, and whether anybody sleeps in each service that it offers."""
 
@@ -83,6 +86,10 @@ class Queueing:
                 for service in self.state.catalogue.offered[device_id]:
                     changed[service] = changed.get(service, 0) + 1
         self.state.sleepers.stir(changed, before=self.state.system.number.get())
+
+    def welcome(self, budget: Budget) -> None:
+        """See whose slots can be drawn again since their owners came back."""
+        self.state.devices.welcome(budget, WELCOME_WEIGHT)
 
     def requeue(self, unit: OpenUnit) -> None:
         """End a race that gave no result; the unit keeps its age, and who declined it stands for that."""

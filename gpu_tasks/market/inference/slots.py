@@ -115,5 +115,5 @@ class Slots:
             free_bond=device.bond - device.secured,
             ask=offer.ask,
             key_since=max(device.registered_at, provider.key_since if provider else 0),
-            changed_at=max(device.changed_at, offer.since),
+            changed_at=max(device.changed_at, offer.since, devices.stake.candidate_since[device.owner]),
         )

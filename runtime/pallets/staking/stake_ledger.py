@@ -11,7 +11,7 @@ from runtime.blocks.digest import NextValidators
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import is_safe_public_key
 from runtime.encoding.codec import U32, codec
-from runtime.encoding.types import GRAINS_PER_OGPU, AccountId
+from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, BlockNumber
 from runtime.encoding.types import Balance as Grains
 from runtime.frame.pallet import Constant, Hold, Pallet, Parameter, StorageDoubleMap, StorageMap, StorageValue, ensure
 from runtime.pallets.balances import Balances
@@ -101,6 +101,12 @@ class StakeLedger(Pallet):
     unlocking: StorageMap[AccountId, Unlockings] = StorageMap(default=(), doc="Stake on its way out, by staker.")
     candidates: StorageMap[AccountId, Candidate | None] = StorageMap(doc="Who offers to validate and to mine.")
     candidate_count: StorageValue[U32] = StorageValue(default=0)
+    candidate_since: StorageMap[AccountId, BlockNumber] = StorageMap(
+        default=0, doc="The block since which a candidate may be elected and drawn; 0 for those of block 0."
+    )
+    newcomers: StorageMap[AccountId, bool] = StorageMap(
+        default=False, doc="Candidates who came, or came back, and of whom those who draw them have not been told."
+    )
     key_owner: StorageMap[PublicKey, AccountId | None] = StorageMap(
         doc="The candidate that registered a key: no two may share one."
     )
@@ -171,8 +177,10 @@ class StakeLedger(Pallet):
 
     def lock(self, staker: bytes, validator: bytes, value: int) -> None:
         """Hold `value` of a staker's, and put it behind a validator."""
+        was_candidate = staker != validator or self.is_candidate(validator)
         self.balances.hold(staker, Hold(STAKE, validator), value)
         self.change_stake(validator, staker, value)
+        self._note_newcomer(validator, was_candidate=was_candidate)
 
     def check_covered(self, staker: bytes, validator: bytes, leaving: int) -> None:
         """Where stake ends: what is held for `validator` stands behind it, waits to leave, or is `leaving` now."""
@@ -206,6 +214,7 @@ class StakeLedger(Pallet):
 
     def set_candidate(self, stash: bytes, candidate: Candidate) -> None:
         """Enter a candidate after checking its keys."""
+        was_candidate = self.is_candidate(stash)
         keys = (candidate.session_key, candidate.vrf_key, candidate.provider_key)
         # One signature of a key of small order fits many messages: evidence against it would prove nothing (ADR 6).
         ensure(all(is_safe_public_key(key) for key in keys), UnsafeKey)
@@ -221,7 +230,19 @@ class StakeLedger(Pallet):
         for key in keys:
             self.key_owner[key] = stash
         self.candidates[stash] = candidate
+        self._note_newcomer(stash, was_candidate=was_candidate)
         self.emit(CandidateSet(stash, *keys, candidate.commission_ppm))
+
+    def forget_newcomer(self, stash: bytes) -> None:
+        """For those who draw candidates: they know of this one now."""
+        del self.newcomers[stash]
+
+    def _note_newcomer(self, stash: bytes, *, was_candidate: bool) -> None:
+        """Who may be drawn from this block on could choose it to suit a beacon: it counts for nothing from before."""
+        height = self.system.number.get()
+        if height and not was_candidate and self.is_candidate(stash):
+            self.candidate_since[stash] = height
+            self.newcomers[stash] = True
 
     def _forget_keys(self, stash: bytes) -> None:
         before = self.candidates[stash]
@@ -233,5 +254,6 @@ class StakeLedger(Pallet):
         """End an offer; its keys may belong to others from now on."""
         self._forget_keys(stash)
         del self.candidates[stash]
+        del self.candidate_since[stash]
         self.candidate_count.set(self.candidate_count.get() - 1)
         self.emit(Chilled(stash))

@@ -5,11 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference import money
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference import inference, money
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.queueing import WELCOME_WEIGHT
 from gpu_tasks.market.inference.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, Sleepers
 from gpu_tasks.market.inference.units import UnitState
 from market_chain import (
+    BOND,
     CUSTOMER,
     DEVICE_BOND,
     OGPU,
@@ -23,7 +26,9 @@ from market_chain import (
     terms,
 )
 from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_stake import TrustStake
 
 BEACON_AND_FINALITY = 3
 """Blocks from a recording to its draw on these chains."""
@@ -259,3 +264,134 @@ def test_a_bond_that_a_race_gives_back_wakes_a_unit_that_it_can_secure(monkeypat
         chain.block()
     chain.blocks(1 + BEACON_AND_FINALITY)
     assert chain.unit(waiting).state is UnitState.RACING
+
+
+# ------------------------------------------------------------------------------------------------ owners who come back
+
+LATE = Keys("late")
+REGISTERED = Devices.register_provider(seal_key=LATE.public("seal"), endpoint=b"http://127.0.0.1:1")
+VALIDATES = TrustStake.validate(
+    session_key=LATE.public("session"),
+    vrf_key=LATE.public("vrf"),
+    provider_key=LATE.provider,
+    commission_ppm=0,
+)
+
+
+def with_somebody_late(final_lag: int = 1) -> MarketChain:
+    """A chain with one validator in office, and a provider who is not: that one may chill."""
+    chain = MarketChain(named_keys(1), [LATE], final_lag=final_lag)
+    calls = (
+        TrustStake.bond(value=BOND),
+        VALIDATES,
+        REGISTERED,
+        Devices.register_device(kind=DeviceClass.CPU, uuid_hash=LATE.uuid_hash, bond=DEVICE_BOND),
+        InferenceMarket.offer(device=LATE.device, service=0, ask=OGPU // 100),
+    )
+    chain.block(*(signed(LATE.stash, step) for step in calls))
+    chain.blocks(3 + final_lag)
+    return chain
+
+
+def asleep_for_want_of_late(chain: MarketChain) -> bytes:
+    (unit_id,) = chain.post(terms(OGPU, 2, chain.height - chain.final_lag))
+    chain.blocks(6 + chain.final_lag)
+    assert asleep(chain, unit_id)
+    return unit_id
+
+
+def test_an_owner_who_chilled_and_validates_again_wakes_a_unit() -> None:
+    chain = with_somebody_late()
+    chain.block(signed(LATE.stash, TrustStake.chill()))
+    unit_id = asleep_for_want_of_late(chain)
+    chain.block(signed(LATE.stash, VALIDATES))
+    chain.blocks(2 + BEACON_AND_FINALITY)
+    assert chain.unit(unit_id).state is UnitState.RACING
+    assert not list(chain.now()[TrustStake].newcomers.keys()), "the market has been told"
+
+
+def test_an_owner_whose_stake_suffices_again_wakes_a_unit() -> None:
+    chain = with_somebody_late()
+    chain.check = lambda *_: None  # the stake below goes without its grains
+    least = chain.now()[TrustStake].validator_bond_min
+    chain.block(lambda bound: bound[TrustStake].change_stake(LATE.stash, LATE.stash, least - 1 - BOND))
+    unit_id = asleep_for_want_of_late(chain)
+    chain.block(signed(LATE.stash, TrustStake.bond_extra(value=1)))
+    chain.blocks(2 + BEACON_AND_FINALITY)
+    assert chain.unit(unit_id).state is UnitState.RACING
+
+
+def test_an_owner_who_comes_back_once_the_beacon_is_known_is_not_in_that_draw() -> None:
+    """Nothing said so: whoever had chilled could look at the beacon, and validate again where it drew him."""
+    chain = with_somebody_late(final_lag=3)
+    first = chain.validators[0]
+    chain.block(signed(first.stash, Devices.pause(device=first.device)), signed(LATE.stash, TrustStake.chill()))
+    (unit_id,) = chain.post(terms(OGPU, 1, chain.height - chain.final_lag))
+    posted_at = chain.height
+    chain.blocks(2)
+    chain.block(signed(LATE.stash, VALIDATES))
+    back_at = chain.height
+    assert chain.unit(unit_id).state is UnitState.QUEUED
+    chain.blocks(3)
+    unit = chain.unit(unit_id)
+    assert unit.state is UnitState.QUEUED
+    chain.blocks(8)
+    unit = chain.unit(unit_id)
+    assert unit.state is UnitState.RACING
+    assert posted_at < back_at <= unit.recorded_at
+
+
+def test_who_was_never_away_is_no_newcomer() -> None:
+    chain = with_somebody_late()
+    since = chain.now()[TrustStake].candidate_since[LATE.stash]
+    chain.block(signed(LATE.stash, VALIDATES), signed(LATE.stash, TrustStake.bond_extra(value=1)))
+    assert chain.now()[TrustStake].candidate_since[LATE.stash] == since
+    assert not list(chain.now()[TrustStake].newcomers.keys())
+
+
+def test_who_chills_leaves_no_entry() -> None:
+    chain = with_somebody_late()
+    chain.block(signed(LATE.stash, TrustStake.chill()))
+    assert not list(chain.now()[TrustStake].candidate_since.keys())
+
+
+def test_many_who_come_back_at_once_are_told_of_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in a block, where the budget is for one: nobody is forgotten."""
+    monkeypatch.setattr(inference, "TENDING_BUDGET", WELCOME_WEIGHT)
+    late = [Keys(f"late {number}") for number in range(3)]
+    chain = MarketChain(named_keys(1), late)
+    for keys in late:
+        chain.block(
+            signed(keys.stash, TrustStake.bond(value=BOND)),
+            signed(
+                keys.stash,
+                TrustStake.validate(
+                    session_key=keys.public("session"),
+                    vrf_key=keys.public("vrf"),
+                    provider_key=keys.provider,
+                    commission_ppm=0,
+                ),
+            ),
+        )
+
+    def all_at_once(bound: Bound) -> None:
+        for keys in late:
+            bound[TrustStake].newcomers[keys.stash] = True
+
+    chain.block(all_at_once)
+    left = [len(list(chain.block()[TrustStake].newcomers.keys())) for _ in range(3)]
+    assert left == [2, 1, 0]
+
+
+def test_who_registers_anew_has_a_key_too_young_for_all_who_sleep() -> None:
+    """So a registration need wake nobody."""
+    chain = with_somebody_late()
+    chain.block(signed(LATE.stash, Devices.pause(device=LATE.device)))
+    unit_id = asleep_for_want_of_late(chain)
+    other = Devices.register_provider(seal_key=LATE.public("other seal"), endpoint=b"http://127.0.0.1:1")
+    chain.block(signed(LATE.stash, other), signed(LATE.stash, Devices.resume(device=LATE.device)))
+    provider = chain.now()[Devices].providers[LATE.stash]
+    assert provider is not None
+    assert provider.key_since > chain.unit(unit_id).terms.sealed_at
+    chain.blocks(2 + BEACON_AND_FINALITY)
+    assert asleep(chain, unit_id)

@@ -1,0 +1,13 @@
+"""A chain under random steps of everybody, its books kept beside it and compared after each.
+
+In reading order:
+
+* `kept_state`: a state in memory that changes in place, so that a block costs what it changes
+* `pairs`: two sides of a book that must agree, and what of them has changed
+* `entries`: what each entry of the state says to the books: grains, holds, cases, counts
+* `timetable`: what each schedule says to the books, and that every open unit is on one
+* `books`: the books of one chain: kept step by step, counted anew now and then
+* `crowd`: what the crowd sees of the chain when it chooses its next call
+* `season`: one chain from block 0 on: blocks, calls by right and wrong signers, finality that stands still
+* `figures`: what a run has shown, what is missing for it to show anything, and how that is told
+"""

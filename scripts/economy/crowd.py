@@ -1,0 +1,65 @@
+"""What the crowd sees of the chain when it chooses its next call: as a recorded chain's actors, from a list kept aside.
+
+Always: the list is what the last block left; a step may find that something has ended since, as it does on a chain.
+"""
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
+from runtime.frame.runtime import Runtime
+from runtime.state.overlay import ITEM_PREFIX_BYTES, Changes
+from scripts.economy.books import keys_of
+from scripts.replay.cast import Actor
+from scripts.replay.world import World
+
+RECENT_UNITS = 60
+LOOKED_THROUGH = 300
+
+
+@dataclass
+class Directory:
+    """Units with their customers, the newest last, and devices with their owners."""
+
+    runtime: Runtime
+    units: dict[bytes, bytes] = field(default_factory=dict)
+    devices: dict[bytes, bytes] = field(default_factory=dict)
+
+    def read(self, changes: Changes) -> None:
+        """Note what a block, or block 0, wrote."""
+        listed = (
+            (self.runtime.item(InferenceMarket.units), self.units, "customer"),
+            (self.runtime.item(Devices.devices), self.devices, "owner"),
+        )
+        for key, raw in changes.items():
+            for item, known, whose in listed:
+                if key[:ITEM_PREFIX_BYTES] == item.prefix:
+                    self._note(known, keys_of(item, key)[0], raw, item, whose)
+
+    def _note(self, known: dict[bytes, bytes], name: bytes, raw: bytes | None, item: Any, whose: str) -> None:
+        if raw is None:
+            known.pop(name, None)
+        elif name not in known:
+            known[name] = getattr(item.decode(raw), whose)
+
+
+@dataclass(frozen=True)
+class Crowd(World):
+    """The chain as a random caller of this season sees it."""
+
+    directory: Directory = field(kw_only=True)
+
+    def device(self, owner: Actor) -> bytes:
+        """A device, this owner's where it has one; now and then anybody's, or one that nobody has."""
+        devices = self.directory.devices
+        mine = [key for key, stash in devices.items() if stash == owner.stash.account]
+        known = mine if mine and self.chance.random() < 0.9 else list(devices)
+        return self.chance.choice(known) if known and self.chance.random() < 0.95 else self.chance.randbytes(32)
+
+    def unit(self, customer: bytes | None = None) -> bytes:
+        """A recent unit, open or ended, of this customer where there is one; now and then none at all."""
+        newest = islice(reversed(self.directory.units.items()), LOOKED_THROUGH)
+        units = [unit_id for unit_id, whose in newest if customer in (None, whose)][:RECENT_UNITS]
+        return self.chance.choice(units) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)

@@ -1,0 +1,216 @@
+"""What each entry of the state says to the books: whose grains, held for which case, and how many of what.
+
+Always: a reason to hold money that a pallet declares has an entry here that says what its cases hold, and `unknown`
+names those that have none. An entry speaks for itself alone: what it said is taken back with the same function.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gpu_tasks.market.courts.cases import APPEAL_BOND, JUDGE_SEAT
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT, offer_hold, service_hold
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, is_open
+from runtime.encoding.types import CAP_GRAINS
+from runtime.frame.holds import Hold, HoldReason
+from runtime.frame.runtime import Runtime
+from runtime.frame.storage import StorageItem
+from runtime.pallets.balances import Balances
+from runtime.pallets.staking.stakers import STAKE
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from runtime.pallets.transaction_payment import TransactionPayment
+from scripts.economy.pairs import Pair, at_most
+
+KNOWN_REASONS = (
+    STAKE, FREE_BOND, COLLATERAL, UNIT_MONEY, UNIT_DEPOSIT, SERVICE_DEPOSIT, OFFER_DEPOSIT, JUDGE_SEAT, APPEAL_BOND,
+)  # fmt: skip
+EVERYBODY = "everybody"
+
+
+class Grains:
+    """The books of money: all grains, what is reserved and held, and what the cases of each reason hold."""
+
+    def __init__(self) -> None:
+        """Begin with nothing counted."""
+        self.owners: dict[bytes, bytes] = {}
+        """Whose a device is, or was: an offer does not say."""
+        self.supply = Pair("issuance, and what accounts own")
+        self.cap = Pair("the cap, and what is owned or burned")
+        self.reserved = Pair("reserved, and held")
+        self.shown = Pair("held as shown by reason, and by case")
+        self.totals = Pair("total of a case, and what is held for it")
+        self.cases = Pair("what a case holds, and what is held for it")
+        self.limits = Pair("collateral of a racer, and what is held as such", at_most)
+        self.secured = Pair("what devices secure, and collateral held")
+        self.backing = Pair("behind a validator, and staked with it")
+        self.delegators = Pair("delegators, and delegations")
+        self.units = Pair("open units, and units that are open")
+        self.offers = Pair("offers of a service, and offers for it")
+        self.devices = Pair("devices of an owner, and devices")
+        self.listed = Pair("devices, and those listed by owner")
+        self.sleepers = Pair("sleepers of a service, and units in its list")
+        self.candidates = Pair("candidates, and those listed")
+        self.cap.claim(EVERYBODY, CAP_GRAINS)
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """All of them."""
+        return tuple(value for value in vars(self).values() if isinstance(value, Pair))
+
+    def case(self, who: bytes, hold: Hold, amount: int) -> None:
+        """A case holds so much more of an account."""
+        self.cases.claim((who, hold), amount)
+
+
+Entry = Callable[[Grains, tuple[Any, ...], Any, int], None]
+"""Books, keys of the entry, its value, and +1 for what it says or -1 for what it no longer does."""
+
+
+def unknown(runtime: Runtime) -> list[str]:
+    """Reasons to hold money of which the books would know nothing."""
+    declared: Iterator[HoldReason] = (reason for pallet in runtime.pallets for reason in pallet.hold_reasons)
+    return [repr(reason) for reason in declared if reason not in KNOWN_REASONS]
+
+
+def _account(book: Grains, keys: tuple[Any, ...], info: Any, sign: int) -> None:
+    owned = sign * (info.data.free + info.data.reserved)
+    book.supply.count(EVERYBODY, owned)
+    book.cap.count(EVERYBODY, owned)
+    book.reserved.claim(keys[0], sign * info.data.reserved)
+
+
+def _held(book: Grains, keys: tuple[Any, ...], amount: int, sign: int) -> None:
+    who, hold = keys
+    signed = sign * amount
+    book.reserved.count(who, signed)
+    book.shown.count((who, hold.reason), signed)
+    book.totals.count(hold, signed)
+    if hold.reason is COLLATERAL:
+        book.limits.count((who, hold.case), signed)
+        book.secured.count(who, signed)
+    else:
+        book.cases.count((who, hold), signed)
+
+
+def _shown(book: Grains, keys: tuple[Any, ...], entries: Any, sign: int) -> None:
+    for entry in entries:
+        book.shown.claim((keys[0], entry.id), sign * entry.amount)
+
+
+def _issued(book: Grains, _: tuple[Any, ...], amount: int, sign: int) -> None:
+    book.supply.claim(EVERYBODY, sign * amount)
+
+
+def _burned(book: Grains, _: tuple[Any, ...], amount: int, sign: int) -> None:
+    book.cap.count(EVERYBODY, sign * amount)
+
+
+def _collected(book: Grains, _: tuple[Any, ...], amount: int, sign: int) -> None:
+    """Fees of the block under execution: in nobody's account, and burned at its end."""
+    book.supply.count(EVERYBODY, sign * amount)
+    book.cap.count(EVERYBODY, sign * amount)
+
+
+def _stake(book: Grains, keys: tuple[Any, ...], value: int, sign: int) -> None:
+    validator, staker = keys
+    book.case(staker, Hold(STAKE, validator), sign * value)
+    book.backing.count(validator, sign * value)
+    book.delegators.count(validator, sign * (staker != validator))
+
+
+def _unlocking(book: Grains, keys: tuple[Any, ...], chunks: Any, sign: int) -> None:
+    for chunk in chunks:
+        book.case(keys[0], Hold(STAKE, chunk.validator), sign * chunk.value)
+
+
+def _device(book: Grains, keys: tuple[Any, ...], device: Any, sign: int) -> None:
+    book.owners[keys[0]] = device.owner
+    book.case(device.owner, Hold(FREE_BOND, keys[0]), sign * (device.bond - device.secured))
+    book.secured.claim(device.owner, sign * device.secured)
+    book.devices.count(device.owner, sign)
+    book.listed.claim((device.owner, keys[0]), sign)
+
+
+def _unit(book: Grains, keys: tuple[Any, ...], unit: Any, sign: int) -> None:
+    unit_id = keys[0]
+    book.case(unit.customer, Hold(UNIT_DEPOSIT, unit_id), sign * unit.deposit)
+    if not is_open(unit):
+        return
+    book.case(unit.customer, Hold(UNIT_MONEY, unit_id), sign * (unit.escrow + unit.bond))
+    book.units.count(EVERYBODY, sign)
+    book.units.count(unit.service, sign)
+    for racer in unit.racers:
+        book.limits.claim((racer.owner, unit_id), sign * racer.collateral)
+
+
+def _service(book: Grains, keys: tuple[Any, ...], service: Any, sign: int) -> None:
+    book.units.claim(keys[0], sign * service.open_units)
+    if service.is_open:
+        book.case(service.owner, service_hold(keys[0]), sign * service.deposit)
+
+
+def _offer(book: Grains, keys: tuple[Any, ...], offer: Any, sign: int) -> None:
+    number, device = keys
+    book.offers.count(number, sign)
+    book.case(book.owners[device], offer_hold(number, device), sign * offer.deposit)
+
+
+def _case(book: Grains, keys: tuple[Any, ...], case: Any, sign: int) -> None:
+    if case.appeal:
+        book.case(case.appeal.appellant, Hold(APPEAL_BOND, keys[0]), sign * case.appeal.bond)
+
+
+def _seat(book: Grains, keys: tuple[Any, ...], seat: Any, sign: int) -> None:
+    book.case(keys[0], Hold(JUDGE_SEAT, keys[1]), sign * seat.held)
+
+
+def _claims(name: str) -> Entry:
+    """An entry that is a number: what it claims, by its key or for everybody."""
+
+    def entry(book: Grains, keys: tuple[Any, ...], number: int, sign: int) -> None:
+        getattr(book, name).claim(keys[0] if keys else EVERYBODY, sign * number)
+
+    return entry
+
+
+def _counts(name: str, *, by_first: bool) -> Entry:
+    """An entry that counts as one, by its first key or for everybody."""
+
+    def entry(book: Grains, keys: tuple[Any, ...], _: Any, sign: int) -> None:
+        getattr(book, name).count(keys[0] if by_first else EVERYBODY, sign)
+
+    return entry
+
+
+ENTRIES: tuple[tuple[StorageItem, Entry], ...] = (
+    (System.account, _account),
+    (Balances.total_issuance, _issued),
+    (Balances.burned, _burned),
+    (TransactionPayment.collected, _collected),
+    (Balances.holds, _shown),
+    (Balances.held_cases, _held),
+    (Balances.case_totals, _claims("totals")),
+    (TrustStake.stakes, _stake),
+    (TrustStake.unlocking, _unlocking),
+    (TrustStake.backing, _claims("backing")),
+    (TrustStake.delegator_count, _claims("delegators")),
+    (TrustStake.candidate_count, _claims("candidates")),
+    (TrustStake.candidates, _counts("candidates", by_first=False)),
+    (Devices.devices, _device),
+    (Devices.device_count, _claims("devices")),
+    (Devices.devices_of, lambda book, keys, _, sign: book.listed.count(keys, sign)),
+    (InferenceMarket.units, _unit),
+    (InferenceMarket.open_units, _claims("units")),
+    (InferenceMarket.services, _service),
+    (InferenceMarket.offers, _offer),
+    (InferenceMarket.offer_count, _claims("offers")),
+    (InferenceMarket.sleeping, _counts("sleepers", by_first=True)),
+    (InferenceMarket.sleepers_count, _claims("sleepers")),
+    (Courts.cases, _case),
+    (Courts.seats, _seat),
+)
+"""In an order in which a whole state can be read: devices before their offers."""

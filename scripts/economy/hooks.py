@@ -1,0 +1,43 @@
+"""What the hooks of one block may weigh: the budgets of every pallet that declares some, and one last piece of each.
+
+Always: a piece of work that is begun within a budget is finished, so a budget may be passed by one piece.
+"""
+
+from gpu_tasks.market.courts import courts as of_the_courts
+from gpu_tasks.market.courts.hearing import COURT_WEIGHT
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
+from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, EXPIRY_WEIGHT, FINAL_BUDGET, HEIGHT_BUDGET, STEP_WEIGHT
+from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
+from gpu_tasks.market.inference.inference import DRAW_BUDGET, TENDING_BUDGET, WAKE_BUDGET
+from gpu_tasks.market.inference.queueing import STIR_WEIGHT, WELCOME_WEIGHT
+from gpu_tasks.market.inference.services import OFFERS_PER_SERVICE_MAX
+from gpu_tasks.market.inference.slots import draw_weight, reading_weight
+from gpu_tasks.market.inference.units import RACERS_MAX
+from runtime.encoding.types import Weight
+from runtime.frame.agenda import TAKE_WEIGHT
+
+BUDGETS = (
+    of_the_courts.HEIGHT_BUDGET,
+    of_the_courts.FINAL_BUDGET,
+    HEIGHT_BUDGET,
+    FINAL_BUDGET,
+    DRAW_BUDGET,
+    WAKE_BUDGET,
+    TENDING_BUDGET,
+    TENDING_BUDGET,
+    TENDING_BUDGET,
+    EXPIRY_BUDGET,
+)
+LAST_PIECES = (
+    COURT_WEIGHT + TAKE_WEIGHT,
+    COURT_WEIGHT + TAKE_WEIGHT,
+    STEP_WEIGHT + TAKE_WEIGHT,
+    STEP_WEIGHT + TAKE_WEIGHT,
+    reading_weight(OFFERS_PER_SERVICE_MAX) + draw_weight(OFFERS_PER_SERVICE_MAX, RACERS_MAX),
+    reading_weight(OFFERS_PER_SERVICE_MAX) + draw_weight(OFFERS_PER_SERVICE_MAX, RACERS_MAX),
+    STIR_WEIGHT + TAKE_WEIGHT,
+    Weight((DEVICES_PER_PROVIDER_MAX + 1) * WELCOME_WEIGHT.ref_time, 0),
+    END_OFFER_WEIGHT,
+    EXPIRY_WEIGHT + TAKE_WEIGHT,
+)
+HOOKS_MAX = Weight(sum(weight.ref_time for weight in (*BUDGETS, *LAST_PIECES)), 0)

@@ -1,0 +1,372 @@
+"""Random steps whose books balance: what is planted is found at once, what a run lacks is named, a seed repeats."""
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genesis.chain import PALLETS, VERSION, runtime_of
+from genesis.presets import load_spec
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.types import BlockNumber, Signed, Weight
+from runtime.execution.transaction_checks import TransactionChecks
+from runtime.frame.errors import InvalidReason, InvalidTransaction
+from runtime.frame.pallet import HoldReason, Pallet, StorageValue, call, event
+from runtime.frame.runtime import Bound, Runtime
+from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from runtime.state.overlay import Changes, Memory
+from scripts.economy import __main__ as program
+from scripts.economy import season as season_module
+from scripts.economy.books import Books
+from scripts.economy.crowd import Crowd
+from scripts.economy.figures import LIVELY_FROM_STEPS, Tally, blind_spots, lacks
+from scripts.economy.kept_state import KeptState
+from scripts.economy.pairs import BooksBroken
+from scripts.economy.season import Season
+from scripts.replay.calls import draw
+from scripts.replay.cast import ACTORS
+
+SEED, STEPS = 3, 900
+ALICE = ACTORS[0].stash.account
+ELSEWHERE = b"e" * 32
+
+
+@pytest.fixture(scope="module")
+def played() -> Season:
+    """A chain in the middle of its life; no test changes it."""
+    season = Season(SEED, 0)
+    season.play(STEPS)
+    return season
+
+
+def test_the_same_seed_gives_the_same_chain_and_another_another(played: Season) -> None:
+    again, other = Season(SEED, 0), Season(SEED, 1)
+    again.play(STEPS)
+    other.play(STEPS)
+    assert again.tally == played.tally
+    assert again.state.values == played.state.values
+    assert other.state.values != played.state.values
+
+
+# ------------------------------------------------------------------------------------------------------ what is planted
+
+
+def first(items: Any) -> Any:
+    return next(iter(items))
+
+
+def one_grain_more(bound: Bound) -> None:
+    account = bound[System].account
+    account[ALICE] = replace(account[ALICE], data=replace(account[ALICE].data, free=account[ALICE].data.free + 1))
+
+
+def moved_to_nobody(bound: Bound) -> None:
+    bound[Balances].debit(ALICE, 1)
+
+
+def issuance_without_owner(bound: Bound) -> None:
+    bound[Balances].total_issuance.set(bound[Balances].total_issuance.get() + 1)
+
+
+def burned_and_still_there(bound: Bound) -> None:
+    one_grain_more(bound)
+    issuance_without_owner(bound)
+
+
+def reserved_for_nothing(bound: Bound) -> None:
+    account = bound[System].account
+    data = account[ALICE].data
+    moved = replace(data, free=data.free - 1, reserved=data.reserved + 1)
+    account[ALICE] = replace(account[ALICE], data=moved)
+
+
+def held_for_another_case(bound: Bound) -> None:
+    (who, hold), _ = first(bound[Balances].held_cases.items())
+    bound[Balances].rededicate(who, hold, replace(hold, case=ELSEWHERE), 1)
+
+
+def shown_for_another_reason(bound: Bound) -> None:
+    holds = bound[Balances].holds
+    who, entries = first(pair for pair in holds.items() if len(pair[1]) > 1)
+    low, high, *others = entries
+    holds[who] = (replace(low, amount=low.amount + 1), replace(high, amount=high.amount - 1), *others)
+
+
+def total_of_a_case(bound: Bound) -> None:
+    hold, total = first(bound[Balances].case_totals.items())
+    bound[Balances].case_totals[hold] = total + 1
+
+
+def open_unit(bound: Bound) -> tuple[bytes, Any]:
+    return first(  # type: ignore[no-any-return]
+        (unit_id, unit) for unit_id, unit in bound[InferenceMarket].units.items() if unit and not unit.ended_at
+    )
+
+
+def unit_that_says_more(bound: Bound) -> None:
+    unit_id, unit = open_unit(bound)
+    bound[InferenceMarket].units[unit_id] = replace(unit, escrow=unit.escrow + 1)
+
+
+def device_that_secures_more(bound: Bound) -> None:
+    device_id, device = first(bound[Devices].devices.items())
+    bound[Devices].devices[device_id] = replace(device, bond=device.bond + 1, secured=device.secured + 1)
+
+
+def stake_that_nobody_holds(bound: Bound) -> None:
+    (validator, staker), value = first(bound[TrustStake].stakes.items())
+    bound[TrustStake].stakes[validator, staker] = value + 1
+
+
+def backing_without_stake(bound: Bound) -> None:
+    validator, value = first(bound[TrustStake].backing.items())
+    bound[TrustStake].backing[validator] = value + 1
+
+
+def a_service_too_busy(bound: Bound) -> None:
+    number, service = first(bound[InferenceMarket].services.items())
+    bound[InferenceMarket].services[number] = replace(service, open_units=service.open_units + 1)
+
+
+def an_offer_uncounted(bound: Bound) -> None:
+    number, count = first(bound[InferenceMarket].offer_count.items())
+    bound[InferenceMarket].offer_count[number] = count + 1
+
+
+def a_place_that_nobody_waits_at(bound: Bound) -> None:
+    unit_id, _ = first(bound[InferenceMarket].agenda_place.items())
+    bound[InferenceMarket].agenda_place[unit_id] += 1
+
+
+def a_unit_that_nothing_calls(bound: Bound) -> None:
+    bound[InferenceMarket].state.agenda.drop(open_unit(bound)[0])
+
+
+def a_record_that_nothing_drops(bound: Bound) -> None:
+    expiring = bound[InferenceMarket].state.agenda.expiring
+    expiring.drop(first(bound[InferenceMarket].expiring_place.keys()))
+
+
+def a_cursor_that_passes_over_somebody(bound: Bound) -> None:
+    market = bound[InferenceMarket]
+    market.agenda_cursor.set(max(height for (height, _), _ in market.agenda.items()))
+
+
+PLANTED = (
+    one_grain_more, moved_to_nobody, issuance_without_owner, burned_and_still_there, reserved_for_nothing,
+    held_for_another_case, shown_for_another_reason, total_of_a_case, unit_that_says_more, device_that_secures_more,
+    stake_that_nobody_holds, backing_without_stake, a_service_too_busy, an_offer_uncounted,
+    a_place_that_nobody_waits_at, a_unit_that_nothing_calls, a_record_that_nothing_drops,
+    a_cursor_that_passes_over_somebody,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTED)
+def test_what_is_planted_in_a_step_is_found_after_it(played: Season, plant: Callable[[Bound], None]) -> None:
+    bound = played.runtime.at(played.state)
+    books = Books(bound)
+    with bound.overlay.transaction():
+        plant(bound)
+        with pytest.raises(BooksBroken):
+            books.step(bound, bound.overlay.keys_in_layers())
+
+
+def test_what_changes_unseen_is_found_when_all_is_counted_anew(played: Season) -> None:
+    """Alice paid Bob between two blocks: both accounts balance, and no step did it."""
+    bound = played.runtime.at(played.state)
+    books = Books(bound)
+    bound[Balances].transfer(ALICE, ACTORS[1].stash.account, 1)
+    after = played.runtime.at(Memory({**played.state.values, **kept(bound.overlay.changes())}))
+    with pytest.raises(BooksBroken, match="changed unseen"):
+        books.compare(after)
+
+
+def kept(changes: Changes) -> dict[bytes, bytes]:
+    return {key: value for key, value in changes.items() if value is not None}
+
+
+@pytest.mark.parametrize("name", ["remark", "remark_with_event"])
+def test_a_grain_from_a_call_stops_the_run_at_that_step(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The call gives its signer a grain: the run ends with the first step that it succeeds in."""
+    season = Season(SEED, 2)
+    method = season.runtime.method("System", name)
+    right = method.function
+
+    def generous(system: System, origin: Signed, remark: bytes) -> object:
+        if given:
+            raise AssertionError("the run went on")
+        given.append(season.tally.steps.total())
+        account = system.account[origin.account]
+        system.account[origin.account] = replace(account, data=replace(account.data, free=account.data.free + 1))
+        return right(system, origin, remark)
+
+    given: list[int] = []
+    monkeypatch.setattr(method, "function", generous)
+    with pytest.raises(BooksBroken, match="claimed"):
+        season.play(STEPS)
+    assert given == [season.tally.steps.total()]
+
+
+def test_a_grain_from_a_hook_stops_the_run_at_that_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    season = Season(SEED, 0)
+    right = InferenceMarket.on_initialize
+
+    def generous(market: InferenceMarket) -> Weight:
+        one_grain_more(market.context)  # type: ignore[arg-type]  # the context of a block is its Bound
+        return right(market)
+
+    monkeypatch.setattr(InferenceMarket, "on_initialize", generous)
+    with pytest.raises(BooksBroken, match="claimed"):
+        season.block()
+    assert not season.tally.steps
+
+
+def test_what_a_refused_extrinsic_writes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    season = Season(SEED, 0)
+
+    def writes(checks: TransactionChecks, *_: Any) -> int:
+        account = checks._account
+        account[ALICE] = account[ALICE]
+        raise InvalidTransaction(InvalidReason.PAYMENT)
+
+    monkeypatch.setattr(TransactionChecks, "check", writes)
+    with pytest.raises(BooksBroken, match="refused"):
+        season.play(STEPS)
+
+
+def test_hooks_above_their_budgets_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(season_module, "HOOKS_MAX", Weight(1, 0))
+    with pytest.raises(BooksBroken, match="hooks weigh"):
+        Season(SEED, 0).play(STEPS)
+
+
+def test_a_full_count_asks_the_tests_own_books_too(monkeypatch: pytest.MonkeyPatch, played: Season) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("not so")
+
+    monkeypatch.setattr(season_module, "check_books", refuse)
+    with pytest.raises(BooksBroken, match="not so"):
+        played.count_anew()
+
+
+# ------------------------------------------------------------------------------------------------ what a run must show
+
+
+class Novelties(Pallet, index=99):
+    """A pallet of which nobody has told the economy."""
+
+    lost_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Of a schedule.")
+    hold_reasons = (HoldReason("Novelty", "Nobody knows."),)
+
+    @call(index=0)
+    def invent(self, origin: Signed) -> None:
+        """Something new."""
+
+
+@event(0)
+class Invented:
+    """It is there."""
+
+
+Novelties.events = (Invented,)
+
+
+def test_the_books_know_every_reason_and_every_schedule_of_the_chain_and_its_courts() -> None:
+    assert not blind_spots(runtime_of(load_spec("local")))
+    assert not blind_spots(Runtime(tuple(dict.fromkeys((*PALLETS, Courts))), VERSION))
+
+
+def test_what_the_books_would_not_know_of_a_new_pallet_is_named() -> None:
+    found = blind_spots(Runtime((*PALLETS, Novelties), VERSION))
+    assert [line.rpartition(" ")[2] for line in found] == ["Novelties.Novelty", "Novelties.lost_cursor"]
+
+
+def test_every_call_of_every_pallet_is_drawn(played: Season) -> None:
+    crowd = Crowd(played.runtime.at(played.state), random.Random(1), bytes(32), directory=played.directory)
+    chance = random.Random(2)
+    drawn = {draw(crowd, chance.choice(ACTORS)).name for _ in range(3_000)}
+    methods = [method for pallet in played.runtime.pallets for method in pallet.methods if not method.is_inherent]
+    assert drawn == {f"{method.pallet.__name__}.{method.name}" for method in methods}
+
+
+def test_a_call_that_was_never_made_and_an_event_that_never_happened_are_named() -> None:
+    tally = Tally()
+    tally.steps["taken"] = LIVELY_FROM_STEPS
+    tally.calls["Novelties.invent"] = LIVELY_FROM_STEPS
+    found = lacks(tally, Runtime((System, Novelties), VERSION))
+    assert "no extrinsic calls System.remark" in found
+    assert "Novelties.invent never succeeds" in found
+    assert "Invented never happens" in found
+    assert any("kinds of errors" in line for line in found)
+    tally.steps["taken"] -= 1
+    assert not lacks(tally, Runtime((System, Novelties), VERSION)), "a short run is asked for its books alone"
+
+
+# -------------------------------------------------------------------------------------------------------- the program
+
+
+@pytest.fixture
+def out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(program, "OUT", tmp_path / "out" / "economy.json")
+    return program.OUT
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["economy", *arguments])
+    return program.main()
+
+
+def test_a_run_ends_with_one_line_and_writes_its_figures(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], out: Path
+) -> None:
+    monkeypatch.setattr(program, "SEASON_STEPS", 200)
+    assert run(monkeypatch, "--steps", "300", "--seed", "5") == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("economy holds: ")
+    told = json.loads(out.read_text())
+    assert told["total_steps"] >= 300
+    assert told["full_counts"] == 2
+    assert not told["problems"]
+
+
+def test_a_run_that_breaks_says_how_to_repeat_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], out: Path
+) -> None:
+    monkeypatch.setattr(program, "SEASON_STEPS", 200)
+    monkeypatch.setattr(season_module, "HOOKS_MAX", Weight(1, 0))
+    assert run(monkeypatch, "--steps", "400", "--seed", "5", "--season", "1") == 1
+    told = capsys.readouterr()
+    assert "DOES NOT HOLD" in told.out
+    assert "`make economy SEED=5 SEASON=1` repeats it" in told.err
+    assert "block" in json.loads(out.read_text())["problems"][0]
+
+
+@pytest.mark.slow
+def test_fifty_thousand_steps_leave_every_grain_in_its_place(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    assert run(monkeypatch, "--steps", str(LIVELY_FROM_STEPS)) == 0
+    assert json.loads(out.read_text())["total_steps"] >= LIVELY_FROM_STEPS
+
+
+def test_a_kept_state_lists_what_a_state_made_anew_does() -> None:
+    chance = random.Random(4)
+    kept_state, values = KeptState({}), dict[bytes, bytes]()
+    items = [blake2_256(bytes([number])) for number in range(3)]
+    for _ in range(60):
+        names = [chance.choice(items) + bytes([chance.randrange(4)]) * chance.randrange(1, 4) for _ in range(4)]
+        changes = {name: chance.choice((None, b"v", chance.randbytes(2))) for name in names}
+        kept_state.apply(changes)
+        values = kept({**values, **changes})
+        memory = Memory(values)
+        assert kept_state.values == values
+        for item in items:
+            for start in (b"", *names):
+                assert list(kept_state.keys(item, start)) == list(memory.keys(item, start))
