@@ -7,9 +7,9 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "1445df336b988919dbce0e7b6e335036",
+    "e9bc3d4615f261979023716a6e7722d0",
     {
-        "block": 1_875_377,
-        "extrinsic": 37_843,
+        "block": 2_972_311,
+        "extrinsic": 34_863,
     },
 )

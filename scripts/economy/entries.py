@@ -13,7 +13,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT, offer_hold, service_hold
-from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, is_open
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, holds_collateral, is_open
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.holds import Hold, HoldReason
 from runtime.frame.runtime import Runtime
@@ -138,13 +138,13 @@ def _device(book: Grains, keys: tuple[Any, ...], device: Any, sign: int) -> None
 def _unit(book: Grains, keys: tuple[Any, ...], unit: Any, sign: int) -> None:
     unit_id = keys[0]
     book.case(unit.customer, Hold(UNIT_DEPOSIT, unit_id), sign * unit.deposit)
-    if not is_open(unit):
-        return
-    book.case(unit.customer, Hold(UNIT_MONEY, unit_id), sign * (unit.escrow + unit.bond))
-    book.units.count(EVERYBODY, sign)
-    book.units.count(unit.service, sign)
-    for racer in unit.racers:
+    for racer in holds_collateral(unit):
         book.limits.claim((racer.owner, unit_id), sign * racer.collateral)
+    if is_open(unit):
+        book.case(unit.customer, Hold(UNIT_MONEY, unit_id), sign * (unit.escrow + unit.bond))
+    if is_open(unit) or unit.is_watched:
+        book.units.count(EVERYBODY, sign)
+        book.units.count(unit.service, sign)
 
 
 def _service(book: Grains, keys: tuple[Any, ...], service: Any, sign: int) -> None:

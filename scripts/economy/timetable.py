@@ -55,7 +55,7 @@ class Timetable:
     def __init__(self) -> None:
         """Begin with nobody."""
         self.waits = Pair("a place, and who waits there")
-        self.called = Pair("an open unit, and what calls it", both_or_none)
+        self.called = Pair("an open unit that no court has, and what calls it", both_or_none)
         self.drawn = Pair("a unit in the queue that does not sleep, and its draw", both_or_none)
         self.dropped = Pair("an ended unit, and the block that drops it", both_or_none)
         self.judged = Pair("a case, and what looks at it", both_or_none)
@@ -104,9 +104,11 @@ class Timetable:
     def unit(self, unit_id: bytes, unit: Unit, sign: int) -> None:
         """What a unit needs: a call while it is open, a draw while it waits for one, an end of its record."""
         if not is_open(unit):
-            self.dropped.claim(unit_id, sign)
+            if not unit.is_watched:
+                self.dropped.claim(unit_id, sign)
             return
-        self.called.claim(unit_id, sign)
+        if unit.state is not UnitState.JUDGING:  # then the courts come back to it
+            self.called.claim(unit_id, sign)
         if unit.state is UnitState.QUEUED and not unit.asleep_since:
             self.drawn.claim(unit_id, sign)
 

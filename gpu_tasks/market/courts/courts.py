@@ -22,16 +22,12 @@ from gpu_tasks.market.courts.cases import (
 from gpu_tasks.market.courts.ground import CourtsGround
 from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
 from gpu_tasks.market.courts.opinions import Statement
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Hash, Weight
 from runtime.frame.agenda import Budget
 from runtime.frame.pallet import FREE, PostDispatch, Signed, call, known
 from runtime.frame.weights import work
 
-COMMIT_WEIGHT = work(reads=10, writes=10, microseconds=30)
-OPEN_WEIGHT = work(reads=10, writes=10, microseconds=30)
-"""What follows from it is charged to the hook's budget."""
-APPEAL_WEIGHT = work(reads=800, writes=20, microseconds=1_000)
-"""With looking who could sit: up to 128 validators, where few have what a seat takes."""
 HEIGHT_BUDGET = work(microseconds=32_000)
 FINAL_BUDGET = work(microseconds=32_000)
 
@@ -48,20 +44,20 @@ class Courts(CourtsGround, index=14):
 
     # ------------------------------------------------- duty calls: signed by the provider key, free when they succeed
 
-    @call(index=0, weight=COMMIT_WEIGHT)
+    @call(index=0, weight=WEIGHTS["Courts.commit_opinion"])
     def commit_opinion(self, origin: Signed, case: Hash, commitment: Hash) -> PostDispatch:
         """Commit to an opinion as a judge of the bench that sits (opinions.opinion_commitment)."""
         hearing.commit(self, case, self.open_case(case), self.devices.operator(origin.account), commitment)
         return FREE
 
-    @call(index=1, weight=OPEN_WEIGHT)
+    @call(index=1, weight=WEIGHTS["Courts.open_opinion"])
     def open_opinion(self, origin: Signed, case: Hash, statement: Statement, salt: Hash) -> PostDispatch:
         """Open what was committed to: the opinion, and the probe at the place that the seat was given."""
         judge = self.devices.operator(origin.account)
         hearing.open_opinion(self, case, self.open_case(case), judge, statement, salt)
         return FREE
 
-    @call(index=2, weight=APPEAL_WEIGHT)
+    @call(index=2, weight=WEIGHTS["Courts.appeal"])
     def appeal(self, origin: Signed, case: Hash) -> None:
         """Put a bond against a verdict: a court decides. Won, it returns with twice the price; lost, it pays the court.
 
