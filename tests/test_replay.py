@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "486f9b4f9a99c39ae22527c6618ee86e7f69dad38a6363f3db160d4736f6a875"
+KEPT_DIGEST = "e0844c3fabba095a9106327aca53faf73fac5c167df8a418c7c4e9db9bb26dfe"
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ PUBLISHED_PREFIXES: list[tuple[StorageItem, str]] = [
 ALICE_OF_THE_SDK = "d43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d"
 HER_ACCOUNT_KEY = "de1e86a9a8c739864cf3cc5ec2bea59f" + ALICE_OF_THE_SDK
 GENESIS_HASH = "5d1e004aad1232ef64ff3dd95b44ec288867ea77bc5b10b29f4d9200abf645ca"
-BLOCK_1_HASH = "78fca8d17835d3f5ba6f5d637635f5e1e73a6c22b38b1cbfc85030cf8b0a4e26"
+BLOCK_1_HASH = "d1a4e6f7d303ae15e12d12bd5205e06dec2b34d88e8c97e62cabff393b676939"
 
 
 def test_types_and_storage_are_those_on_record() -> None:
