@@ -188,6 +188,7 @@ def test_views_go_on_after_odd_heights_odd_nodes_and_another_chain(monkeypatch: 
     monkeypatch.setattr(VerifiedClient, "connect_by", connect)
     monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.0,))
     monkeypatch.setattr(market_reads, "duties", none)
+    monkeypatch.setattr(market_reads, "seats", none)
     told: list[str] = []
 
     async def main() -> list[int]:
@@ -221,6 +222,7 @@ def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs
     monkeypatch.setattr(VerifiedClient, "connect_by", connect)
     monkeypatch.setattr(asyncio, "sleep", wait)
     monkeypatch.setattr(market_reads, "duties", none)
+    monkeypatch.setattr(market_reads, "seats", none)
 
     async def main() -> int:
         return (await anext(live_chain(OddNode("x")).views())).height
