@@ -45,7 +45,7 @@ def tiny_body() -> tuple[bytes, bytes]:
 async def tiny_extrinsics(scene: Scene) -> None:
     """Blocks of as many of the smallest extrinsics as may be and an unknown parent, four a second to each validator.
 
-    To decode one of 50,000 and to build its trie took a quarter of a second before anything of the header was looked at.
+    To decode one of 50,000 and to build its trie took a quarter of a second before the header was looked at.
     """
     body, root = tiny_body()
 
