@@ -94,7 +94,9 @@ def test_a11_the_last_grain_can_be_sent(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         answer(wallet(tmp_path, url, "send", "//Nobody", "1", "--from", "//Alice", "--yes"))
         fee = int(
-            answer(wallet(tmp_path, url, "send", "//Bob", "0.5", "--from", "//Nobody", "--dry-run"))["fee"]["grains"]
+            answer(wallet(tmp_path, url, "send", "//Bob", "0.5", "--from", "//Nobody", "--allow-death", "--dry-run"))[
+                "fee"
+            ]["grains"]
         )
         rest = f"0.{10**8 - fee:08}"
         more = f"0.{10**8 - fee + 1:08}"

@@ -113,10 +113,10 @@ async def test_a_replacement_without_a_chance_is_refused_before_its_signature_is
     maker: Maker, decoded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(maker) as played:
-        await played.pool.submit(maker.transfer(PAY, 0, tip=100))
+        await played.pool.submit(maker.transfer(LONG, 0, tip=100))  # its length says what it takes of a block
         decoded.clear()
         monkeypatch.setattr(played.verifier, "begin", None)  # nobody may ask for a signature
-        (outcome,) = await played.pool.submit_many([maker.transfer(PAY, 0, tip=105)])
+        (outcome,) = await played.pool.submit_many([maker.transfer(LONG, 0, tip=105)])
         assert isinstance(outcome, Refusal)
         assert outcome.code == 1014
         assert decoded == []

@@ -207,9 +207,9 @@ def test_d1_a_slot_that_changes_in_every_block_wakes_a_bounded_number(reads: lis
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An attacker fills what each block takes in, and wakes sleepers in each; budgets are a twentieth of real ones."""
-    monkeypatch.setattr(posting, "ADMITTED_MAX", work(microseconds=4_000))
-    monkeypatch.setattr(inference, "DRAW_BUDGET", work(microseconds=8_000))
-    monkeypatch.setattr(inference, "WAKE_BUDGET", work(microseconds=2_000))
+    monkeypatch.setattr(posting, "ADMITTED_MAX", work(microseconds=2_400))
+    monkeypatch.setattr(inference, "DRAW_BUDGET", work(microseconds=4_800))
+    monkeypatch.setattr(inference, "WAKE_BUDGET", work(microseconds=1_200))
     chain = crowded(services=OFFERS_PER_DEVICE_MAX, offers=30, ask=OGPU)
     chain.blocks(2)
     stir = signed(chain.validators[0].stash, Devices.resume(device=blake2_256(b"0/0")))
@@ -223,7 +223,7 @@ def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.Monk
         bound = chain.block(honest, *attack, stir)
         waiting = [height for (height, _), _ in bound[InferenceMarket].draws.items()]
         assert min(waiting) >= chain.height - 1, "what was posted four blocks ago has been drawn"
-        assert bound[InferenceMarket].admitted.get().weight.ref_time > 3_000 * MICROSECOND, "the block is full"
+        assert bound[InferenceMarket].admitted.get().weight.ref_time > 1_800 * MICROSECOND, "the block is full"
 
 
 @pytest.mark.usefixtures("_unaudited")
