@@ -39,6 +39,8 @@ from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
 
 PAY = Balances.transfer_keep_alive(dest=dev_accounts.stash("Bob"), value=1)
+LETTER = System.remark(remark=bytes(3_000))
+"""Its length, not its weight, says what it takes of a block."""
 LONG = Utility.batch(calls=(System.remark(remark=b"xx"),) * 1_000)
 
 
@@ -113,10 +115,10 @@ async def test_a_replacement_without_a_chance_is_refused_before_its_signature_is
     maker: Maker, decoded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(maker) as played:
-        await played.pool.submit(maker.transfer(LONG, 0, tip=100))  # its length says what it takes of a block
+        await played.pool.submit(maker.transfer(LETTER, 0, tip=100))
         decoded.clear()
         monkeypatch.setattr(played.verifier, "begin", None)  # nobody may ask for a signature
-        (outcome,) = await played.pool.submit_many([maker.transfer(LONG, 0, tip=105)])
+        (outcome,) = await played.pool.submit_many([maker.transfer(LETTER, 0, tip=105)])
         assert isinstance(outcome, Refusal)
         assert outcome.code == 1014
         assert decoded == []
