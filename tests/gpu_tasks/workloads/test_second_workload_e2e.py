@@ -20,6 +20,7 @@ from devnet.launcher.layout import Devnet
 from devnet.measuring import ledger
 from devnet.measuring.ledger import DevnetLedger
 from genesis import dev_accounts
+from genesis.presets import DEVICE_BOND
 from gpu_tasks.workloads.registry import form_named
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
@@ -81,7 +82,7 @@ def assert_the_liar_paid(net: Devnet, judged: dict[str, Any], agreed: list[dict[
     assert sum(len(record.settled) for record in book.units.values()) == 1 + len(agreed)
     eve = next(row for row in run(net, "ogpu", "providers") if row["provider"] == STASH["Eve"])
     assert eve["state"] == "paused"
-    assert int(eve["bond"]["grains"]) < 100 * 10**8
+    assert int(eve["bond"]["grains"]) < DEVICE_BOND
     told = [line for member in net.members for line in telemetry(net, member.name) if line.get("unit") == unit.hex()]
     # Two equal verdicts decide. On a busy machine a judge may come too late, or not get the output and compute it all.
     assert 2 <= sum(line["event"] in ("verified", "recomputed") for line in told) <= JUDGES
