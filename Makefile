@@ -39,7 +39,7 @@ test: ## everything that fits into 15 minutes on two cores: static checks, 20 se
 	@$(MAKE) static
 	@$(MAKE) simulate SEEDS=20
 	@$(MAKE) crash KILLS=10
-	@HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n $(WORKERS) --dist load
+	@HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n $(WORKERS) --dist load --max-worker-restart 0
 
 check: static quick ## before a commit: format, lint, types, imports, determinism, quick tests
 
