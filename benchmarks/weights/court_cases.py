@@ -1,16 +1,19 @@
 """The calls of the courts at their worst: a dispute of a race of eight with seven liars, decided and appealed."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from benchmarks.weights.actors import RACED, Actor
 from benchmarks.weights.findings import Findings
 from benchmarks.weights.races import Races, attach
-from benchmarks.weights.world import World, made
+from benchmarks.weights.world import VALIDATORS, World, made
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, opinion_commitment
 from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
 
 LIARS = RACERS_MAX - 1
 STAGE_BLOCKS_MAX = 120
@@ -40,6 +43,7 @@ class CourtCalls:
         found.call(last.provider, call)
         world.block(made(last.provider, call))
         self._until(unit, lambda case: case.stage is CaseStage.APPEALABLE)
+        world.block(partial(_seat_everybody, unit))
         liar = self.races.racers(unit)[-1]
         found.call(liar.provider, Courts.appeal(case=unit))
         self.races.wake_devices()
@@ -72,3 +76,10 @@ class CourtCalls:
                 return case
             self.world.block()
         raise RuntimeError("the case does not go on")
+
+
+def _seat_everybody(unit: bytes, bound: Bound) -> None:
+    """A court as large as the set: whoever appeals has all looked at, as where hardly anybody can stand for a seat."""
+    case = bound[Courts].cases[unit]
+    assert case is not None, "a case that is open"
+    bound[Courts].cases[unit] = replace(case, rules=replace(case.rules, court_seats=VALIDATORS))

@@ -2,13 +2,13 @@
 
 import pytest
 
-from gpu_tasks.market.courts.cases import ClaimKind
+from gpu_tasks.market.courts.cases import CLAIMS_MAX, EXCLUDED_MAX, ClaimKind
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import queueing
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
-from gpu_tasks.market.inference.units import Unit, UnitState
+from gpu_tasks.market.inference.units import DECLINES_MAX, DECLINES_TO_JUDGE, RACERS_MAX, Unit, UnitState
 from market_chain import Keys, MarketChain, attach, attestation, commit, named_keys, signed, terms
 
 RIGHT = b"R" * 32
@@ -88,3 +88,9 @@ def test_who_declined_is_not_drawn_again() -> None:
     chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     again, (other,) = wait_for_race_after(chain, unit_id, 1)
     assert (again.attempt, other == racer) == (2, False)
+
+
+def test_who_declined_and_who_raced_fit_into_a_case() -> None:
+    """A hook opens the case: a list that did not fit would stop the chain."""
+    assert DECLINES_MAX + RACERS_MAX <= EXCLUDED_MAX
+    assert RACERS_MAX + DECLINES_TO_JUDGE - 1 <= CLAIMS_MAX

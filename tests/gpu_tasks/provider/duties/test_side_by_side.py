@@ -24,6 +24,7 @@ from market_chain import OGPU, signed
 from provider_chain import FakeForm, Village
 
 LIMITS = Limits(wall_seconds=60)
+DRAWN_WITHIN_BLOCKS = 30
 GPUS = [Hardware(f"FAKE GPU {number}", f"GPU-{number}", DeviceClass.CONSUMER, 1, None) for number in range(2)]
 
 
@@ -59,7 +60,7 @@ def test_two_units_are_executed_at_the_same_time_by_the_two_devices_that_were_dr
             miner, chain = village.miners[0], village.node.chain
             devices = [device_id(miner.keys.stash, gpu.uuid_hash) for gpu in GPUS]
             for device, gpu in zip(devices, GPUS, strict=True):
-                register = Devices.register_device(kind=gpu.kind, uuid_hash=gpu.uuid_hash, bond=OGPU)
+                register = Devices.register_device(kind=gpu.kind, uuid_hash=gpu.uuid_hash, bond=10 * OGPU)
                 offer = InferenceMarket.offer(device=device, service=0, ask=1)
                 chain.block(signed(miner.keys.stash, register), signed(miner.keys.stash, offer))
             await miner.daemon.run()  # the processor of the genesis is not on this machine, and is paused
@@ -67,7 +68,9 @@ def test_two_units_are_executed_at_the_same_time_by_the_two_devices_that_were_dr
             chain.blocks(3)
             folder = tmp_path / "meeting"
             units = [await village.post(meeting(folder, name), racers=1) for name in ("a", "b")]
-            while miner.heard.names().count("assigned") < 2:
+            for _ in range(DRAWN_WITHIN_BLOCKS):
+                if miner.heard.names().count("assigned") == len(units):
+                    break
                 village.node.block()
                 await miner.daemon.step(miner.chain.view())
                 await asyncio.sleep(0.01)
