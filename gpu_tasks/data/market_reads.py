@@ -75,6 +75,12 @@ async def readers(chain: ChainClient, service: int, at: bytes | None = None) -> 
     return found
 
 
+async def judging_readers(chain: ChainClient, at: bytes | None = None) -> tuple[InputReader, ...]:
+    """Those in office who may judge, with the block since which each has to be among an input's readers."""
+    found: tuple[InputReader, ...] = await chain.query("GpuTasksApi_judging_readers", at=at)
+    return found
+
+
 async def duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DutyStatus, ...]:
     """The races that a provider was drawn for."""
     found: tuple[DutyStatus, ...] = await chain.query("GpuTasksApi_duties", stash, at=at)

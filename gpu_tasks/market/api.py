@@ -1,5 +1,7 @@
 """`GpuTasksApi`: what providers, customers and explorers ask about devices, services, units and duties."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import accumulate
 from typing import Annotated
 
@@ -17,7 +19,7 @@ from runtime.encoding.codec import U8, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber
 from runtime.frame.api import RuntimeApi, query
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.staking.stakers import PublicKey
+from runtime.pallets.staking.stakers import VALIDATORS_MAX, PublicKey
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
@@ -129,18 +131,26 @@ class GpuTasksApi(RuntimeApi, version=1):
     @query
     def readers(self, service: ServiceId) -> Annotated[tuple[InputReader, ...], Bounded(READERS_MAX)]:
         """Whom to seal an input to: those in office, who may judge, then who offers the service; at most 128."""
-        market, devices, stake = self.bound[InferenceMarket], self.bound[Devices], self.bound[TrustStake]
-        judges = [seat.stash for seat in stake.validators(self.bound[Beacon].epoch())]
+        market, devices = self.bound[InferenceMarket], self.bound[Devices]
+        judges = self._in_office()
         offering = (devices.devices[key] for key, _ in market.offers.under(service))
         racers = sorted(device.owner for device in offering if device is not None)
         found: list[InputReader] = []
         for stash in dict.fromkeys((*judges, *racers)):
             if len(found) == READERS_MAX:  # whoever proves the answer proves all that was looked at
                 break
-            provider = devices.providers[stash]
-            if provider is not None and stake.is_candidate(stash):
-                found.append(InputReader(stash, provider.seal_key, provider.key_since))
+            found.extend(self._reader(stash))
         return tuple(found)
+
+    @query
+    def judging_readers(self) -> Annotated[tuple[InputReader, ...], Bounded(VALIDATORS_MAX)]:
+        """Those in office who may judge: each must have a box in the inputs that were sealed since its `key_since`.
+
+        Who was none at that time is not asked for, so that nobody who joins later makes an honest input a bad one.
+        """
+        since = self.bound[TrustStake].candidate_since
+        readers = (reader for stash in self._in_office() for reader in self._reader(stash))
+        return tuple(replace(reader, key_since=max(reader.key_since, since[reader.stash])) for reader in readers)
 
     @query
     def quote(self, service: ServiceId, price_max: Balance, racers: U8) -> Quote | None:
@@ -157,6 +167,15 @@ class GpuTasksApi(RuntimeApi, version=1):
             price_now=money.ramped_price(sold.terms.price_min, price_max, 0, sold.terms.ramp),
             cost_max=escrow + prepaid,
         )
+
+    def _in_office(self) -> list[bytes]:
+        return [seat.stash for seat in self.bound[TrustStake].validators(self.bound[Beacon].epoch())]
+
+    def _reader(self, stash: bytes) -> Iterator[InputReader]:
+        """Nobody, for who has no provider key or is no candidate."""
+        provider = self.bound[Devices].providers[stash]
+        if provider is not None and self.bound[TrustStake].is_candidate(stash):
+            yield InputReader(stash, provider.seal_key, provider.key_since)
 
     def _table(self) -> list[tuple[bytes, Device]]:
         """Every device, by ascending owner and device."""

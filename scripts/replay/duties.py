@@ -1,4 +1,4 @@
-"""Providers of a recorded chain at work: they race, attest, judge; some forget, and some lie."""
+"""Providers of a recorded chain at work: they race, attest, judge, appeal; some forget, and some lie."""
 
 import random
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
-from gpu_tasks.market.courts.cases import sitting
+from gpu_tasks.market.courts.cases import CaseStage, sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
@@ -129,17 +129,29 @@ def _judge(world: World, actor: Actor, case_id: bytes) -> Iterator[Deed]:
     courts = world.bound[Courts]
     stash = actor.stash.account
     case, seat = courts.cases[case_id], courts.seats[stash, case_id]
-    if case is None or seat is None or case.round is None or sitting(case).kind != seat.bench:
+    if case is None or seat is None:
+        return
+    if case.stage is CaseStage.APPEALABLE:
+        if seat.statement is not None and seat.statement.opinion != case.verdict:
+            yield Deed(actor.provider, Courts.appeal(case=case_id))
+        return
+    if case.round is None or sitting(case).kind != seat.bench:
         return
     windows = courts.windows(case)
-    is_bad = _portion(case_id, b"input") < INPUT_BAD
-    said = Statement(Unanswerable() if is_bad else Answered(_right(case_id)), blake2_256(stash + case_id))
+    said = Statement(_opinion(world, actor, case_id), blake2_256(stash + case_id))
     salt = _salt(actor, case_id)
     if seat.commitment is None and rounds.can_commit(case.round, windows, world.height):
         commitment = opinion_commitment(world.genesis_hash, case_id, seat.bench, stash, said, salt)
         yield Deed(actor.provider, Courts.commit_opinion(case=case_id, commitment=commitment))
     elif seat.commitment and seat.statement is None and rounds.can_reveal(case.round, windows, world.height):
         yield Deed(actor.provider, Courts.open_opinion(case=case_id, statement=said, salt=salt))
+
+
+def _opinion(world: World, actor: Actor, case_id: bytes) -> Answered | Unanswerable:
+    """Liars say the same wrong thing of some cases, so that two of them may decide one until it is appealed."""
+    if actor.name in world.liars and _portion(case_id, b"judge") < LIES:
+        return Answered(blake2_256(b"wrong" + case_id))
+    return Unanswerable() if _portion(case_id, b"input") < INPUT_BAD else Answered(_right(case_id))
 
 
 def _right(unit_id: bytes) -> bytes:

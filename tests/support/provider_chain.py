@@ -14,7 +14,7 @@ from typing import Any, Self
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, UnitStatus
+from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, InputReader, UnitStatus
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.courts.cases import JudgeSeat
@@ -245,6 +245,9 @@ class FakeChain:
 
     async def provider(self, stash: bytes) -> Provider | None:
         return (await self.providers()).get(stash)
+
+    async def judging_readers(self) -> tuple[InputReader, ...]:
+        return self._reach().judging_readers()
 
     async def own_devices(self) -> list[DeviceStatus]:
         return list(self._reach().devices_of(self.keys.stash))

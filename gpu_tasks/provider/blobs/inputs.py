@@ -1,4 +1,7 @@
-"""From a unit on the chain to what it asks for: fetch the sealed input, open it, and check it against the chain."""
+"""From a unit on the chain to what it asks for: fetch the sealed input, open it, and check it against the chain.
+
+Always: racers and judges refuse the same inputs, so that a wrong one costs its customer and nobody else.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import contextlib
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.market_reads import endpoints_of
 from gpu_tasks.data.placement import COPIES, stores_for
-from gpu_tasks.data.sealing import SealError, is_usable
+from gpu_tasks.data.sealing import Opened, SealError, is_usable
 from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs.store import BlobStore
@@ -30,18 +33,26 @@ class Inputs:
         self._store = store
 
     async def open(self, unit: Unit) -> UnitInput:
-        """The request; UnusableInputError for an unusable one, BlobError if no store has it now."""
+        """The request; UnusableInputError for an unusable one, BlobError and ChainError if it cannot be had now."""
         blob = await self._fetch(unit)
         try:
-            content = self._identity.seal_key.open(blob)
-            if commitment_of(content) != unit.terms.input_commitment:
+            opened = self._identity.seal_key.opened(blob)
+            if commitment_of(opened.content) != unit.terms.input_commitment:
                 raise UnusableInputError("the input is another than the customer committed to")
-            asked = decode_input(content)
+            asked = decode_input(opened.content)
         except (SealError, DecodeError) as error:
             raise UnusableInputError(str(error)) from error
         if not is_usable(asked.reply_key):
             raise UnusableInputError("the reply key is no X25519 key")
+        await self._check_boxes(unit, opened)
         return asked
+
+    async def _check_boxes(self, unit: Unit, opened: Opened) -> None:
+        """Everybody who may judge must be able to read it: a customer who left some out could win by their silence."""
+        judges = [reader for reader in await self._chain.judging_readers() if reader.key_since <= unit.terms.sealed_at]
+        left_out = opened.left_out(judge.seal_key for judge in judges)
+        if left_out:
+            raise UnusableInputError(f"the input is not sealed to {len(left_out)} of {len(judges)} who may judge it")
 
     async def _fetch(self, unit: Unit) -> bytes:
         """From the own store, from those that the customer chose among, or from the racers, who keep copies."""

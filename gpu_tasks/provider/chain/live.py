@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TypeVar
 
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
+from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.courts.cases import JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
@@ -237,6 +237,10 @@ class LiveChain:
     async def provider(self, stash: bytes) -> Provider | None:
         """See `ChainPort`."""
         return await self._asked(market_reads.provider(self.client, stash))
+
+    async def judging_readers(self) -> tuple[InputReader, ...]:
+        """See `ChainPort`."""
+        return await self._asked(market_reads.judging_readers(self.client))
 
     async def own_devices(self) -> list[DeviceStatus]:
         """See `ChainPort`."""

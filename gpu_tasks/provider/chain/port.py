@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.api import DeviceStatus, DutyStatus, UnitStatus
+from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.courts.cases import JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
@@ -115,6 +115,10 @@ class ChainPort(Protocol):
 
     async def provider(self, stash: bytes) -> Provider | None:
         """One of them, as of now."""
+        ...
+
+    async def judging_readers(self) -> tuple[InputReader, ...]:
+        """Those in office who may judge, and since when each had to be given what it opens inputs with."""
         ...
 
     async def own_devices(self) -> list[DeviceStatus]:

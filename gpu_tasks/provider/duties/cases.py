@@ -22,6 +22,7 @@ class JudgeStep(Enum):
     JUDGE = auto()
     COMMIT = auto()
     OPEN = auto()
+    APPEAL = auto()
 
 
 @dataclass(frozen=True, slots=True)

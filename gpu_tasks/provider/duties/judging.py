@@ -1,4 +1,4 @@
-"""A seat in a case about a unit: find the right result, commit to it, open it.
+"""A seat in a case about a unit: find the right result, commit to it, open it; appeal if it is outvoted.
 
 Always: the opinion and its salt are in the journal before its commitment leaves; the same opinion is sent after a
 restart; no opinion is opened before its commit was seen in the final chain.
@@ -15,6 +15,7 @@ from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.duties.appealing import is_outvoted
 from gpu_tasks.provider.duties.cases import Case, JudgeStep, case_of, is_sitting, must_give_up, next_step
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
@@ -41,12 +42,16 @@ class JudgeDuty:
     async def step(self, seat: SeatStatus, view: View) -> None:
         """Do what a seat asks for now; ChainError if the node does not take it."""
         self.book.look(view)
-        if seat.status.case.handler != InferenceMarket.index or not is_sitting(seat):
-            return
-        status = await self.parts.chain.unit(seat.id)
+        status = await self.parts.chain.unit(seat.id) if seat.status.case.handler == InferenceMarket.index else None
         if status is None:
             return
         case = case_of(seat, status.unit)
+        if is_outvoted(seat, view.newest):
+            await self._take_if_due(case, JudgeStep.APPEAL)
+        elif is_sitting(seat):
+            await self._sit(case, view)
+
+    async def _sit(self, case: Case, view: View) -> None:
         step = next_step(case, self.parts.journal.cases.get(case.key))
         if step is JudgeStep.JUDGE and case.key in self._without_input and must_give_up(case, view.newest):
             # By the height of a fresh view: a store that drips keeps the search, not the way out of the case.
@@ -125,9 +130,12 @@ class JudgeDuty:
         )
 
     def _message(self, case: Case, step: JudgeStep) -> StepMessage:
-        """The table of steps: what the world sees of each. `Judged` is in the journal before either."""
-        entry, unit = self.parts.journal.cases[case.key], case.unit_id
+        """The table of steps: what the world sees of each. `Judged` is in the journal before an opinion leaves."""
+        unit = case.unit_id
         details: dict[str, Detail] = {"unit": unit, "bench": case.seat.bench}
+        if step is JudgeStep.APPEAL:
+            return StepMessage(Courts.appeal(case=unit), "appealed", details)
+        entry = self.parts.journal.cases[case.key]
         match step:
             case JudgeStep.COMMIT:
                 call = Courts.commit_opinion(case=unit, commitment=self._commitment(case))

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.data import sealing
 from gpu_tasks.data.sealing import (
     BLOB_BYTES_MAX,
     CONTENT_BYTES_MAX,
@@ -22,6 +23,37 @@ def test_every_reader_opens_and_nobody_else(content: bytes) -> None:
     assert ALICE.open(blob) == BOB.open(blob) == content
     with pytest.raises(SealError, match="not sealed to this key"):
         EVE.open(blob)
+
+
+def test_whoever_opens_sees_who_was_left_out() -> None:
+    for reader in (ALICE, BOB):
+        opened = reader.opened(seal(b"x", [ALICE.public, BOB.public]))
+        assert opened.left_out([ALICE.public, EVE.public, BOB.public]) == [EVE.public]
+
+
+def test_a_box_that_is_not_quite_right_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins as the reader's own, and the reader cannot open it."""
+    right = sealing._box
+
+    def wrong(key: bytes, reader: bytes) -> bytes:
+        box = right(key, reader)
+        return box if reader == ALICE.public else box[:-1] + bytes([box[-1] ^ 1])
+
+    monkeypatch.setattr(sealing, "_box", wrong)
+    blob = seal(b"x", [ALICE.public, BOB.public])
+    monkeypatch.undo()
+    assert ALICE.opened(blob).left_out([ALICE.public, BOB.public]) == [BOB.public]
+    with pytest.raises(SealError, match="not sealed to this key"):
+        BOB.open(blob)
+
+
+def test_a_box_is_what_libsodium_makes_and_no_two_are_alike() -> None:
+    boxes = {(number, reader.public): sealing._box(bytes([number]) * 32, reader.public)
+             for number in (1, 2) for reader in (ALICE, BOB)}  # fmt: skip
+    assert len({box[:32] for box in boxes.values()}) == len(boxes), "each has an ephemeral key of its own"
+    for (number, public), box in boxes.items():
+        reader = ALICE if public == ALICE.public else BOB
+        assert reader._content_key([box]) == bytes([number]) * 32
 
 
 def test_two_sealings_of_one_content_share_nothing() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.api import DEVICES_MAX, OFFERS_SHOWN_MAX, READERS_MAX, SERVICES_LISTED_MAX, GpuTasksApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, DeviceClass, device_id
@@ -155,3 +156,24 @@ def test_who_may_read_inputs_of_a_service_with_all_the_offers_it_can_have_can_be
     raw = apis.call(reads, GENESIS_HASH, "GpuTasksApi_readers", data)
     assert len(apis.methods["GpuTasksApi_readers"].output.decode(raw)) == (READERS_MAX if are_candidates else 1)
     assert len(reads.noted) > (2 if are_candidates else 4) * OFFERS_PER_SERVICE_MAX
+
+
+def test_whom_an_input_must_be_sealed_to_is_told_with_the_block_since_when() -> None:
+    *others, late = named_keys(4)
+    chain = MarketChain([*others, late])
+    chain.blocks(2)
+    known = chain.now()[Devices].providers[late.stash]
+    assert known is not None
+    other_key = SealKey.from_seed(b"k" * 32).public
+    chain.block(signed(late.stash, Devices.register_provider(seal_key=other_key, endpoint=known.endpoint)))
+    told = {reader.stash: reader for reader in asked(chain, "judging_readers")}
+    assert {stash: reader.key_since for stash, reader in told.items()} == {
+        **{keys.stash: 0 for keys in others},
+        late.stash: chain.height,
+    }
+    assert told[late.stash].seal_key == other_key
+    bound = chain.now()
+    bound[TrustStake].candidate_since[others[0].stash] = 2
+    chain.state = chain.state.updated(bound.overlay.changes())
+    again = {reader.stash: reader.key_since for reader in asked(chain, "judging_readers")}
+    assert again[others[0].stash] == 2, "who came back as a candidate was not listed before"

@@ -78,6 +78,7 @@ async def everything(view: ProvedView | ChainClient) -> list[Any]:
         ("GpuTasksApi_services", ()),
         ("GpuTasksApi_devices", ()),
         ("GpuTasksApi_readers", (0,)),
+        ("GpuTasksApi_judging_readers", ()),
         ("GpuTasksApi_duties", (STASHES[0],)),
         ("GpuTasksApi_unit", (bytes(32),)),
         ("GpuTasksApi_quote", (0, 10**8, 2)),

@@ -12,7 +12,7 @@ from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
 from gpu_tasks.market.inference.units import UnitState
-from gpu_tasks.provider.duties import judging
+from gpu_tasks.provider.duties import endings, judging
 from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.verdicts import find_verdict
@@ -93,6 +93,36 @@ def test_an_honest_racer_that_is_found_to_lie_appeals_and_the_judges_pay(
         assert len(convicted) == 3
         (settled,) = [one for one in village.node.chain.happened(UnitSettled) if one.unit == unit]
         assert settled.winner == appeal.appellant != liar.keys.stash
+
+    play(tmp_path, 9, scene)
+
+
+def test_a_judge_who_was_outvoted_appeals_where_nobody_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of three say what nobody computed; the racers' daemons are told to keep quiet."""
+
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        unit = await unit_for(village, liar)
+        honest, seated = find_verdict, list[bytes]()
+
+        async def find(parts: Parts, case: Case, *more: object) -> Statement:
+            said = await honest(parts, case, *more)  # type: ignore[arg-type]
+            if case.seat.bench != BenchKind.COMMITTEE:
+                return said
+            seated.append(parts.identity.stash)
+            return said if len(seated) == 1 else replace(said, opinion=WRONG)
+
+        monkeypatch.setattr(judging, "find_verdict", find)
+        monkeypatch.setattr(endings, "is_wronged", lambda *_: False)
+        await until_over(village, unit, liar)
+        (appeal,) = village.node.chain.happened(CaseAppealed)
+        assert appeal.appellant == seated[0]
+        assert village.miner(seated[0]).heard.names().count("appealed") == 1
+        (ended,) = [one for one in village.node.chain.happened(CaseEnded) if one.case == unit]
+        assert ended.outcome is CaseOutcome.APPEAL_WON
+        assert {one.judge for one in village.node.chain.happened(JudgeCharged) if one.is_convicted} == set(seated[1:])
 
     play(tmp_path, 9, scene)
 

@@ -69,6 +69,11 @@ async def sealed_to_some(village: Village) -> bytes:
     return await village.post(readers=village.node.chain.validators[:1])
 
 
+async def sealed_to_all_but_one(village: Village) -> bytes:
+    """Who is left out would lose its fee if it judged, as a minority that cannot read."""
+    return await village.post(readers=village.node.chain.validators[:-1])
+
+
 async def another_input_than_committed(village: Village) -> bytes:
     return await village.post(input_commitment=b"x" * 32)
 
@@ -109,8 +114,8 @@ async def an_input_that_goes_once_one_racer_has_it(village: Village) -> bytes:
 @pytest.mark.parametrize(
     "attack",
     [
-        stored_nowhere, behind_stores_that_drip, sealed_to_nobody, sealed_to_some, another_input_than_committed,
-        no_sealed_blob, no_content, no_request, a_reply_key_that_nothing_can_be_sealed_to,
+        stored_nowhere, behind_stores_that_drip, sealed_to_nobody, sealed_to_some, sealed_to_all_but_one,
+        another_input_than_committed, no_sealed_blob, no_content, no_request, a_reply_key_that_nothing_can_be_sealed_to,
         a_request_for_more_than_is_paid, an_input_that_goes_once_one_racer_has_it,
     ],
 )  # fmt: skip

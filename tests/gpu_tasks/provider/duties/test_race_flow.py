@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tasks.data.sealing import SealError
+from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.events import CaseDecided
+from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.races import result
@@ -160,6 +161,32 @@ def test_an_input_sealed_to_others_or_another_than_committed_is_declined(tmp_pat
             await village.run(unit)
         assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD] * 2
         assert not any(miner.executor.runs for miner in village.miners)
+
+    play(tmp_path, 4, scene)
+
+
+def test_nobody_works_for_an_input_that_leaves_a_judge_out(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        await village.run(await village.post(readers=village.node.chain.validators[:-1]))
+        (refunded,) = village.node.chain.happened(UnitRefunded)
+        assert refunded.refund is Refund.INPUT_BAD
+        assert not any(miner.executor.runs for miner in village.miners)
+
+    play(tmp_path, 4, scene)
+
+
+def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        chain = village.node.chain
+        *others, last = chain.validators
+        known = chain.now()[Devices].providers[last.stash]
+        assert known is not None
+        sealed_at = chain.height
+        other_key = SealKey.from_seed(b"another key of the last one's".ljust(32)).public
+        anew = Devices.register_provider(seal_key=other_key, endpoint=known.endpoint)
+        chain.block(signed(last.stash, anew))
+        status = await village.run(await village.post(readers=others, sealed_at=sealed_at))
+        assert status.unit.state is UnitState.SETTLED
 
     play(tmp_path, 4, scene)
 

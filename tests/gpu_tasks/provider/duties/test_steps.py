@@ -17,13 +17,14 @@ from gpu_tasks.market.courts.cases import (
     JudgeSeat,
     PartyClaim,
 )
-from gpu_tasks.market.courts.opinions import Answered, Statement
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
+from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties import cases, races
-from gpu_tasks.provider.duties.appealing import is_wronged
+from gpu_tasks.provider.duties.appealing import LAST_CALL_BLOCKS, is_outvoted, is_wronged
 from gpu_tasks.provider.duties.cases import Case, JudgeStep
 from gpu_tasks.provider.duties.races import OMITTED_BLOCKS, Race, RaceStep
 from gpu_tasks.provider.journal.records import CaseEntry, RaceEntry, Sent, WorkResult
@@ -152,3 +153,30 @@ def test_a_verdict_against_an_own_answer_is_appealed_and_no_other() -> None:
     assert not is_wronged(a_verdict(b"w" * 32, ANSWERED, stage=CaseStage.COURT), key, ME)
     assert not is_wronged(a_verdict(b"w" * 32, ANSWERED), (b"u" * 32, 2), ME)
     assert not is_wronged(None, key, ME)
+
+
+def an_own_seat(
+    said: Answered | Unanswerable | None, verdict: bytes | None = b"w" * 32, stage: CaseStage = CaseStage.APPEALABLE
+) -> SeatStatus:
+    """A case that can be appealed until block 60, of a judge who said this."""
+    statement = None if said is None else Statement(said, bytes(32))
+    found = None if verdict is None else Answered(verdict)
+    record = replace(a_record(ANSWERED), verdict=found, stage=stage, appealable_until=60)
+    return SeatStatus(b"u" * 32, replace(PROMISED, statement=statement), CaseStatus(record, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("seat", "height", "is_due"),
+    [
+        (an_own_seat(Answered(b"r" * 32)), 60 - LAST_CALL_BLOCKS - 1, False),
+        (an_own_seat(Answered(b"r" * 32)), 60 - LAST_CALL_BLOCKS, True),
+        (an_own_seat(Answered(b"r" * 32)), 60, True),
+        (an_own_seat(Answered(b"r" * 32)), 61, False),
+        (an_own_seat(Answered(b"w" * 32)), 60, False),
+        (an_own_seat(Unanswerable()), 60, False),
+        (an_own_seat(None), 60, False),
+        (an_own_seat(Answered(b"r" * 32), stage=CaseStage.COURT), 60, False),
+    ],
+)
+def test_a_judge_appeals_at_last_against_what_it_did_not_find(seat: SeatStatus, height: int, is_due: bool) -> None:
+    assert is_outvoted(seat, height) is is_due
