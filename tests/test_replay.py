@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "e0844c3fabba095a9106327aca53faf73fac5c167df8a418c7c4e9db9bb26dfe"
+KEPT_DIGEST = "512e632c16a8a3559596ac8f08c8ec383203b6375b9a679040ddf05dc8300b30"
 
 
 @pytest.fixture(scope="module")

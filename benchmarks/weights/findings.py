@@ -9,8 +9,8 @@ from runtime.frame.call import Call
 
 RATIO_MAX = 1.5
 """Real over declared: what a call, a hook or a block may take beyond its weight, noise included."""
-HOOK_SLACK_NANOSECONDS = 1_000_000
-"""What the first work of its kind in a block takes beyond the next: a thousandth of a slot."""
+HOOK_SLACK_NANOSECONDS = 2_000_000
+"""What the first work of its kind in a block takes beyond the next: two thousandths of a slot."""
 LEAST_NANOSECONDS = 100.0
 SLACK_NANOSECONDS = 5_000
 """Nobody sees the difference where a call takes less than that: the clock and a cache miss are as much."""

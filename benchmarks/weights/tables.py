@@ -11,6 +11,8 @@ from runtime.pallets import weights as of_the_chain
 
 ROOT = Path(__file__).parents[2]
 BLOCK_ROWS = ("block", "extrinsic")
+MARGIN_PERCENT = 20
+"""Calls and hooks weigh this much more than was measured: so far apart are runs on one machine."""
 HOOKS = ("on_initialize", "on_finalize")
 FILES = {
     "runtime/frame/block_weights.py": "What an empty block weighs, and an extrinsic besides its call.",
@@ -75,8 +77,16 @@ def text_of(file: str, rows: dict[str, int]) -> str:
     return _FORM.format(doc=FILES[file], digest=digest_of(rows), rows=lines)
 
 
+def with_margin(name: str, measured: int) -> int:
+    """What a row weighs of which this was measured."""
+    return measured if name in BLOCK_ROWS else measured * (100 + MARGIN_PERCENT) // 100
+
+
 def write(rows: dict[str, int]) -> None:
-    """Write all tables anew: what is not measured any more is gone."""
+    """Write all tables anew, with the margin: what is not measured any more is gone.
+
+    A block and an extrinsic besides its call have none: blocks of thousands take less than they weigh.
+    """
     for file in FILES:
-        mine = {name: cost for name, cost in rows.items() if file_of(name) == file}
+        mine = {name: with_margin(name, cost) for name, cost in rows.items() if file_of(name) == file}
         (ROOT / file).write_text(text_of(file, mine), encoding="utf-8")

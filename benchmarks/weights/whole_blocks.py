@@ -39,7 +39,7 @@ from runtime.pallets.utility import Utility
 SLOT_NANOSECONDS = 1_000_000_000
 SHARE_MAX = 0.75
 """Of a slot, that a block at its limit may take."""
-ROUNDS, BASE_ROUNDS, BASE_COUNT = 3, 7, 3_000
+ROUNDS, BASE_ROUNDS, BASE_COUNT = 5, 7, 3_000
 BLOCK_SLACK_NANOSECONDS = 20_000_000
 """So much the bytes of the longest block take, which are hashed and stored: lengths have a limit of their own."""
 BATCH = 400

@@ -7,9 +7,9 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "e9bc3d4615f261979023716a6e7722d0",
+    "0e4e3e76d36cf33d2d6caafe8a7a123c",
     {
-        "block": 2_972_311,
-        "extrinsic": 34_863,
+        "block": 3_037_776,
+        "extrinsic": 47_427,
     },
 )

@@ -43,7 +43,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.frame.holds import Hold
-from runtime.frame.weights import MICROSECOND, work
+from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
 from runtime.state.overlay import StateReader
 
@@ -116,6 +116,11 @@ def _unaudited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("market_chain.check_books", lambda *_: None)
 
 
+def one_unit(offers: int) -> Weight:
+    """What a draw of one racer among so many offers takes at most."""
+    return reading_weight(offers) + draw_weight(offers, 1)
+
+
 def post_each(services: int) -> list[Any]:
     """Steps: one unit of each service, for less than its devices ask."""
     posts = (InferenceMarket.post(service=number, units=(terms(OGPU // 100, 1),)) for number in range(1, services + 1))
@@ -141,12 +146,13 @@ def test_d1_units_that_nobody_can_serve_cost_no_block_anything(reads: list[int])
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_draws_that_a_block_cannot_pay_wait_for_the_next(reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     chain = crowded(services=40, offers=50, ask=OGPU)
-    monkeypatch.setattr(inference, "DRAW_BUDGET", work(microseconds=3_000))
+    budget = Weight(2 * one_unit(50).ref_time, 0)
+    monkeypatch.setattr(inference, "DRAW_BUDGET", budget)
     chain.blocks(2)
     chain.block(*post_each(40))
     reads.clear()
-    chain.blocks(20)
-    offers_in_budget = work(microseconds=3_000).ref_time // SCAN_WEIGHT.ref_time + 50
+    chain.blocks(24)
+    offers_in_budget = budget.ref_time // SCAN_WEIGHT.ref_time + 50
     assert max(reads) <= IDLE_READS + offers_in_budget * (SCAN_READS + 3)
     assert not list(chain.now()[InferenceMarket].draws.items()), "all had their turn"
 
@@ -206,10 +212,11 @@ def test_d1_a_slot_that_changes_in_every_block_wakes_a_bounded_number(reads: lis
 
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An attacker fills what each block takes in, and wakes sleepers in each; budgets are a twentieth of real ones."""
-    monkeypatch.setattr(posting, "ADMITTED_MAX", work(microseconds=2_400))
-    monkeypatch.setattr(inference, "DRAW_BUDGET", work(microseconds=4_800))
-    monkeypatch.setattr(inference, "WAKE_BUDGET", work(microseconds=1_200))
+    """An attacker fills what each block takes in, and wakes sleepers in each; budgets are far below real ones."""
+    unit = one_unit(30).ref_time
+    monkeypatch.setattr(posting, "ADMITTED_MAX", Weight(unit * 7 // 2, 0))
+    monkeypatch.setattr(inference, "DRAW_BUDGET", Weight(unit * 7, 0))
+    monkeypatch.setattr(inference, "WAKE_BUDGET", Weight(unit * 7 // 4, 0))
     chain = crowded(services=OFFERS_PER_DEVICE_MAX, offers=30, ask=OGPU)
     chain.blocks(2)
     stir = signed(chain.validators[0].stash, Devices.resume(device=blake2_256(b"0/0")))
@@ -223,7 +230,7 @@ def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.Monk
         bound = chain.block(honest, *attack, stir)
         waiting = [height for (height, _), _ in bound[InferenceMarket].draws.items()]
         assert min(waiting) >= chain.height - 1, "what was posted four blocks ago has been drawn"
-        assert bound[InferenceMarket].admitted.get().weight.ref_time > 1_800 * MICROSECOND, "the block is full"
+        assert bound[InferenceMarket].admitted.get().weight.ref_time > unit * 5 // 2, "the block is full"
 
 
 @pytest.mark.usefixtures("_unaudited")
