@@ -1,8 +1,8 @@
 """`make weights`: what every call, every hook and whole blocks really take, over what they are declared to weigh.
 
 On a chain of 100,000 accounts over a real database (`world`), in signatures of the same run (`timing`). Exit status 1
-if one takes more than 1.5 times what it declares, or a full block more than 0.75 of a slot. With `--write` it runs three
-times and the tables are written anew; what stands in code and pallets goes by them from the next run on.
+if one takes more than 1.5 times what it declares, or a full block more than 0.75 of a slot. With `--write` there are
+three runs and the tables are written anew; what stands in code and pallets goes by them from the next run on.
 out/weights.json; one line.
 """
 

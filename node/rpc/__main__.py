@@ -20,6 +20,7 @@ from node.rpc.access import origins_of
 from node.rpc.block_reads import BlockReads
 from node.rpc.heartbeat import beat
 from node.rpc.long_calls import SWITCH_SECONDS, LongCalls
+from node.rpc.freed_memory import map_large_pieces
 from node.rpc.methods.author import AuthorMethods
 from node.rpc.methods.chain import ChainMethods
 from node.rpc.methods.ogpu import Ogpu
@@ -100,6 +101,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
             replica.apply(await anext(frames))
         server = Server(registry_for(replica, client), options)
         settle_memory(COLLECTOR_THRESHOLDS)
+        map_large_pieces()
         sys.setswitchinterval(SWITCH_SECONDS)
         async with server.listening() as port:
             print(f"rpc listening on {options.host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the node reads it

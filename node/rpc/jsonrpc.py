@@ -147,7 +147,7 @@ def _request_or_error(value: Json) -> RpcRequest | JsonRpcError:
     try:
         return _request(value)
     except JsonRpcError as error:
-        return error
+        return error.with_traceback(None)  # kept for the whole batch, and its frames are not
 
 
 def _request(value: Json) -> RpcRequest:

@@ -268,7 +268,7 @@ class Server:
             method = self.registry.find(calls[0].method, unsafe_allowed=self.options.unsafe_allowed)
             outcomes = await work.run(answers(method, calls, admit))
         except JsonRpcError as error:
-            outcomes = [error] * len(calls)
+            outcomes = [error.with_traceback(None)] * len(calls)
         except ConnectionError:  # the node ends, and soon this process does
             outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(calls)
         except Exception:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from node.rpc.jsonrpc import MAX_BATCH, JsonRpcError, RpcRequest
 from node.rpc.registry import Hex, Registry, method
 from node.rpc.runs import PIECE, answers, runs
 from node.rpc.server import Server, ServerOptions
-from node.rpc.turns import Caller
+from node.rpc.turns import Caller, Turns
 from node.rpc.work import Work
 from played_node import served
 
@@ -74,6 +75,30 @@ def test_a_call_that_is_refused_keeps_none_of_the_others() -> None:
     shown = [outcome.message if isinstance(outcome, JsonRpcError) else outcome for outcome in outcomes]
     assert shown == ["0101", "Invalid params", "0303", "Too many requests"]
     assert owner.asked == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "unsafe"), [("double", True), ("unknown", True)], ids=["each is refused", "the whole run is"]
+)
+def test_what_is_refused_is_gone_with_its_message(name: str, unsafe: bool) -> None:
+    """Refusals that held the frames that hold them waited for the collector: 120,000 objects, 140 ms of everybody's."""
+
+    async def main() -> int:
+        server = Server(Registry([Doubling()]), ServerOptions(unsafe_allowed=unsafe, calls_per_minute=1))
+        work = Work(Turns(), Caller(calls_left=1))
+        run: list[RpcRequest | JsonRpcError] = [call(name, number, "0x01") for number in range(50)]
+        answers_of_run = await server._answer_run(run, None, work, has_room=True)
+        assert sum("error" in answer for answer in answers_of_run) >= 49
+        del answers_of_run
+        return sum(isinstance(one, JsonRpcError) for one in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(one, JsonRpcError) for one in gc.get_objects())
+        assert asyncio.run(main()) == before
+    finally:
+        gc.enable()
 
 
 def test_a_long_run_lets_others_in_before_it_asks_and_while_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
