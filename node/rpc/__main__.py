@@ -18,9 +18,9 @@ from node.process import settle_memory
 from node.rpc import jsonrpc
 from node.rpc.access import origins_of
 from node.rpc.block_reads import BlockReads
+from node.rpc.freed_memory import map_large_pieces
 from node.rpc.heartbeat import beat
 from node.rpc.long_calls import SWITCH_SECONDS, LongCalls
-from node.rpc.freed_memory import map_large_pieces
 from node.rpc.methods.author import AuthorMethods
 from node.rpc.methods.chain import ChainMethods
 from node.rpc.methods.ogpu import Ogpu

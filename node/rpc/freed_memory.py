@@ -2,7 +2,7 @@
 
 The allocator keeps what lies between pieces still in use: when 25 clients with 260 MB of requests had gone, 60 of the
 process's 134 MB were free, and stayed. So large pieces, requests and answers, are taken from the system one by one, and
-go back with their last user. To look for small ones takes some 20 ms: that is done once in a while, after much was held.
+go back with their last user. To look for small ones takes some 20 ms: it is done once in a while, after much was held.
 """
 
 from __future__ import annotations
