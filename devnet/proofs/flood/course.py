@@ -25,8 +25,8 @@ from devnet.launcher.layout import Devnet, genesis_hash
 from devnet.proofs.flood import network
 from devnet.proofs.flood.attack import Attack, Door, Needs
 from devnet.proofs.flood.http_client import LOOPBACK, ask
-from devnet.proofs.flood.judging import BarResult, MemoryUse, misses
-from devnet.proofs.flood.measuring import honest
+from devnet.proofs.flood.judging import BarResult, MemoryUse, is_of_the_disk, misses
+from devnet.proofs.flood.measuring import disk, honest
 from devnet.proofs.flood.measuring import processes as seen_processes
 from devnet.proofs.flood.measuring.records import AttackFigures, Records, Stretch
 from devnet.proofs.flood.scene import READY, AttackAccount, victim_of
@@ -69,15 +69,24 @@ class Course:
                 nursery.start_soon(honest.keep_trying, door, attempt, self.records)
             nursery.start_soon(honest.watch_finals, self.net, self.records)
             nursery.start_soon(seen_processes.watch, self.net, self.records)
+            nursery.start_soon(disk.watch, self.net.folder, self.records)
             await trio.sleep(BEFORE_SECONDS)
             self.quiet = await self._stretch(max(self.seconds, QUIET_SECONDS_MIN))
             self.tell.quiet(*self._quiet_figures([self.quiet]))
             for number, attack in enumerate(attacks, 1):
-                finding = await self._try(attack)
-                finding.misses = misses(finding)
+                finding = await self._judged(attack)
                 self.findings.append(finding)
                 self.tell.finding(finding, f"{number}/{len(attacks)}")
             nursery.cancel_scope.cancel()
+
+    async def _judged(self, attack: Attack) -> BarResult:
+        """Try it; once more where all that it missed is time while the disk stood still, which no node can help."""
+        finding = await self._try(attack)
+        finding.misses = misses(finding)
+        if is_of_the_disk(finding):
+            first, finding = finding, await self._try(attack)
+            finding.misses, finding.first_misses = misses(finding), first.misses
+        return finding
 
     async def _try(self, attack: Attack) -> BarResult:
         """Prepare what it needs, attack, wait until all is well, work out the figures."""
@@ -251,6 +260,7 @@ class Course:
             cpu_per_second={role: round(seconds / stretch.seconds, 3) for role, seconds in cpu.items()},
             cpu_by_node=self._cpu_by_node(stretch),
             others_cpu_per_second=self._others_cpu(stretch, account),
+            slowest_write_ms=self.records.slowest_write_ms(stretch),
             cpu_us_per_message=round(sum(cpu.values()) * 1e6 / account.messages, 1) if account.messages else None,
             memory=memory,
             messages=account.messages,

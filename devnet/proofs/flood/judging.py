@@ -22,6 +22,9 @@ LOG_BYTES_PER_SECOND = 20_000
 OTHERS_TOLD = 0.1
 """CPU seconds a second of other programs from which on a miss that is measured in time names them."""
 
+DISK_STILL_MS = 100
+"""A small write that took longer held all nodes up: what is missed in time beside it is tried once more."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
@@ -52,6 +55,7 @@ class BarResult:
     cpu_per_second: Mapping[str, float]  # beyond the quiet share, by role over all nodes
     cpu_by_node: Mapping[str, float]  # all of it, while the attack lasted
     others_cpu_per_second: float  # of programs that have nothing to do with the run
+    slowest_write_ms: int  # of the machine's disk, while the attack lasted
     cpu_us_per_message: float | None
     memory: Mapping[str, MemoryUse]
     messages: int
@@ -64,6 +68,8 @@ class BarResult:
     tracebacks: int
     violations: Sequence[str]
     misses: list[str] = field(default_factory=list)
+    first_misses: list[str] = field(default_factory=list)
+    """Of a first try beside a disk that stood still; empty if there was none."""
 
     @property
     def last_cut(self) -> float | None:
@@ -82,6 +88,12 @@ def misses(finding: BarResult) -> list[str]:
         *_logs(finding),
         *finding.violations,
     ]
+
+
+def is_of_the_disk(finding: BarResult) -> bool:
+    """Whether all that was missed is time, while the machine's disk stood still."""
+    late = [*_finality(finding), *_doors(finding)]
+    return bool(finding.misses) and finding.misses == late and finding.slowest_write_ms >= DISK_STILL_MS
 
 
 def _finality(finding: BarResult) -> list[str]:
@@ -111,8 +123,12 @@ def _doors(finding: BarResult) -> list[str]:
 
 def _busy(finding: BarResult) -> str:
     """What else the machine did meanwhile: it explains a late answer, and excuses none."""
-    others = finding.others_cpu_per_second
-    return f" (other programs used {others:.1f} processors)" if others >= OTHERS_TOLD else ""
+    told = []
+    if finding.others_cpu_per_second >= OTHERS_TOLD:
+        told.append(f"other programs used {finding.others_cpu_per_second:.1f} processors")
+    if finding.slowest_write_ms >= DISK_STILL_MS:
+        told.append(f"the disk stood still for {finding.slowest_write_ms} ms")
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _memory(finding: BarResult) -> list[str]:

@@ -64,6 +64,14 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskWrite:
+    """A small write of this program's, and how long it took until it was on the disk."""
+
+    began: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class AttackFigures:
     """p50 and the longest but one percent of some milliseconds; None of nothing."""
 
@@ -80,6 +88,7 @@ class Records:
     finals: dict[str, list[float]] = field(default_factory=dict)  # by node: when it told of a final block
     calls: list[HonestCall] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    writes: list[DiskWrite] = field(default_factory=list)
 
     def intervals(self, stretch: Stretch, now: float, *, is_whole: bool) -> list[int]:
         """Milliseconds between final blocks, of all nodes that are watched.
@@ -131,6 +140,11 @@ class Records:
         inside = [sample.machine_seconds for sample in self.samples if stretch.start <= sample.at <= stretch.end]
         whole = inside[-1] - inside[0] if inside else 0.0
         return max(0.0, whole - sum(self.cpu_seconds(stretch).values()))
+
+    def slowest_write_ms(self, stretch: Stretch) -> int:
+        """The longest that the disk took for a small write, of those that a stretch touches."""
+        touching = (one for one in self.writes if one.began < stretch.end and one.began + one.seconds > stretch.start)
+        return round(1000 * max((one.seconds for one in touching), default=0.0))
 
     def resident_at(self, at: float) -> dict[str, int]:
         """Resident bytes of each role, as of the last sample up to then."""

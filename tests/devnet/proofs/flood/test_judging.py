@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from devnet.proofs.flood.judging import BarResult, MemoryUse, as_json, misses
+from devnet.proofs.flood.judging import DISK_STILL_MS, BarResult, MemoryUse, as_json, is_of_the_disk, misses
 from devnet.proofs.flood.measuring.records import AttackFigures
 from devnet.proofs.flood.telling import last_line
 
@@ -26,6 +26,7 @@ HELD = BarResult(
     cpu_per_second={"rpc": 0.5},
     cpu_by_node={"Bob": 0.7},
     others_cpu_per_second=0.0,
+    slowest_write_ms=5,
     cpu_us_per_message=3.0,
     memory={"Bob/rpc": MemoryUse(100_000_000, 900_000_000, 150_000_000)},
     messages=10,
@@ -54,6 +55,22 @@ def test_a_quick_honest_client_is_allowed_the_floor() -> None:
 def test_a_late_answer_on_a_busy_machine_is_a_miss_that_names_who_else_was_at_work() -> None:
     (miss,) = misses(replace(HELD, intervals=milliseconds(1201), others_cpu_per_second=1.24))
     assert miss.endswith("bar 1200 ms (other programs used 1.2 processors)")
+
+
+def test_only_what_was_late_beside_a_disk_that_stood_still_is_tried_once_more() -> None:
+    late = replace(HELD, intervals=milliseconds(1201), slowest_write_ms=DISK_STILL_MS)
+    late.misses = misses(late)
+    assert late.misses[0].endswith("(the disk stood still for 100 ms)")
+    assert is_of_the_disk(late)
+    for other in (
+        replace(late, slowest_write_ms=DISK_STILL_MS - 1),
+        replace(late, tracebacks=1),
+        replace(late, memory={"Bob/rpc": MemoryUse(1, 200_000_000, 200_000_000)}),
+        replace(late, violations=["finality: not as regular as before"]),
+        replace(HELD, slowest_write_ms=900),
+    ):
+        other.misses = misses(other)
+        assert not is_of_the_disk(other)
 
 
 @pytest.mark.parametrize(

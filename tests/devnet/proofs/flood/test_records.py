@@ -2,7 +2,15 @@
 
 import pytest
 
-from devnet.proofs.flood.measuring.records import FAILED_MS, HonestCall, ProcessUsage, Records, Sample, Stretch
+from devnet.proofs.flood.measuring.records import (
+    FAILED_MS,
+    DiskWrite,
+    HonestCall,
+    ProcessUsage,
+    Records,
+    Sample,
+    Stretch,
+)
 
 
 @pytest.fixture
@@ -74,3 +82,9 @@ def test_memory_before_and_at_most() -> None:
     assert records.resident_at(1.9) == {"Bob/rpc": 300}
     assert records.resident_at(-1) == {}
     assert records.resident_peak(Stretch(0.5, 2.5)) == {"Bob/rpc": 300}
+
+
+def test_a_write_counts_for_the_stretch_that_it_touches(regular: Records) -> None:
+    regular.writes = [DiskWrite(1.0, 0.9), DiskWrite(2.0, 0.2), DiskWrite(3.9, 0.4), DiskWrite(5.0, 0.8)]
+    assert regular.slowest_write_ms(Stretch(2.0, 4.0)) == 400
+    assert regular.slowest_write_ms(Stretch(6.0, 7.0)) == 0
