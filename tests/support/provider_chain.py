@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
@@ -27,15 +28,12 @@ from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
 from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence, Identity, View
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
-from gpu_tasks.provider.execution.executor import BadRequestError, Execution
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.telemetry import Detail
-from gpu_tasks.workloads.form import Option, WorkloadForm
-from gpu_tasks.workloads.workload import Workload
-from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, signed
-from runtime.cryptography.hashing import blake2_256
+from gpu_tasks.workloads.form import WorkloadForm
+from market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.encoding.types import GRAINS_PER_OGPU, Signed
 from runtime.frame.api import Apis
@@ -47,78 +45,6 @@ from wallet.keypair import Keypair
 REQUEST = b"complete this"
 CUSTOMER_SEAL = SealKey.from_seed(b"c" * 32)
 INPUT_SALT = b"s" * 32
-
-
-class FakeForm:
-    """A fake workload: it has the ids of the test chain's service, and a token is a byte."""
-
-    name, workload_id, model_id, cost_unit = "reversed", WORKLOAD, MODEL, "token"
-    backends: tuple[str, ...] = ("numpy",)
-    options: tuple[Option, ...] = ()
-
-    def __init__(self, bytes_a_token: int = 1) -> None:
-        self.bytes_a_token = bytes_a_token
-
-    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
-        return text.encode()
-
-    def show_request(self, request: bytes) -> str:
-        return request.decode()
-
-    def show_output(self, output: bytes) -> str:
-        return output.decode()
-
-    def cost_asked(self, request: bytes) -> int:
-        return len(request) // self.bytes_a_token if request.startswith(b"complete") else 0
-
-    def cost(self, output: bytes) -> int:
-        return len(output) // self.bytes_a_token
-
-    def open(self, backend: str) -> Workload:
-        raise LookupError(backend)
-
-
-class FakeExecutor:
-    """Answers a request with its text reversed; `spoil` makes it lie, `trouble` makes it fail."""
-
-    workload_id, model_id = WORKLOAD, MODEL
-
-    def __init__(self, form: WorkloadForm | None = None) -> None:
-        if form is not None:
-            self.workload_id, self.model_id = form.workload_id, form.model_id
-        self.runs: list[bytes] = []
-        self.checks = 0
-        self.spoil = False
-        self.trouble: Exception | None = None
-
-    async def start(self) -> None:
-        """Nothing to load."""
-
-    async def run(self, request: bytes) -> Execution:
-        if self.trouble is not None:
-            raise self.trouble
-        if not request.startswith(b"complete"):
-            raise BadRequestError("not a request")
-        self.runs.append(request)
-        await asyncio.sleep(0)
-        output = request[::-1] + (b"!" if self.spoil else b"")
-        return Execution(output, cpu_ms=3, wall_ms=4, memory_peak_bytes=5)
-
-    async def verify(self, request: bytes, output: bytes) -> bool:
-        if not request.startswith(b"complete"):
-            raise BadRequestError("not a request")
-        self.checks += 1
-        return output == request[::-1]
-
-    async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        return blake2_256(b"trace" + request + output + place)
-
-    async def close(self) -> None:
-        """Nothing to stop."""
-
-    def make(self, hardware: Hardware, form: WorkloadForm) -> FakeExecutor:
-        """Stands for the worker of every device and workload."""
-        return self
 
 
 def fake_processor(name: str) -> Hardware:

@@ -5,6 +5,7 @@ In reading order:
 * `parts`: what all duties work with
 * `races`: what chain and journal ask for next in a race; pure
 * `cases`: the same for a seat in a case; pure
+* `appealing`: which verdicts have to be appealed; pure
 * `keyed_tasks`: long work beside the loop
 * `sending`: journal first, then the node, and again until the chain shows it
 * `work`: from a unit to its result
@@ -12,7 +13,6 @@ In reading order:
 * `racing`: taking the steps of a race
 * `verdicts`: finding the right result of a unit before the courts
 * `judging`: taking the steps of a case
-* `appealing`: which verdicts have to be appealed; pure
 * `endings`: what became of races and cases
 * `resuming`: devices that a missed race paused are offered again
 * `standing`: which registered devices may work here

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from devnet.proofs.cheating.executors import FlippedBit
+from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.data.unit_input import output_root
 from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -18,7 +19,7 @@ from gpu_tasks.provider.execution.starting import workers_with
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm
 from market_chain import CUSTOMER, GENESIS_HASH, signed
-from provider_chain import CUSTOMER_SEAL, INPUT_SALT, FakeExecutor, FakeForm, Village
+from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village
 from workload_samples import SAMPLES
 
 PROVIDERS, COST_MAX = 5, 12

@@ -143,8 +143,9 @@ class Records:
 
     def slowest_write_ms(self, stretch: Stretch) -> int:
         """The longest that the disk took for a small write, of those that a stretch touches."""
-        touching = (one for one in self.writes if one.began < stretch.end and one.began + one.seconds > stretch.start)
-        return round(1000 * max((one.seconds for one in touching), default=0.0))
+        writes = (write for write in self.writes if write.began < stretch.end)
+        touching = (write.seconds for write in writes if write.began + write.seconds > stretch.start)
+        return round(1000 * max(touching, default=0.0))
 
     def resident_at(self, at: float) -> dict[str, int]:
         """Resident bytes of each role, as of the last sample up to then."""

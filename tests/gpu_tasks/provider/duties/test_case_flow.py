@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fake_work import FakeExecutor
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseStage, PartyFault
 from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded, JudgeCharged, OpinionOpened
@@ -16,7 +17,7 @@ from gpu_tasks.provider.duties import endings, judging
 from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.verdicts import find_verdict
-from provider_chain import INPUT_SALT, REQUEST, FakeExecutor, Miner, Village, play
+from provider_chain import INPUT_SALT, REQUEST, Miner, Village, play
 
 WRONG = Answered(b"w" * 32)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.events import CaseDecided
@@ -22,7 +23,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
 from gpu_tasks.workloads.form import WorkloadForm
 from market_chain import CUSTOMER, WORKLOAD, signed
-from provider_chain import CUSTOMER_SEAL, REQUEST, FakeExecutor, FakeForm, Miner, Village, play
+from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village, play
 
 
 def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:

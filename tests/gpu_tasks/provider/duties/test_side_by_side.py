@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import hostile_worker
+from fake_work import FakeForm
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -21,7 +22,7 @@ from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.workloads.form import WorkloadForm
 from market_chain import OGPU, signed
-from provider_chain import FakeForm, Village
+from provider_chain import Village
 
 LIMITS = Limits(wall_seconds=60)
 DRAWN_WITHIN_BLOCKS = 30

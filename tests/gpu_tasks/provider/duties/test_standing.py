@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fake_work import FakeForm
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
@@ -17,7 +18,7 @@ from gpu_tasks.provider.duties.standing import StandingError, on_this_machine, s
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workloads import Workloads
 from market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, signed
-from provider_chain import FakeForm, Miner, Village, fake_processor, keypair
+from provider_chain import Miner, Village, fake_processor, keypair
 
 OWNER = b"o" * 32
 GPU = Hardware("GPU", "GPU-1", DeviceClass.CONSUMER, 24_000, 0)

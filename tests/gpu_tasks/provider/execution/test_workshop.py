@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.provider.execution.bench import IDLE_SECONDS, WORKERS_PER_DEVICE_MAX, Bench
 from gpu_tasks.provider.execution.executor import ExecutionError
@@ -14,7 +15,7 @@ from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloa
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.workloads.form import WorkloadForm
 from market_chain import MODEL, WORKLOAD
-from provider_chain import FakeExecutor, FakeForm, fake_processor
+from provider_chain import fake_processor
 from runtime.encoding.types import GRAINS_PER_OGPU
 
 GPU = Hardware("GPU", "GPU-1", fake_processor("x").kind, 24_000, 3)
