@@ -21,8 +21,8 @@ PICOSECONDS_PER_MS = 10**9
 UNSEEN_MAX, ALL_SEEN_FROM_STEPS = 8, 1_000_000
 """So many kinds of events may be missing in a run that is shorter: which of the rare ones come is chance."""
 SELDOM = frozenset({"Courts.appeal", "Devices.unregister_device"})
-"""Calls that may have no success in such a run: an appeal needs three more judges beside parties and committee, a device
-that leaves must be on no offer and secure no unit."""
+"""Calls that may have no success in such a run: an appeal needs three more judges beside parties and committee; a
+device that leaves must be on no offer and secure no unit."""
 
 
 @dataclass
