@@ -52,8 +52,9 @@ def opened(tree: Path) -> Iterator[Campaign]:
         yield opened
 
 
-def test_the_lists_name_files_and_tests_that_are_there() -> None:
+def test_the_lists_name_files_and_tests_that_are_there_and_each_bug_can_be_planted() -> None:
     listed = read_list()
+    require_applicable(listed, ROOT)
     assert sum(mutant.file.startswith("consensus/") for mutant in listed) >= 30
     assert sum(mutant.file.startswith("node/") for mutant in listed) >= 40
     assert sum(mutant.file.startswith("gpu_tasks/market/") for mutant in listed) >= 15
