@@ -130,9 +130,12 @@ class ChainClient:
         self.chain = chain
 
     @classmethod
-    async def connect(cls, url: str = DEFAULT_URL) -> Self:
-        """Connect and check that the node's rules are known; NodeUnreachableError, UnknownRulesError."""
-        rpc = await RpcConnection.open(url)
+    async def connect(cls, url: str = DEFAULT_URL, patience: float | None = None) -> Self:
+        """Connect and check that the node's rules are known; NodeUnreachableError, UnknownRulesError.
+
+        A node that has not answered a question within `patience` seconds counts as unreachable; 20 if it is not given.
+        """
+        rpc = await RpcConnection.open(url, patience)
         try:
             parameters = await rpc.call("ogpu_parameters")
             version = await rpc.call("state_getRuntimeVersion")

@@ -53,9 +53,10 @@ class RpcError(Exception):
 class RpcConnection:
     """One WebSocket; use `async with await RpcConnection.open(url)`."""
 
-    def __init__(self, url: str, socket: ClientConnection) -> None:
+    def __init__(self, url: str, socket: ClientConnection, patience: float | None = None) -> None:
         """Use `open`."""
         self.url = url
+        self._patience = patience
         self._socket = socket
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[RpcJson]] = {}
@@ -65,20 +66,20 @@ class RpcConnection:
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, url: str = DEFAULT_URL) -> Self:
-        """Connect; `NodeUnreachableError` says where nobody answered."""
+    async def open(cls, url: str = DEFAULT_URL, patience: float | None = None) -> Self:
+        """Connect; `NodeUnreachableError` says where nobody answered, here and after `patience` seconds of a call."""
         try:
             socket = await websockets.connect(
                 url,
                 max_size=MAX_MESSAGE_BYTES,
-                open_timeout=CONNECT_SECONDS,
+                open_timeout=min(CONNECT_SECONDS, patience or CONNECT_SECONDS),
                 close_timeout=GOODBYE_SECONDS,
                 proxy=None,
             )
         except (OSError, websockets.WebSocketException, ValueError) as error:
             text = f"no node answers at {url} ({error}); start one, or give another --url"
             raise NodeUnreachableError(text) from error
-        return cls(url, socket)
+        return cls(url, socket, patience)
 
     async def __aenter__(self) -> Self:
         """Already open."""
@@ -115,18 +116,18 @@ class RpcConnection:
         """The result of `method`, as it came."""
         if not self.is_open:
             raise NodeUnreachableError(f"the connection to {self.url} is closed")
-        number = next(self._ids)
+        number, patience = next(self._ids), self._patience or CALL_SECONDS
         future: asyncio.Future[RpcJson] = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, even if nobody waits
         self._waiting[number] = future
         try:
             await self._socket.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
-            async with asyncio.timeout(CALL_SECONDS):  # wait_for of Python 3.11 may swallow a cancellation
+            async with asyncio.timeout(patience):  # wait_for of Python 3.11 may swallow a cancellation
                 return await future
         except websockets.ConnectionClosed as error:
             raise NodeUnreachableError(f"the connection to {self.url} broke") from error
         except TimeoutError as error:
-            raise NodeUnreachableError(f"{self.url} did not answer {method} within {CALL_SECONDS:.0f} s") from error
+            raise NodeUnreachableError(f"{self.url} did not answer {method} within {patience:.0f} s") from error
         finally:
             self._waiting.pop(number, None)
 

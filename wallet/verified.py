@@ -52,12 +52,12 @@ class VerifiedClient(ChainClient):
     """Whether the age of the newest final block was told: once, until there is a young one."""
 
     @classmethod
-    async def connect_by(cls, url: str, trust: Trust, tell: Warn) -> Self:
+    async def connect_by(cls, url: str, trust: Trust, tell: Warn, patience: float | None = None) -> Self:
         """Connect, hold the node to the known chain, and read who certifies it; `tell` takes warnings.
 
         ChainChangedError: another chain or other rules; NodeRefutedError: no proof of what the genesis hash says.
         """
-        client = await cls.connect(url)
+        client = await cls.connect(url, patience)
         try:
             await client.begin(trust, tell)
         except BaseException:

@@ -40,6 +40,8 @@ from wallet.verified import VerifiedClient, Warn
 
 ALREADY_KNOWN = 1013
 SIGNED_KEPT = 1_024
+ANSWER_SECONDS = 4.0
+"""A node that takes longer is asked again on a new connection: in the 20 s of other programs a race is lost."""
 RECONNECT_SECONDS = (0.5, 1.0, 2.0)
 """Until a node that is away, or was not believed, is asked again; ten seconds later it is too late to reveal."""
 EVIDENCE_MAX = 128
@@ -82,7 +84,7 @@ class LiveChain:
         ChainChangedError, NodeRefutedError: another chain, or one that nobody shows.
         """
         tell = Seldom(warn if tell is None else tell)
-        client = await VerifiedClient.connect_by(url, trust, tell)
+        client = await VerifiedClient.connect_by(url, trust, tell, ANSWER_SECONDS)
         try:
             stash: bytes | None = await market_reads.stash_of(client, key.public_key)
         except ODD_ANSWERS as error:
@@ -182,7 +184,7 @@ class LiveChain:
 
         The daemon waits then: its journal holds what it owes to the chain that it knows, and the node may come back.
         """
-        client = await VerifiedClient.connect_by(self._url, self._trust, self._warn)
+        client = await VerifiedClient.connect_by(self._url, self._trust, self._warn, ANSWER_SECONDS)
         if client.genesis_hash != self.genesis_hash:
             await client.rpc.close()
             raise ChainChangedError(

@@ -18,7 +18,6 @@ from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.keys import provider_key
 from played_node import PlayedNode, served
-from wallet import rpc
 from wallet.trust import Trust
 
 KEY, ALICE = provider_key("//Alice//provider", None), dev_accounts.stash("Alice")
@@ -75,7 +74,7 @@ async def growing(node: PlayedNode) -> AsyncIterator[None]:
 def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: NodeLie) -> None:
     monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.01,))
     monkeypatch.setattr(heads, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(rpc, "CALL_SECONDS", 0.5)
+    monkeypatch.setattr(live, "ANSWER_SECONDS", 0.5)
     told: list[str] = []
 
     async def main() -> None:

@@ -201,9 +201,14 @@ def test_views_go_on_after_odd_heights_odd_nodes_and_another_chain(monkeypatch: 
     assert any("the pin" in text for text in told)
 
 
+REVEAL_SECONDS = 12
+"""Of the shortest window, on a devnet."""
+
+
 def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Nor is one that is mute waited for: connecting, asking and the pause before fit twice into a reveal window."""
     waits: list[float] = []
     sleep = asyncio.sleep
 
@@ -211,7 +216,8 @@ def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs
         waits.append(seconds)
         await sleep(0)
 
-    async def connect(*_: object) -> Any:
+    async def connect(*arguments: object) -> Any:
+        assert arguments[-1] == live.ANSWER_SECONDS
         if len(waits) < 9:
             raise NodeUnreachableError("a proof has too many nodes")
         return OddNode(5)
@@ -229,3 +235,4 @@ def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs
 
     assert asyncio.run(main()) == 5
     assert waits == [0.5, 1.0, *[2.0] * 7]
+    assert 2 * (live.ANSWER_SECONDS + live.RECONNECT_SECONDS[-1]) <= REVEAL_SECONDS
