@@ -131,10 +131,7 @@ class ChainClient:
 
     @classmethod
     async def connect(cls, url: str = DEFAULT_URL, patience: float | None = None) -> Self:
-        """Connect and check that the node's rules are known; NodeUnreachableError, UnknownRulesError.
-
-        A node that has not answered a question within `patience` seconds counts as unreachable; 20 if it is not given.
-        """
+        """Connect and check that the node's rules are known; NodeUnreachableError, UnknownRulesError."""
         rpc = await RpcConnection.open(url, patience)
         try:
             parameters = await rpc.call("ogpu_parameters")

@@ -12,8 +12,6 @@ from gpu_tasks.provider.journal.records import RaceEntry, Sent
 
 GIVE_BACK_BLOCKS = 8
 """A race whose input is nowhere to be had this many blocks before its lease ends is given back."""
-GIVE_BACK_LATE_BLOCKS = 3
-"""The same once a rival has committed: whom its close shuts out has missed nothing, so the search may go on longer."""
 OMITTED_BLOCKS = 5
 """After this many blocks of an open reveal window an attestation that nobody attached goes as a transaction."""
 
@@ -75,10 +73,13 @@ def race_of(duty: DutyStatus, stash: bytes) -> Race | None:
 
 
 def must_give_back(race: Race, height: int) -> bool:
-    """Whether a race whose input is not here by block `height` has to be given back, or it would be missed."""
+    """Whether a race whose input is not here by block `height` has to be given back, or it would be missed.
+
+    Not once a rival has committed: that the input could be had is shown then, and who gave it back would pay the judges
+    who find it good. Whom the rival's close shuts out has missed nothing.
+    """
     has_rival = race.unit.round is not None and race.unit.round.first_commit > 0
-    blocks = GIVE_BACK_LATE_BLOCKS if has_rival else GIVE_BACK_BLOCKS
-    return race.commits_until > 0 and height + blocks >= race.commits_until
+    return not has_rival and 0 < race.commits_until <= height + GIVE_BACK_BLOCKS
 
 
 def is_about(race: Race, entry: RaceEntry) -> bool:
