@@ -203,12 +203,6 @@ def no_duties(message: NodeMessage, _: Mouth) -> Replies | None:
 
 
 @lie(PROVIDER, words=NOT_BELIEVED)
-def nobody_judges(message: NodeMessage, _: Mouth) -> Replies | None:
-    """Nobody may judge, so that an input may leave out whom it likes."""
-    return answers(message, "GpuTasksApi_judging_readers", NONE)
-
-
-@lie(PROVIDER, words=NOT_BELIEVED)
 async def duties_of_another(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """The provider has another one's duties, with the right proof of these."""
     function, *more = message.question.params or [""]
