@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.data.market_reads import endpoints_of
+from gpu_tasks.data.market_reads import endpoints_of, keys_at
 from gpu_tasks.data.placement import COPIES, stores_for
-from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, is_usable, seal
+from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
 from gpu_tasks.market.inference.services import Service
@@ -162,8 +162,7 @@ class Sealer:
         client, wish = self.client, self.wish
         final = await client.finalized()
         sealed_at = await client.height(final)
-        readers = await market_reads.readers(client, wish.service, final)
-        keys = [reader.seal_key for reader in readers if reader.key_since <= sealed_at and is_usable(reader.seal_key)]
+        keys = keys_at(await market_reads.readers(client, wish.service, final), sealed_at)
         if not keys:
             raise PostError(
                 f"service {wish.service} has no provider that inputs could be sealed to; see `ogpu providers`"

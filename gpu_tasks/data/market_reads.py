@@ -8,10 +8,11 @@ pages, and refused beyond `ENTRIES_BYTES_MAX` of `wallet.proved.view`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpu_tasks.data.endpoint import parse_endpoint
+from gpu_tasks.data.sealing import is_usable
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
 from gpu_tasks.market.courts.cases import JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
@@ -73,6 +74,11 @@ async def readers(chain: ChainClient, service: int, at: bytes | None = None) -> 
     """Whom to seal an input to: those who may judge, then those who may race."""
     found: tuple[InputReader, ...] = await chain.query("GpuTasksApi_readers", service, at=at)
     return found
+
+
+def keys_at(readers: Iterable[InputReader], height: int) -> list[bytes]:
+    """What is sealed to in an input of that height: the keys of those who had them by then, if they are any."""
+    return [reader.seal_key for reader in readers if reader.key_since <= height and is_usable(reader.seal_key)]
 
 
 async def judging_readers(chain: ChainClient, at: bytes | None = None) -> tuple[InputReader, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.data.market_reads import endpoints_of
+from gpu_tasks.data.market_reads import endpoints_of, keys_at
 from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import Opened, SealError, is_usable
 from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input
@@ -49,8 +49,8 @@ class Inputs:
 
     async def _check_boxes(self, unit: Unit, opened: Opened) -> None:
         """Everybody who may judge must be able to read it: a customer who left some out could win by their silence."""
-        judges = [reader for reader in await self._chain.judging_readers() if reader.key_since <= unit.terms.sealed_at]
-        left_out = opened.left_out(judge.seal_key for judge in judges)
+        judges = keys_at(await self._chain.judging_readers(), unit.terms.sealed_at)
+        left_out = opened.left_out(judges)
         if left_out:
             raise UnusableInputError(f"the input is not sealed to {len(left_out)} of {len(judges)} who may judge it")
 

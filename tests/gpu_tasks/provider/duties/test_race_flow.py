@@ -192,6 +192,23 @@ def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(tmp_path
     play(tmp_path, 4, scene)
 
 
+def test_a_judge_whose_key_is_none_keeps_nobody_from_working(tmp_path: Path) -> None:
+    """The chain takes none in; but its first block may hold anything."""
+
+    async def scene(village: Village) -> None:
+        chain = village.node.chain
+        *others, last = chain.validators
+        bound = chain.now()
+        known = bound[Devices].providers[last.stash]
+        assert known is not None
+        bound[Devices].providers[last.stash] = replace(known, seal_key=bytes(32))
+        chain.state = chain.state.updated(bound.overlay.changes())
+        status = await village.run(await village.post(readers=others))
+        assert status.unit.state is UnitState.SETTLED
+
+    play(tmp_path, 4, scene)
+
+
 def test_an_input_that_no_store_has_is_given_back_in_time(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         await village.run(await village.post(racers=1, is_stored=False), blocks=200)
