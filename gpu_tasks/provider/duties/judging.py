@@ -133,15 +133,15 @@ class JudgeDuty:
         """The table of steps: what the world sees of each. `Judged` is in the journal before an opinion leaves."""
         unit = case.unit_id
         details: dict[str, Detail] = {"unit": unit, "bench": case.seat.bench}
-        if step is JudgeStep.APPEAL:
-            return StepMessage(Courts.appeal(case=unit), "appealed", details)
-        entry = self.parts.journal.cases[case.key]
         match step:
             case JudgeStep.COMMIT:
                 call = Courts.commit_opinion(case=unit, commitment=self._commitment(case))
                 return StepMessage(call, "verdict_commit", details)
             case JudgeStep.OPEN:
+                entry = self.parts.journal.cases[case.key]
                 call = Courts.open_opinion(case=unit, statement=entry.statement, salt=entry.salt)
                 return StepMessage(call, "verdict_reveal", details)
+            case JudgeStep.APPEAL:
+                return StepMessage(Courts.appeal(case=unit), "appealed", details)
             case _:
                 raise AssertionError(f"{step.name} is not a step that the world sees")

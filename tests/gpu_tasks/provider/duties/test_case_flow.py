@@ -1,5 +1,6 @@
 """Judges with daemons of their own: probes, appeals by default, what is opened late."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,19 +49,29 @@ async def unit_for(village: Village, miner: Miner) -> bytes:
         await village.run(unit)
 
 
-def conniving(monkeypatch: pytest.MonkeyPatch, liar: Miner) -> None:
-    """The judges of every committee say what the liar revealed."""
+Change = Callable[[Case, bytes, Statement], Statement]
+
+
+def on_committees(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
+    """What judges of committees say is changed, given the case, the judge and what it found."""
     honest = find_verdict
 
     async def find(parts: Parts, case: Case, *more: object) -> Statement:
         said = await honest(parts, case, *more)  # type: ignore[arg-type]
-        if case.seat.bench != BenchKind.COMMITTEE:
-            return said
+        return change(case, parts.identity.stash, said) if case.seat.bench == BenchKind.COMMITTEE else said
+
+    monkeypatch.setattr(judging, "find_verdict", find)
+
+
+def conniving(monkeypatch: pytest.MonkeyPatch, liar: Miner) -> None:
+    """The judges of every committee say what the liar revealed."""
+
+    def change(case: Case, _: bytes, said: Statement) -> Statement:
         lie = next(racer.reveal for racer in case.unit.racers if racer.owner == liar.keys.stash)
         assert lie is not None
         return replace(said, opinion=Answered(lie.output_root))
 
-    monkeypatch.setattr(judging, "find_verdict", find)
+    on_committees(monkeypatch, change)
 
 
 def test_every_judge_opens_the_probe_of_its_own_seat(tmp_path: Path) -> None:
@@ -106,16 +117,13 @@ def test_a_judge_who_was_outvoted_appeals_where_nobody_else_does(
     async def scene(village: Village) -> None:
         liar = village.miners[0]
         unit = await unit_for(village, liar)
-        honest, seated = find_verdict, list[bytes]()
+        seated = list[bytes]()
 
-        async def find(parts: Parts, case: Case, *more: object) -> Statement:
-            said = await honest(parts, case, *more)  # type: ignore[arg-type]
-            if case.seat.bench != BenchKind.COMMITTEE:
-                return said
-            seated.append(parts.identity.stash)
+        def change(_: Case, judge: bytes, said: Statement) -> Statement:
+            seated.append(judge)
             return said if len(seated) == 1 else replace(said, opinion=WRONG)
 
-        monkeypatch.setattr(judging, "find_verdict", find)
+        on_committees(monkeypatch, change)
         monkeypatch.setattr(endings, "is_wronged", lambda *_: False)
         await until_over(village, unit, liar)
         (appeal,) = village.node.chain.happened(CaseAppealed)
@@ -134,16 +142,13 @@ def test_a_court_finds_a_probe_that_nobody_computed(tmp_path: Path, monkeypatch:
     async def scene(village: Village) -> None:
         liar = village.miners[0]
         unit = await unit_for(village, liar)
-        honest, lazy = find_verdict, list[bytes]()
+        lazy = list[bytes]()
 
-        async def find(parts: Parts, case: Case, *more: object) -> Statement:
-            said = await honest(parts, case, *more)  # type: ignore[arg-type]
-            if case.seat.bench != BenchKind.COMMITTEE:
-                return said
-            lazy.append(parts.identity.stash)
+        def change(_: Case, judge: bytes, said: Statement) -> Statement:
+            lazy.append(judge)
             return replace(said, opinion=WRONG) if len(lazy) > 1 else replace(said, probe=b"c" * 32)
 
-        monkeypatch.setattr(judging, "find_verdict", find)
+        on_committees(monkeypatch, change)
         await until_over(village, unit, liar)
         convicted = {one.judge for one in village.node.chain.happened(JudgeCharged) if one.is_convicted}
         assert lazy[0] in convicted
