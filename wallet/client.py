@@ -131,7 +131,7 @@ class ChainClient:
 
     @classmethod
     async def connect(cls, url: str = DEFAULT_URL, patience: float | None = None) -> Self:
-        """Connect and check that the node's rules are known; NodeUnreachableError, UnknownRulesError."""
+        """`RpcConnection.open`, and check that the node's rules are known; NodeUnreachableError, UnknownRulesError."""
         rpc = await RpcConnection.open(url, patience)
         try:
             parameters = await rpc.call("ogpu_parameters")

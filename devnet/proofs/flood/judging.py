@@ -21,7 +21,6 @@ CUT_SECONDS = YOUNG_SECONDS
 LOG_BYTES_PER_SECOND = 20_000
 OTHERS_TOLD = 0.1
 """CPU seconds a second of other programs from which on a miss that is measured in time names them."""
-
 DISK_STILL_MS = 100
 """A small write that took longer held all nodes up: what is missed in time beside it is tried once more."""
 
@@ -122,7 +121,7 @@ def _doors(finding: BarResult) -> list[str]:
 
 
 def _busy(finding: BarResult) -> str:
-    """What else the machine did meanwhile: it explains a late answer, and excuses none."""
+    """What else the machine did meanwhile: it explains a late answer; only a disk that stood still brings another try."""
     told = []
     if finding.others_cpu_per_second >= OTHERS_TOLD:
         told.append(f"other programs used {finding.others_cpu_per_second:.1f} processors")
