@@ -121,7 +121,7 @@ def _doors(finding: BarResult) -> list[str]:
 
 
 def _busy(finding: BarResult) -> str:
-    """What else the machine did meanwhile: it explains a late answer; only a disk that stood still brings another try."""
+    """What else the machine did meanwhile: it explains a late answer; a disk that stood still brings a second try."""
     told = []
     if finding.others_cpu_per_second >= OTHERS_TOLD:
         told.append(f"other programs used {finding.others_cpu_per_second:.1f} processors")

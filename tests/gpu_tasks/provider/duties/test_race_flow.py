@@ -7,17 +7,15 @@ from pathlib import Path
 import pytest
 
 from fake_work import FakeExecutor, FakeForm
-from gpu_tasks.data.sealing import SealError, SealKey
+from gpu_tasks.data.sealing import SealError
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.events import CaseDecided
-from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.duties.cases import case_number
 from gpu_tasks.provider.duties.endings import REFUTED
-from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
@@ -140,100 +138,6 @@ def test_judges_execute_whole_where_no_output_can_be_had(tmp_path: Path) -> None
         assert len([miner for miner in village.miners if "recomputed" in miner.heard.names()]) == 3
 
     play(tmp_path, 5, scene)
-
-
-def test_an_input_that_nobody_can_use_is_declined_twice_and_found_bad(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(b"no request")
-        status = await village.run(unit)
-        (refunded,) = village.node.chain.happened(UnitRefunded)
-        assert refunded.refund is Refund.INPUT_BAD
-        assert len(status.unit.declined_by) == 2
-        assert not village.node.chain.happened(RaceMissed)
-
-    play(tmp_path, 4, scene)
-
-
-def test_an_input_sealed_to_others_or_another_than_committed_is_declined(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        first = await village.post(readers=[])
-        second = await village.post(input_commitment=b"x" * 32)
-        for unit in (first, second):
-            await village.run(unit)
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD] * 2
-        assert not any(miner.executor.runs for miner in village.miners)
-
-    play(tmp_path, 4, scene)
-
-
-def test_nobody_works_for_an_input_that_leaves_a_judge_out(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        await village.run(await village.post(readers=village.node.chain.validators[:-1]))
-        (refunded,) = village.node.chain.happened(UnitRefunded)
-        assert refunded.refund is Refund.INPUT_BAD
-        assert not any(miner.executor.runs for miner in village.miners)
-
-    play(tmp_path, 4, scene)
-
-
-def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        chain = village.node.chain
-        *others, last = chain.validators
-        known = chain.now()[Devices].providers[last.stash]
-        assert known is not None
-        sealed_at = chain.height
-        other_key = SealKey.from_seed(b"another key of the last one's".ljust(32)).public
-        anew = Devices.register_provider(seal_key=other_key, endpoint=known.endpoint)
-        chain.block(signed(last.stash, anew))
-        status = await village.run(await village.post(readers=others, sealed_at=sealed_at))
-        assert status.unit.state is UnitState.SETTLED
-
-    play(tmp_path, 4, scene)
-
-
-def test_a_judge_whose_key_is_none_keeps_nobody_from_working(tmp_path: Path) -> None:
-    """The chain takes none in; but its first block may hold anything."""
-
-    async def scene(village: Village) -> None:
-        chain = village.node.chain
-        *others, last = chain.validators
-        bound = chain.now()
-        known = bound[Devices].providers[last.stash]
-        assert known is not None
-        bound[Devices].providers[last.stash] = replace(known, seal_key=bytes(32))
-        chain.state = chain.state.updated(bound.overlay.changes())
-        status = await village.run(await village.post(readers=others))
-        assert status.unit.state is UnitState.SETTLED
-
-    play(tmp_path, 4, scene)
-
-
-def test_an_input_that_no_store_has_is_given_back_in_time(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        await village.run(await village.post(racers=1, is_stored=False), blocks=200)
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-        assert not village.node.chain.happened(RaceMissed)
-        assert not village.node.chain.happened(ProviderSlashed)
-        assert any("hindered" in miner.heard.names() for miner in village.miners)
-
-    play(tmp_path, 4, scene)
-
-
-def test_it_is_given_back_so_many_blocks_before_commits_close_and_not_sooner(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(racers=1, is_stored=False)
-        until = 0
-        while not any("declined" in miner.heard.names() for miner in village.miners):
-            village.node.block()
-            status = village.node.api().unit(unit)
-            assert status is not None
-            until = status.commits_until or until
-            for miner in village.miners:
-                await miner.step()
-        assert village.node.chain.height + GIVE_BACK_BLOCKS == until
-
-    play(tmp_path, 2, scene)
 
 
 def test_a_machine_that_fails_costs_its_owner_and_not_the_customer(tmp_path: Path) -> None:
