@@ -26,6 +26,7 @@ from consensus.signstate import SignedRecord, SigningRefusedError
 from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, Chits, Message, PullQuery, Vote
 from node.clock import Clock
+from node.collector import Collector
 from node.duty.duty import ValidatorDuty
 from node.errors import NodeError
 from node.ledger.ledger import Ledger
@@ -90,6 +91,7 @@ class Loop:
         self._events: deque[ev.Event] = deque()
         self._busy = False
         self._waiting = trio.CancelScope()
+        self._collector = Collector(self.chain.parameters.slot_ms)
 
     # --- running
 
@@ -126,6 +128,7 @@ class Loop:
                 if await self._is_verified() and self.sync.has_work:
                     self._import_next()
             elif not spent:
+                self._collector.rest(self._clock.now_ms())
                 with trio.CancelScope(deadline=self._clock.to_trio(self.machine.deadline_ms)) as self._waiting:
                     self._serve(await inbox.receive())
             await trio.lowlevel.checkpoint()

@@ -317,3 +317,20 @@ def test_a_fault_of_ours_while_building_costs_the_slot_and_not_the_node(
     alice.pass_seconds(6)
     assert len(set(slots)) == len(slots) > 3
     assert alice.chain.final.facts.height >= 1
+
+
+@pytest.mark.trio
+async def test_garbage_is_looked_for_where_nothing_is_to_be_done_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, block = about_to_import(tmp_path)
+    rested: list[bool] = []
+    monkeypatch.setattr(stage.loop._collector, "rest", lambda _: rested.append(block.facts.id in stage.chain))
+    with trio.move_on_after(5) as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stage.loop.run)
+            while not rested:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    assert not scope.cancelled_caught
+    assert rested == [True], "after the block that waited, once"
