@@ -6,6 +6,7 @@ SEEDS ?= 200
 KILLS ?= 100
 UNITS ?= 200
 ROUNDS ?= 3
+VALIDATORS ?= 4
 STEPS ?= 1000000
 SEED ?= 1
 SECONDS ?= 30
@@ -99,8 +100,8 @@ liars: ## nodes and stores that lie in over 80 ways to every program, LIES=name,
 courts: ## UNITS=24 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
 	@PYTHONPATH=.:tests/support $(PY) -m scripts.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
-cheats: ## every known way to cheat the market, on a real devnet: each refused or slashed
-	@$(PY) -m devnet.proofs.cheats
+cheats: ## every known way to cheat the market, on a real devnet of VALIDATORS=4: each refused or slashed
+	@$(PY) -m devnet.proofs.cheats --validators $(VALIDATORS)
 
 units: ## UNITS=200 honest units on a devnet, a provider killed midway: each paid once
 	@$(PY) -m devnet.proofs.work --units $(UNITS)

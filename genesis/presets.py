@@ -46,11 +46,12 @@ def load_spec(source: str | bytes) -> ChainSpec:
     raise KeyError(source)
 
 
-def validator_names(count: int) -> tuple[str, ...]:
-    """Alice to Ferdie, then Node7 and so on."""
-    if not 1 <= count <= VALIDATORS_MAX:
-        raise ValueError(f"a preset has 1 to {VALIDATORS_MAX} validators")
-    return all_names()[:count]
+def validator_names(count: int, apart: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Alice to Ferdie, then Node7 and so on, without those who are to be something else."""
+    names = tuple(name for name in all_names() if name not in apart)
+    if not 1 <= count <= len(names):
+        raise ValueError(f"a preset has 1 to {len(names)} validators")
+    return names[:count]
 
 
 def preset(name: str, chain_id: str, chain_type: str, validators: tuple[str, ...]) -> ChainSpec:

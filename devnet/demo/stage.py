@@ -1,4 +1,4 @@
-"""Setting the stage: a fresh network of validators with providers, a fifth provider that cheats, and a delegation."""
+"""Setting the stage: a fresh network of validators with providers, one more provider that cheats, and a delegation."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ DEVICE_BOND = "2000"
 DELEGATED = "1000"
 
 
-def fresh_network(folder: Path, *, any_ports: bool, detach: bool, tell: Narrator) -> Devnet:
-    """Four validators with a provider each, in an emptied folder.  Raises `DevnetError` if a devnet runs there."""
+def fresh_network(
+    folder: Path, validators: int = VALIDATORS, *, any_ports: bool, detach: bool, tell: Narrator
+) -> Devnet:
+    """Validators with a provider each, in an emptied folder.  Raises `DevnetError` if a devnet runs there."""
     if (folder / "devnet.json").exists():
         there = network.all_processes(layout.load(folder))
         busy = [process.label for process in there if processes.running(process) is not None]
         if busy:
             raise DevnetError(f"a devnet runs in {folder} ({', '.join(busy)}): `ogpu-devnet down` ends it")
         shutil.rmtree(folder)
-    net = layout.create(folder, VALIDATORS, providers=True, any_ports=any_ports)
+    net = layout.create(folder, validators, providers=True, any_ports=any_ports, apart=(CHEAT, CUSTOMER))
     names = ", ".join(member.name for member in net.members)
     tell.line(f"starting validators and providers of {names}; logs in {net.folder}")
     standing = network.up(net, detach=detach)
@@ -45,7 +47,7 @@ def fresh_network(folder: Path, *, any_ports: bool, detach: bool, tell: Narrator
 
 
 def add_cheat(net: Devnet, mode: str, *, detach: bool, tell: Narrator) -> Devnet:
-    """A fifth provider registers live, and returns wrong results from its first unit on."""
+    """One more provider registers live, and returns wrong results from its first unit on."""
     net, guest = layout.add_guest(net, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
     words = ["--url", guest.rpc_url, "--key", f"//{CHEAT}//provider", "--base-path", str(net.home(guest) / "provider")]
     words += ["register", "--yes", "--stash", f"//{CHEAT}", "--endpoint", guest.blob_url]

@@ -119,10 +119,13 @@ class Devnet:
         return words
 
 
-def create(folder: Path, validators: int, *, providers: bool = False, any_ports: bool = False) -> Devnet:
+def create(
+    folder: Path, validators: int, *, providers: bool = False, any_ports: bool = False, apart: tuple[str, ...] = ()
+) -> Devnet:
     """A devnet of that many validators in an empty folder.  Raises `DevnetError` where there is one already.
 
-    With `any_ports` any free ports are used, else the well-known ones where they are free.
+    With `any_ports` any free ports are used, else the well-known ones where they are free. Who is named in `apart` is
+    no validator.
     """
     if (folder / "devnet.json").exists():
         raise DevnetError(
@@ -130,7 +133,7 @@ def create(folder: Path, validators: int, *, providers: bool = False, any_ports:
         )
     if not 1 <= validators <= VALIDATORS_MAX:
         raise DevnetError(f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}: use `ogpu-devnet up -n 4`")
-    names = validator_names(validators)
+    names = validator_names(validators, apart)
     folder.mkdir(parents=True, exist_ok=True)
     net = Devnet(folder.resolve(), (), providers)
     ports = _ports(any_ports=any_ports)

@@ -1,8 +1,8 @@
 """`python -m devnet.proofs.cheats`: every known way to cheat the market, on a real devnet; exit 1 if a bar fails.
 
-The cheat is a fifth provider. The bars, in each mode: it was drawn or tried something at least once; what it sent was
-refused, or it was slashed or fined by exactly the table's amounts; it was never paid for wrong work; no honest provider
-lost a grain; every unit was settled and paid once, all the same.
+The cheat is a provider beside those of the validators. The bars, in each mode: it was drawn or tried something at least
+once; what it sent was refused, or it was slashed or fined by exactly the table's amounts; it was never paid for wrong
+work; no honest provider lost a grain; every unit was settled and paid once, all the same.
 """
 
 from __future__ import annotations
@@ -43,19 +43,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with network.ending_on_signals():
         net = None
         try:
-            tell.step(f"Network: {stage.VALIDATORS} validators, each with a GPU provider")
-            net = stage.fresh_network(options.folder, any_ports=True, detach=False, tell=tell)
+            tell.step(f"Network: {options.validators} validators, each with a GPU provider")
+            net = stage.fresh_network(options.folder, options.validators, any_ports=True, detach=False, tell=tell)
             net = stage.add_cheat(net, modes[0], detach=False, tell=tell)
             findings = [_try(net, mode, options.units, tell) for mode in modes]
         finally:
             if net is not None:
                 network.down(net)
-    return _finish(findings, tell)
+    return _finish(findings, options.validators, tell)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("devnet.proofs.cheats", description="Cheat the market in every known way.")
     parser.add_argument("--units", type=int, default=UNITS_PER_MODE, help="units posted in each mode")
+    parser.add_argument("--validators", type=int, default=stage.VALIDATORS, help="of the network, each a provider too")
     parser.add_argument("--modes", default="", help="only these, with commas: " + ", ".join(CHEATS))
     parser.add_argument("--folder", type=Path, default=Path("out") / "cheats", help="of the network; emptied first")
     return parser.parse_args(arguments)
@@ -98,7 +99,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
-def _finish(findings: list[Finding], tell: Narrator) -> int:
+def _finish(findings: list[Finding], validators: int, tell: Narrator) -> int:
     table = Table("mode", "drawn", "tried", "refused", "slashed", "fined", "taken", "as the table says", "outcome")
     for finding in findings:
         taken = format_amount(sum(check.taken for check in finding.checks))
@@ -109,9 +110,10 @@ def _finish(findings: list[Finding], tell: Narrator) -> int:
     tell.console.print(table)
     failures = [f"{finding.mode}: {failure}" for finding in findings for failure in finding.failures]
     report: Report = {"findings": [finding.as_json() for finding in findings], "failures": failures}
-    report["seconds"] = round(tell.seconds)
+    report["seconds"], report["validators"] = round(tell.seconds), validators
     path = write("cheats", report)
-    print(f"cheats: {_figures(findings)}; {len(failures)} failures; {report['seconds']} s; {path}")
+    figures = f"{validators} validators, {_figures(findings)}; {len(failures)} failures"
+    print(f"cheats: {figures}; {report['seconds']} s; {path}")
     return 1 if failures else 0
 
 

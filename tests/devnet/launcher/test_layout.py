@@ -8,7 +8,9 @@ import pytest
 from devnet.launcher import layout, processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.lifecycle import provider_process
+from genesis import dev_accounts
 from genesis.presets import load_spec
+from runtime.cryptography import ss58
 
 
 def test_what_is_saved_is_loaded_again(tmp_path: Path) -> None:
@@ -49,6 +51,17 @@ def test_each_node_is_told_of_all_others_and_listens_on_loopback(tmp_path: Path)
     assert boot == [net.members[0].address, net.members[2].address]
     assert words[words.index("--listen-host") + 1] == "127.0.0.1"
     assert "--bob" in words
+
+
+def test_who_is_to_be_something_else_is_no_validator_and_has_money_all_the_same(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 5, providers=True, any_ports=True, apart=("Eve", "Ferdie"))
+    assert [member.name for member in net.members] == ["Alice", "Bob", "Charlie", "Dave", "Node7"]
+    patch = load_spec(net.chain_spec.read_bytes()).patch
+    assert patch is not None
+    rich = {account for account, _ in patch["balances"]["balances"]}
+    assert {ss58.encode(dev_accounts.stash(name)) for name in ("Eve", "Ferdie")} <= rich
+    with pytest.raises(ValueError, match="1 to 14"):
+        layout.create(tmp_path / "more", 15, apart=("Eve", "Ferdie"))
 
 
 def test_a_seventh_validator_has_its_keys_in_its_keystore(tmp_path: Path) -> None:
