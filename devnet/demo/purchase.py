@@ -65,7 +65,7 @@ def buy(
     words += ["--service", str(SERVICE), "--price", format_amount(PRICE_MAX)]
     newest: dict[str, UnitView] = {}
     ended = 0
-    for row in programs.lines("ogpu", *words, show=tell.command):
+    for row in programs.lines("ogpu", *words, keyring=net.keyring, show=tell.command):
         before = newest.get(row["unit"], {}).get("state")
         newest[row["unit"]] = row
         if row["ended_in_block"] is not None:

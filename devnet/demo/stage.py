@@ -54,7 +54,7 @@ def add_cheat(net: Devnet, mode: str, *, detach: bool, tell: Narrator) -> Devnet
     words += ["--bond", CHEAT_BOND, "--device-bond", DEVICE_BOND]
     words += ["--session-key", "0x" + dev_accounts.key(CHEAT, dev_accounts.SESSION).hex()]
     words += ["--vrf-key", "0x" + dev_accounts.key(CHEAT, dev_accounts.VRF).hex()]
-    programs.run("ogpu-provider", *words, show=tell.command)
+    programs.run("ogpu-provider", *words, keyring=net.keyring, show=tell.command)
     processes.start(network.provider_process(net, guest), detach=detach)
     network.wait_for_provider(net, guest)
     tell.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {mode}")
@@ -71,8 +71,8 @@ def delegate(net: Devnet, tell: Narrator) -> dict[str, Any]:
     url = ("--url", net.members[0].rpc_url)
     validator = ss58(dev_accounts.stash(FAVOURITE))
     words = ("delegate", validator, DELEGATED, "--from", f"//{CUSTOMER}", "--yes")
-    programs.run("ogpu-wallet", *url, *words, show=tell.command)
-    rows = json.loads(programs.run("ogpu-wallet", *url, "validators"))
+    programs.run("ogpu-wallet", *url, *words, keyring=net.keyring, show=tell.command)
+    rows = json.loads(programs.run("ogpu-wallet", *url, "validators", keyring=net.keyring))
     found: dict[str, Any] = next(row for row in rows if row["stash"] == validator)
     tell.line(f"{FAVOURITE} now has {found['total']['ogpu']} oGPU behind it")
     return found

@@ -89,6 +89,11 @@ class Devnet:
         """The file that says which chain it is."""
         return self.folder / "chain.json"
 
+    @property
+    def keyring(self) -> Path:
+        """The folder of keys, and of what is known of the chain, for programs of people who use this devnet."""
+        return self.folder / "keyring"
+
     def member(self, name: str) -> NodeLayout:
         """The member of that name, whatever the case of its letters.  Raises `DevnetError`."""
         for member in self.members:

@@ -1,6 +1,7 @@
 """The command-line programs that people use, run as people run them, and shown as people would type them.
 
-What always holds: a program that fails is a `DevnetError` with what it said.
+What always holds: a program that fails is a `DevnetError` with what it said; what it keeps lies in a folder of the
+devnet, since one that knows another chain refuses this one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Timer
 from typing import IO, Any
@@ -29,19 +31,19 @@ ERROR_CHARACTERS = 1500
 Shown = Callable[[str], None]
 
 
-def run(program: str, *words: str, show: Shown | None = None) -> str:
+def run(program: str, *words: str, keyring: Path, show: Shown | None = None) -> str:
     """Run `program` with --json; gives what it printed.  Raises `DevnetError`."""
     if show is not None:
         show("$ " + as_typed(program, *words))
-    with _started(program, words) as output:
+    with _started(program, words, keyring) as output:
         return output.read()
 
 
-def lines(program: str, *words: str, show: Shown | None = None) -> Iterator[Any]:
+def lines(program: str, *words: str, keyring: Path, show: Shown | None = None) -> Iterator[Any]:
     """Run `program` with --json; gives each line that it prints, read, as it comes.  Raises `DevnetError`."""
     if show is not None:
         show("$ " + as_typed(program, *words))
-    with _started(program, words) as output:
+    with _started(program, words, keyring) as output:
         for line in output:
             yield json.loads(line)
 
@@ -52,7 +54,7 @@ def as_typed(program: str, *words: str) -> str:
 
 
 @contextmanager
-def _started(program: str, words: tuple[str, ...]) -> Iterator[IO[str]]:
+def _started(program: str, words: tuple[str, ...], keyring: Path) -> Iterator[IO[str]]:
     """The program's output; when the block ends, so has the program."""
     with TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -61,7 +63,7 @@ def _started(program: str, words: tuple[str, ...]) -> Iterator[IO[str]]:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=source_path(),
+            env={**source_path(), "OGPU_KEYRING": str(keyring)},
         )
         assert process.stdout is not None  # a pipe, as asked for
         watchdog = Timer(SECONDS_MAX, process.kill)

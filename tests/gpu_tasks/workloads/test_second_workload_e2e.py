@@ -95,7 +95,7 @@ def bought(net: Devnet, folder: Path, service: str, lines: str) -> list[dict[str
     words = ["post", str(file), "--key", "//Ferdie", "--service", service, "--racers", "2", "--watch"]
     words += ["--max-tokens", str(PRODUCTS), "--set", "size=8", "--price", PRICE]
     rows: dict[str, dict[str, Any]] = {}
-    for row in programs.lines("ogpu", "--url", net.members[0].rpc_url, *words):
+    for row in programs.lines("ogpu", "--url", net.members[0].rpc_url, *words, keyring=net.keyring):
         states = rows.get(row["unit"], {}).get("states", [])
         rows[row["unit"]] = {**row, "states": [*states, row["state"]]}
     form = form_named(WORKLOAD)
@@ -120,7 +120,7 @@ def seller() -> list[str]:
 
 def run(net: Devnet, program: str, *words: str) -> Any:
     """What a program answers when it is called with --json."""
-    return json.loads(programs.run(program, "--url", net.members[0].rpc_url, *words))
+    return json.loads(programs.run(program, "--url", net.members[0].rpc_url, *words, keyring=net.keyring))
 
 
 async def ledger_of(net: Devnet, first: int) -> DevnetLedger:
