@@ -139,12 +139,8 @@ class LiveChain:
 
     async def _look(self) -> View:
         """The duties at the newest final block, proved; of a node that is trusted, those at the best one."""
-        at = None if self._trust.is_blind else await self.client.finalized()
+        at = None if self._trust.is_blind else await self._final(self.client)
         height = await self.client.height(at)
-        if at is not None:
-            if height < self._final_height:
-                raise ChainError(f"its newest final block is {height}, and {self._final_height} was final before")
-            self._final_height = height
         duties = await market_reads.duties(self.client, self.stash, at)
         for duty in duties:
             racer = racer_of(duty.status.unit, self.stash)
@@ -180,18 +176,39 @@ class LiveChain:
                 self._failures += 1
 
     async def _same_chain(self) -> VerifiedClient:
-        """A new connection; ChainChangedError where the node is of another chain now.
+        """A new connection; ChainChangedError where the node is of another chain now, ChainError where it is behind.
 
         The daemon waits then: its journal holds what it owes to the chain that it knows, and the node may come back.
         """
         client = await VerifiedClient.connect_by(self._url, self._trust, self._warn, ANSWER_SECONDS)
-        if client.genesis_hash != self.genesis_hash:
+        try:
+            await self._check_goes_on(client)
+        except BaseException:
             await client.rpc.close()
+            raise
+        return client
+
+    async def _check_goes_on(self, client: VerifiedClient) -> None:
+        if client.genesis_hash != self.genesis_hash:
             raise ChainChangedError(
                 f"{self._url} is another chain now, 0x{client.genesis_hash.hex()}: nothing is signed until it serves "
                 f"0x{self.genesis_hash.hex()} again"
             )
-        return client
+        if not self._trust.is_blind:
+            await self._final(client)
+
+    async def _final(self, client: VerifiedClient) -> bytes:
+        """The newest final block; ChainError for one below what was final before.
+
+        On one connection it never falls. On a new one it may: who works on a unit that was seen would be told who had
+        to read its input before it was sealed, or that nobody knows the unit.
+        """
+        at = await client.finalized()
+        height = await client.height(at)
+        if height < self._final_height:
+            raise ChainError(f"its newest final block is {height}, and {self._final_height} was final before")
+        self._final_height = height
+        return at
 
     # --- reads
 

@@ -78,6 +78,9 @@ QUESTIONS: dict[str, tuple[str, Callable[[LiveChain], Awaitable[object]]]] = {
     "duties": ("ogpu_callProof", lambda chain: chain.standing()),
     "a unit": ("ogpu_callProof", lambda chain: chain.unit(bytes(32))),
     "a final unit": ("ogpu_callProof", lambda chain: chain.final_unit(bytes(32))),
+    "who may judge": ("ogpu_callProof", lambda chain: chain.judging_readers()),
+    "who judges": ("ogpu_callProof", lambda chain: chain.judges(bytes(32))),
+    "seats": ("ogpu_callProof", lambda chain: chain.final_seats()),
     "whose key": ("ogpu_callProof", lambda chain: chain.stash_of(KEY.public_key)),
     "a service": ("state_getReadProof", lambda chain: chain.service(0)),
     "services": ("state_getReadProof", lambda chain: chain.services()),
@@ -105,6 +108,25 @@ def test_whatever_the_daemon_acts_on_is_proved_and_a_lie_costs_a_retry(tmp_path:
                 await ask(chain)
             del lies[lied]
         await ask(chain)
+
+    with_chain(tmp_path, body)
+
+
+def test_no_new_connection_takes_who_is_at_work_back_to_an_older_state(tmp_path: Path) -> None:
+    """There, who must read an input may still have the key before the one that the input is sealed to."""
+
+    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
+        old = await chain.client.rpc.call("ogpu_certifiedHeader")
+        node.author()
+        await until_final(node, chain)
+        assert (await chain.standing())[0] == 2
+        lies["ogpu_certifiedHeader"] = lambda _: old
+        with pytest.raises(ChainError, match="its newest final block is 1, and 2 was final before"):
+            await chain._same_chain()
+        del lies["ogpu_certifiedHeader"]
+        again = await chain._same_chain()
+        assert await again.height(await again.finalized()) == 2
+        await again.rpc.close()
 
     with_chain(tmp_path, body)
 
