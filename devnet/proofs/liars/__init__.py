@@ -11,6 +11,7 @@ In reading order:
 * `statuses`: forged statuses of what was sent
 * `delivery`: true answers, badly delivered
 * `shapes`: answers that are none
+* `readers`: wrong answers to who must be among the readers of an input
 * `stores`: lies of blob stores
 * `catalogue`: every lie, and those of which no proof exists
 * `node_proxy`: between a program and its node

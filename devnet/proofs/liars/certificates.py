@@ -141,6 +141,16 @@ async def stale_head(message: NodeMessage, mouth: Mouth) -> Replies | None:
 @lie(PROVIDER, noticed=Noticed.HARMLESS)
 async def certified_goes_back(message: NodeMessage, mouth: Mouth) -> Replies | None:
     """The newest final block is one of some blocks before: what was seen stays seen."""
+    return await _of_before(message, mouth)
+
+
+@lie(PROVIDER, words=("was final before",), is_met_anew=True)
+async def anew_from_before(message: NodeMessage, mouth: Mouth) -> Replies | None:
+    """The node went away, and its newest final block is one of some blocks before when it comes back."""
+    return await _of_before(message, mouth)
+
+
+async def _of_before(message: NodeMessage, mouth: Mouth) -> Replies | None:
     if not shows_certified(message):
         return TRUTH
     return [message.saying(await mouth.ask(CERTIFIED, max(1, height_of(message) - BLOCKS_BEFORE)))]
@@ -149,5 +159,5 @@ async def certified_goes_back(message: NodeMessage, mouth: Mouth) -> Replies | N
 LIES = (
     signed_by_strangers, signed_by_one, signed_by_too_many, certificate_of_before, certificate_without_end,
     header_of_another_state, future_head, header_without_digest, nothing_is_certified, certificates_lost, stale_head,
-    certified_goes_back,
+    certified_goes_back, anew_from_before,
 )  # fmt: skip

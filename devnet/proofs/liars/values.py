@@ -71,11 +71,11 @@ async def told_of(message: NodeMessage, mouth: Mouth, item: Any, change: Change)
         keys, *at = message.question.params
         wanted = [key for key in keys if key.startswith(prefix) and key != prefix]
         if wanted:
-            return with_nodes(message, await _forged(message.value["proof"], mouth, wanted, at, item, change))
+            return with_nodes(message, await forged(message.value["proof"], mouth, wanted, at, item, change))
     return TRUTH
 
 
-async def _forged(
+async def forged(
     nodes: list[str], mouth: Mouth, keys: list[str], at: list[str], item: Any, change: Change
 ) -> list[str]:
     """The nodes of a proof with other values in them; a node whose value is denied is left out."""
@@ -151,7 +151,7 @@ async def _told_fee(message: NodeMessage, mouth: Mouth, change: Change) -> Repli
     if message.method != "ogpu_callProof" or message.question.params[0] != "TransactionPaymentApi_query_info":
         return TRUTH
     item, at = TransactionPayment.next_fee_multiplier, list(message.question.params[2:])
-    return with_nodes(message, await _forged(message.value["proof"], mouth, [prefix_of(item)], at, item, change))
+    return with_nodes(message, await forged(message.value["proof"], mouth, [prefix_of(item)], at, item, change))
 
 
 @lie(CUSTOMER, words=NOT_BELIEVED)

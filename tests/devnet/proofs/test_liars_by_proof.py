@@ -86,7 +86,14 @@ def test_the_truth_is_believed(scene: Scene) -> None:
     assert state.get(key) == scene.chain.blocks[-1][1].get(key)
 
 
-NOT_REFUTED = {"nothing_is_certified", "certificates_lost", "stale_head", "certified_goes_back", "signed_by_one"}
+NOT_REFUTED = {
+    "nothing_is_certified",
+    "certificates_lost",
+    "stale_head",
+    "certified_goes_back",
+    "anew_from_before",
+    "signed_by_one",
+}
 """These say nothing, or something old that is true; and a single validator is all that this chain has."""
 
 
@@ -98,7 +105,7 @@ def test_a_false_final_header_is_refuted(scene: Scene, name: str) -> None:
 
 
 def test_an_old_header_is_true_and_old(scene: Scene) -> None:
-    for name in ("stale_head", "certified_goes_back"):
+    for name in ("stale_head", "certified_goes_back", "anew_from_before"):
         told = scene.told(name, "ogpu_certifiedHeader", [], scene.certified[BLOCKS])
         assert final_header(scene.chain.root(), *certified_of(told)).header.number < BLOCKS
 

@@ -133,7 +133,8 @@ def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> None:
         unit = b"u" * 32
         for question in (
             chain.standing(), chain.final_unit(unit), chain.unit(unit), chain.service(0), chain.services(),
-            chain.providers(), chain.provider(unit), chain.own_devices(),
+            chain.providers(), chain.provider(unit), chain.own_devices(), chain.judging_readers(), chain.judges(unit),
+            chain.final_seats(),
             chain.stash_of(unit), chain.offences(), chain.is_tombstoned(unit),
             chain.submit(CALL),
         ):  # fmt: skip

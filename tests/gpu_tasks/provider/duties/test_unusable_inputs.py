@@ -4,12 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.api import InputReader
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded
 from gpu_tasks.market.inference.units import Refund, UnitState
+from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS
 from market_chain import signed
-from provider_chain import Village, play
+from provider_chain import Miner, Village, play
 
 
 def test_an_input_that_nobody_can_use_is_declined_twice_and_found_bad(tmp_path: Path) -> None:
@@ -58,6 +60,32 @@ def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(tmp_path
         chain.block(signed(last.stash, anew))
         status = await village.run(await village.post(readers=others, sealed_at=sealed_at))
         assert status.unit.state is UnitState.SETTLED
+
+    play(tmp_path, 4, scene)
+
+
+def hide_judges_once(miner: Miner) -> list[str]:
+    """A provider's node does not show who may judge, when it is asked first; how often it did not."""
+    honest, refused = miner.chain.judging_readers, list[str]()
+
+    async def hidden() -> tuple[InputReader, ...]:
+        if refused:
+            return await honest()
+        refused.append(miner.keys.name)
+        raise ChainError("I do not believe the node")
+
+    miner.chain.judging_readers = hidden  # type: ignore[method-assign]  # the node lies
+    return refused
+
+
+def test_who_is_not_shown_who_may_judge_asks_again_and_declines_nothing(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        refused = [hide_judges_once(miner) for miner in village.miners]
+        status = await village.run(await village.post())
+        assert any(refused)
+        assert status.unit.state is UnitState.SETTLED
+        assert not status.unit.declined_by
+        assert not village.node.chain.happened(RaceMissed)
 
     play(tmp_path, 4, scene)
 
