@@ -61,6 +61,7 @@ def test_a_transfer_moves_and_opens_the_account() -> None:
         (Balances.transfer_keep_alive(dest=BOB, value=91), NotExpendable),
         (Balances.transfer_allow_death(dest=BOB, value=9), BelowMinimum),
         (Balances.transfer_keep_alive(dest=ALICE, value=101), FundsUnavailable),
+        (Balances.transfer_keep_alive(dest=ALICE, value=91), FundsUnavailable),
         (Balances.burn(value=95, keep_alive=True), NotExpendable),
     ],
 )
@@ -97,6 +98,14 @@ def test_held_grains_keep_an_account_alive_and_cannot_be_spent() -> None:
     balances.pay_held(ALICE, FIRST, ((None, 55),))
     balances.release(ALICE, FIRST, 5)  # the five that are left cannot live alone
     assert (owned(bound), balances.burned.get()) == (40, 60)
+
+
+def test_who_keeps_its_account_alive_may_spend_all_but_what_is_held_if_that_is_enough_to_live_on() -> None:
+    bound = start(alice=100)
+    bound[Balances].hold(ALICE, FIRST, 60)
+    bound.dispatch(Balances.transfer_keep_alive(dest=BOB, value=40), Signed(ALICE))
+    assert bound[Balances].free_balance(ALICE) == 0
+    assert bound[System].account[ALICE].providers == 1
 
 
 def test_frozen_grains_stay_but_may_be_held() -> None:

@@ -61,3 +61,8 @@ def test_a_batch_weighs_what_its_calls_weigh() -> None:
     outer = Utility.batch(calls=(Utility.batch_all(calls=(FINE, FINE)), FINE))
     assert outer.weight.ref_time > 3 * FINE.weight.ref_time
     assert outer.weight == batch_weight("Utility.batch", outer.arguments[0])
+
+
+def test_a_batch_that_is_interrupted_weighs_what_was_tried_the_failure_too() -> None:
+    result = SmallChain().bound.dispatch(Utility.batch(calls=(FINE, FAILS, FINE)), Signed(ALICE.account))
+    assert result.actual_weight == batch_weight("Utility.batch", (FINE, FAILS))

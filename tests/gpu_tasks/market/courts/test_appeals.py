@@ -120,7 +120,9 @@ def test_a_validator_that_appeals_does_not_sit_in_the_court() -> None:
     stage = CourtChain(size=9)
     case_id = stage.appealable()
     appellant = next(keys for keys in stage.chain.validators if keys.stash not in judges(stage))
+    before = stage.free(appellant.stash)
     stage.chain.block(signed(appellant.provider, Courts.appeal(case=case_id)))
+    assert before - stage.free(appellant.stash) == 5 * FEE, "nor does it pay for a seat of its own"
     stage.run(case_id)
     assert len(judges(stage, BenchKind.COURT)) == 5
     assert appellant.stash not in judges(stage, BenchKind.COURT)

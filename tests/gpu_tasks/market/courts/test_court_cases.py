@@ -188,6 +188,14 @@ def test_an_old_lie_counts_no_more() -> None:
     assert stage.run(stage.dispute()) is CaseOutcome.DECIDED
 
 
+def test_of_many_lies_the_newest_are_remembered() -> None:
+    stage, found = CourtChain(size=12), list[int]()
+    for _ in range(3):
+        stage.run(stage.dispute())
+        found.append(stage.chain.height)
+    assert stage.chain.now()[Courts].convictions[stage.racers[1].stash] == tuple(found[1:])
+
+
 def test_a_court_of_four_ends_no_registration() -> None:
     stage = CourtChain(size=7)
     assert [stage.run(stage.dispute()) for _ in range(3)][-1] is CaseOutcome.COURT_DECIDED

@@ -1,6 +1,7 @@
 """The money table: every grain that leaves a purse arrives, and nobody pays or gets more than the rules say."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,11 @@ def test_a_miss_costs_a_quarter_of_the_price_and_the_judges_it_caused() -> None:
     flows = settle(CaseOutcome.DECIDED, case_of(missed=1))
     assert sum(flow.amount for flow in flows) == PRICE // 4 + 3 * FEE
     assert totals(flows)[None] == PRICE // 4
+
+
+def test_a_part_of_a_price_that_does_not_divide_is_rounded_up() -> None:
+    flows = settle(CaseOutcome.DECIDED, replace(case_of(missed=1), price=101, fee=7))
+    assert sum(flow.amount for flow in flows) == 26 + 3 * 7
 
 
 def test_who_declines_a_good_input_pays_its_judges() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from nacl.bindings import crypto_scalarmult  # noqa: TID251 - an independent judge of the keys
 
+from gpu_tasks.market.devices import devices
 from gpu_tasks.market.devices import events as ev
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import FREE_BOND, SMALL_ORDER_SEAL_KEYS, DeviceClass, is_safe_seal_key
@@ -45,6 +46,30 @@ def test_a_fifth_provider_joins_and_leaves_again() -> None:
     )
     assert [held.id for held in chain.now()[Balances].holds[EVE.stash]] == [STAKE]
     assert EVE.stash not in chain.now()[Devices].device_count
+
+
+def test_more_bond_counts_in_no_draw_whose_beacon_may_be_known() -> None:
+    chain = MarketChain(named_keys(2))
+    alice = chain.validators[0]
+    chain.blocks(3)
+    chain.block(signed(alice.stash, Devices.bond_device_extra(device=alice.device, value=OGPU)))
+    device = chain.now()[Devices].devices[alice.device]
+    assert device is not None
+    assert device.changed_at == chain.height
+
+
+def test_a_provider_has_so_many_devices_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "DEVICES_PER_PROVIDER_MAX", 2)
+    chain = MarketChain(named_keys(2), [EVE])
+    joined(chain)
+    first, second, third = (register(uuid_hash=bytes([number]) * 32) for number in (1, 2, 3))
+    chain.block(signed(EVE.stash, first), signed(EVE.stash, second), refused(EVE.stash, third, ev.TooManyDevices))
+
+
+def test_a_provider_that_chilled_brings_no_device() -> None:
+    chain = MarketChain(named_keys(2), [EVE])
+    joined(chain)
+    chain.block(signed(EVE.stash, TrustStake.chill()), refused(EVE.stash, register(), ev.NotProvider))
 
 
 def test_one_physical_device_registers_once() -> None:
@@ -101,3 +126,15 @@ def test_who_names_somebodys_stash_as_its_key_gets_no_hold_of_it() -> None:
     )
     assert chain.now()[Devices].operator(alice.stash) == alice.stash  # else she might judge what she asked for
     chain.block(signed(alice.stash, Devices.pause(device=alice.device)))
+
+
+def test_nor_does_who_names_that_of_a_candidate_who_is_no_provider() -> None:
+    mallory = Keys("mallory")
+    chain = MarketChain(named_keys(4), [EVE, mallory])
+    joined(chain)
+    chain.block(
+        signed(EVE.stash, Devices.unregister_provider()),
+        signed(mallory.stash, TrustStake.bond(value=BOND)),
+        signed(mallory.stash, TrustStake.validate(mallory.public("session"), mallory.public("vrf"), EVE.stash, 0)),
+    )
+    assert chain.now()[Devices].operator(EVE.stash) == EVE.stash

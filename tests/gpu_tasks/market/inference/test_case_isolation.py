@@ -75,6 +75,14 @@ def test_what_is_left_of_a_units_part_is_the_devices_again() -> None:
     assert bound[Balances].held(keys.stash, Hold(FREE_BOND, keys.device)) == before.bond // 2 - 5
 
 
+def test_a_units_end_takes_the_device_from_no_other_unit() -> None:
+    bound, keys = fully_secured()
+    third = b"3" * 32
+    bound[Devices].assign(keys.device, third, 0)
+    bound[Devices].unsecure(keys.device, FIRST)
+    assert device_of(bound, keys).assignment == third
+
+
 def test_a_race_that_still_holds_collateral_is_not_over() -> None:
     bound, _ = fully_secured()
     with pytest.raises(AssertionError, match="case that has ended"):

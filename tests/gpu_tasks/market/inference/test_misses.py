@@ -67,6 +67,9 @@ def test_so_it_does_beside_two_that_agreed() -> None:
     (missed,) = chain.happened(ev.RaceMissed)
     assert (missed.provider, missed.amount) == (racers[2].stash, unit.price // 4)
     assert chain.unit(unit_id).state is UnitState.SETTLED
+    devices = chain.now()[Devices]
+    shown = [(racer.collateral, devices.collateral_of(racer.owner, unit_id)) for racer in chain.unit(unit_id).racers]
+    assert all(says == holds for says, holds in shown), "a case that came of it would charge what is gone"
 
 
 def test_a_racer_that_missed_beside_one_that_worked_pays_the_customer_nothing() -> None:

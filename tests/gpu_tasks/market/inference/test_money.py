@@ -52,6 +52,11 @@ def settled(posted: Unit, witness: bytes | None = None) -> dict[bytes | None, in
     return by_payee(money.settlement(posted, held, winner=WINNER, witness=witness, treasury=TREASURY))
 
 
+def test_a_fee_that_is_odd_burns_the_grain_that_does_not_divide() -> None:
+    paid = settled(unit(price_max=OGPU, price=150))
+    assert (paid[WINNER], paid[TREASURY], paid[None]) == (147, 1, 2)
+
+
 def test_agreed_by_two() -> None:
     premium = 2 * 40_000_000 // 20
     assert settled(unit(price=80_000_000), WITNESS) == {

@@ -236,6 +236,15 @@ def test_what_may_not_be_posted(bad: object, error: type[Exception]) -> None:
     chain.block(refused(CUSTOMER.stash, InferenceMarket.post(service=0, units=(bad,)), error))  # type: ignore[arg-type]
 
 
+def test_how_old_a_sealing_may_be_is_counted_from_the_final_block_and_not_from_the_newest() -> None:
+    chain = MarketChain(named_keys(2), constants={"InferenceMarket.sealed_age_max": 3}, final_lag=5)
+    chain.blocks(12)
+    oldest = chain.height + 1 - 5 - 3
+    stale = InferenceMarket.post(service=0, units=(terms(sealed_at=oldest - 1),))
+    chain.block(refused(CUSTOMER.stash, stale, ev.StaleSealing))
+    chain.post(terms(sealed_at=oldest + 1))
+
+
 def test_no_more_units_are_open_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posting, "UNITS_OPEN_MAX", 2)
     chain = MarketChain(named_keys(2))

@@ -167,6 +167,18 @@ def test_evidence_grows_old() -> None:
     chain.block(signed(REPORTER.stash, double(alice, epoch=1)))
 
 
+def test_who_offended_counts_for_as_long_as_stake_is_unbonding() -> None:
+    """Not only for as long as there may be evidence; and all of it is a share of the largest stake of their eras."""
+    chain = chain_of(7)
+    alice, bob = chain.validators[:2]
+    chain.block(signed(REPORTER.stash, double(alice)))
+    chain.blocks(6 * 5)
+    chain.block(refused(REPORTER.stash, double(alice, epoch=3), tl.AlreadyPunished))
+    chain.block(signed(REPORTER.stash, double(bob, epoch=3)))
+    *_, proven = chain.happened(tl.OffenceProven)
+    assert (proven.offender, proven.slashed_ppm) == (bob.stash, 36 * 10**6 // 49)
+
+
 def other_slots(author: Keys) -> object:
     return report(sealed(author, 9), sealed(author, 10))
 

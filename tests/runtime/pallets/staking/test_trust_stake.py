@@ -13,6 +13,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
 from runtime.pallets.session import Session
 from runtime.pallets.staking import staking_events as ev
+from runtime.pallets.staking import trust_stake
 from runtime.pallets.staking.exposures import exposure
 from runtime.pallets.staking.slashing import Loss
 from runtime.pallets.staking.stakers import STAKE
@@ -216,6 +217,7 @@ def test_unclaimed_rewards_and_unspent_rebates_return_to_the_reserve() -> None:
     assert stake.eras_reward[1] is None
     assert stake.eras_exposure[1, chain.validators[0].stash] is None
     waiting = [stake.eras_reward[era] for era in (2, 3)]
+    assert None not in waiting, "these may be claimed still"
     assert balances.free_balance(STAKING_REWARDS) == sum(reward.unclaimed for reward in waiting if reward is not None)
 
 
@@ -268,3 +270,12 @@ def test_no_sequence_of_calls_makes_or_loses_a_grain(sequence: list[tuple[Keys, 
         chain.block(tolerant(signed(who.stash, call)))  # checks the books
         if pause:
             chain.blocks(pause)
+
+
+def test_whoever_is_behind_a_validator_with_no_place_left_may_add_to_its_stake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trust_stake, "DELEGATORS_PER_VALIDATOR_MAX", 1)
+    chain = chain_of()
+    more = TrustStake.delegate(validator=chain.validators[0].stash, value=50 * OGPU)
+    chain.block(signed(DELEGATOR.stash, more), refused(NEWCOMER.stash, more, ev.TooManyDelegators))
+    chain.block(signed(DELEGATOR.stash, more))
+    assert chain.now()[TrustStake].stakes[chain.validators[0].stash, DELEGATOR.stash] == 100 * OGPU
