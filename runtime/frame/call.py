@@ -113,6 +113,9 @@ class CallMethod(Generic[O_contra, P, R]):
         """The annotations of origin and parameters; also settles which origins may call."""
         hints = get_type_hints(self.function, include_extras=True)
         _self, first, *_ = signature(self.function).parameters
+        bare = [name for name in (first, *self.parameters) if name not in hints]
+        if bare:
+            raise TypeError(f"{self.pallet.__name__}.{self.name}: {', '.join(bare)} must have an annotation")
         origin = hints[first]
         self.origins = get_args(origin) or (origin,)
         if any(kind not in (Signed, Root, Unsigned) for kind in self.origins):

@@ -67,13 +67,19 @@ def reason_codec(reasons: Sequence[HoldReason]) -> Codec[HoldReason]:
         wires.setdefault(index, {})[place] = struct_wire([], lambda reason=reason: reason, reason.tag)
         members.setdefault(reason.pallet, []).append(info.VariantInfo(reason.name, place, (), (reason.doc,)))
     inner = {index: scale.tagged(places, lambda reason: reason.tag[1]) for index, places in wires.items()}
-    encode, decode = scale.tagged(inner, lambda reason: reason.tag[0])
+    encode, decode = scale.tagged(inner, _pallet_index)
     variants = tuple(
         info.VariantInfo(pallet, index, (info.FieldInfo(None, _enum_of(pallet, places), "HoldReason"),))
         for index, (pallet, places) in zip(wires, members.items(), strict=True)
     )
     shape = TypeInfo(info.VariantsShape(variants), rust_path("ogpu_runtime::RuntimeHoldReason"))
     return Codec(encode, decode, shape, "RuntimeHoldReason")
+
+
+def _pallet_index(reason: HoldReason) -> int:
+    if not reason.tag:
+        raise TypeError(f"{reason.name} is among the hold_reasons of no pallet")
+    return reason.tag[0]
 
 
 def _enum_of(pallet: str, places: list[info.VariantInfo]) -> TypeInfo:

@@ -136,9 +136,12 @@ class Pallet:
         if index is None:
             if cls.methods or cls.events or cls.errors or cls.hold_reasons:
                 raise TypeError(
-                    f"{cls.__name__}: calls, events, errors and hold reasons belong to the pallet, not to its ground"
+                    f"{cls.__name__}: calls, events, errors and hold reasons belong to the pallet, which has an index,"
+                    " not to its ground"
                 )
             return
+        if not 0 <= index < 256:
+            raise TypeError(f"{cls.__name__}: a pallet's index is 0 to 255, not {index}")
         cls.index = index
         for item in cls.items.values():
             item.lie_under(cls.__name__)
@@ -155,6 +158,11 @@ class Pallet:
     @classmethod
     def _number_errors_and_events(cls) -> None:
         """Errors, hold reasons and parameters learn pallet and position, events without a tag their position."""
+        calls: dict[int, str] = {}
+        for method in cls.methods:
+            other = calls.setdefault(method.index, method.name)
+            if other != method.name:
+                raise TypeError(f"{cls.__name__}: {other} and {method.name} are both call {method.index}")
         for position, error in enumerate(cls.errors):
             if "value" in vars(error):
                 raise TypeError(f"{error.__name__} is another pallet's error, or a general one")
@@ -177,10 +185,15 @@ class Pallet:
 
     def __init__(self, context: ExecutionContext, items: dict[str, StorageItem], constants: dict[str, Any]) -> None:
         """For the runtime only: bind to one execution."""
-        self.context = context
-        self.overlay = context.overlay
-        self.compiled_items = items
-        self.chain_constants = constants
+        own = self.__dict__
+        own["context"] = context
+        own["overlay"] = context.overlay
+        own["compiled_items"] = items
+        own["chain_constants"] = constants
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """TypeError: what a pallet keeps lies in storage, where a failed call undoes it and the next block finds it."""
+        raise TypeError(f"{type(self).__name__}.{name}: a pallet keeps what it knows in storage items only")
 
     def on_initialize(self) -> Weight | None:
         """Called before the first extrinsic, in the order of the pallets.

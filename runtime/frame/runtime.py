@@ -6,6 +6,7 @@ pallets' declarations. `Runtime.at(reader)` gives a `Bound`: fresh pallets over 
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import combinations
 from typing import Any, TypeVar
 
 from runtime.encoding import scale
@@ -106,12 +107,15 @@ class Runtime:
         return reason_codec(reasons)
 
     def _check_indices(self) -> None:
-        indices = [pallet.index for pallet in self.pallets]
-        if len(set(indices)) != len(indices) or not all(0 <= index < 256 for index in indices):
-            raise ValueError("pallet indices must be distinct and below 256")
-        # A signed call must not look like a message of consensus, nor such a message like a call.
-        if any(index in RESERVED_INDICES for index in indices):
-            raise ValueError("pallet index 0x6f is reserved")
+        for first, second in combinations(self.pallets, 2):
+            if first.index == second.index:
+                raise ValueError(
+                    f"pallet indices must be distinct: {first.__name__} and {second.__name__} have {first.index}"
+                )
+        for pallet in self.pallets:
+            # A signed call must not look like a message of consensus, nor such a message like a call.
+            if pallet.index in RESERVED_INDICES:
+                raise ValueError(f"{pallet.__name__}: pallet index {pallet.index:#x} is reserved")
 
     def _refuse_unknown(self, numbers: dict[str, Any]) -> None:
         declared = {
@@ -156,7 +160,7 @@ class Runtime:
     def _event_wire(self) -> scale.Wire:
         """Encoding goes by the event's class, so that it takes one look-up; decoding by the two tags."""
         codecs = Codecs({HoldReason: self._reasons})
-        encoders: dict[type[Any], scale.Encode] = {}
+        encoders = _Declared()
         pallets = {}
         for pallet in self.pallets:
             wires = {event: codecs.alternative(event, bytes((pallet.index,)))[0] for event in pallet.events}
@@ -170,6 +174,9 @@ class Runtime:
 
     def _compile_items(self, pallet: type[Pallet], given: dict[str, Any]) -> dict[str, StorageItem]:
         hints = pallet.hints()
+        bare = [name for name in pallet.items if name not in hints]
+        if bare:
+            raise TypeError(f"{pallet.__name__}: {', '.join(bare)} must say in an annotation what is stored")
         items = {name: item.compiled(hints[name], self.codecs) for name, item in pallet.items.items()}
         for name, parameter in pallet.parameters.items():
             items[name].default = given.get(parameter.name, parameter.default)
@@ -203,8 +210,9 @@ class Bound(ExecutionContext):
         self.parameters = ParameterBook(runtime.parameters, self.overlay)
         for pallet in runtime.pallets:
             made = pallet(self, runtime.items[pallet], runtime.constants[pallet])
+            own = made.__dict__
             for name, other in runtime.links[pallet].items():
-                setattr(made, name, self.members[other])
+                own[name] = self.members[other]
             self.members[pallet] = made
 
     def __getitem__(self, pallet: type[P]) -> P:
@@ -220,6 +228,13 @@ class Bound(ExecutionContext):
 def constant_value(pallet: type[Pallet], declaration: Constant[Any], runtime: Runtime) -> Any:
     """What a constant is on this chain."""
     return runtime.constants[pallet].get(declaration.attribute, declaration.default)
+
+
+class _Declared(dict[type[Any], scale.Encode]):
+    """Encoders of events by class; TypeError, which says so, for one that no pallet lists."""
+
+    def __missing__(self, kind: type[Any]) -> scale.Encode:
+        raise TypeError(f"{kind.__name__} is among the events of no pallet")
 
 
 def _refuse_encode(_value: Any) -> bytes:

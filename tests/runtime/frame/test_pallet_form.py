@@ -11,6 +11,7 @@ from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue
 from runtime.frame.pallet import (
     Constant,
     Hasher,
+    HoldReason,
     Pallet,
     Root,
     Signed,
@@ -225,6 +226,12 @@ def test_declarations_that_contradict_themselves_are_refused() -> None:
         Runtime((Shelf, System), VERSION)
     with pytest.raises(ValueError, match="distinct"):
         Runtime((System, System), VERSION)
+
+    class Neighbour(Pallet, index=200):
+        pass
+
+    with pytest.raises(ValueError, match="distinct: Shelf and Neighbour have 200"):
+        Runtime((System, Shelf, Neighbour), VERSION)
     with pytest.raises(TypeError, match="another pallet's"):
 
         class Thief(Pallet, index=201):
@@ -233,8 +240,11 @@ def test_declarations_that_contradict_themselves_are_refused() -> None:
     class Reserved(Pallet, index=0x6F):
         pass
 
-    with pytest.raises(ValueError, match="0x6f"):
+    with pytest.raises(ValueError, match="Reserved: pallet index 0x6f"):
         Runtime((System, Reserved), VERSION)
+    for index in (-1, 256):
+        with pytest.raises(TypeError, match=f"a pallet's index is 0 to 255, not {index}"):
+            type("Outside", (Pallet,), {}, index=index)
 
     class Neither(Pallet, index=202):
         item: StorageValue[U32] = StorageValue()
@@ -251,6 +261,51 @@ def test_declarations_that_contradict_themselves_are_refused() -> None:
 
     with pytest.raises(ValueError, match="belong to another"):
         Runtime((System, Shelf, Copycat), VERSION)
+
+
+def test_what_a_declaration_forgets_is_named() -> None:
+    with pytest.raises(TypeError, match="Twins: put and take are both call 0"):
+
+        class Twins(Pallet, index=205):
+            @call(index=0)
+            def put(self, origin: Signed) -> None:
+                """Put."""
+
+            @call(index=0)
+            def take(self, origin: Signed) -> None:
+                """Take."""
+
+    class Terse(Pallet, index=206):
+        item = StorageValue(default=1)
+
+    with pytest.raises(TypeError, match="Terse: item must say in an annotation what is stored"):
+        Runtime((System, Terse), VERSION)
+
+    class Bare(Pallet, index=207):
+        @call(index=0)
+        def put(self, origin: Signed, thing, number: U8) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001 - forgotten, on purpose
+            """Put."""
+
+    with pytest.raises(TypeError, match=r"Bare\.put: thing must have an annotation"):
+        Runtime((System, Bare), VERSION)
+
+
+def test_an_event_and_a_reason_that_no_pallet_lists_are_named(bound: Bound) -> None:
+    @event
+    class Unlisted:
+        """Of nobody."""
+
+    bound[Shelf].emit(Unlisted())
+    with pytest.raises(TypeError, match="Unlisted is among the events of no pallet"):
+        RUNTIME.event_codec.encode(Unlisted())
+    with pytest.raises(TypeError, match="Forgotten is among the hold_reasons of no pallet"):
+        RUNTIME.codecs.of(HoldReason).encode(HoldReason("Forgotten", "Of nobody."))
+
+
+def test_a_pallet_has_no_attributes_beside_its_storage(bound: Bound) -> None:
+    for name, value in (("seen", 1), ("total", 4), ("system", None)):
+        with pytest.raises(TypeError, match=rf"Shelf\.{name}: a pallet keeps what it knows in storage items only"):
+            setattr(bound[Shelf], name, value)
 
 
 def test_what_a_ground_declares_is_the_pallets() -> None:
