@@ -119,6 +119,12 @@ def genesis_numbers(spec: ChainSpec) -> dict[str, int]:
     return {**runtime.parameters.fixed, **values}
 
 
+def changeable_parameters(spec: ChainSpec) -> frozenset[str]:
+    """The names of the numbers that a specification may give another value."""
+    table = runtime_of(spec).parameters.parameters
+    return frozenset(name for name, parameter in table.items() if not parameter.is_frozen)
+
+
 def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
     config = _by_pallet(runtime, patch)
     check_patch(patch)

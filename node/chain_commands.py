@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from genesis.chain import genesis_block_header, genesis_numbers, genesis_state
+from genesis.chain import changeable_parameters, genesis_block_header, genesis_numbers, genesis_state
 from genesis.presets import raw_spec
 from genesis.relations import RELATIONS
 from genesis.spec import to_json
@@ -66,12 +66,14 @@ def check_genesis(chain: str | None, dev: bool, base_path: Path | None) -> None:
     """Check every inequality between the numbers of the chain, and that its block 0 can be made."""
     del base_path
     spec = chosen_spec(chain, dev=dev)
-    values, broken = genesis_numbers(spec), []
+    values, broken, changeable = genesis_numbers(spec), [], changeable_parameters(spec)
     for relation in RELATIONS:
         is_kept = relation.holds(values)
         click.echo(f"{'holds ' if is_kept else 'BROKEN'} {relation.explained(values)}")
         if not is_kept:
-            broken.append(f"{relation.explained(values)}, which must hold: {relation.reason}")
+            named = " or ".join(name for name in relation.names() if name in changeable)
+            place = f"; change {named}: chainParameters in the patch of the genesis gives it" if named else ""
+            broken.append(f"{relation.explained(values)}, which must hold: {relation.reason}{place}")
     if broken:
         raise BadInputError("; ".join(broken))
     click.echo(f"block 0 is 0x{block_id(genesis_block_header(genesis_state(spec))).hex()}")

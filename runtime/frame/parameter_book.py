@@ -39,7 +39,8 @@ class ParameterTable:
         """Every parameter by name: as `given`, else the chain's default. ValueError for what does not fit."""
         unknown = [name for name in given if name not in self.parameters]
         if unknown:
-            raise ValueError(f"no such parameter: {', '.join(unknown)}")
+            named = (f"{name}, which is a constant" if name in self.fixed else name for name in unknown)
+            raise ValueError(f"no such parameter: {'; '.join(named)}")
         for name, value in given.items():
             self._check(name, value)
         return {name: given.get(name, item.default) for name, item in self.items.items()}

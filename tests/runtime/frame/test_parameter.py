@@ -133,8 +133,8 @@ def test_the_genesis_of_pallets_goes_by_the_numbers_that_were_given() -> None:
         ({"Garden.rent": 9}, "Garden.rent is 9, beyond 10 to 1000000000000 grains"),
         ({"Garden.beds": 10}, "Garden.beds is 10, beyond 1 to 9 beds"),
         ({"Garden.gates": 2}, "frozen"),
-        ({"Garden.paths": 2}, "no such parameter: Garden.paths"),
-        ({"Garden.doors": 2}, "no such parameter: Garden.doors"),
+        ({"Garden.paths": 2}, "no such parameter: Garden.paths, which is a constant"),
+        ({"Garden.doors": 2}, "no such parameter: Garden.doors$"),
     ],
 )
 def test_genesis_refuses_what_no_parameter_is(given: dict[str, int], said: str) -> None:
