@@ -109,6 +109,15 @@ def test_the_list_of_calls_and_their_arguments_need_no_node(tmp_path: Path) -> N
     assert answer(wallet(tmp_path, NOBODY, "call", "TrustStake.chill", "--help-args")) == []
 
 
+def test_the_help_shows_an_example_a_line() -> None:
+    shown = CliRunner().invoke(main, ["call", "--help"], terminal_width=100).output.splitlines()
+    examples = [line.strip() for line in shown if line.strip().startswith("ogpu-wallet call ")]
+    assert [example.split()[2] for example in examples] == [
+        "InferenceMarket.cancel", "Balances.transfer_keep_alive", "Utility.batch",
+    ]  # fmt: skip
+    assert not [line for line in shown if "\\b" in line]
+
+
 def completions(*words: str) -> list[str]:
     complete = ShellComplete(main, {}, "ogpu-wallet", "_OGPU_WALLET_COMPLETE")
     return [item.value for item in complete.get_completions(list(words[:-1]), words[-1])]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from genesis import dev_accounts
+from runtime.pallets.staking.stakers import STAKE
 from wallet.commands import money
 from wallet.suri import keypair_from_suri
 from wallet_runner import answer, chain, wallet
@@ -20,6 +21,7 @@ def test_what_is_held_is_listed_by_reason_and_case(tmp_path: Path) -> None:
         assert answer(wallet(tmp_path, url, *bond))["success"]
         (held,) = answer(wallet(tmp_path, url, "holds", "//Bob"))
         assert (held["reason"], held["case"], held["amount"]["ogpu"]) == ("TrustStake.Stake", BOB, "20")
+        assert held["what"] == STAKE.doc
         (stake,) = answer(wallet(tmp_path, url, "stakes", "//Bob"))
         assert stake["kind"] == "bond", "stake is listed once"
 

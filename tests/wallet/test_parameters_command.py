@@ -54,6 +54,23 @@ def test_what_the_chain_would_refuse_is_said_before(tmp_path: Path, words: tuple
     assert said in ended.stderr
 
 
+def test_what_is_forced_is_sent_and_the_chain_refuses_it(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        words = ("set-parameter", "TransactionPayment.base_fee", "4001", "--from", "//Alice", "--yes", "--force")
+        ended = wallet(tmp_path, url, *words)
+        assert ended.exit_code == 1
+        assert "Root was refused: ChainParameters.RelationBroken: " in ended.stderr
+        (row,) = answer(wallet(tmp_path, url, "parameters", "TransactionPayment.base_fee"))
+        assert row["value"] == TABLE.items["TransactionPayment.base_fee"].default
+
+
+def test_a_name_that_no_parameter_has_is_told(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        ended = wallet(tmp_path, url, "parameters", "nothing")
+    assert ended.exit_code == 2
+    assert "no parameter's name begins with 'nothing'" in ended.stderr
+
+
 def test_who_does_not_hold_the_key_is_refused(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         ended = wallet(
@@ -61,3 +78,4 @@ def test_who_does_not_hold_the_key_is_refused(tmp_path: Path) -> None:
         )
         assert ended.exit_code == 1
         assert "RequireSudo" in ended.stderr
+        assert ".. " not in ended.stderr

@@ -51,7 +51,15 @@ def _complete_argument(context: click.Context, _parameter: click.Parameter, begu
     return [CompletionItem(f"{argument.name}=", help=argument.form.type_name) for argument in fitting]
 
 
-@click.command()
+# below the options, where each keeps its line: \b tells click not to join them
+EXAMPLES = """\b
+ogpu-wallet call InferenceMarket.cancel 0x1f.. --from savings
+ogpu-wallet call Balances.transfer_keep_alive dest=//Bob value=1.5oGPU --from //Alice --dry-run
+ogpu-wallet call Utility.batch '[{"TrustStake.chill": {}}, {"System.remark": {"remark": "bye"}}]' --from savings
+"""
+
+
+@click.command(epilog=EXAMPLES)
 @click.argument("name", required=False, metavar="[PALLET.CALL]", shell_complete=_complete_call)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENT]...", shell_complete=_complete_argument)
 @click.option("--from", "sender", metavar="KEY", help="Who signs: a stored key, or a development key like //Alice.")
@@ -66,7 +74,7 @@ def call(
     help_args: bool,
     sending: SendingOptions,
 ) -> None:
-    r"""Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`.
+    """Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`.
 
     Without a call it lists all calls, with a pallet alone the calls of that pallet; a call that needs arguments and
     gets none shows them.
@@ -74,11 +82,6 @@ def call(
     Numbers are digits; amounts grains, or 1.5oGPU; accounts an address, 0x and hex digits, a name of the keyring or
     //Alice; bytes 0x and hex digits, or text; nothing is null; structures and lists are JSON, and so are calls inside
     calls: {"System.remark": {"remark": "hello"}}.
-
-    \b
-    ogpu-wallet call InferenceMarket.cancel 0x1f.. --from savings
-    ogpu-wallet call Balances.transfer_keep_alive dest=//Bob value=1.5oGPU --from //Alice --dry-run
-    ogpu-wallet call Utility.batch '[{"TrustStake.chill": {}}, {"System.remark": {"remark": "bye"}}]' --from savings
     """
 
     def act() -> None:

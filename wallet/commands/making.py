@@ -111,7 +111,8 @@ async def _refusal(client: ChainClient, call: Call, payer: Payer, fee: int) -> s
 
 
 def _refuse(why: str) -> None:
-    raise CallFailedError(f"the chain would refuse this: {why}. Nothing was sent; --force sends it all the same")
+    told = why.removesuffix(".")
+    raise CallFailedError(f"the chain would refuse this: {told}. Nothing was sent; --force sends it all the same")
 
 
 def require_somebody_to_ask(*, is_asked: bool) -> None:

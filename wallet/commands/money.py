@@ -52,10 +52,15 @@ def holds(session: WalletSession, account: str) -> None:
             "OgpuApi_held_cases", session.account(account), at=await client.finalized()
         )
         rows = [
-            {"reason": str(held.hold.reason), "case": "0x" + held.hold.case.hex(), "amount": Grains(held.amount)}
+            {
+                "reason": str(held.hold.reason),
+                "case": "0x" + held.hold.case.hex(),
+                "amount": Grains(held.amount),
+                "what": held.hold.reason.doc,
+            }
             for held in sorted(cases, key=lambda held: (held.hold.reason.tag, held.hold.case))
         ]
-        session.output.rows("Holds", ("reason", "case", "amount"), rows)
+        session.output.rows("Holds", ("reason", "case", "amount", "what"), rows)
         if len(cases) == HELD_CASES_MAX:
             note(f"an answer has {HELD_CASES_MAX:,} cases at most: there may be more")
 

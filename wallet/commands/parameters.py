@@ -31,6 +31,8 @@ def parameters(session: WalletSession, begun: str) -> None:
 
     async def show(client: ChainClient) -> None:
         rows = [_row(each) for each in await _statuses(client) if each.name.lower().startswith(begun.lower())]
+        if not rows:
+            raise WalletError(f"no parameter's name begins with {begun!r}: without a NAME all are shown")
         session.output.rows("Parameters", PARAMETER_COLUMNS, rows)
 
     session.run(show)
@@ -63,7 +65,8 @@ def set_parameter(session: WalletSession, name: str, value: str, sender: str, se
 
     async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
         statuses = await _statuses(client)
-        _check(client, change, {each.name: each.value for each in statuses})
+        if not sending.is_forced:
+            _check(client, change, {each.name: each.value for each in statuses})
         (now,) = [each for each in statuses if each.name == change.parameter.name]
         facts = {"parameter": now.name, "from_value": now.value, "to_value": change.value, "unit": now.unit}
         call = Sudo.sudo(call=ChainParameters.set_parameter(change=change))
