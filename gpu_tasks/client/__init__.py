@@ -7,6 +7,7 @@ In reading order:
 * `posting`: from lines of a file to what units are posted with
 * `posting_record`: what is about to be posted, on the disk
 * `posting_once`: posting it, each prompt once
+* `hearings`: what judges do about a unit that is before them
 * `refunds`: why a unit ended without a result
 * `results`: what became of a unit: its state in words, what it cost, its completion
 * `waiting`: why a queued unit is not taken

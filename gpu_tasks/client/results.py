@@ -52,9 +52,21 @@ def winner_of(unit: Unit) -> Racer | None:
 def cost_of(unit: Unit) -> int:
     """What a settled unit cost beside fees: price and premium, and a witness or the judges of a lone answer.
 
-    Whose result an audit refuted paid the price back.
+    Whose result an audit refuted paid the price back, and so did whom a case found to lie before it was settled.
     """
-    return unit.paid - unit.price if unit.is_refuted else unit.paid
+    return unit.paid - unit.price if unit.is_refuted or _has_liar(unit) else unit.paid
+
+
+def _has_liar(unit: Unit) -> bool:
+    """Whether a case settled the unit, and found wrong what a racer answered or never opened."""
+    if unit.output_root is None:
+        return False
+    reveals = [racer.reveal.output_root for racer in unit.racers if racer.reveal is not None]
+    if any(root != unit.output_root for root in reveals):
+        return True
+    # an answer that stayed alone is looked at: who committed to another, and never opened it, counts as a liar
+    withheld = any(racer.commitment is not None and racer.reveal is None for racer in unit.racers)
+    return len(reveals) == 1 and withheld
 
 
 def attested_at(unit: Unit) -> int | None:

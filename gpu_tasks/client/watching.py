@@ -1,7 +1,7 @@
 """Following units: a table that changes with the chain, or one JSON line for each change.
 
-Always: a unit counts as ended when it has ended in the final chain; one that waits says why, and so does one that was
-refunded or whose completion cannot be shown.
+Always: a unit counts as ended when it has ended in the final chain; one that waits or is judged says why, and so does
+one that was refunded or whose completion cannot be shown.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from gpu_tasks.client.hearings import why_judging
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import Completion, ResultError, attested_at, completion_of, cost_of, progress, winner_of
 from gpu_tasks.client.waiting import MarketView, look, why_queued
@@ -141,6 +142,9 @@ async def row_of(
         row |= await _completion(client, blobs, key, unit_id, unit, at)
     elif unit.state is UnitState.REFUNDED:
         row["why"] = await why_refunded(client, unit_id, unit)
+    elif unit.state is UnitState.JUDGING:
+        case = await market_reads.case(client, unit_id, at)
+        row["why"] = why_judging(case) if case is not None else None
     elif unit.state is UnitState.QUEUED and view is not None:
         row["why"] = why_queued(unit, view)
     return row

@@ -15,7 +15,7 @@ from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.data.sealing import is_usable
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
 from gpu_tasks.market.courts.cases import JudgeSeat
-from gpu_tasks.market.courts_api import SeatStatus
+from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, Provider
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -96,6 +96,12 @@ async def duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> t
 async def seats(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[SeatStatus, ...]:
     """The cases that a provider judges."""
     found: tuple[SeatStatus, ...] = await chain.query("CourtsApi_seats", stash, at=at)
+    return found
+
+
+async def case(chain: ChainClient, case_id: bytes, at: bytes | None = None) -> CaseStatus | None:
+    """A case; None once it is over."""
+    found: CaseStatus | None = await chain.query("CourtsApi_case", case_id, at=at)
     return found
 
 

@@ -170,6 +170,13 @@ def test_what_an_ended_unit_cost_and_who_was_paid() -> None:
     assert cost_of(settled(state=UnitState.REFUNDED)) == 0
     refuted = replace(both, is_refuted=True)
     assert (cost_of(refuted), progress(refuted)) == (35, "settled, and refuted by an audit")
+    assert second.reveal is not None
+    liar = replace(second, reveal=replace(second.reveal, output_root=b"w" * 32))
+    silent = replace(second, reveal=None)
+    assert cost_of(settled(first, liar, paid=135)) == 35, "the liar paid the price"
+    assert cost_of(settled(first, silent, paid=135)) == 35, "and so did who never opened what it committed to"
+    assert cost_of(settled(first, replace(silent, commitment=None), paid=135)) == 135
+    assert cost_of(settled(first, second, replace(silent, owner=b"3" * 32), paid=135)) == 135
     assert winner_of(settled(first, state=UnitState.RACING)) is None
     assert (
         progress(settled(first, replace(second, reveal=None), state=UnitState.RACING))

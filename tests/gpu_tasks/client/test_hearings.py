@@ -1,0 +1,56 @@
+"""What a customer is told of a unit that judges look at: why they do, what they do now, and until when."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpu_tasks.client.hearings import why_judging
+from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, ClaimKind, CourtCase, PartyClaim
+from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.rounds import Round
+
+ROOT, OTHER = b"r" * 32, b"o" * 32
+TERMS = CaseTerms(b"c" * 32, 100, 5, 100, 0, 1_900, 0, 3, 30, (), ())
+CASE = CourtCase(
+    10, CaseKind.DISPUTE, TERMS, 50, 2_000, CaseRules(50_000, 33, 20, 12, 20), None, CaseStage.COMMITTEE, 9
+)
+
+
+def said(*claims: tuple[ClaimKind, bytes | None], **changed: Any) -> CourtCase:
+    parties = tuple(PartyClaim(bytes([place]) * 32, kind, root, 1_900) for place, (kind, root) in enumerate(claims))
+    return replace(CASE, terms=replace(TERMS, claims=parties), **changed)
+
+
+ANSWERS = ((ClaimKind.ANSWERED, ROOT), (ClaimKind.ANSWERED, OTHER))
+
+
+@pytest.mark.parametrize(
+    ("claims", "cause"),
+    [
+        (ANSWERS, "its racers gave different answers"),
+        (((ClaimKind.ANSWERED, ROOT), (ClaimKind.ABSENT, None)), "one answer came where more were asked for"),
+        (((ClaimKind.DECLINED, None), (ClaimKind.DECLINED, None)), "2 providers could not use its input"),
+        (((ClaimKind.WITHHELD, None), (ClaimKind.WITHHELD, None)), "no answer was opened in time"),
+    ],
+)
+def test_what_brought_it_there_is_said(claims: tuple[tuple[ClaimKind, bytes | None], ...], cause: str) -> None:
+    assert why_judging(CaseStatus(said(*claims), 0, 0, 0)) == f"{cause}; a committee will be drawn"
+
+
+@pytest.mark.parametrize(
+    ("changed", "clocks", "step"),
+    [
+        ({"stage": CaseStage.PAIR}, (0, 0, 0), "a pair of judges will be drawn"),
+        ({"stage": CaseStage.COURT, "round": Round(12)}, (0, 0, 0), "a court computes it again"),
+        ({"round": Round(12)}, (40, 0, 0), "a committee computes it again, at the latest up to block 40"),
+        ({"round": Round(12)}, (40, 42, 54), "a committee opens what it found, at the latest in block 54"),
+        (
+            {"stage": CaseStage.APPEALABLE, "appealable_until": 70},
+            (0, 0, 0),
+            "judges have decided, which stands if nobody appeals up to block 70",
+        ),
+    ],
+)
+def test_what_judges_do_now_is_said(changed: dict[str, Any], clocks: tuple[int, int, int], step: str) -> None:
+    assert why_judging(CaseStatus(said(*ANSWERS, **changed), *clocks)) == f"its racers gave different answers; {step}"
