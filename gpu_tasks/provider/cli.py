@@ -20,7 +20,10 @@ COMMANDS = {
         "Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.",
     ),
     "devices": ("showing:devices", "List this machine's devices; without a GPU the reason stands beside the CPU."),
-    "status": ("showing:status", "Show devices, offers and duties on the chain, and what the journal says of races."),
+    "status": (
+        "showing:status",
+        "Show devices, offers, duties and seats in courts on the chain, and what the journal says of races.",
+    ),
     "register": (
         "joining:register",
         "Register provider, device and offer; bonds and offers to validate first, where that is missing.",

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.commands.options import ProviderOptions, hardware_of, told
 from gpu_tasks.provider.commands.running import connect
@@ -21,7 +23,8 @@ from wallet.output import Grains
 from wallet.session import explained, note
 
 HARDWARE = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
-DEVICES = ("device", "class", "bond", "paused", "assignment", "asks")
+DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "asks")
+SEATS = ("case", "bench", "held", "stage", "said")
 
 
 @click.command()
@@ -50,7 +53,7 @@ def devices(options: ProviderOptions) -> None:
 @click.command()
 @click.pass_obj
 def status(options: ProviderOptions) -> None:
-    """Show devices, offers and duties on the chain, and what the journal says of races."""
+    """Show devices, offers, duties and seats in courts on the chain, and what the journal says of races."""
 
     async def show() -> None:
         chain, _ = await connect(options, tell=note)
@@ -65,6 +68,7 @@ def status(options: ProviderOptions) -> None:
 async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     rows = [_device_row(device) for device in await chain.own_devices()]
     height, duties = await chain.standing()
+    seats = [seat_row(seat) for seat in await chain.final_seats()]
     facts = {
         "stash": ss58.encode(chain.stash),
         "height": height,
@@ -72,10 +76,12 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         **journal_facts(options.base_path / "journal"),
     }
     if options.output.as_json:
-        options.output.facts(facts | {"devices": rows})
+        options.output.facts(facts | {"devices": rows, "seats": seats})
         return
     options.output.facts(facts)
     options.output.rows("Devices on the chain", DEVICES, [row | {"asks": _asks(row["asks"])} for row in rows])
+    if seats:
+        options.output.rows("Cases that this stash judges, or has judged", SEATS, seats)
 
 
 def _device_row(status: DeviceStatus) -> dict[str, Any]:
@@ -83,9 +89,23 @@ def _device_row(status: DeviceStatus) -> dict[str, Any]:
         "device": status.id,
         "class": status.device.kind.name.lower(),
         "bond": Grains(status.device.bond),
+        "secured": Grains(status.device.secured),
         "paused": status.device.is_paused,
         "assignment": status.device.assignment,
         "asks": [{"service": number, "ask": Grains(offer.ask)} for number, offer in status.offers],
+    }
+
+
+def seat_row(status: SeatStatus) -> dict[str, Any]:
+    """A seat, what is held for it until the case is over, and what its judge has done."""
+    seat, case = status.seat, status.status.case
+    said = "committed" if seat.commitment is not None else "nothing yet"
+    return {
+        "case": status.id,
+        "bench": BenchKind(seat.bench).name.lower(),
+        "held": Grains(seat.held),
+        "stage": case.stage.name.lower(),
+        "said": "opened" if seat.statement is not None else said,
     }
 
 

@@ -83,16 +83,22 @@ class Resumer:
             self._pause(status.id, height)
 
     def _pause(self, device: bytes, height: int) -> None:
+        if device in self._refuted:
+            self._leave_to_the_operator(device, height)
+            return
         misses = self._misses[device] = self._misses.get(device, 0) + 1
         wait = RESUME_AFTER_BLOCKS[min(misses, len(RESUME_AFTER_BLOCKS)) - 1]
         self._pauses[device] = _Pause(height + wait)
         self._parts.telemetry.tell("missed", device=device, in_a_row=misses, resumes_at=height + wait, problem=MISSED)
 
+    def _leave_to_the_operator(self, device: bytes, height: int) -> None:
+        self._pauses[device] = _Pause(height, is_for_the_operator=True)
+        self._parts.telemetry.tell("not_resumed", device=device, problem=REFUTED)
+
     async def _offer(self, device: bytes, pause: _Pause, promised: Sequence[WorkloadForm], height: int) -> None:
         tell = self._parts.telemetry.tell
-        if device in self._refuted:
-            pause.is_for_the_operator = True
-            tell("not_resumed", device=device, problem=REFUTED)
+        if device in self._refuted:  # its race was told of after the pause was seen
+            self._leave_to_the_operator(device, height)
             return
         try:
             for form in promised:

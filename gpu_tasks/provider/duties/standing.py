@@ -2,7 +2,7 @@
 
 A daemon that cannot open inputs would give every race back, and two such providers make the market take a unit's input
 for bad, at the customer's cost. A device that is not on this machine, or that promises work which this daemon does not
-have, would be computed by something else than was promised, or miss every race at 1 % of its bond: it is paused.
+have, would be computed by something else than was promised, or miss every race at 1 % of its collateral: it is paused.
 """
 
 from __future__ import annotations

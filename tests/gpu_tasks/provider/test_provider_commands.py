@@ -83,6 +83,8 @@ def test_json_status_says_what_the_table_shows(alice: Operator) -> None:
     (device,) = alice.answer("status")["devices"]
     assert device["class"] == "cpu"
     assert int(device["bond"]["grains"]) > 0
+    assert device["secured"]["grains"] == "0"
+    assert alice.answer("status")["seats"] == []
     assert device["paused"] is False
     assert device["assignment"] is None
     assert device["asks"][0]["service"] == 0

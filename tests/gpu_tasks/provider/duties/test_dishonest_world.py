@@ -193,5 +193,6 @@ def test_a_device_whose_result_was_refuted_waits_for_its_operator(tmp_path: Path
             await liar.step()
         assert await is_paused(liar)
         assert len(liar.heard.problems("not_resumed")) == 1
+        assert not liar.heard.problems("missed"), "it answered, and wrongly"
 
     play(tmp_path, 5, scene)
