@@ -13,6 +13,8 @@ ALL = 1_000_000
 """In millionths."""
 WINDOW_BLOCKS_MAX = 7_200
 """No window of a round is longer: half a day at four seconds a block."""
+QUEUE_BLOCKS_LEAST = 8
+"""A unit is drawn three blocks after its post at the earliest, and later as finality is."""
 CUSTOMER_BOND_PPM = 50_000
 DUTY_FEE = 4_000
 
@@ -46,9 +48,10 @@ class MarketNumbers(Pallet):
         doc="Of the customer's bond, burned when a unit is cancelled: its draws were work for all.",
     )  # fmt: skip
     idle_penalty: Parameter[U32] = Parameter(
-        DEFAULT_RULES.idle_penalty, unit="ppm", least=0, greatest=ALL,
-        doc="Of the collateral, burned of a racer that did not commit in a whole lease: to take work must bind.",
+        DEFAULT_RULES.idle_penalty, unit="ppm", least=0, greatest=ALL - 1,
+        doc="Of the collateral, burned of a racer that did not commit in a whole lease; less than all, which holds it.",
     )  # fmt: skip
+    # Whoever has lost all of its collateral could leave before the unit's end, and no block could end the unit then.
     withheld_penalty: Parameter[U32] = Parameter(
         DEFAULT_RULES.withheld_penalty, unit="ppm", least=0, greatest=ALL,
         doc="Of the price, burned of a racer that did not open its commitment, where no case comes of it.",
@@ -62,7 +65,7 @@ class MarketNumbers(Pallet):
         doc="To reveal in, once the close is final: long enough that no few authors can leave a reveal out.",
     )  # fmt: skip
     queue_blocks: Parameter[BlockNumber] = Parameter(
-        DEFAULT_RULES.queue_blocks, unit="blocks", least=1, greatest=100_000,
+        DEFAULT_RULES.queue_blocks, unit="blocks", least=QUEUE_BLOCKS_LEAST, greatest=100_000,
         doc="Blocks after which an unmatched unit is refunded: no customer's money waits for ever.",
     )  # fmt: skip
     unit_keep: Parameter[BlockNumber] = Parameter(
