@@ -30,6 +30,8 @@ from runtime.pallets.staking.slashing import Share
 
 EXPELLING_COURT_MIN = 5
 """So many opinions of a court end a registration."""
+SPOKEN_PART = 3
+"""Where fewer than one judge in so many says anything, and nothing is decided, silence is nobody's fault."""
 
 _Verdict = Answered | Unanswerable | None
 _Seats = list[tuple[bytes, JudgeSeat]]
@@ -101,7 +103,7 @@ def _seats(courts: CourtsGround, case_id: bytes, case: CourtCase) -> _Seats:
 
 def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdict, verdict: _Verdict) -> CaseMoney:
     convicted = _convicted(seats, decided)
-    silent = tuple((judge, seat.held) for judge, seat in seats if seat.statement is None)
+    silent = _fined_for_silence(seats, verdict)
     pot = min(courts.balances.free_balance(AUDIT_POT), case.terms.pot_max)
     payers: dict[Purse, tuple[tuple[bytes, int], ...]] = {
         Purse.CONVICTED: convicted,
@@ -130,6 +132,16 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
         elif decided is not None or isinstance(verdict, Answered):
             payers[Purse.BOND] = ((case.appeal.appellant, case.appeal.bond),)
     return CaseMoney(case.terms.price, case.fee, case.has_court, payers, payees)
+
+
+def _fined_for_silence(seats: _Seats, verdict: _Verdict) -> tuple[tuple[bytes, int], ...]:
+    """The judges who said nothing; none where the case stays undecided and almost all of them did not."""
+    silent = tuple((judge, seat.held) for judge, seat in seats if seat.statement is None)
+    spoken = len(seats) - len(silent)
+    # Then there was nothing to look at: who posts a unit to racers of its own, and gives the input to nobody else, had
+    # every validator fined, and all its own money back. A coalition of a third cannot pass for such a case.
+    is_unjudgeable = verdict is None and spoken * SPOKEN_PART < len(seats)
+    return () if is_unjudgeable else silent
 
 
 def _convicted(seats: _Seats, decided: _Verdict) -> tuple[tuple[bytes, int], ...]:

@@ -81,12 +81,30 @@ def test_an_undecided_committee_goes_to_the_court_which_convicts_its_judges() ->
     assert moved[CUSTOMER.stash] == PRICE
 
 
-def test_what_nobody_decides_costs_the_parties_nothing() -> None:
-    stage = CourtChain(policy=by_bench(committee=SILENT, court=SILENT))
+@pytest.mark.parametrize("size", [4, 7, 16])
+def test_what_nobody_could_look_at_costs_nobody_anything(size: int) -> None:
+    stage = CourtChain(size=size, policy=by_bench(committee=SILENT, court=SILENT))
     case_id = stage.dispute()
     moved = gains(stage, lambda: stage.run(case_id))
     assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.UNDECIDED
-    assert moved == {keys.stash: -FEE for keys in stage.chain.validators}
+    assert moved == {}
+
+
+@pytest.mark.parametrize(("speaking", "fined"), [(2, 0), (3, 4), (4, 3)])
+def test_a_third_who_speak_show_that_it_could_be_looked_at(speaking: int, fined: int) -> None:
+    """Seven judges sit: of three and of four. Two that speak are fewer than a third of them."""
+
+    def policy(keys: Keys, case: CourtCase, bench: int) -> Says:
+        spoken = [Says(Answered(bytes([number]) * 32)) for number in range(speaking)]
+        place = [judge for each in case.benches for judge in each.members].index(keys.stash)
+        order = (0, 3, 4, 5)  # one of the committee, the others of the court: each says something else
+        return spoken[order.index(place)] if place in order[:speaking] else SILENT
+
+    stage = CourtChain(policy=policy)
+    case_id = stage.dispute()
+    moved = gains(stage, lambda: stage.run(case_id))
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.UNDECIDED
+    assert sorted(moved.values()) == [-FEE] * fined
 
 
 def test_a_bad_input_costs_the_customer_its_judges() -> None:
