@@ -74,9 +74,9 @@ class SimulatedUnits(Pallet, index=204):
         )
         if is_agreed and settled is not None:
             self._pay(unit, claims[0].account, claims[1].account)
-            self.courts.watch(self.index, unit, terms, settled)
+            self.courts.watch(self.index, unit, terms, self.courts.promise(price), settled)
         else:
-            self.courts.open(self.index, unit, terms)
+            self.courts.open(self.index, unit, terms, self.courts.promise(price))
 
     def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
         """Pay from a racer's collateral."""

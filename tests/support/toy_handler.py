@@ -54,9 +54,9 @@ class Toys(Pallet, index=202):
         for claim in terms.claims:
             self.lock.lock(claim.account, Hold(TOY_STAKE, case), claim.held)
         if settled is None:
-            self.courts.open(self.index, case, terms)
+            self.courts.open(self.index, case, terms, self.courts.promise(terms.price))
         else:
-            self.courts.watch(self.index, case, terms, settled)
+            self.courts.watch(self.index, case, terms, self.courts.promise(terms.price), settled)
 
     def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
         """Pay from a party's stake."""

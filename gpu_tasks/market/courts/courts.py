@@ -21,6 +21,7 @@ from gpu_tasks.market.courts.cases import (
 )
 from gpu_tasks.market.courts.ground import CourtsGround
 from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
+from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Statement
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Hash, Weight
@@ -67,17 +68,17 @@ class Courts(CourtsGround, index=14):
 
     # ----------------------------------------------------------------------------------------------- verbs for handlers
 
-    def open(self, handler: int, case: bytes, terms: CaseTerms) -> None:
+    def open(self, handler: int, case: bytes, terms: CaseTerms, promised: PromisedNumbers) -> None:
         """Bring a dispute: a committee of three is drawn."""
-        hearing.begin(self, case, self._new(handler, CaseKind.DISPUTE, CaseStage.COMMITTEE, terms, None))
+        hearing.begin(self, case, self._new(handler, CaseStage.COMMITTEE, terms, promised))
 
-    def confirm(self, handler: int, case: bytes, terms: CaseTerms, given: bytes) -> None:
+    def confirm(self, handler: int, case: bytes, terms: CaseTerms, promised: PromisedNumbers, given: bytes) -> None:
         """Have a lone answer looked at by an audit's pair before it is believed."""
-        hearing.begin(self, case, self._new(handler, CaseKind.AUDIT, CaseStage.PAIR, terms, given))
+        hearing.begin(self, case, self._new(handler, CaseStage.PAIR, terms, promised, given))
 
-    def watch(self, handler: int, case: bytes, terms: CaseTerms, settled: bytes) -> None:
+    def watch(self, handler: int, case: bytes, terms: CaseTerms, promised: PromisedNumbers, settled: bytes) -> None:
         """Have an answer that was believed audited, if the beacon of one of the next blocks says so."""
-        hearing.begin(self, case, self._new(handler, CaseKind.AUDIT, CaseStage.CHANCE, terms, settled))
+        hearing.begin(self, case, self._new(handler, CaseStage.CHANCE, terms, promised, settled))
 
     def open_late(self, case: bytes, party: bytes, root: bytes) -> None:
         """Note what a party committed to and did not open in time; OutOfTurn if it may not any more."""
@@ -86,6 +87,10 @@ class Courts(CourtsGround, index=14):
     def open_case(self, case: bytes) -> CourtCase:
         """A case that is not over; UnknownCase if there is none."""
         return known(self.cases[case], ev.UnknownCase)
+
+    def promise(self, price: int) -> PromisedNumbers:
+        """What a handler may promise now of a case of this price."""
+        return PromisedNumbers(self.fee_of(price), self.audit_rate_ppm)
 
     def fee_of(self, price: int) -> int:
         """What a judge of a case of this price is paid, now."""
@@ -121,16 +126,20 @@ class Courts(CourtsGround, index=14):
         return found
 
     def _new(
-        self, handler: int, kind: CaseKind, stage: CaseStage, terms: CaseTerms, settled: bytes | None
+        self,
+        handler: int,
+        stage: CaseStage,
+        terms: CaseTerms,
+        promised: PromisedNumbers,
+        settled: bytes | None = None,
     ) -> CourtCase:
-        fee = self.fee_of(terms.price)
         return CourtCase(
             handler=handler,
-            kind=kind,
+            kind=CaseKind.DISPUTE if settled is None else CaseKind.AUDIT,
             terms=terms,
-            fee=fee,
-            seat=seat_hold(terms.collateral, fee),
-            rules=self.rules(),
+            fee=promised.fee,
+            seat=seat_hold(terms.collateral, promised.fee),
+            rules=self.rules(promised.rate_ppm),
             settled=settled,
             stage=stage,
             recorded_at=self.system.number.get(),

@@ -2,7 +2,8 @@
 
 A handler is a pallet of the runtime that has these three methods; its cases carry its index, so a new one registers by
 being in the chain's list, and the courts, which stand before it there, name none. It opens a case with `Courts.open` or
-`Courts.watch`, whose id is 32 bytes of its own (a unit, a task, one leaf of a batch), and hears of it once, at the end.
+`Courts.watch`, whose id is 32 bytes of its own (a unit, a task, one leaf of a batch), with the fee and the chance of an
+audit that it promised when it took the work in (`Courts.promise`), and hears of it once, at the end.
 """
 
 from collections.abc import Iterable, Sequence

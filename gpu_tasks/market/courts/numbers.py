@@ -1,7 +1,10 @@
 """The numbers of Courts that a chain may change, each with its bounds and its reason.
 
-Always: a case goes by what `rules` gave it when it opened, and by nothing here from then on.
+Always: a case goes by what `rules` gave it when it opened, and by nothing here from then on; what its judges are paid
+and the chance of an audit are those that its handler promised when it took the work in.
 """
+
+from dataclasses import dataclass
 
 from gpu_tasks.market.courts.cases import CaseRules
 from runtime.encoding.codec import U8, U32
@@ -10,6 +13,16 @@ from runtime.frame.pallet import Pallet, Parameter
 
 WINDOW_BLOCKS_MAX = 7_200
 """No window of a case is longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromisedNumbers:
+    """What a handler promised of a case when it took the work in that the case is about."""
+
+    fee: int
+    """What each judge is paid."""
+    rate_ppm: int
+    """The chance of an audit."""
 
 
 class CourtNumbers(Pallet):
@@ -48,10 +61,10 @@ class CourtNumbers(Pallet):
         doc="Blocks for which a lie counts: the third within them goes before the court by itself.",
     )  # fmt: skip
 
-    def rules(self) -> CaseRules:
-        """What a case that opens now goes by."""
+    def rules(self, rate_ppm: int) -> CaseRules:
+        """What a case that opens now goes by, beside the chance of an audit that was promised."""
         return CaseRules(
-            rate_ppm=self.audit_rate_ppm,
+            rate_ppm=rate_ppm,
             court_seats=self.court_seats,
             commit_blocks=self.commit_blocks,
             open_blocks=self.open_blocks,

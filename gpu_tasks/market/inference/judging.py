@@ -11,6 +11,7 @@ from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim, Part
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.courts.money import FIRST_JUDGES
+from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.inference import money, races
 from gpu_tasks.market.inference.ending import Ending
@@ -45,7 +46,7 @@ class Judging:
     def dispute(self, unit: OpenUnit) -> None:
         """Answers differ, or several owners say that there can be none: a committee finds out."""
         self._hand_over(unit)
-        self.courts.open(self.handler, unit.id, self._terms(unit.record))
+        self.courts.open(self.handler, unit.id, self._terms(unit.record), _promised(unit.record))
 
     def confirm(self, unit: OpenUnit, output_root: bytes) -> None:
         """One answer of several that were asked for: a pair looks at it before it is paid.
@@ -53,12 +54,13 @@ class Judging:
         Else fast garbage would win by shutting the others out.
         """
         self._hand_over(unit)
-        self.courts.confirm(self.handler, unit.id, self._terms(unit.record), output_root)
+        self.courts.confirm(self.handler, unit.id, self._terms(unit.record), _promised(unit.record), output_root)
 
     def settle(self, unit: OpenUnit, result: RaceResult) -> None:
         """Pay for what was agreed on, and have it looked at again if the beacon says so."""
         self.ending.settle(unit, result, is_watched=True)
-        self.courts.watch(self.handler, unit.id, self._terms(unit.record, is_paid=True), result.output_root)
+        terms, promised = self._terms(unit.record, is_paid=True), _promised(unit.record)
+        self.courts.watch(self.handler, unit.id, terms, promised, result.output_root)
 
     def open_late(self, unit_id: bytes, owner: bytes, output_root: bytes) -> None:
         """A racer opens what it withheld while the case about it is open."""
@@ -104,7 +106,6 @@ class Judging:
         """What a case is about. Of a unit that is paid for, nothing of its customer's is held any more."""
         claims = tuple(claim for racer in _involved(record) if (claim := _claim(racer)) is not None)
         has_spare = not is_paid and len(record.racers) > 1
-        fee = self.courts.fee_of(record.price)
         return CaseTerms(
             customer=record.customer,
             price=record.price,
@@ -112,7 +113,7 @@ class Judging:
             customer_price=0 if is_paid else record.price,
             customer_spare=money.witness_pay(record.rules, record.price) if has_spare else 0,
             collateral=money.collateral(record.rules, record.price),
-            pot_max=FIRST_JUDGES * fee,
+            pot_max=FIRST_JUDGES * _promised(record).fee,
             sealed_at=record.terms.sealed_at,
             run_blocks=self.state.catalogue.service(record.service).terms.lease,
             excluded=tuple(dict.fromkeys((*record.declined_by, *(racer.owner for racer in record.racers)))),
@@ -148,6 +149,11 @@ class Judging:
 
 def _involved(record: Unit) -> tuple[Racer, ...]:
     return (*record.racers, *record.decliners)
+
+
+def _promised(record: Unit) -> PromisedNumbers:
+    """What was promised when the unit was posted: who took it stands for it with a collateral reckoned by that."""
+    return PromisedNumbers(money.fee_of_judge(record.rules, record.price), record.rules.audit_rate_ppm)
 
 
 def _standing(record: Unit, party: bytes) -> Racer:

@@ -30,9 +30,14 @@ def rebate(rules: UnitRules, price: int) -> int:
     return part(fee(rules, price), rules.fee_rebate)
 
 
+def fee_of_judge(rules: UnitRules, price: int) -> int:
+    """What a judge of the unit is paid."""
+    return judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
+
+
 def premium(rules: UnitRules, price: int) -> int:
     """What a settlement pays into the audit pot."""
-    return audit_premium(rules.audit_rate_ppm, _judge_fee(rules, price))
+    return audit_premium(rules.audit_rate_ppm, fee_of_judge(rules, price))
 
 
 def escrow(rules: UnitRules, price_max: int, racers: int) -> int:
@@ -53,7 +58,7 @@ def duty_calls(racers: int) -> int:
 
 def collateral(rules: UnitRules, price: int) -> int:
     """The provider's side of the trust lock: what makes a lie not pay at the chance of an audit."""
-    return case_collateral(price, rules.audit_rate_ppm, _judge_fee(rules, price))
+    return case_collateral(price, rules.audit_rate_ppm, fee_of_judge(rules, price))
 
 
 def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:
@@ -82,10 +87,6 @@ def refund(unit: Unit, held: int, reason: Refund) -> tuple[Share, ...]:
     """There is no result: what is held comes back, but for a part of the bond where the customer changed its mind."""
     burned = part(unit.bond, unit.rules.cancel_burn) if reason is Refund.CANCELLED else 0
     return _with_change(unit, held, [Share(None, burned)])
-
-
-def _judge_fee(rules: UnitRules, price: int) -> int:
-    return judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
 
 
 def _earned(rules: UnitRules, gross: int, payee: bytes, treasury: bytes) -> list[Share]:

@@ -18,13 +18,27 @@ from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
 from gpu_tasks.market.inference.services import ServiceTerms, offer_hold
 from gpu_tasks.market.inference.units import Unit, is_open
 from market_agents import Agent, Habit
-from market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms, tolerant
+from market_chain import (
+    CUSTOMER,
+    OGPU,
+    Keys,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    named_keys,
+    signed,
+    terms,
+    tolerant,
+)
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.pallet import Parameter
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 
-NUMBERS = tuple(MarketNumbers.parameters.values())
+PROMISED = (CourtNumbers.judge_fee_ppm, CourtNumbers.judge_fee_min, CourtNumbers.audit_rate_ppm)
+"""What a unit says of its cases; the windows of a case are those of the block that opens it."""
+NUMBERS = (*MarketNumbers.parameters.values(), *PROMISED)
 MOVABLE = tuple(number for number in NUMBERS if not number.is_frozen)
 MONEY = (UnitSettled, UnitRefunded, ProviderSlashed, ProviderRebated, RaceMissed)
 BLOCKS = 250
@@ -130,6 +144,22 @@ def test_nor_does_any_other(name: str, hundredths: dict[Parameter[Any], int]) ->
         number: number.least + (number.greatest - number.least) * part // 100 for number, part in hundredths.items()
     }
     assert life(name, change) == untouched(name)
+
+
+@pytest.mark.parametrize("number", PROMISED, ids=str)
+@pytest.mark.parametrize("bound", ["least", "greatest"])
+def test_its_case_pays_and_is_likely_as_was_promised(number: Parameter[Any], bound: str) -> None:
+    chain = MarketChain(named_keys(5))
+    (unit,) = chain.post(terms(racers=1))
+    chain.block(changing({number: getattr(number, bound)}))
+    while not (racers := chain.unit(unit).racers):
+        chain.block()
+    (racer,) = (chain.keys_of(each.owner) for each in racers)
+    chain.block(commit(racer, unit, chain.unit(unit), bytes(32)))
+    chain.block()
+    chain.block(attach(attestation(racer, unit, chain.unit(unit), bytes(32))))
+    case, fee = chain.case(unit), chain.unit(unit).price // 2
+    assert (case.fee, case.seat, case.terms.pot_max, case.rules.rate_ppm) == (fee, 40 * fee, 5 * fee, 50_000)
 
 
 def test_a_cancellation_goes_by_what_was_posted() -> None:
