@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -37,8 +38,8 @@ def test_every_relation_holds_by_its_numbers_and_can_fail(relation: Relation) ->
     assert relation.holds(values)
     assert relation.reason
     assert all(name in values for name in relation.names())
-    least = Relation("", relation.greater, (), "").names()
-    assert not relation.holds({name: 0 if name in least else 10**18 for name in values})
+    extremes = product((0, 10**18), repeat=len(relation.names()))
+    assert not all(relation.holds({**values, **dict(zip(relation.names(), given, strict=True))}) for given in extremes)
 
 
 def test_relations_have_names_of_their_own() -> None:
@@ -70,6 +71,8 @@ def test_a_specification_sets_parameters() -> None:
         ({"Balances__transfer_tax": 1}, "frozen"),
         ({"TransactionPayment__base_fee": 4_001}, "a post prepays its duty calls: .* is 4000 >= 4001"),
         ({"TrustStake__emission_providers": 500_001}, "the emission is what is divided: .* is 1000000 >= 1000001"),
+        ({"InferenceMarket__witness_share": 0}, "a lone answer is judged at its customer's cost"),
+        ({"Courts__audit_rate_ppm": 33_333}, "a lone answer is judged at its customer's cost: .* is 999999 >= 1000000"),
     ],
 )
 def test_a_specification_with_numbers_that_do_not_fit_is_refused_by_name(changed: dict[str, Any], said: str) -> None:

@@ -111,7 +111,7 @@ class Judging:
             price=record.price,
             customer_bond=0 if is_paid else record.bond,
             customer_price=0 if is_paid else record.price,
-            customer_spare=money.witness_pay(record.rules, record.price) if has_spare else 0,
+            customer_spare=money.spare(record.rules, record.price) if has_spare else 0,
             collateral=money.collateral(record.rules, record.price),
             pot_max=FIRST_JUDGES * _promised(record).fee,
             sealed_at=record.terms.sealed_at,

@@ -11,6 +11,7 @@ from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.units import Refund, Unit
 from runtime.pallets.staking.slashing import PPM, Share, part
 
+PAIR = 2
 COMMITTEE = 3
 """Judges whose calls a post prepays."""
 
@@ -40,10 +41,18 @@ def premium(rules: UnitRules, price: int) -> int:
     return audit_premium(rules.audit_rate_ppm, fee_of_judge(rules, price))
 
 
+def spare(rules: UnitRules, price: int) -> int:
+    """What is set aside where two or more race: it pays a witness, or first who looks at the only answer.
+
+    It grows with the fees of a pair, which have a minimum: else the pot would pay nearly all of them for cheap units,
+    and a customer, both its racers and a third of the judges would live on it.
+    """
+    return part(max(price, PAIR * fee_of_judge(rules, price)), rules.witness_share)
+
+
 def escrow(rules: UnitRules, price_max: int, racers: int) -> int:
-    """What a unit may cost its customer: the price, the premium, and a witness where two or more race."""
-    witness = witness_pay(rules, price_max) if racers > 1 else 0
-    return price_max + premium(rules, price_max) + witness
+    """What a unit may cost its customer: the price, the premium, and what is spare where two or more race."""
+    return price_max + premium(rules, price_max) + (spare(rules, price_max) if racers > 1 else 0)
 
 
 def customer_bond(price_max: int, ppm: int) -> int:

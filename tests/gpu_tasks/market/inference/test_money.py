@@ -1,9 +1,12 @@
 """The money table, to the grain, and nothing made or lost in any row."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genesis.relations import RELATIONS
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.numbers import CUSTOMER_BOND_PPM
@@ -101,6 +104,26 @@ def test_what_a_refund_burns(reason: Refund, burned: int) -> None:
 @pytest.mark.parametrize(("price", "premium"), [(OGPU, 5_000_000), (1, 10_000), (0, 10_000), (3 * OGPU, 15_000_000)])
 def test_what_a_settlement_pays_into_the_pot(price: int, premium: int) -> None:
     assert money.premium(RULES, price) == premium
+
+
+@given(
+    st.integers(0, 21 * 10**14),
+    st.integers(500_000, 1_000_000),
+    st.integers(1, OGPU),
+    st.integers(0, 1_000_000),
+    st.integers(0, 1_000_000),
+)
+def test_a_third_of_a_pair_gains_nothing_from_a_lone_answer(
+    price: int, fee_ppm: int, fee_min: int, witness: int, more: int
+) -> None:
+    relation = next(each for each in RELATIONS if each.name == "a lone answer is judged at its customer's cost")
+    rate = min(max(1_000, 333_334 - witness) + more, 1_000_000)
+    assert relation.holds({"InferenceMarket.witness_share": witness, "Courts.audit_rate_ppm": rate})
+    rules = replace(RULES, judge_fee_ppm=fee_ppm, judge_fee_min=fee_min, witness_share=witness, audit_rate_ppm=rate)
+    fees = 2 * money.fee_of_judge(rules, price)
+    looked_at = min(fees, money.spare(rules, price))
+    assert 3 * (looked_at + money.premium(rules, price)) >= fees - 3  # both are rounded
+    assert money.spare(rules, price) >= money.witness_pay(rules, price)
 
 
 @given(st.integers(0, 21 * 10**14))
