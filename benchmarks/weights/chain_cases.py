@@ -21,8 +21,8 @@ def measure(world: World, found: Findings) -> None:
     rich, poor = world.senders[0].stash, world.others[0]
     found.quiet_hooks()
     found.call(Unsigned(), world.time(), has_time=False)
-    found.call(rich, Balances.transfer_allow_death(dest=b"\x01" * 32, value=OGPU))
-    found.call(rich, Balances.transfer_keep_alive(dest=b"\x02" * 32, value=OGPU))
+    for transfer in (Balances.transfer_allow_death, Balances.transfer_keep_alive):
+        found.alone(rich, transfer(dest=b"\x01" * 32, value=OGPU))  # the row: from whole blocks
     found.call(poor, Balances.transfer_all(dest=b"\x03" * 32, keep_alive=False))
     found.call(rich, Balances.burn(value=OGPU, keep_alive=False))
     for remark in (System.remark, System.remark_with_event):
@@ -30,6 +30,7 @@ def measure(world: World, found: Findings) -> None:
     nothing = System.remark(remark=b"")
     inner = found.rows["System.remark"]
     for batch in (Utility.batch, Utility.batch_all, Utility.force_batch):
+        # the row of each call in one: from whole blocks
         found.growing(rich, "call", {1: batch(calls=(nothing,)), MANY: batch(calls=(nothing,) * MANY)}, inner=inner)
     _parameters(world, found)
     sudo: tuple[Call, ...] = (

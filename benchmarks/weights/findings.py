@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from benchmarks.weights.timing import ROUNDS, Meter
 from runtime.encoding.types import Origin, Signed
 from runtime.frame.call import Call
+from runtime.frame.weights import EXTRINSIC_BASE
 
 RATIO_MAX = 1.5
 """Real over declared: what a call, a hook or a block may take beyond its weight, noise included."""
@@ -49,6 +50,15 @@ class Findings:
         real = self._measured(who, call, call.name, rounds, has_time)
         self.rows[call.name] = max(real, self.rows.get(call.name, 0.0))
         return real
+
+    def alone(self, who: bytes, call: Call) -> None:
+        """Compare a call whose row comes from whole blocks, with what its extrinsic weighs besides.
+
+        By itself it takes more than its row, for it shares nothing; what thousands take the bar of whole blocks bounds.
+        """
+        base = EXTRINSIC_BASE.ref_time / 1_000
+        real = self.meter.call(Signed(who), call)
+        self.ratios[f"{call.name} by itself"] = Ratio(base + real, base + call.weight.ref_time / 1_000)
 
     def growing(self, who: bytes | Origin, part: str, calls: Mapping[int, Call], *, inner: float = 0.0) -> None:
         """Measure a call whose weight grows with the number of its parts, few and many of them.

@@ -2,6 +2,9 @@
 
 Signatures are answered, as by the worker that has checked them; what they take the worker is a figure of its own. Real
 over declared, and real as a share of a slot, both in reference time.
+
+Calls that come in by thousands are measured in thousands, as is the base of an extrinsic: what a full block of them
+takes over an empty one, shared out. Such are the plain transfers, and what a batch adds to each call in it.
 """
 
 import gc
@@ -9,9 +12,10 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from benchmarks.weights.actors import CUSTOMER, FLEETS, LARGE, OGPU, PRICEY, RACED, Actor
-from benchmarks.weights.findings import Findings, Ratio
+from benchmarks.weights.findings import LEAST_NANOSECONDS, Findings, Ratio
 from benchmarks.weights.market_cases import attached
 from benchmarks.weights.races import DRAW_BLOCKS, Races
 from benchmarks.weights.staking_cases import keys_of
@@ -47,6 +51,9 @@ RACES = 12
 REMARK_BYTES = 64 * 1024
 DRAWN_AT_LAST = 600
 """Units, about, that come in when nearly all have."""
+KEPT_BACK = 50_000
+"""Grains: pay the fee of a transfer, and leave less than an account lives on."""
+KEEP_ALIVE, ALLOW_DEATH = "Balances.transfer_keep_alive", "Balances.transfer_allow_death"
 Offer = tuple[Actor, Call]
 
 
@@ -59,6 +66,14 @@ class Filled:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a block took, and how many extrinsics were in it."""
+
+    real: float
+    count: int
+
+
 class WholeBlocks:
     """Blocks of one kind of extrinsic each, filled to the limit."""
 
@@ -68,9 +83,8 @@ class WholeBlocks:
     def measure(self) -> None:
         """All of them, the one with 4,096 open units last."""
         self._base()
-        self._case("transfers", self._transfers())
-        self._case("transfers to new accounts", self._transfers(is_new=True))
-        self._case("batches of transfers to new accounts", self._batches_of_transfers())
+        self._plain_transfers()
+        self._calls_of_batches()
         self._case("batches of validate", self._batches_of_validate())
         self._case("long remarks", self._remarks())
         self._reveals()
@@ -86,7 +100,38 @@ class WholeBlocks:
         found.rows["extrinsic"] = (self._taken(filled, BASE_ROUNDS) - empty) / filled.count - found.rows[nothing.name]
         found.figures["extrinsics_of_nothing"] = filled.count
 
-    def _case(self, name: str, offers: Iterator[Offer], attach: Call | None = None) -> None:
+    def _plain_transfers(self) -> None:
+        """The rows of transfers: to accounts that lie apart in memory, to new ones, and such as end a sender's own."""
+        taken = (
+            self._case("transfers", self._transfers()),
+            self._case("transfers to new accounts", self._transfers(is_new=True)),
+        )
+        alive = max(map(self._each, taken))
+        ended = self._each(self._case("transfers of all but dust", self._last_transfers()))
+        rows = self.found.rows
+        rows[KEEP_ALIVE], rows[ALLOW_DEATH] = alive, max(alive, ended)
+
+    def _calls_of_batches(self) -> None:
+        """What each call in a batch takes besides its row, which for transfers is what one beside its extrinsic takes.
+
+        It takes more in a batch: a transfer by itself shares branches of the tree, and of the disk's work, with its
+        sender's account, which its extrinsic has written. `batch` does most for each call, of the three.
+        """
+        name, rows = "batches of transfers", self.found.rows
+        taken = (
+            self._case(name, self._batches_of_transfers()),
+            self._case(f"{name} to new accounts", self._batches_of_transfers(is_new=True)),
+        )
+        each = (max(map(self._each, taken)) - rows["Utility.batch"]) / BATCH - rows[KEEP_ALIVE]
+        for batch in ("batch", "batch_all", "force_batch"):
+            rows[f"Utility.{batch} call"] = max(LEAST_NANOSECONDS, each)
+
+    def _each(self, taken: Taken) -> float:
+        """What each extrinsic of a block took besides its base."""
+        rows = self.found.rows
+        return (taken.real - rows["block"]) / taken.count - rows["extrinsic"]
+
+    def _case(self, name: str, offers: Iterator[Offer], attach: Call | None = None) -> Taken:
         filled = self._filled(offers, attach)
         real = self._taken(filled)
         self.found.ratios[f"block: {name}"] = Ratio(real, filled.declared, BLOCK_SLACK_NANOSECONDS)
@@ -96,20 +141,30 @@ class WholeBlocks:
             filled.count * SIGNATURE.ref_time / 1_000 / SLOT_NANOSECONDS, 3
         )
         self.found.figures[f"{key}_count"] = filled.count
+        return Taken(real, filled.count)
 
     def _transfers(self, *, is_new: bool = False) -> Iterator[Offer]:
-        chance = self.world.chance
-        for sender in self.world.senders:
-            dest = chance.randbytes(32) if is_new else chance.choice(self.world.accounts)
-            yield sender, Balances.transfer_keep_alive(dest=dest, value=OGPU // 100)
+        return zip(self.world.senders, self._transfer_calls(is_new=is_new), strict=False)
 
-    def _batches_of_transfers(self) -> Iterator[Offer]:
-        chance = self.world.chance
+    def _transfer_calls(self, *, is_new: bool) -> Iterator[Call]:
+        """To nobody twice."""
+        chance, accounts = self.world.chance, self.world.accounts
+        found = (chance.randbytes(32) for _ in accounts) if is_new else chance.sample(accounts, len(accounts))
+        return (Balances.transfer_keep_alive(dest=dest, value=OGPU // 100) for dest in found)
+
+    def _last_transfers(self) -> Iterator[Offer]:
+        """Who holds nothing sends all but what is too little to live on, which burns."""
+        account = self.world.now()[System].account
         for sender in self.world.senders:
-            calls = tuple(
-                Balances.transfer_keep_alive(dest=chance.randbytes(32), value=OGPU // 100) for _ in range(BATCH)
-            )
-            yield sender, Utility.batch(calls=calls)
+            data = account[sender.stash].data
+            if not data.reserved:
+                call = Balances.transfer_allow_death(dest=self.world.chance.randbytes(32), value=data.free - KEPT_BACK)
+                yield sender, call
+
+    def _batches_of_transfers(self, *, is_new: bool = False) -> Iterator[Offer]:
+        transfers = self._transfer_calls(is_new=is_new)
+        each = iter(lambda: tuple(islice(transfers, BATCH)), ())
+        return ((sender, Utility.batch(calls=calls)) for sender, calls in zip(self.world.senders, each, strict=False))
 
     def _batches_of_validate(self) -> Iterator[Offer]:
         """Somebody who is a candidate already offers other keys, over and over."""

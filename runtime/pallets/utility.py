@@ -63,14 +63,12 @@ class Utility(Pallet, index=4):
     @call(index=0, weight=lambda calls: batch_weight("Utility.batch", calls))
     def batch(self, origin: Signed | Root, calls: Calls) -> PostDispatch:
         """Make the calls until one fails; what came before it stands."""
-        done = WEIGHTS["Utility.batch"]
         for position, inner in enumerate(calls):
-            done += inner.weight + WEIGHTS["Utility.batch call"]
             try:
                 self.dispatch(inner, origin)
             except DispatchError as error:
                 self.emit(BatchInterrupted(position, error.value))
-                return PostDispatch(actual_weight=done)
+                return PostDispatch(actual_weight=batch_weight("Utility.batch", calls[: position + 1]))
             self.emit(ItemCompleted())
         self.emit(BatchCompleted())
         return PostDispatch()
