@@ -1,69 +1,117 @@
-"""The calls of the courts at their worst: a dispute of a race of eight with seven liars, decided and appealed."""
+"""The calls and the hook of the courts at their worst: eight parties, all at fault, before each bench that there is.
 
-from collections.abc import Callable
+A unit of which one racer revealed and seven never did: a pair differs about it, a committee of three decides, somebody
+appeals, and a court as large as there can be finds that nobody was right.
+"""
+
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 
 from benchmarks.weights.actors import RACED, Actor
 from benchmarks.weights.findings import Findings
-from benchmarks.weights.races import Races, attach
+from benchmarks.weights.races import DRAW_BLOCKS, Races, attach
 from benchmarks.weights.world import VALIDATORS, World, made
+from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, opinion_commitment
-from gpu_tasks.market.inference.units import RACERS_MAX
+from gpu_tasks.market.inference.units import UnitState
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
 
-LIARS = RACERS_MAX - 1
 STAGE_BLOCKS_MAX = 120
-SAID = Statement(Answered(b"R" * 32), b"p" * 32)
+GIVEN = Statement(Answered(b"R" * 32), b"p" * 32)
+OTHER = Statement(Answered(b"Q" * 32), b"p" * 32)
 
 
 class CourtCalls:
-    """The calls of Courts."""
+    """The calls of Courts, and its hook where a case ends."""
 
     def __init__(self, world: World, found: Findings, races: Races) -> None:
         self.world, self.found, self.races = world, found, races
 
     def measure(self) -> None:
-        """A judge who is the last to commit, then the last to open, and a liar who appeals."""
-        world, found = self.world, self.found
-        unit = self._disputed()
-        judges = self._judges(unit)
-        commits = [(judge, self._commit(judge, unit)) for judge in judges]
-        world.block(*(made(judge.provider, call) for judge, call in commits[:-1]))
-        last, call = commits[-1]
-        found.call(last.provider, call)
-        world.block(made(last.provider, call))
-        self._until(unit, lambda case: case.round is not None and 0 < case.round.reveals_from <= world.height + 1)
-        opens = [(judge, Courts.open_opinion(case=unit, statement=SAID, salt=judge.stash)) for judge in judges]
-        world.block(*(made(judge.provider, call) for judge, call in opens[:-1]))
-        last, call = opens[-1]
-        found.call(last.provider, call)
-        world.block(made(last.provider, call))
-        self._until(unit, lambda case: case.stage is CaseStage.APPEALABLE)
-        world.block(partial(_seat_everybody, unit))
-        liar = self.races.racers(unit)[-1]
-        found.call(liar.provider, Courts.appeal(case=unit))
+        """A case that ends without an appeal, and one that a court ends."""
+        self._unappealed()
+        unit, appellant = self._decided()
+        self._appealed(unit, appellant)
+        self._court(unit)
+        self.races.wake_devices()
+        if self.world.unit(unit).state is UnitState.QUEUED:
+            self.races.abandon([unit])
+
+    def _unappealed(self) -> None:
+        unit, _ = self._decided()
+        case = self._case(unit)
+        assert case is not None, "a case that is decided waits for an appeal"
+        self.world.blocks(case.appealable_until - self.world.height)
+        self.found.hooks("a case ends, five judges and seven at fault")
+        self.world.block()
         self.races.wake_devices()
 
-    def _disputed(self) -> bytes:
+    def _decided(self) -> tuple[bytes, Actor]:
+        """A case that a committee has decided, after a pair that differed; and somebody whom it found at fault."""
         races, world = self.races, self.world
         (unit,) = races.drawn(RACED, 1)
-        world.block(*races.commits([unit], liars=LIARS))
+        racers = races.racers(unit)
+        world.block(*races.commits([unit]))
         world.blocks(2)
-        world.block(attach(races.reveals([unit], 0, RACERS_MAX, LIARS)))
-        return unit
+        world.block(attach(races.reveals([unit], 0, 1)))
+        world.blocks(races.reveal_deadline(unit) - world.height + 1)
+        self._hear(unit, BenchKind.PAIR, (GIVEN, OTHER))
+        self._hear(unit, BenchKind.COMMITTEE, (GIVEN,))
+        self._until(unit, lambda case: case.stage is CaseStage.APPEALABLE)
+        return unit, racers[-1]
 
-    def _judges(self, unit: bytes) -> list[Actor]:
-        case = self._until(unit, lambda case: case.stage is CaseStage.COMMITTEE and bool(case.benches))
-        return [self.world.by_stash[member] for member in sitting(case).members]
+    def _appealed(self, unit: bytes, appellant: Actor) -> None:
+        """Whoever appeals has all looked at, as where hardly anybody can stand for a seat."""
+        world = self.world
+        seats = world.now()[Courts].court_seats
+        world.block(partial(_seat, unit, VALIDATORS))
+        self.found.call(appellant.provider, Courts.appeal(case=unit))
+        world.block(partial(_seat, unit, seats))
+        world.block(made(appellant.provider, Courts.appeal(case=unit)))
 
-    def _commit(self, judge: Actor, unit: bytes) -> Call:
-        case = self._case(unit)
-        assert case is not None, "a case that is open"
-        sealed = opinion_commitment(self.world.genesis, unit, sitting(case).kind, judge.stash, SAID, judge.stash)
+    def _court(self, unit: bytes) -> None:
+        """Drawn, heard and read: half of its judges do not open, and with the others it turns the verdict."""
+        world, found = self.world, self.found
+        world.blocks(DRAW_BLOCKS)
+        found.hooks("a court drawn")
+        judges, last = self._hear(unit, BenchKind.COURT, (OTHER,), but_last=True)
+        silent = judges[: len(judges) // 2]
+        world.block(last, partial(_silence, unit, silent))
+        found.hooks(f"a case ends, {len(judges)} judges of a court, half of them silent, and eight at fault")
+        world.block()
+        if self._case(unit) is not None:
+            raise RuntimeError("the court has not ended the case")
+
+    def _hear(
+        self, unit: bytes, kind: BenchKind, said: Iterable[Statement], *, but_last: bool = False
+    ) -> tuple[list[Actor], Callable[[Bound], None]]:
+        """Have a bench commit and open; its last commitment and its last opinion are measured."""
+        world = self.world
+        case = self._until(unit, lambda case: bool(case.benches) and sitting(case).kind == kind)
+        judges = [world.by_stash[member] for member in sitting(case).members]
+        spoken = list(zip(judges, cycle(said), strict=False))
+        self._each([(judge, self._commit(judge, unit, kind, says)) for judge, says in spoken])()
+        self._until(unit, lambda case: case.round is not None and 0 < case.round.reveals_from <= world.height + 1)
+        opens = [(judge, Courts.open_opinion(case=unit, statement=says, salt=judge.stash)) for judge, says in spoken]
+        last = self._each(opens)
+        if not but_last:
+            last()
+        return judges, made(opens[-1][0].provider, opens[-1][1])
+
+    def _each(self, calls: list[tuple[Actor, Call]]) -> Callable[[], None]:
+        """All but the last are made, that is measured; what makes it as well."""
+        *others, (judge, last) = calls
+        self.world.block(*(made(other.provider, call) for other, call in others))
+        self.found.call(judge.provider, last)
+        return lambda: self.world.block(made(judge.provider, last))
+
+    def _commit(self, judge: Actor, unit: bytes, kind: BenchKind, says: Statement) -> Call:
+        sealed = opinion_commitment(self.world.genesis, unit, kind, judge.stash, says, judge.stash)
         return Courts.commit_opinion(case=unit, commitment=sealed)
 
     def _case(self, unit: bytes) -> CourtCase | None:
@@ -78,8 +126,17 @@ class CourtCalls:
         raise RuntimeError("the case does not go on")
 
 
-def _seat_everybody(unit: bytes, bound: Bound) -> None:
-    """A court as large as the set: whoever appeals has all looked at, as where hardly anybody can stand for a seat."""
+def _seat(unit: bytes, seats: int, bound: Bound) -> None:
+    """A court of so many seats."""
     case = bound[Courts].cases[unit]
     assert case is not None, "a case that is open"
-    bound[Courts].cases[unit] = replace(case, rules=replace(case.rules, court_seats=VALIDATORS))
+    bound[Courts].cases[unit] = replace(case, rules=replace(case.rules, court_seats=seats))
+
+
+def _silence(unit: bytes, judges: Iterable[Actor], bound: Bound) -> None:
+    """These judges have not opened."""
+    seats = bound[Courts].seats
+    for judge in judges:
+        seat = seats[judge.stash, unit]
+        assert seat is not None, "who judges has a seat"
+        seats[judge.stash, unit] = replace(seat, statement=None)

@@ -1,15 +1,20 @@
 """Staking at its limits: 4,096 candidates, 256 delegators behind each of the elected, 32 chunks on their way out."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from benchmarks.weights.actors import OGPU, Actor
 from benchmarks.weights.findings import Findings, line
 from benchmarks.weights.world import Step, World, made
 from runtime.blocks.block import HEADER, Header, seal_payload
 from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
 from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX
+from runtime.pallets.staking.slashing import PPM
 from runtime.pallets.staking.stakers import CANDIDATES_MAX, UNLOCKING_MAX
-from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_lock import Offender, Raised, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
 ELECTED = 16
@@ -102,14 +107,22 @@ class Staking:
         world.block(*(step for who in self.delegators[1] for step in delegate_and_leave(who, receivers)))
 
     def _offences(self) -> None:
+        """One offender, a second one; and the same where all others offended too, and each loses everything."""
         world, found = self.world, self.found
         reporter = world.senders[1].stash
         first, second = world.validators[1], world.validators[2]
+        accomplices = [actor for actor in world.validators if actor is not first]
         found.call(reporter, self._report(first), rounds=3)
-        world.block(made(reporter, self._report(first)), made(reporter, self._report(second)))
-        real, _ = found.hooks("an earlier offender raised", rounds=3)["TrustLock"]
-        found.rows["TrustLock.on_initialize strike"] = real
+        world.block(offended(accomplices))
+        found.call(reporter, self._report(first), rounds=3)
+        world.block(offended(()), made(reporter, self._report(first)), made(reporter, self._report(second)))
+        strikes = [found.hooks("an earlier offender raised", rounds=3)]
         world.block()
+        world.block(offended([*accomplices, first], raised=reporter))
+        strikes.append(found.hooks("an offender among 128 raised", rounds=3))
+        world.block()
+        world.block(offended(()))
+        found.rows["TrustLock.on_initialize strike"] = max(hooks["TrustLock"][0] for hooks in strikes)
 
     def _report(self, offender: Actor) -> Call:
         world = self.world
@@ -144,6 +157,22 @@ def delegate_and_leave(who: bytes, validators: list[Actor]) -> list[Step]:
         steps.append(made(who, TrustStake.delegate(validator=validator.stash, value=OGPU)))
         steps.append(made(who, TrustStake.undelegate(validator=validator.stash, value=OGPU)))
     return steps
+
+
+def offended(actors: Sequence[Actor], raised: bytes | None = None) -> Step:
+    """A step: these have offended, and lost nothing; with a reporter, all but the last have lost all, and it is due."""
+
+    def step(bound: Bound) -> None:
+        stake, epoch = bound[TrustStake], bound[Beacon].epoch()
+        era, lost = epoch // stake.era_epochs, PPM if raised else 0
+        stakes = {actor.stash: stake.offence_exposure(actor.stash, era)[0].total for actor in actors}
+        window = [Offender(stash, epoch, era, exposed, lost) for stash, exposed in stakes.items()]
+        if raised:
+            window[-1] = replace(window[-1], slashed_ppm=0)
+            bound[TrustLock].raised.set(Raised(PPM, raised))
+        bound[TrustLock].offenders.set(tuple(window))
+
+    return step
 
 
 def sealed(world: World, author: Actor, epoch: int, parent: bytes) -> bytes:
