@@ -5,6 +5,7 @@ numbers. Always: whatever is named here is a number that a pallet declares, or s
 """
 
 from gpu_tasks.market.courts.money import SEAT_FEES
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.frame.relations import Relation
 from runtime.pallets.staking.eras import BACKINGS_MAX
 from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX
@@ -15,6 +16,11 @@ COALITION = 3
 """One part in so many of the judges may act together: of what a case pays its judges, so much comes back to them."""
 TWICE_PRICE_FEES = 4
 """Twice the price is at most so many fees, since a fee is at least half of it."""
+RACER_DUTIES = 2
+RACER_BYTES = 742
+"""A racer's commitment and its reveal as mortal extrinsics, at their longest."""
+RACER_TIME = (WEIGHTS["InferenceMarket.commit_result"] + WEIGHTS["Attestations.reveal"]).ref_time
+"""What they weigh, in picoseconds."""
 
 RELATIONS = (
     Relation(
@@ -91,9 +97,13 @@ RELATIONS = (
     ),
     Relation(
         "a post prepays its duty calls",
-        ("InferenceMarket.duty_fee",),
-        ("TransactionPayment.base_fee",),
-        "duty calls are free for who does the duty, so somebody else must have paid for them",
+        ((RACER_DUTIES, "InferenceMarket.duty_fee", "TransactionPayment.weight_price"),),
+        (
+            (RACER_DUTIES, "TransactionPayment.base_fee", "TransactionPayment.weight_price"),
+            (RACER_BYTES, "TransactionPayment.byte_fee", "TransactionPayment.weight_price"),
+            RACER_TIME,
+        ),
+        "duty calls are free for who does the duty, so somebody else must have paid what they cost at the least fee",
     ),
     Relation(
         "the windows of a round are open",

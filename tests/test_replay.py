@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "512e632c16a8a3559596ac8f08c8ec383203b6375b9a679040ddf05dc8300b30"
+KEPT_DIGEST = "0769d2ecf18d3a9274464365c66d5a6ef9b7b8574ee0a07a8a0c289876a187fd"
 
 
 @pytest.fixture(scope="module")

@@ -45,9 +45,9 @@ def test_a_raw_specification_is_checked_too(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ({"TransactionPayment.base_fee": 4_001}, "a post prepays its duty calls: "),
+        ({"TransactionPayment.base_fee": 20_001}, "a post prepays its duty calls: "),
         (
-            {"TransactionPayment.base_fee": 4_001},
+            {"TransactionPayment.base_fee": 20_001},
             "; change InferenceMarket.duty_fee or TransactionPayment.base_fee: chainParameters in the patch",
         ),
         ({"Courts.conviction_blocks": 359}, "to lose; change Courts.conviction_blocks: chainParameters"),

@@ -16,7 +16,9 @@ WINDOW_BLOCKS_MAX = 7_200
 QUEUE_BLOCKS_LEAST = 8
 """A unit is drawn three blocks after its post at the earliest, and later as finality is."""
 CUSTOMER_BOND_PPM = 50_000
-DUTY_FEE = 4_000
+DUTY_FEE = 20_000
+"""Grains. Two of them are more than a racer's two dearest duties, a commitment and a reveal by transaction, would cost:
+`genesis.relations` holds it to the tables of weights."""
 
 
 class MarketNumbers(Pallet):
