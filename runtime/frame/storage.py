@@ -225,7 +225,9 @@ class StorageMap(StorageItem, Generic[K, V]):
 
     def items(self) -> Iterator[tuple[K, V]]:
         """Every entry, in the order of `keys`."""
-        for key in self.keys():
+        for storage_key in self._overlay.keys(self.prefix):
+            key = self._unhashed(storage_key, len(self.prefix), 0)[0]
+            self._keys[key] = storage_key  # not to be hashed anew: an era's turn lists thousands
             yield key, self[key]
 
 
@@ -250,7 +252,10 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
 
     def __getitem__(self, keys: tuple[K1, K2]) -> V:
         """The value under both keys, or the default."""
-        value = self._overlay.load(self.key(keys), self.decode)
+        return self._value(self.key(keys))
+
+    def _value(self, storage_key: bytes) -> V:
+        value = self._overlay.load(storage_key, self.decode)
         return self.default if value is None else value  # type: ignore[no-any-return]
 
     def __setitem__(self, keys: tuple[K1, K2], value: V) -> None:
@@ -270,14 +275,14 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
         prefix = self._hashed((first,))
         for storage_key in self._overlay.keys(prefix):
             second, _ = self._unhashed(storage_key, len(prefix), 1)
-            yield second, self[first, second]
+            yield second, self._value(storage_key)
 
     def items(self) -> Iterator[tuple[tuple[K1, K2], V]]:
         """Every entry."""
         for storage_key in self._overlay.keys(self.prefix):
             first, end = self._unhashed(storage_key, len(self.prefix), 0)
             second, _ = self._unhashed(storage_key, end, 1)
-            yield (first, second), self[first, second]
+            yield (first, second), self._value(storage_key)
 
 
 def camel_case(attribute: str) -> str:
