@@ -52,12 +52,12 @@ class Staking:
         candidates = [step for actor in self.newcomers[: self._free_places()] for step in candidacy(actor)]
         world.block(*candidates)
         self._to_the_end_of_an_epoch()
-        turns.append(found.hooks("an era's turn, candidates", rounds=3)["TrustStake"][0])
+        turns.append(found.hooks("an era's turn, candidates")["TrustStake"][0])
         for validator, behind in zip(world.validators, self.delegators, strict=False):
             call = TrustStake.delegate(validator=validator.stash, value=5 * OGPU)
             world.block(*(made(who, call) for who in behind))
         self._to_the_end_of_an_epoch()
-        turns.append(found.hooks("an era's turn, delegators", rounds=3)["TrustStake"][0])
+        turns.append(found.hooks("an era's turn, delegators")["TrustStake"][0])
         grown = line("candidates", "each", {len(world.validators): turns[0], CANDIDATES_MAX - PLACES_LEFT: turns[1]})
         backings = ELECTED * DELEGATORS_PER_VALIDATOR_MAX
         behind_them = line("backings", "each", {ELECTED: turns[1], ELECTED + backings: turns[2]})
