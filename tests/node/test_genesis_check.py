@@ -48,7 +48,7 @@ def test_a_raw_specification_is_checked_too(tmp_path: Path, capsys: pytest.Captu
         ({"TransactionPayment.base_fee": 20_001}, "a post prepays its duty calls: "),
         (
             {"TransactionPayment.base_fee": 20_001},
-            "; change InferenceMarket.duty_fee or TransactionPayment.base_fee: chainParameters in the patch",
+            "TransactionPayment.byte_fee or TransactionPayment.weight_price: chainParameters in the patch",
         ),
         ({"Courts.conviction_blocks": 359}, "to lose; change Courts.conviction_blocks: chainParameters"),
         ({"TrustStake.unbonding_epochs": 9}, "no such parameter: TrustStake.unbonding_epochs, which is a constant"),
