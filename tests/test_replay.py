@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "0769d2ecf18d3a9274464365c66d5a6ef9b7b8574ee0a07a8a0c289876a187fd"
+KEPT_DIGEST = "ecca78633d26d8657ca19699d22a1c28516b8bfc1623e85abeaa7d24eb72845a"
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ class MarketHook:
         self.world.blocks(BLOCKS_MAX)
         self._orders()
         self._draws()
+        self._refills()
         self._steps()
         self._stirs()
         self._expiries()
@@ -89,6 +90,21 @@ class MarketHook:
         self._row("racer", racer)
         offers = len(self.world.validators) * (scan + rows[f"{HOOK} order"])
         self._row("draw", (single - offers) / UNITS - racer)
+
+    def _refills(self) -> None:
+        """Places of races of eight that were declined: draws of one racer, each of which lets another go."""
+        races, world, rows = self.races, self.world, self.found.rows
+        units = races.drawn(RACED, UNITS)
+        world.block(*(races.decline(unit) for unit in units))
+        world.blocks(DRAW_BLOCKS)
+        real = self._real("places drawn again")
+        world.block()
+        if any(world.unit(unit).is_refilling or not world.unit(unit).decliners for unit in units):
+            raise RuntimeError("not every place was filled")
+        races.abandon(units)
+        offers = len(world.validators) * (rows[f"{HOOK} scan"] + rows[f"{HOOK} order"])
+        each = (real - offers) / UNITS - rows[f"{HOOK} racer"]
+        self._row("draw", max(each, rows[f"{HOOK} draw"]))
 
     def _steps(self) -> None:
         """Races of eight that end by themselves: one revealed, seven did not."""

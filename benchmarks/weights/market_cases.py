@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from benchmarks.weights.actors import CHEAP, CUSTOMER, MODEL, NEW_BOND, OGPU, PRICEY, RACED, WORKLOAD, Actor
 from benchmarks.weights.findings import Findings, Ratio
-from benchmarks.weights.races import Races, attach
+from benchmarks.weights.races import DRAW_BLOCKS, Races, attach
 from benchmarks.weights.staking_cases import candidacy
 from benchmarks.weights.world import World, made
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -85,6 +85,7 @@ class MarketCalls:
 
     def _races(self) -> None:
         races, found, world = self.races, self.found, self.world
+        self._called_off()
         (unit,) = races.drawn(RACED, 1)
         last = races.racers(unit)[-1]
         attempt = world.unit(unit).attempt
@@ -97,6 +98,16 @@ class MarketCalls:
         found.call(last.provider, Attestations.reveal(attestation=races.attestation(last, unit)))
         world.block(attach(races.reveals([unit], RACERS_MAX - 1, RACERS_MAX)))
         self._attach()
+
+    def _called_off(self) -> None:
+        """A commit that calls off the draw of a place that was declined."""
+        races, world = self.races, self.world
+        (unit,) = races.drawn(RACED, 1)
+        first = races.racers(unit)[0]
+        world.block(races.decline(unit))
+        self.found.call(first.provider, races.commit(first, unit))
+        world.blocks(DRAW_BLOCKS + 1)
+        races.abandon([unit])
 
     def _attach(self) -> None:
         """Attestations that settle nothing, and those of which each one settles a race, of one and of eight."""

@@ -68,6 +68,11 @@ class Races:
         )
         return InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
 
+    def decline(self, unit_id: bytes) -> Step:
+        """A step: the last racer of a unit declines."""
+        last = self.racers(unit_id)[-1]
+        return made(last.provider, InferenceMarket.decline(unit=unit_id, attempt=self.world.unit(unit_id).attempt))
+
     def commits(self, units: Iterable[bytes], *, but_last: bool = False, liars: int = 0) -> list[Step]:
         """Steps: everybody commits, or everybody but the last; the last ones to a wrong output."""
         steps = []

@@ -11,6 +11,7 @@ from gpu_tasks.market.attestations.attestations import Attested
 from gpu_tasks.market.courts.events import CaseDecided, OpinionOpened
 from gpu_tasks.market.devices.events import DeviceAssigned
 from gpu_tasks.market.inference.events import (
+    PlaceRefilled,
     ProviderSlashed,
     RaceMissed,
     UnitDisputed,
@@ -32,7 +33,7 @@ class UnitRecord:
     """One unit's trace on the chain; heights are of final blocks."""
 
     price: int = 0  # of its last race
-    racers: list[bytes] = field(default_factory=list)  # everybody who was drawn for it, once for each race
+    racers: list[bytes] = field(default_factory=list)  # everybody who was drawn for it, once for each draw
     devices: list[bytes] = field(default_factory=list)  # theirs
     attested: list[tuple[int, Attested]] = field(default_factory=list)
     settled: list[tuple[int, UnitSettled]] = field(default_factory=list)
@@ -97,6 +98,8 @@ class DevnetLedger:
             case UnitMatched(unit, _, price, racers):
                 self.unit(unit).price = price
                 self.unit(unit).racers += racers
+            case PlaceRefilled(unit, _, provider):
+                self.unit(unit).racers += (provider,)
             case DeviceAssigned(device, unit):
                 self.unit(unit).devices.append(device)
             case UnitDisputed(unit):

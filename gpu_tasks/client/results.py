@@ -83,7 +83,8 @@ def progress(unit: Unit) -> str:
         return unit.state.name.lower()
     committed = sum(racer.commitment is not None for racer in unit.racers)
     revealed = sum(racer.reveal is not None for racer in unit.racers)
-    return f"racing, {committed} committed, {revealed} revealed"
+    refilling = ", a declined place is drawn again" if unit.is_refilling else ""
+    return f"racing, {committed} committed, {revealed} revealed{refilling}"
 
 
 async def completion_of(

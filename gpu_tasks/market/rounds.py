@@ -3,9 +3,11 @@
 Racers of a unit and members of a committee pass through the same round, with other windows:
 
     drawn -> (the draw is final: the lease runs) -> closed -> (the close is final: reveals) -> over
+      ^                                    |
+      └──── a place is drawn again ────────┘  while nobody has committed
 
-Always: heights only grow from left to right; a commit is never open once reveals are; the round
-reads finality through `final_height`, the newest `final_ref` on the ancestry, and nothing else.
+Always: heights only grow from left to right, but for a lease that begins anew; a commit is never open once reveals are;
+the round reads finality through `final_height`, the newest `final_ref` on the ancestry, and nothing else.
 Heights are block numbers; 0 means "not yet".
 """
 
@@ -20,7 +22,7 @@ class Windows:
     """How long each part of a round lasts, in blocks."""
 
     lease: BlockNumber
-    """Blocks to commit in, counted from the block whose `final_ref` covers the draw."""
+    """Blocks to commit in, counted from the block whose `final_ref` covers the newest draw."""
     close: BlockNumber
     """Commits close at the latest this many blocks after the first one."""
     reveal: BlockNumber
@@ -33,12 +35,19 @@ class Round:
 
     drawn_at: BlockNumber
     leased_from: BlockNumber = 0
-    """The first block whose `final_ref` covered the draw."""
+    """The first block whose `final_ref` covered the newest draw."""
     first_commit: BlockNumber = 0
     closed_at: BlockNumber = 0
     """The last block in which a commit counted."""
     reveals_from: BlockNumber = 0
     """The first block whose `final_ref` covered the close."""
+    refilled_at: BlockNumber = 0
+    """The block of a later draw that filled a place."""
+
+
+def newest_draw(current: Round) -> int:
+    """The block of the draw for which the lease waits, or waited."""
+    return max(current.drawn_at, current.refilled_at)
 
 
 def commit_deadline(current: Round, windows: Windows) -> int | None:
@@ -69,7 +78,7 @@ def next_change(current: Round, windows: Windows) -> tuple[int | None, int]:
     """
     if current.closed_at:
         return reveal_deadline(current, windows), current.closed_at
-    return commit_deadline(current, windows), 0 if current.leased_from else current.drawn_at
+    return commit_deadline(current, windows), 0 if current.leased_from else newest_draw(current)
 
 
 def can_commit(current: Round, windows: Windows, height: int) -> bool:
@@ -89,7 +98,7 @@ def can_reveal(current: Round, windows: Windows, height: int) -> bool:
 
 def advanced(current: Round, windows: Windows, height: int, final_height: int) -> Round:
     """The round as block `height` finds it before its extrinsics, given its newest final height."""
-    if not current.leased_from and final_height >= current.drawn_at:
+    if not current.leased_from and final_height >= newest_draw(current):
         current = replace(current, leased_from=height)
     deadline = commit_deadline(current, windows)
     if not current.closed_at and deadline is not None and height > deadline:
@@ -104,6 +113,15 @@ def committed(current: Round, height: int, *, is_last: bool) -> Round:
     first = current.first_commit or height
     # the first commit starts the close, the last one is it: who would still be waited for?
     return replace(current, first_commit=first, closed_at=height if is_last else 0)
+
+
+def refilled(current: Round, height: int) -> Round:
+    """The round after a draw in block `height` that filled a place of it: its lease begins anew, for everybody.
+
+    Who was drawn before may commit in every block meanwhile, that of the draw too.
+    """
+    assert not current.first_commit, "once somebody has committed, nobody is drawn any more"
+    return replace(current, refilled_at=height, leased_from=0)
 
 
 def is_void(current: Round) -> bool:

@@ -56,7 +56,10 @@ class Timetable:
         """Begin with nobody."""
         self.waits = Pair("a place, and who waits there")
         self.called = Pair("an open unit that no court has, and what calls it", both_or_none)
-        self.drawn = Pair("a unit in the queue that does not sleep, and its draw", both_or_none)
+        self.drawn = Pair(
+            "a unit in the queue that does not sleep, or a place of a race that was declined, and its draw",
+            both_or_none,
+        )
         self.dropped = Pair("an ended unit, and the block that drops it", both_or_none)
         self.judged = Pair("a case, and what looks at it", both_or_none)
         self._at: dict[tuple[bytes, int], int] = {}
@@ -109,7 +112,7 @@ class Timetable:
             return
         if unit.state is not UnitState.JUDGING:  # then the courts come back to it
             self.called.claim(unit_id, sign)
-        if unit.state is UnitState.QUEUED and not unit.asleep_since:
+        if unit.is_refilling or (unit.state is UnitState.QUEUED and not unit.asleep_since):
             self.drawn.claim(unit_id, sign)
 
     def case(self, case_id: bytes, sign: int) -> None:

@@ -24,6 +24,8 @@ from wallet.keypair import Keypair
 FORGETS = 0.06
 LIES = 0.25
 INPUT_BAD = 0.05
+LONG, LONG_BLOCKS = 0.15, 12
+"""So many units take so many blocks: else somebody has committed before a declined place can be filled."""
 EAGERNESS = 0.1
 DEVICE_BOND = 100 * OGPU
 
@@ -81,6 +83,8 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
             return
         if world.chance.random() < 0.04:
             yield Deed(actor.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))
+            return
+        if _portion(unit_id, b"long") < LONG and world.height <= unit.round.drawn_at + LONG_BLOCKS:
             return
         commitment = result_commitment(
             world.genesis_hash, unit_id, unit.attempt, stash, _result(world, actor, unit_id), _salt(actor, unit_id)

@@ -147,4 +147,13 @@ def _check_agenda(bound: Bound, open_units: dict[bytes, Unit]) -> None:
     assert dict(market.sleepers_count.items()) == Counter(number for number, _ in listed)
     assert called["rising"] <= set(sleeping)
     queued = {unit_id for unit_id, unit in open_units.items() if unit.state is UnitState.QUEUED}
-    assert called["draws"] == queued - set(sleeping), "who waits in the queue sleeps, or will be drawn"
+    refilling = {unit_id for unit_id, unit in open_units.items() if unit.is_refilling}
+    assert all(_waits_for_a_place(unit) for unit in open_units.values() if unit.is_refilling)
+    assert called["draws"] == queued - set(sleeping) | refilling, "who waits in the queue sleeps, or will be drawn"
+
+
+def _waits_for_a_place(unit: Unit) -> bool:
+    """Whether commits are open, nobody has committed, and one place was declined."""
+    declined = [racer for racer in unit.racers if racer.has_declined]
+    is_open = unit.round is not None and not unit.round.closed_at and not unit.round.first_commit
+    return unit.state is UnitState.RACING and is_open and len(declined) == 1 and not unit.decliners

@@ -15,6 +15,7 @@ In reading order:
 * `state`: what every part of a unit's life works on
 * `slots`: the slots that a block can draw, read once for a service
 * `races`: who wins a race, and when nobody may: the rules, nothing about money
+* `refilling`: a place of a race that was declined is drawn again
 * `ending`: how a unit ends: one payment of all that was locked, and all that it held set free
 * `queueing`: from the queue into a race, and back
 * `posting`: how a unit begins: what is asked is checked, and all that it can ever cost is locked

@@ -97,6 +97,16 @@ class RaceDeclined:
 
 
 @event
+class PlaceRefilled:
+    """A racer was drawn for the place of another that declined; the others race on."""
+
+    unit: UnitId
+    attempt: U32
+    provider: AccountId
+    declined: AccountId
+
+
+@event
 class RaceMissed:
     """A racer did not commit within the lease, or did not open its commitment; `amount` of its collateral burned."""
 

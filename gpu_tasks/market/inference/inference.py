@@ -32,6 +32,7 @@ from gpu_tasks.market.inference.numbers import MarketNumbers
 from gpu_tasks.market.inference.posting import AdmittedDraws, Posting
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.racing import Racing
+from gpu_tasks.market.inference.refilling import Refilling
 from gpu_tasks.market.inference.services import (
     OFFER_DEPOSIT,
     SERVICE_DEPOSIT,
@@ -156,6 +157,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
         ev.ServiceCreated, ev.ServiceClosed, ev.Offered, ev.OfferWithdrawn, ev.UnitPosted, ev.UnitMatched,
         ev.ResultCommitted, ev.ResultRevealed, ev.RaceDeclined, ev.RaceMissed, ev.UnitRequeued, ev.UnitDisputed,
         ev.ProviderSlashed, ev.ResultRefuted, ev.UnitSettled, ev.UnitRefunded, ev.ProviderRebated,
+        ev.PlaceRefilled,
     )  # fmt: skip
     errors = (
         ev.UnknownService, ev.UnsoundTerms, ev.NotServiceOwner, ev.TooManyOpen, ev.UnknownUnit, ev.NotCustomer,
@@ -338,7 +340,12 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     @cached_property
     def queueing(self) -> Queueing:
         """From the queue into a race, and back."""
-        return Queueing(self.state, self.ending)
+        return Queueing(self.state, self.refilling, self.ending)
+
+    @cached_property
+    def refilling(self) -> Refilling:
+        """Places of a race that are drawn again."""
+        return Refilling(self.state)
 
     @cached_property
     def judging(self) -> Judging:
@@ -348,7 +355,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     @cached_property
     def racing(self) -> Racing:
         """From a draw to its outcome."""
-        return Racing(self.state, self.judging, self.queueing, self.ending)
+        return Racing(self.state, self.judging, self.queueing, self.refilling, self.ending)
 
     @cached_property
     def posting(self) -> Posting:

@@ -8,16 +8,17 @@ age, and it leaves the queue when its time is up.
 
 from dataclasses import dataclass, replace
 
-from gpu_tasks.market.draws import BEACON_DELAY, FreeSlot, Wanted
+from gpu_tasks.market.draws import BEACON_DELAY, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.events import UnitMatched, UnitRequeued
+from gpu_tasks.market.inference.refilling import Refilling
 from gpu_tasks.market.inference.sleepers import grown
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, ServiceSlots, Slots, draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
     DECLINES_MAX,
-    RACERS_MAX,
+    RACE_DECLINES_MAX,
     OpenUnit,
     Racer,
     Refund,
@@ -42,6 +43,7 @@ class Queueing:
     """The queue: units that wait for their draw, and those that sleep."""
 
     state: MarketState
+    refilling: Refilling
     ending: Ending
 
     def enqueue(self, unit: OpenUnit) -> None:
@@ -53,12 +55,15 @@ class Queueing:
         self._refund_if_over(unit, self.state.system.number.get())
 
     def draw(self, budget: Budget) -> None:
-        """Draw the racers of every unit whose beacon is final, while the budget lasts."""
+        """Draw what waits for a beacon that is final, races and places of them, while the budget lasts."""
         slots, height = Slots(self.state, budget), self.state.system.number.get()
         steered: dict[int, int] = {}
         for unit_id in self.state.agenda.drawable(budget):
-            unit = self._queued(unit_id)
+            unit = self._drawable(unit_id)
             budget.spend(DRAW_WEIGHT)
+            if unit.record.is_refilling:
+                self.refilling.fill(unit, slots)
+                continue
             if self._refund_if_over(unit, height) or self._match(unit, slots, height):
                 continue
             # a slot that changed after the recording was no candidate, and was told of before the unit slept
@@ -111,17 +116,18 @@ class Queueing:
         self.state.agenda.at_height(record.posted_at + record.rules.queue_blocks, unit_id)
         self.state.agenda.draws.put(record.recorded_at + BEACON_DELAY, unit_id)
 
-    def _queued(self, unit_id: bytes) -> OpenUnit:
+    def _drawable(self, unit_id: bytes) -> OpenUnit:
         record = self.state.units[unit_id]
         assert record is not None, "a unit that is gone is on no agenda"
-        assert record.state is UnitState.QUEUED, "who left the queue is neither drawn nor woken"
+        waits_for = UnitState.RACING if record.is_refilling else UnitState.QUEUED
+        assert record.state is waits_for, "who left the queue is neither drawn nor woken, but for a place of its race"
         return OpenUnit(unit_id, record)
 
     def _refund_if_over(self, unit: OpenUnit, height: int) -> bool:
         """Refund a unit that may not wait for a draw; whether it was refunded."""
         record = unit.record
         may_wait = height < record.posted_at + record.rules.queue_blocks
-        if may_wait and len(record.declined_by) <= DECLINES_MAX - RACERS_MAX:
+        if may_wait and len(record.declined_by) <= DECLINES_MAX - RACE_DECLINES_MAX:
             return False
         self.ending.refund(unit, Refund.EXPIRED)
         return True
@@ -133,10 +139,11 @@ class Queueing:
         if seed is None:  # finality stood still for longer than the beacon remembers
             self._record(unit.id, replace(record, recorded_at=height))
             return True
-        wanted = self._wanted(record, height)
+        wanted = slots.wanted(record, self._price(record, height))
         drawn = slots.draw(record.service, wanted, record.terms.racers, seed)
         if drawn:
-            self._start_race(unit, wanted, drawn, height)
+            racers = tuple(slots.engage(slot, unit.id, wanted.collateral) for slot in drawn)
+            self._start_race(unit, wanted.price, racers, height)
         else:
             self._sleep(unit, slots.of_service(record.service), wanted, height)
         return bool(drawn)
@@ -178,7 +185,7 @@ class Queueing:
         return woken
 
     def _wake(self, unit_id: bytes, admission: Budget, read: dict[int, None]) -> None:
-        unit, height = self._queued(unit_id), self.state.system.number.get()
+        unit, height = self._drawable(unit_id), self.state.system.number.get()
         service, record = unit.record.service, unit.record
         offers = self.state.catalogue.offer_count[service]
         if service not in read:
@@ -190,30 +197,20 @@ class Queueing:
         # recorded anew, so that nobody can wait with his slots for a beacon that suits him
         self._record(unit_id, replace(record, recorded_at=height, asleep_since=0))
 
-    def _wanted(self, record: Unit, height: int) -> Wanted:
-        service, asked = self.state.catalogue.service(record.service).terms, record.terms
-        price = money.ramped_price(service.price_min, asked.price_max, height - record.posted_at, service.ramp)
-        return Wanted(
-            price=price,
-            collateral=money.collateral(record.rules, price),
-            sealed_at=asked.sealed_at,
-            recorded_at=record.recorded_at,
-            excluded=(self.state.devices.operator(record.customer), record.customer, *record.declined_by),
-        )
+    def _price(self, record: Unit, height: int) -> int:
+        """What the unit offers in this block."""
+        sold = self.state.catalogue.service(record.service).terms
+        return money.ramped_price(sold.price_min, record.terms.price_max, height - record.posted_at, sold.ramp)
 
-    def _start_race(self, unit: OpenUnit, wanted: Wanted, drawn: list[FreeSlot], height: int) -> None:
-        for slot in drawn:
-            self.state.devices.assign(slot.device, unit.id, wanted.collateral)
-            self.state.duties[slot.owner, unit.id] = True
+    def _start_race(self, unit: OpenUnit, price: int, racers: tuple[Racer, ...], height: int) -> None:
         racing = replace(
             unit.record,
             state=UnitState.RACING,
             attempt=unit.record.attempt + 1,
-            price=wanted.price,
+            price=price,
             round=Round(drawn_at=height),
-            racers=tuple(Racer(slot.owner, slot.device, wanted.collateral) for slot in drawn),
+            racers=racers,
         )
         self.state.units[unit.id] = racing
         self.state.agenda.once_final(height, unit.id)
-        owners = tuple(slot.owner for slot in drawn)
-        self.state.emit(UnitMatched(unit.id, racing.attempt, racing.price, owners))
+        self.state.emit(UnitMatched(unit.id, racing.attempt, price, tuple(racer.owner for racer in racers)))

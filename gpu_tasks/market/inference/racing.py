@@ -23,6 +23,7 @@ from gpu_tasks.market.inference.events import (
 from gpu_tasks.market.inference.judging import Judging
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.races import RevealsRead
+from gpu_tasks.market.inference.refilling import Refilling
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
     DECLINES_TO_JUDGE,
@@ -31,7 +32,9 @@ from gpu_tasks.market.inference.units import (
     Reveal,
     Unit,
     UnitState,
+    declines_of,
     racer_of,
+    round_of,
 )
 from gpu_tasks.market.rounds import Round, Windows
 from runtime.frame.pallet import ensure, known
@@ -44,15 +47,16 @@ class Racing:
     state: MarketState
     judging: Judging
     queueing: Queueing
+    refilling: Refilling
     ending: Ending
 
     def step(self, unit: OpenUnit) -> None:
         """Do what is due in a race: start the lease, close commits, open reveals, read the outcome."""
-        before, windows, height = _round(unit.record), self.windows_of(unit.record), self.state.system.number.get()
+        before, windows, height = round_of(unit.record), self.windows_of(unit.record), self.state.system.number.get()
         current = rounds.advanced(before, windows, height, self.state.beacon.final_height())
         unit = OpenUnit(unit.id, replace(unit.record, round=current))
         if current.closed_at and not before.closed_at:
-            unit = self._punish_idle(unit, current, windows)
+            unit = self._punish_idle(self.refilling.call_off(unit), current, windows)
         if rounds.is_void(current):
             self._end_without_answer(unit)
         elif rounds.is_over(current, windows, height):
@@ -65,15 +69,19 @@ class Racing:
         record, height = unit.record, self.state.system.number.get()
         racer = self._acting_racer(record, owner)
         is_last = races.is_last_to_commit(record.racers, owner)
-        current = rounds.committed(_round(record), height, is_last=is_last)
+        current = rounds.committed(round_of(record), height, is_last=is_last)
         racers = races.with_racer(record.racers, races.with_commitment(racer, commitment, height))
         # free at the commit, not at the payment: finality and reveals would idle it for a dozen blocks
         self.state.devices.free(racer.device, unit.id)
         self.state.emit(ResultCommitted(unit.id, record.attempt, owner))
-        self._go_on(OpenUnit(unit.id, replace(record, racers=racers, round=current)), self.windows_of(record))
+        unit = OpenUnit(unit.id, replace(record, racers=racers, round=current))
+        self._go_on(self.refilling.call_off(unit), self.windows_of(record))
 
     def decline(self, unit: OpenUnit, owner: bytes) -> None:
-        """A racer cannot open its input: it stands for that, and its device is free; the others race on."""
+        """A racer cannot open its input: it stands for that, and its device is free; the others race on.
+
+        Its place is drawn again, if it is the first that declines and nobody has committed yet.
+        """
         record = unit.record
         racer = self._acting_racer(record, owner)
         racers = races.with_racer(record.racers, replace(racer, has_declined=True))
@@ -81,9 +89,9 @@ class Racing:
         self.state.devices.free(racer.device, unit.id)
         self.state.emit(RaceDeclined(unit.id, owner))
         if races.is_last_to_commit(racers, owner):
-            closed = replace(_round(record), closed_at=self.state.system.number.get())
+            closed = replace(round_of(record), closed_at=self.state.system.number.get())
             record = replace(record, round=closed)
-        self._go_on(OpenUnit(unit.id, record), self.windows_of(record))
+        self._go_on(self.refilling.after_decline(OpenUnit(unit.id, record)), self.windows_of(record))
 
     def ensure_may_reveal(self, record: Unit, racer: Racer) -> None:
         """NotAssigned, AlreadyDone or WindowClosed unless this racer of the unit may reveal now."""
@@ -93,7 +101,7 @@ class Racing:
         if is_late:  # how late it may be, the courts know
             return
         height = self.state.system.number.get()
-        ensure(rounds.can_reveal(_round(record), self.windows_of(record), height), WindowClosed)
+        ensure(rounds.can_reveal(round_of(record), self.windows_of(record), height), WindowClosed)
 
     def reveal(self, unit: OpenUnit, racer: Racer, opened: Reveal, salt: bytes) -> None:
         """A racer opens its commitment; the last one to do so settles the race at once. Late, it is told the courts."""
@@ -130,9 +138,7 @@ class Racing:
 
     def _end_without_answer(self, unit: OpenUnit) -> None:
         """Draw again; or, where so many owners say that the input cannot be used, have that looked at."""
-        record = unit.record
-        declined = sum(racer.has_declined for racer in record.racers) + len(record.decliners)
-        if declined >= DECLINES_TO_JUDGE:
+        if declines_of(unit.record) >= DECLINES_TO_JUDGE:
             self.judging.dispute(unit)
         else:
             self.queueing.requeue(unit)
@@ -158,15 +164,10 @@ class Racing:
         racer = known(racer_of(record, owner), NotAssigned)
         ensure(racer.commitment is None and not racer.has_declined, AlreadyDone)
         height = self.state.system.number.get()
-        ensure(rounds.can_commit(_round(record), self.windows_of(record), height), WindowClosed)
+        ensure(rounds.can_commit(round_of(record), self.windows_of(record), height), WindowClosed)
         return racer
 
     def _go_on(self, unit: OpenUnit, windows: Windows) -> None:
         """Write a race whose round goes on, and have the unit called when it can next change by itself."""
         self.state.units[unit.id] = unit.record
-        self.state.agenda.follow(unit.id, _round(unit.record), windows)
-
-
-def _round(record: Unit) -> Round:
-    assert record.round is not None, "a unit in a race has a round"
-    return record.round
+        self.state.agenda.follow(unit.id, round_of(unit.record), windows)

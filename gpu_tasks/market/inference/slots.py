@@ -6,8 +6,10 @@ Always: what is drawn leaves every service at once; a unit whose price is too lo
 from bisect import bisect_right
 
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
+from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.services import Offer
 from gpu_tasks.market.inference.state import MarketState
+from gpu_tasks.market.inference.units import Racer, Unit
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT, Budget
@@ -72,6 +74,23 @@ class Slots:
         if service not in self._of_service:
             self._of_service[service] = ServiceSlots(self._free(service))
         return self._of_service[service]
+
+    def wanted(self, record: Unit, price: int) -> Wanted:
+        """What a unit asks of a slot at a price: none of its customer's, of who declined it, or of who races for it."""
+        barred = (*record.declined_by, *(racer.owner for racer in record.racers))
+        return Wanted(
+            price=price,
+            collateral=money.collateral(record.rules, price),
+            sealed_at=record.terms.sealed_at,
+            recorded_at=record.recorded_at,
+            excluded=(self._state.devices.operator(record.customer), record.customer, *barred),
+        )
+
+    def engage(self, slot: FreeSlot, unit_id: bytes, collateral: int) -> Racer:
+        """Have a slot that was drawn race for a unit: its device is assigned, and its owner has a duty."""
+        self._state.devices.assign(slot.device, unit_id, collateral)
+        self._state.duties[slot.owner, unit_id] = True
+        return Racer(slot.owner, slot.device, collateral)
 
     def draw(self, service: int, wanted: Wanted, racers: int, seed: bytes) -> list[FreeSlot]:
         """Racers for a unit of the service, who are no candidates for others from here; none if there are too few."""

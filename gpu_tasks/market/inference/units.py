@@ -28,6 +28,8 @@ RACERS_MAX = 8
 DECLINES_TO_JUDGE = 2
 """When so many owners have declined and nobody has answered, a committee looks at the input."""
 DECLINERS_MAX = RACERS_MAX + DECLINES_TO_JUDGE
+RACE_DECLINES_MAX = RACERS_MAX + 1
+"""Owners that one race can bring to decline: its racers, and who fills the place of one."""
 DECLINES_MAX = 24
 """Owners that are not drawn for a unit again; where one more race could bring more of them, it is refunded."""
 
@@ -108,7 +110,7 @@ class Unit:
     """Held for the record: returned whole when that is dropped, however the unit ended."""
     posted_at: BlockNumber
     recorded_at: BlockNumber
-    """The draw uses the beacon of two blocks after this one."""
+    """The draw, of the race or of a place in it, uses the beacon of two blocks after this one."""
     state: UnitState = UnitState.QUEUED
     attempt: U32 = 0
     """How often the unit was drawn; results of earlier attempts do not count."""
@@ -117,7 +119,7 @@ class Unit:
     round: Round | None = None
     racers: Annotated[tuple[Racer, ...], Bounded(RACERS_MAX)] = ()
     decliners: Annotated[tuple[Racer, ...], Bounded(DECLINERS_MAX)] = ()
-    """Who declined in earlier races, and stands for it: a committee may yet find the input good."""
+    """Who declined in earlier races, or in this one and was replaced: a committee may yet find the input good."""
     declined_by: Annotated[tuple[AccountId, ...], Bounded(DECLINES_MAX)] = ()
     """Owners who could not open the input; they are not drawn for it again."""
     output_root: Hash | None = None
@@ -133,6 +135,8 @@ class Unit:
     """The block in which it could not be matched, while it waits for a slot to change; 0 while it does not."""
     rules: UnitRules = DEFAULT_RULES
     """What it goes by, whatever the parameters become."""
+    is_refilling: bool = False
+    """Whether a place of its race that was declined waits for a draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,17 @@ def holds_collateral(unit: Unit) -> tuple[Racer, ...]:
     return (*unit.racers, *unit.decliners) if is_open(unit) or unit.is_watched else ()
 
 
+def declines_of(unit: Unit) -> int:
+    """How many owners stand for having declined it."""
+    return sum(racer.has_declined for racer in unit.racers) + len(unit.decliners)
+
+
 def racer_of(unit: Unit, owner: bytes) -> Racer | None:
     """The owner's place in the current race."""
     return next((racer for racer in unit.racers if racer.owner == owner), None)
+
+
+def round_of(unit: Unit) -> Round:
+    """The round of a unit that is raced for."""
+    assert unit.round is not None, "a unit in a race has a round"
+    return unit.round

@@ -11,7 +11,7 @@ from devnet.proofs.cheat_judgement import Check, Finding
 from genesis import dev_accounts
 from gpu_tasks.market.attestations.attestations import Attested
 from gpu_tasks.market.courts.cases import PartyFault
-from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitMatched, UnitSettled
+from gpu_tasks.market.inference.events import PlaceRefilled, ProviderSlashed, RaceMissed, UnitMatched, UnitSettled
 
 UNIT, DEVICE, ROOT = b"\1" * 32, b"\2" * 32, b"\3" * 32
 ALICE, BOB, EVE = (dev_accounts.stash(name) for name in ("Alice", "Bob", "Eve"))
@@ -47,6 +47,13 @@ def test_what_no_honest_race_shows_is_said(event: Any, said: str) -> None:
     book = honest()
     book.take(9, event)
     assert any(said in complaint for complaint in complaints(book))
+
+
+def test_who_was_drawn_for_a_declined_place_was_drawn() -> None:
+    book = honest()
+    book.take(6, PlaceRefilled(UNIT, 1, BOB, EVE))
+    book.take(8, Attested(UNIT, BOB, DEVICE, ROOT, ROOT))
+    assert complaints(book) == []
 
 
 def test_an_attestation_too_many_is_said() -> None:

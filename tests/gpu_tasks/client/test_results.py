@@ -182,6 +182,13 @@ def test_what_an_ended_unit_cost_and_who_was_paid() -> None:
         progress(settled(first, replace(second, reveal=None), state=UnitState.RACING))
         == "racing, 2 committed, 1 revealed"
     )
+    declined = replace(first, commitment=None, reveal=None, has_declined=True)
+    assert (
+        progress(
+            settled(declined, replace(second, commitment=None, reveal=None), state=UnitState.RACING, is_refilling=True)
+        )
+        == "racing, 0 committed, 0 revealed, a declined place is drawn again"
+    )
 
 
 def test_a_result_that_an_audit_refuted_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from gpu_tasks.market.rounds import (
     is_over,
     is_void,
     next_change,
+    refilled,
     reveal_deadline,
 )
 
@@ -76,23 +77,45 @@ def test_a_lease_that_runs_out() -> None:
     assert is_lease_over(state, WINDOWS)
 
 
+def test_a_lease_begins_anew_where_a_place_is_filled_and_commits_count_meanwhile() -> None:
+    state = refilled(Round(5, leased_from=7), 20)
+    assert commit_deadline(state, WINDOWS) is None, "no clock runs until that draw is final"
+    assert can_commit(state, WINDOWS, 20), "those who were drawn before lose no block"
+    assert next_change(state, WINDOWS) == (None, 20)
+    state = advanced(state, WINDOWS, 40, 19)
+    assert (state.leased_from, state.closed_at) == (0, 0)
+    state = advanced(state, WINDOWS, 41, 20)
+    assert commit_deadline(state, WINDOWS) == 71
+    assert not is_lease_over(replace(state, closed_at=70), WINDOWS)
+    assert is_lease_over(replace(state, closed_at=71), WINDOWS)
+
+
+def test_no_place_is_filled_once_somebody_has_committed() -> None:
+    with pytest.raises(AssertionError, match="nobody is drawn any more"):
+        refilled(Round(5, leased_from=7, first_commit=9), 20)
+
+
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=80),
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["", "", "commit", "last", "refill"])), max_size=80),
     st.tuples(st.integers(1, 20), st.integers(1, 20), st.integers(1, 20)),
 )
-def test_heights_only_grow(steps: list[tuple[int, bool, bool]], sizes: tuple[int, int, int]) -> None:
+def test_heights_only_grow(steps: list[tuple[int, str]], sizes: tuple[int, int, int]) -> None:
     windows = Windows(*sizes)
     state, final = Round(drawn_at=3), 0
-    for height, (progress, wants_commit, is_last) in enumerate(steps, start=4):
+    for height, (progress, wanted) in enumerate(steps, start=4):
+        if wanted == "refill" and not state.first_commit and can_commit(state, windows, height):
+            state = refilled(state, height)
+            assert can_commit(state, windows, height)
         before = state
         final = min(final + progress, height - 1)
         state = advanced(state, windows, height, final)
         assert advanced(state, windows, height, final) == state
-        if wants_commit and can_commit(state, windows, height):
+        if wanted in ("commit", "last") and can_commit(state, windows, height):
             assert not can_reveal(state, windows, height)
-            state = committed(state, height, is_last=is_last)
+            state = committed(state, height, is_last=wanted == "last")
         if can_reveal(state, windows, height):
             assert final >= state.closed_at > state.drawn_at
+            assert state.closed_at >= state.refilled_at, "whoever was drawn is known to all before anybody reveals"
         fields = ("leased_from", "first_commit", "closed_at", "reveals_from")
         assert all(getattr(before, name) in (0, getattr(state, name)) for name in fields)
         assert replace(state, drawn_at=3) == state
@@ -116,6 +139,9 @@ def assert_nothing_changes_earlier(state: Round, windows: Windows, height: int, 
     [
         (Round(5), None, 5),
         (Round(5, first_commit=9), 19, 5),
+        (Round(5, refilled_at=8), None, 8),
+        (Round(5, first_commit=9, refilled_at=8), 19, 8),
+        (Round(5, leased_from=10, refilled_at=8), 40, 0),
         (Round(5, leased_from=7), 37, 0),
         (Round(5, leased_from=7, first_commit=9, closed_at=11), None, 11),
         (Round(5, leased_from=7, first_commit=9, closed_at=11, reveals_from=14), 26, 11),

@@ -74,7 +74,7 @@ def test_two_owners_that_decline_bring_a_committee() -> None:
 
 
 def test_who_has_declined_too_often_for_one_unit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queueing, "DECLINES_MAX", 8)
+    monkeypatch.setattr(queueing, "DECLINES_MAX", 9)
     chain = MarketChain(named_keys(4))
     unit_id, _, (racer,) = matched(chain, racers=1)
     chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))

@@ -1,0 +1,62 @@
+"""A provider that is drawn for the place of one that declined: it works as any racer does, and is paid."""
+
+from pathlib import Path
+
+from gpu_tasks.market.inference.events import PlaceRefilled, RaceMissed, UnitSettled
+from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.journal.records import End
+from provider_chain import Miner, Village, play
+
+
+async def cannot_open(_: object) -> None:
+    """Its disk gave another key back than was registered, say."""
+    raise UnusableInputError("no box of this input opens with this key")
+
+
+async def race_between(village: Village) -> tuple[bytes, Miner, Miner, Miner]:
+    """A unit, its two racers, and the provider that does not race for it."""
+    unit = await village.post()
+    while not (status := village.node.api().unit(unit)) or not status.unit.racers:
+        village.node.block()
+    first, second = (village.miner(racer.owner) for racer in status.unit.racers)
+    (third,) = (miner for miner in village.miners if miner not in (first, second))
+    return unit, first, second, third
+
+
+async def step(village: Village, silenced: Miner | None = None) -> None:
+    """A block, and a step of every provider; what the silenced one sends is lost on the way."""
+    village.node.block()
+    for miner in village.miners:
+        await miner.step()
+    if silenced is not None:
+        lost = silenced.keys.provider
+        village.node.calls = [(account, call) for account, call in village.node.calls if account != lost]
+
+
+def test_one_of_three_cannot_open_its_input_and_another_is_paid_in_its_place(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit, broken, slow, third = await race_between(village)
+        broken.daemon.parts.inputs.open = cannot_open  # type: ignore[method-assign, assignment]
+        for _ in range(8):
+            await step(village, silenced=slow)  # it has its result, and its commit does not arrive
+        assert village.node.chain.happened(PlaceRefilled) == [
+            PlaceRefilled(unit, 1, third.keys.stash, broken.keys.stash)
+        ]
+        status = await village.run(unit)
+        assert status.unit.state is UnitState.SETTLED
+        (settled,) = village.node.chain.happened(UnitSettled)
+        assert {settled.winner, settled.witness} == {slow.keys.stash, third.keys.stash}
+        assert [len(miner.executor.runs) for miner in (broken, slow, third)] == [0, 1, 1], "nothing is computed twice"
+        assert ["declined" in miner.heard.names() for miner in (broken, slow, third)] == [True, False, False]
+        for _ in range(12):  # until no audit can come any more
+            await step(village)
+        ends = [miner.daemon.parts.journal.races[unit, 1].end for miner in (broken, slow, third)]
+        assert ends[0] is End.UNPAID
+        assert {ends[1], ends[2]} == {End.WON, End.WITNESSED}
+        reasons = [fields.get("reason") for name, fields in broken.heard.events if name == "ended"]
+        assert reasons == ["this provider gave the unit back"]
+        assert not village.node.chain.happened(RaceMissed)
+        assert not village.node.failed
+
+    play(tmp_path, 3, scene)
