@@ -9,6 +9,7 @@ ROUNDS ?= 3
 VALIDATORS ?= 4
 STEPS ?= 1000000
 SEED ?= 1
+JOBS ?= 1
 SECONDS ?= 30
 # One for the networks of real nodes, which mostly wait, and one for each of two cores.
 WORKERS ?= 3
@@ -79,8 +80,8 @@ mutants: ## bugs planted on purpose in copies of the tree, each of which its tes
 replay: ## the same 5,000 random extrinsics under two Python versions and three hash seeds: the same roots and events
 	@$(PY) -m scripts.replay
 
-economy: ## STEPS=1000000 random steps over all calls, every grain in its place after each; SEED=1, SEASON=N repeats one chain
-	@PYTHONPATH=.:tests/support $(PY) -m scripts.economy --steps $(STEPS) --seed $(SEED) $(if $(SEASON),--season $(SEASON))
+economy: ## STEPS=1000000 random steps over all calls, every grain in its place after each; SEED=1, SEASON=N repeats one chain, JOBS=1 at a time
+	@PYTHONPATH=.:tests/support $(PY) -m scripts.economy --steps $(STEPS) --seed $(SEED) $(if $(SEASON),--season $(SEASON)) --jobs $(JOBS)
 
 soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed

@@ -8,6 +8,10 @@ In reading order:
 * `timetable`: what each schedule says to the books, and that every open unit is on one
 * `books`: the books of one chain: kept step by step, counted anew now and then
 * `crowd`: what the crowd sees of the chain when it chooses its next call
-* `season`: one chain from block 0 on: blocks, calls by right and wrong signers, finality that stands still
+* `hooks`: what the hooks of one block may weigh
+* `founding`: the first block, in which some more come to be validators with devices
+* `hearings`: what the courts of a chain did, as a run counts it
 * `figures`: what a run has shown, what is missing for it to show anything, and how that is told
+* `season`: one chain from block 0 on: blocks, calls by right and wrong signers, finality that stands still
+* `seasons`: chains one after another, or several at a time
 """

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from gpu_tasks.market.courts.cases import CaseStage, CourtCase
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from runtime.frame.runtime import Runtime
@@ -21,11 +23,12 @@ LOOKED_THROUGH = 300
 
 @dataclass
 class Directory:
-    """Units with their customers, the newest last, and devices with their owners."""
+    """Units with their customers, the newest last, devices with their owners, and cases that wait for an appeal."""
 
     runtime: Runtime
     units: dict[bytes, bytes] = field(default_factory=dict)
     devices: dict[bytes, bytes] = field(default_factory=dict)
+    decided: dict[bytes, None] = field(default_factory=dict)
 
     def read(self, changes: Changes) -> None:
         """Note what a block, or block 0, wrote."""
@@ -33,16 +36,25 @@ class Directory:
             (self.runtime.item(InferenceMarket.units), self.units, "customer"),
             (self.runtime.item(Devices.devices), self.devices, "owner"),
         )
+        cases = self.runtime.item(Courts.cases)
         for key, raw in changes.items():
             for item, known, whose in listed:
                 if key[:ITEM_PREFIX_BYTES] == item.prefix:
                     self._note(known, keys_of(item, key)[0], raw, item, whose)
+            if key[:ITEM_PREFIX_BYTES] == cases.prefix:
+                self._note_case(keys_of(cases, key)[0], None if raw is None else cases.decode(raw))
 
     def _note(self, known: dict[bytes, bytes], name: bytes, raw: bytes | None, item: Any, whose: str) -> None:
         if raw is None:
             known.pop(name, None)
         elif name not in known:
             known[name] = getattr(item.decode(raw), whose)
+
+    def _note_case(self, name: bytes, case: CourtCase | None) -> None:
+        if case is not None and case.stage is CaseStage.APPEALABLE:
+            self.decided[name] = None
+        else:
+            self.decided.pop(name, None)
 
 
 @dataclass(frozen=True)
@@ -63,3 +75,7 @@ class Crowd(World):
         newest = islice(reversed(self.directory.units.items()), LOOKED_THROUGH)
         units = [unit_id for unit_id, whose in newest if customer in (None, whose)][:RECENT_UNITS]
         return self.chance.choice(units) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
+
+    def appealable(self) -> list[bytes]:
+        """Cases whose verdict stands if nobody appeals, as far as the hooks of this block have not ended them."""
+        return [case_id for case_id in self.directory.decided if case_id in self.bound[Courts].cases]

@@ -11,6 +11,7 @@ from typing import Any
 from runtime.encoding.types import Signed
 from runtime.frame.runtime import Runtime
 from scripts.economy.entries import unknown
+from scripts.economy.hearings import CONVICTED, EXPECTED, EXPELLED, RARE
 from scripts.economy.hooks import HOOKS_MAX
 from scripts.economy.timetable import unlisted
 
@@ -20,9 +21,6 @@ ERRORS_MIN, FAILING_PERCENT_MIN = 30, 30
 PICOSECONDS_PER_MS = 10**9
 UNSEEN_MAX, ALL_SEEN_FROM_STEPS = 8, 1_000_000
 """So many kinds of events may be missing in a run that is shorter: which of the rare ones come is chance."""
-SELDOM = frozenset({"Courts.appeal", "Devices.unregister_device"})
-"""Calls that may have no success in such a run: an appeal needs three more judges beside parties and committee; a
-device that leaves must be on no offer and secure no unit."""
 
 
 @dataclass
@@ -37,6 +35,8 @@ class Tally:
     failures: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
+    courts: Counter[str] = field(default_factory=Counter)
+    """What the courts did."""
     blocks: int = 0
     full_counts: int = 0
     heaviest_hooks: int = 0
@@ -72,12 +72,10 @@ def lacks(tally: Tally, runtime: Runtime) -> list[str]:
     failing = 100 * tally.failures.total() // tally.calls.total()
     found = [f"no extrinsic calls {name}" for name in names if name not in tally.calls]
     is_long = tally.steps.total() >= ALL_SEEN_FROM_STEPS
-    seldom = frozenset[str]() if is_long else SELDOM
     signable = [name for name, method in zip(names, methods, strict=True) if Signed in method.origins]
+    found += [f"{name} never succeeds" for name in signable if name in tally.calls and name not in tally.done]
     found += [
-        f"{name} never succeeds"
-        for name in signable
-        if name in tally.calls and name not in tally.done and name not in seldom
+        f"no court: {doing}" for doing in EXPECTED if doing not in tally.courts and (is_long or doing not in RARE)
     ]
     missing = [f"{name} never happens" for name in events if name not in tally.events]
     if is_long or len(missing) > UNSEEN_MAX:
@@ -94,9 +92,19 @@ def summary(tally: Tally, seasons: int, seconds: float, *, holds: bool) -> str:
         f"economy {'holds' if holds else 'DOES NOT HOLD'}: {tally.steps.total():,} steps in {tally.blocks:,} blocks of"
         f" {seasons} chains ({100 * tally.failures.total() // taken} % fail with {len(tally.failures)} kinds of errors,"
         f" {tally.refusals.total():,} refused; {len(tally.calls)} calls, {len(tally.events)} kinds of events),"
+        f" {_heard(tally.courts)},"
         f" books balanced after each and counted anew {tally.full_counts:,} times; hooks at most"
         f" {tally.heaviest_hooks / PICOSECONDS_PER_MS:.1f} of {HOOKS_MAX.ref_time / PICOSECONDS_PER_MS:.0f} ms a block,"
         f" {tally.most_open} units open at most; {1_000 * seconds / max(1, tally.steps.total()):.2f} ms a step"
+    )
+
+
+def _heard(courts: Counter[str]) -> str:
+    cases = sum(count for doing, count in courts.items() if doing.startswith("ended"))
+    won, lost, open_still = (courts[f"ended {name}"] for name in ("APPEAL_WON", "APPEAL_LOST", "APPEAL_UNDECIDED"))
+    return (
+        f"{cases:,} cases ({courts['AUDIT opened']:,} audits, {won + lost + open_still:,} appeals, {won:,} of them won;"
+        f" {courts[CONVICTED]:,} judges convicted, {courts[EXPELLED]:,} registrations ended)"
     )
 
 

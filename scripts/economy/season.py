@@ -35,11 +35,12 @@ from scripts.economy.books import Books
 from scripts.economy.crowd import Crowd, Directory
 from scripts.economy.figures import Tally
 from scripts.economy.founding import founding
+from scripts.economy.hearings import doings
 from scripts.economy.hooks import HOOKS_MAX
 from scripts.economy.kept_state import KeptState
 from scripts.economy.pairs import BooksBroken
 from scripts.replay.calls import POWERS, draw
-from scripts.replay.cast import ACTORS, BY_STASH, OUTSIDERS, VALIDATORS, WALKERS
+from scripts.replay.cast import ACTORS, BY_STASH, NODES, OUTSIDERS, VALIDATORS, WALKERS
 from scripts.replay.duties import deeds
 from scripts.replay.world import OGPU
 from wallet.keypair import Keypair
@@ -49,6 +50,8 @@ SLOT_MS = 1_000
 FULL_COUNT_BLOCKS = 250
 ROOT_SHARE = 0.02
 """Of the random steps: whoever holds the key of Root uses it."""
+LARGE, SMALL = (12, 13, 14), (4, 5, 6, 8)
+"""Validators: enough for a court beside customer, parties and first judges, and too few."""
 SIGNED, FORGED = bytes(64), b"\1" * 64
 RICH = VALIDATORS + OUTSIDERS
 REFUSED, TAKEN, INHERENT = "refused", "taken", "inherent"
@@ -61,7 +64,8 @@ class Season:
         """Make block 0."""
         self.chance = random.Random(f"economy {seed}/{number}")
         self.tally = Tally()
-        spec = preset("Economy", "economy", "Local", validator_names(self.chance.choice((4, 4, 5, 6))))
+        seated = validator_names(self.chance.choice(SMALL if number % 2 else LARGE))
+        spec = preset("Economy", "economy", "Local", seated)
         self.runtime = runtime_of(spec)
         self.state = KeptState(genesis_state(spec))
         self.directory = Directory(self.runtime)
@@ -69,11 +73,12 @@ class Season:
         self.books = Books(self.runtime.at(self.state))
         self.ids = [blake2_256(f"economy {seed}/{number}".encode())]
         self.slot, self.final, self.stalled_until = FIRST_SLOT, 0, 0
-        self.founders = self.chance.sample(WALKERS, self.chance.choice((0, 3, 6)))
-        self.liars = tuple(self.chance.sample([actor.name for actor in ACTORS], 4))
-        self.eagerness = self.chance.choice((8, 20, 40))
+        others = [name for name in NODES + WALKERS if name not in seated]
+        self.founders = self.chance.sample(others, self.chance.choice((0, 2, 4)))
+        self.liars = tuple(self.chance.sample([*seated, *self.founders], self.chance.choice((3, 4, 5))))
+        self.eagerness = self.chance.choice((12, 20, 40))
         """Random calls in a block, on average."""
-        self.waiting_max = self.chance.choice((20, 60, 200))
+        self.waiting_max = self.chance.choice((30, 60, 200))
         """So many open units, and most customers wait."""
 
     @property
@@ -100,6 +105,7 @@ class Season:
         execution = BlockExecution(self.runtime, self.state, number, self.ids[-1], self._digest(number, author))
         bound = execution.bound
         self._check_hooks(execution)
+        self.tally.courts.update(doings(event for _, event in bound.overlay.events))
         self.books.step(bound, bound.overlay.changes())
         self._inherent(execution, Timestamp.set(now=self.slot * SLOT_MS))
         crowd = Crowd(bound, self.chance, self.ids[0], self.liars, directory=self.directory)

@@ -10,7 +10,9 @@ from wallet.suri import keypair_from_suri
 
 VALIDATORS = ("Alice", "Bob", "Charlie", "Dave")
 OUTSIDERS = ("Eve", "Ferdie")
-WALKERS = tuple(f"Walker{number}" for number in range(8))
+NODES = tuple(f"Node{number}" for number in range(7, 15))
+"""Who sits besides on a chain of more validators, by the names that presets give; elsewhere they come as walkers do."""
+WALKERS = tuple(f"Walker{number}" for number in range(4))
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Actor:
 
 
 ACTORS: Sequence[Actor] = (
-    *(Actor(name) for name in VALIDATORS + OUTSIDERS),
+    *(Actor(name) for name in VALIDATORS + OUTSIDERS + NODES),
     *(Actor(name, Scheme(place % 2)) for place, name in enumerate(WALKERS)),
 )
 BY_STASH = {actor.stash.account: actor for actor in ACTORS}

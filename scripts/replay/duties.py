@@ -1,4 +1,4 @@
-"""Providers of a recorded chain at work: they race, attest, judge, appeal; some forget, and some lie."""
+"""Providers of a recorded chain at work: they come, race, attest, judge, appeal and go; some forget, and some lie."""
 
 import random
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
-from gpu_tasks.market.courts.cases import CaseStage, sitting
+from gpu_tasks.market.courts.cases import CourtCase, fault_of, judges_of, sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
@@ -22,12 +22,20 @@ from scripts.replay.world import OGPU, World
 from wallet.keypair import Keypair
 
 FORGETS = 0.06
-LIES = 0.25
+LIES, MISJUDGES = 0.25, 0.35
+"""Of the units, and of the benches: who lies now and then lies there."""
 INPUT_BAD = 0.05
 LONG, LONG_BLOCKS = 0.15, 12
 """So many units take so many blocks: else somebody has committed before a declined place can be filled."""
+AWAY = 0.1
+"""Of what a provider is drawn for: it does nothing at all."""
+RESISTS, INSISTS = 0.8, 0.25
+"""Of verdicts that are wrong, and right, whom they cost something: it appeals."""
 EAGERNESS = 0.1
+LEAVES, STAYS_BLOCKS = 0.3, 120
+"""Of the devices: taken out of the market, so many blocks after they came at the earliest."""
 DEVICE_BOND = 100 * OGPU
+ENDPOINT = b"http://127.0.0.1:1"
 
 
 @dataclass(frozen=True)
@@ -46,29 +54,48 @@ def deeds(world: World) -> Iterator[Deed]:
         for unit_id, _ in list(world.bound[InferenceMarket].duties.under(stash)):
             unit = world.bound[InferenceMarket].units[unit_id]
             assert unit is not None
-            if world.chance.random() >= FORGETS:
+            if world.chance.random() >= FORGETS and not _is_away(actor, unit_id, b"races"):
                 yield from _race(world, actor, unit_id, unit)
         for case_id, _ in list(world.bound[Courts].seats.under(stash)):
-            if world.chance.random() >= FORGETS:
+            if world.chance.random() >= FORGETS and not _is_away(actor, case_id, b"judges"):
                 yield from _judge(world, actor, case_id)
+    for case_id in world.appealable():
+        case = world.bound[Courts].cases[case_id]
+        assert case is not None
+        yield from _appeals(world, case_id, case)
 
 
 def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
-    """Whoever may race sees to it, some time, that it has a device, on offer and not paused."""
+    """Whoever may race sees to it, some time, that it is a provider and has a device, on offer and not paused."""
     devices = world.bound[Devices]
-    market = world.bound[InferenceMarket]
     stash = actor.stash.account
-    if stash not in devices.providers or world.chance.random() > EAGERNESS:
+    if world.chance.random() > EAGERNESS or not devices.stake.is_candidate(stash):
         return
-    mine = [(key, device) for key, device in devices.devices.items() if device is not None and device.owner == stash]
+    if stash not in devices.providers:
+        yield Deed(actor.stash, Devices.register_provider(seal_key=actor.vrf, endpoint=ENDPOINT))
+    mine = [key for key, _ in devices.devices_of.under(stash)]
     if not mine:
         uuid_hash = blake2_256(actor.name.encode())
         yield Deed(actor.stash, Devices.register_device(kind=DeviceClass.CPU, uuid_hash=uuid_hash, bond=DEVICE_BOND))
-    for key, device in mine:
-        if device.is_paused:
-            yield Deed(actor.provider, Devices.resume(device=key))
-        if market.offers[0, key] is None:
-            yield Deed(actor.provider, InferenceMarket.offer(device=key, service=0, ask=OGPU // 100))
+    for key in mine:
+        device = devices.devices[key]
+        assert device is not None
+        yield from _tended(world, actor, key, device)
+
+
+def _tended(world: World, actor: Actor, key: bytes, device: Device) -> Iterator[Deed]:
+    """A device has an offer and takes work; or its time is over, and it leaves once nothing binds it."""
+    market = world.bound[InferenceMarket]
+    if _portion(key + world.genesis_hash, b"leaves") < LEAVES and world.height > device.registered_at + STAYS_BLOCKS:
+        for service in market.offered[key]:
+            yield Deed(actor.provider, InferenceMarket.withdraw_offer(device=key, service=service))
+        if device.assignment is None and not device.secured:
+            yield Deed(actor.stash, Devices.unregister_device(device=key))
+        return
+    if device.is_paused:
+        yield Deed(actor.provider, Devices.resume(device=key))
+    if market.offers[0, key] is None:
+        yield Deed(actor.provider, InferenceMarket.offer(device=key, service=0, ask=OGPU // 100))
 
 
 def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[Deed]:
@@ -135,14 +162,10 @@ def _judge(world: World, actor: Actor, case_id: bytes) -> Iterator[Deed]:
     case, seat = courts.cases[case_id], courts.seats[stash, case_id]
     if case is None or seat is None:
         return
-    if case.stage is CaseStage.APPEALABLE:
-        if seat.statement is not None and seat.statement.opinion != case.verdict:
-            yield Deed(actor.provider, Courts.appeal(case=case_id))
-        return
     if case.round is None or sitting(case).kind != seat.bench:
         return
     windows = courts.windows(case)
-    said = Statement(_opinion(world, actor, case_id), blake2_256(stash + case_id))
+    said = Statement(_opinion(world, actor, case_id, seat.bench), blake2_256(stash + case_id))
     salt = _salt(actor, case_id)
     if seat.commitment is None and rounds.can_commit(case.round, windows, world.height):
         commitment = opinion_commitment(world.genesis_hash, case_id, seat.bench, stash, said, salt)
@@ -151,10 +174,31 @@ def _judge(world: World, actor: Actor, case_id: bytes) -> Iterator[Deed]:
         yield Deed(actor.provider, Courts.open_opinion(case=case_id, statement=said, salt=salt))
 
 
-def _opinion(world: World, actor: Actor, case_id: bytes) -> Answered | Unanswerable:
-    """Liars say the same wrong thing of some cases, so that two of them may decide one until it is appealed."""
-    if actor.name in world.liars and _portion(case_id, b"judge") < LIES:
+def _appeals(world: World, case_id: bytes, case: CourtCase) -> Iterator[Deed]:
+    """Parties whom the verdict costs something, and judges whom it contradicts: some appeal, more where it is wrong."""
+    seats = [(judge, world.bound[Courts].seats[judge, case_id]) for judge in judges_of(case)]
+    wronged = [claim.account for claim in case.terms.claims if fault_of(claim, case.verdict) is not None]
+    wronged += [judge for judge, seat in seats if seat and seat.statement and seat.statement.opinion != case.verdict]
+    appealing = INSISTS if case.verdict == _true_opinion(case_id) else RESISTS
+    for stash in wronged:
+        actor = BY_STASH.get(stash)
+        if actor is not None and world.chance.random() >= FORGETS and _portion(case_id + stash, b"appeal") < appealing:
+            yield Deed(actor.provider, Courts.appeal(case=case_id))
+
+
+def _is_away(actor: Actor, task: bytes, label: bytes) -> bool:
+    """Whether it does nothing of a unit or a case; in part of them, whoever is drawn."""
+    return _portion(task + actor.stash.account, label) < AWAY
+
+
+def _opinion(world: World, actor: Actor, case_id: bytes, bench: int) -> Answered | Unanswerable:
+    """Liars of a bench say the same wrong thing, so that two of them may decide a case until it is appealed."""
+    if actor.name in world.liars and _portion(case_id + bytes((bench,)), b"judge") < MISJUDGES:
         return Answered(blake2_256(b"wrong" + case_id))
+    return _true_opinion(case_id)
+
+
+def _true_opinion(case_id: bytes) -> Answered | Unanswerable:
     return Unanswerable() if _portion(case_id, b"input") < INPUT_BAD else Answered(_right(case_id))
 
 

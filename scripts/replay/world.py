@@ -3,6 +3,8 @@
 import random
 from dataclasses import dataclass
 
+from gpu_tasks.market.courts.cases import CaseStage
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from runtime.encoding.types import GRAINS_PER_OGPU
@@ -62,6 +64,11 @@ class World:
             if record is not None and customer in (None, record.customer)
         ]
         return self.chance.choice(units[-40:]) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
+
+    def appealable(self) -> list[bytes]:
+        """Cases whose verdict stands if nobody appeals."""
+        cases = self.bound[Courts].cases.items()
+        return [case_id for case_id, case in cases if case is not None and case.stage is CaseStage.APPEALABLE]
 
     def final_height(self) -> int:
         """The newest final height that the chain knows of."""
