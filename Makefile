@@ -81,7 +81,7 @@ replay: ## the same 5,000 random extrinsics under two Python versions and three 
 	@$(PY) -m scripts.replay
 
 economy: ## STEPS=1000000 random steps over all calls, every grain in its place after each; SEED=1, SEASON=N repeats one chain, JOBS=1 at a time
-	@PYTHONPATH=.:tests/support $(PY) -m scripts.economy --steps $(STEPS) --seed $(SEED) $(if $(SEASON),--season $(SEASON)) --jobs $(JOBS)
+	@$(PY) -m scripts.economy --steps $(STEPS) --seed $(SEED) $(if $(SEASON),--season $(SEASON)) --jobs $(JOBS)
 
 soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed
@@ -99,7 +99,7 @@ liars: ## nodes and stores that lie in over 80 ways to every program, LIES=name,
 	@$(PY) -m devnet.proofs.liars $(if $(LIES),--lies $(LIES)) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
 courts: ## UNITS=24 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
-	@PYTHONPATH=.:tests/support $(PY) -m scripts.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
+	@$(PY) -m scripts.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
 cheats: ## every known way to cheat the market, on a real devnet of VALIDATORS=4: each refused or slashed
 	@$(PY) -m devnet.proofs.cheats --validators $(VALIDATORS)

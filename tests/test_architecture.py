@@ -1,5 +1,6 @@
 """ARCHITECTURE.md shows the house as the imports have it, and every file is found from it."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -44,6 +45,22 @@ def test_every_room_stands_on_the_map(modules: dict[str, Module]) -> None:
     assert rooms - named == {"gpu_tasks/"}  # a folder of folders
     assert {room.split("/")[0] for room in rooms} == set(PACKAGES)
     assert named >= {f"{package.replace('.', '/')}/" for package in HOUSES}
+
+
+def test_no_tool_needs_the_tests() -> None:
+    """What tests and tools share has a room of its own: a tool runs without the tests on its path."""
+    of_tests = {path.stem for path in (ROOT / "tests").rglob("*.py")}
+    tools = [path for folder in ("scripts", "benchmarks", "devnet") for path in (ROOT / folder).rglob("*.py")]
+    assert len(tools) > 100
+    assert {str(path.relative_to(ROOT)): found for path in tools if (found := imported_from(path) & of_tests)} == {}
+
+
+def imported_from(path: Path) -> set[str]:
+    """The packages and modules that a file names first in its imports."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {name.split(".")[0] for name in names}
 
 
 def test_paths_in_the_map_and_in_the_answers_exist() -> None:

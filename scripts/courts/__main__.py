@@ -1,9 +1,9 @@
 """Coalitions before the courts, with and without honest appeals: who gains what.
 
-Run as `python -m scripts.courts [--units 24] [--only lies,sybil]` with the tests' support on the path (`make courts`).
-Plays every habit against networks of 4, 7, 10 and 33 validators over the real pallet, writes out/courts.json and, as a
-table for docs/courts.md, out/courts.md. Exits with 1 when a bar is missed: where honest daemons appeal and a court
-can be drawn, a coalition gains nothing by cheating, honest validators lose nothing, none is convicted after an appeal.
+Run as `python -m scripts.courts [--units 24] [--only lies,sybil]` (`make courts`). Plays every habit against networks
+of 4, 7, 10 and 33 validators over the real pallet, writes out/courts.json and, as a table for docs/courts.md,
+out/courts.md. Exits with 1 when a bar is missed: where honest daemons appeal and a court can be drawn, a coalition
+gains nothing by cheating, honest validators lose nothing, none is convicted after an appeal.
 """
 
 import argparse

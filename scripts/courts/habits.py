@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from court_chain import RIGHT, WRONG, Says
 from gpu_tasks.market.courts.cases import ClaimKind
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from scripts.chains.court_chain import RIGHT, WRONG, Says
 
 Said = tuple[ClaimKind, bytes | None]
 

@@ -9,21 +9,21 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from court_chain import PALLETS, RIGHT, CourtChain, Says
 from gpu_tasks.market.courts.benches import draw_bench
 from gpu_tasks.market.courts.cases import STAGE_OF, CaseStage, CourtCase, fault_of
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import BenchDrawn, CaseAppealed, CaseEnded, JudgeCharged
 from gpu_tasks.market.draws import BEACON_DELAY
-from market_chain import OGPU, Keys, signed, tolerant
 from runtime.cryptography.draw import lottery
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
+from scripts.chains.court_chain import PALLETS, RIGHT, CourtChain, Says
+from scripts.chains.market_chain import OGPU, Keys, signed, tolerant
+from scripts.chains.toy_handler import Toys
 from scripts.courts.habits import Against, Habit, coalition_opinion, honest_claim, honest_opinion
 from scripts.courts.units import SimulatedUnits
-from toy_handler import Toys
 
 PRICE = OGPU // 10
 COST_PERCENT = 40

@@ -15,7 +15,6 @@ from genesis.presets import preset, validator_names
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import order_key
 from gpu_tasks.market.inference.inference import InferenceMarket
-from market_books import check_books
 from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.blocks.extrinsic import Extra, MultiSignature, decode_extrinsic, encode_bare, encode_signed
 from runtime.cryptography.hashing import blake2_256
@@ -31,6 +30,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
+from scripts.chains.market_books import check_books
 from scripts.economy.books import Books
 from scripts.economy.crowd import Crowd, Directory
 from scripts.economy.figures import Tally

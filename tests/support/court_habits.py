@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from court_chain import PRICE, RIGHT, WRONG, CourtChain, Policy, Says, honest
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import BenchDrawn
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
-from market_chain import CUSTOMER, Keys, signed
 from runtime.pallets.balances import Balances
+from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Policy, Says, honest
+from scripts.chains.market_chain import CUSTOMER, Keys, signed
 
 FEE, COLLATERAL, SEAT = PRICE // 2, 19 * PRICE, 20 * PRICE
 SEATS = 3

@@ -6,7 +6,7 @@ from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState
-from market_chain import OGPU, Keys, MarketChain, Step, commit, signed, terms
+from scripts.chains.market_chain import OGPU, Keys, MarketChain, Step, commit, signed, terms
 
 RIGHT, WRONG = b"R" * 32, b"W" * 32
 LEASE = 30

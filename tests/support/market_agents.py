@@ -13,9 +13,9 @@ from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, racer_of
-from market_chain import Keys, MarketChain, attach, attestation, commit, judge_commit, judge_open, signed
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
+from scripts.chains.market_chain import Keys, MarketChain, attach, attestation, commit, judge_commit, judge_open, signed
 
 Step = Callable[[Bound], None]
 

@@ -33,13 +33,13 @@ from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.workloads.form import WorkloadForm
-from market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.encoding.types import GRAINS_PER_OGPU, Signed
 from runtime.frame.api import Apis
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
 from wallet.keypair import Keypair
 
 REQUEST = b"complete this"

@@ -5,7 +5,8 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState
-from market_chain import (
+from runtime.pallets.balances import Balances
+from scripts.chains.market_chain import (
     CUSTOMER,
     Keys,
     MarketChain,
@@ -17,7 +18,6 @@ from market_chain import (
     signed,
     terms,
 )
-from runtime.pallets.balances import Balances
 
 RIGHT, WRONG = b"R" * 32, b"W" * 32
 Verdict = Answered | Unanswerable

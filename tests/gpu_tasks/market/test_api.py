@@ -19,12 +19,22 @@ from gpu_tasks.market.inference.services import (
     Service,
     ServiceTerms,
 )
-from market_chain import CUSTOMER, GENESIS_HASH, MODEL, WORKLOAD, Keys, MarketChain, named_keys, refused, signed
 from node.rpc.methods.state import MAX_CALL_KEYS
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.api import Apis
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.recorded_reads import RecordedReads
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    GENESIS_HASH,
+    MODEL,
+    WORKLOAD,
+    Keys,
+    MarketChain,
+    named_keys,
+    refused,
+    signed,
+)
 
 CHEAP = ServiceTerms(b"x", WORKLOAD, MODEL, 1, 1, 1, 30, 64)
 

@@ -9,12 +9,12 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation, order_key
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState
-from market_chain import PALLETS, MarketChain, attach, attestation, commit, named_keys, terms
 from runtime.encoding.types import Unsigned, Weight
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking.trust_lock import TrustLock
+from scripts.chains.market_chain import PALLETS, MarketChain, attach, attestation, commit, named_keys, terms
 
 ROOT = b"R" * 32
 UNITS = 2

@@ -10,7 +10,6 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
-from market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, Keys, attestation, genesis_config, named_keys, salt_of, terms
 from runtime.blocks.block import block_id
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.encoding.types import Pays
@@ -21,6 +20,18 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import ExtrinsicSuccess
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    MODEL,
+    OGPU,
+    WORKLOAD,
+    Keys,
+    attestation,
+    genesis_config,
+    named_keys,
+    salt_of,
+    terms,
+)
 from small_chain import Person, SmallChain, runtime_of
 
 RIGHT = b"R" * 32

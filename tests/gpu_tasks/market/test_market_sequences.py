@@ -17,7 +17,10 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import racer_of
-from market_chain import (
+from runtime.frame.errors import InvalidBlock
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import (
     CUSTOMER,
     OGPU,
     Keys,
@@ -31,9 +34,6 @@ from market_chain import (
     terms,
     tolerant,
 )
-from runtime.frame.errors import InvalidBlock
-from runtime.frame.runtime import Bound
-from runtime.pallets.staking.trust_stake import TrustStake
 
 NAMES = ("alice", "bob", "charlie", "dave", "eve")
 VALIDATORS, OUTSIDERS = [Keys(name) for name in NAMES[:4]], [Keys(name) for name in NAMES[4:]]

@@ -13,9 +13,9 @@ from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, EXPIRY_WEIGHT, HEIG
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Refund, UnitState, is_open, unit_id_of
 from market_agents import Agent, Habit, right_root
-from market_chain import CUSTOMER, GENESIS_HASH, OGPU, MarketChain, named_keys, signed, terms, tolerant
 from runtime.encoding.types import Weight
 from runtime.frame.errors import InvalidBlock
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, MarketChain, named_keys, signed, terms, tolerant
 
 HABITS = (Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.SLOW, Habit.LIAR, Habit.DECLINER)
 BLOCKS = 150

@@ -18,8 +18,8 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.starting import workers_with
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm
-from market_chain import CUSTOMER, GENESIS_HASH, signed
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, signed
 from workload_samples import SAMPLES
 
 PROVIDERS, COST_MAX = 5, 12

@@ -14,15 +14,6 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
 from gpu_tasks.market.inference import events as market_events
 from gpu_tasks.market.inference.units import UnitState
-from market_chain import (
-    GENESIS_HASH,
-    Keys,
-    MarketChain,
-    attestation,
-    commit,
-    named_keys,
-    terms,
-)
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import Peers
@@ -33,6 +24,15 @@ from runtime.blocks.extrinsic import encode_bare
 from runtime.encoding.codec import codec
 from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound
+from scripts.chains.market_chain import (
+    GENESIS_HASH,
+    Keys,
+    MarketChain,
+    attestation,
+    commit,
+    named_keys,
+    terms,
+)
 
 ROOT = b"R" * 32
 ENCODE = codec(SignedAttestation).encode

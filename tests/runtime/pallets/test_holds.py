@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from hold_books import check_holds
 from runtime.encoding.codec import DecodeError
 from runtime.encoding.types import RuntimeVersion
 from runtime.frame.errors import DispatchError, FundsUnavailable
@@ -20,6 +19,7 @@ from runtime.pallets.balances import Balances, DustLost, Reserved, ReserveRepatr
 from runtime.pallets.hold_book import AccountHolds, HeldAmount
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory, StateReader
+from scripts.chains.hold_books import check_holds
 
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
 ALICE, BOB = b"a" * 32, b"b" * 32

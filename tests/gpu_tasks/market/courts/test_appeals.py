@@ -1,6 +1,5 @@
 """Appeals: what they cost, what they win, and until when."""
 
-from court_chain import PRICE, RIGHT, CourtChain, Says
 from court_habits import COLLATERAL, FEE, LIES, SEAT, SEATS, SILENT, appealed, by_bench, gains, judges, split
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, PartyFault
@@ -8,9 +7,10 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import NotAppealable
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
-from market_chain import CUSTOMER, Keys, refused, signed
 from runtime.frame.errors import FundsUnavailable
-from toy_handler import Toys
+from scripts.chains.court_chain import PRICE, RIGHT, CourtChain, Says
+from scripts.chains.market_chain import CUSTOMER, Keys, refused, signed
+from scripts.chains.toy_handler import Toys
 
 
 def _appealed_and_over(stage: CourtChain, case_id: bytes, appellant: Keys) -> None:

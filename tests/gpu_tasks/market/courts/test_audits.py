@@ -2,7 +2,6 @@
 
 import pytest
 
-from court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
 from court_habits import (
     FEE,
     INPUT_BAD,
@@ -19,9 +18,10 @@ from gpu_tasks.market.courts.cases import AUDIT_POT, CaseKind
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import BenchDrawn, CaseOpened
 from gpu_tasks.market.courts.money import CaseOutcome
-from market_chain import CUSTOMER
 from runtime.pallets.balances import Balances
-from toy_handler import Toys
+from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
+from scripts.chains.market_chain import CUSTOMER
+from scripts.chains.toy_handler import Toys
 
 
 def test_what_the_beacon_does_not_pick_moves_nothing() -> None:

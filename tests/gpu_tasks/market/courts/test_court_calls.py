@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from court_chain import PRICE, RIGHT, WRONG, CourtChain, Says, commit_step, open_step, salt_of, statement_of
 from gpu_tasks.market import rounds
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseRules, CaseStage, CourtCase
@@ -13,12 +12,23 @@ from gpu_tasks.market.courts.events import NotAppealable, NotSeated, OpensNothin
 from gpu_tasks.market.courts.opinions import Answered, Statement, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
-from market_chain import CUSTOMER, GENESIS_HASH, Keys, refused, signed
 from runtime.encoding.types import Root, Unsigned
 from runtime.frame.errors import BadOrigin, DispatchError
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.court_chain import (
+    PRICE,
+    RIGHT,
+    WRONG,
+    CourtChain,
+    Says,
+    commit_step,
+    open_step,
+    salt_of,
+    statement_of,
+)
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, refused, signed
 
 SAID, NOTHING = Statement(Answered(RIGHT), b"p" * 32), b"n" * 32
 

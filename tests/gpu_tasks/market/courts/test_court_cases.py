@@ -2,7 +2,6 @@
 
 import pytest
 
-from court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
 from court_habits import (
     COLLATERAL,
     FEE,
@@ -23,8 +22,9 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CourtCalled, JudgeCharged, OutOfTurn
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
-from market_chain import CUSTOMER, Keys
-from toy_handler import Toys
+from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
+from scripts.chains.market_chain import CUSTOMER, Keys
+from scripts.chains.toy_handler import Toys
 
 
 def test_a_dispute_is_decided_by_three_and_waits_for_an_appeal() -> None:

@@ -5,17 +5,17 @@ from collections import Counter
 
 import pytest
 
-from court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
 from gpu_tasks.market.courts.cases import CaseStage, ClaimKind, CourtCase
 from gpu_tasks.market.courts.courts import FINAL_BUDGET, HEIGHT_BUDGET, Courts
 from gpu_tasks.market.courts.hearing import FEW_WEIGHT
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
-from market_chain import CUSTOMER, Keys, signed, tolerant
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
-from toy_handler import Toys
+from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
+from scripts.chains.market_chain import CUSTOMER, Keys, signed, tolerant
+from scripts.chains.toy_handler import Toys
 
 ROOTS = (RIGHT, RIGHT, RIGHT, WRONG, b"x" * 32)
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from court_chain import CourtChain
 from gpu_tasks.market.courts.cases import CaseStage
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts_api import CaseStatus, CourtsApi
-from market_chain import GENESIS_HASH
 from runtime.frame.api import Apis
+from scripts.chains.court_chain import CourtChain
+from scripts.chains.market_chain import GENESIS_HASH
 
 
 def asked(stage: CourtChain, name: str, data: bytes) -> Any:

@@ -1,11 +1,9 @@
 """What clients see of the pallet: its metadata, duties that are free, seats by stash."""
 
-from court_chain import PALLETS, CourtChain, commit_step
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import NotSeated
 from gpu_tasks.market.courts.opinions import Answered, Statement
-from market_chain import VERSION, refused
 from runtime.encoding.types import Signed
 from runtime.frame.api import Apis, with_apis
 from runtime.frame.call import FREE
@@ -15,7 +13,9 @@ from runtime.interface.metadata_schema import METADATA_V15
 from runtime.interface.standard_apis import STANDARD_APIS
 from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionPayment
-from toy_handler import Toys
+from scripts.chains.court_chain import PALLETS, CourtChain, commit_step
+from scripts.chains.market_chain import VERSION, refused
+from scripts.chains.toy_handler import Toys
 
 SAID, SALT = Statement(Answered(b"r" * 32), b"p" * 32), b"s" * 32
 

@@ -8,11 +8,11 @@ from gpu_tasks.market.devices import events as ev
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import FREE_BOND, SMALL_ORDER_SEAL_KEYS, DeviceClass, is_safe_seal_key
 from gpu_tasks.market.inference.inference import InferenceMarket
-from market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.stakers import STAKE
 from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed
 
 EVE = Keys("eve")
 

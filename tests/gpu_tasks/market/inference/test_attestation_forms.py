@@ -4,9 +4,9 @@ import pytest
 
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.inference import events as ev
-from market_chain import MarketChain, attach, attestation, commit, named_keys, terms
 from runtime.encoding.types import Unsigned
 from runtime.frame.errors import InvalidBlock
+from scripts.chains.market_chain import MarketChain, attach, attestation, commit, named_keys, terms
 
 RIGHT, WRONG = b"R" * 32, b"W" * 32
 

@@ -9,12 +9,23 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.services import ServiceTerms, offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Refund
-from market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, Keys, MarketChain, named_keys, refused, signed, terms
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import Paid
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    MODEL,
+    OGPU,
+    WORKLOAD,
+    Keys,
+    MarketChain,
+    named_keys,
+    refused,
+    signed,
+    terms,
+)
 
 FIRST, SECOND = b"1" * 32, b"2" * 32
 

@@ -9,7 +9,7 @@ from gpu_tasks.market.inference import queueing
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import DECLINES_MAX, DECLINES_TO_JUDGE, RACERS_MAX, Unit, UnitState
-from market_chain import Keys, MarketChain, attach, attestation, commit, named_keys, signed, terms
+from scripts.chains.market_chain import Keys, MarketChain, attach, attestation, commit, named_keys, signed, terms
 
 RIGHT = b"R" * 32
 

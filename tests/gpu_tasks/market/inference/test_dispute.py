@@ -16,7 +16,13 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, Refund, UnitState
-from market_chain import (
+from runtime.cryptography.signatures import verify
+from runtime.frame.api import Apis
+from runtime.pallets.balances import Balances
+from runtime.pallets.hold_book import HeldAmount
+from runtime.pallets.staking.trust_lock import Unlocked
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import (
     BOND,
     CUSTOMER,
     DEVICE_BOND,
@@ -35,12 +41,6 @@ from market_chain import (
     signed,
     terms,
 )
-from runtime.cryptography.signatures import verify
-from runtime.frame.api import Apis
-from runtime.pallets.balances import Balances
-from runtime.pallets.hold_book import HeldAmount
-from runtime.pallets.staking.trust_lock import Unlocked
-from runtime.pallets.staking.trust_stake import TrustStake
 from unit_cases import RIGHT, WRONG, Verdict, all_owned, declined_twice, ended, judged, owned, raced
 
 

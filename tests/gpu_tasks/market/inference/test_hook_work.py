@@ -24,7 +24,14 @@ from gpu_tasks.market.inference.slots import (
     reading_weight,
 )
 from gpu_tasks.market.inference.units import UnitState, unit_id_of
-from market_chain import (
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.types import Weight
+from runtime.frame.agenda import TAKE_WEIGHT
+from runtime.frame.holds import Hold
+from runtime.frame.weights import work
+from runtime.pallets.balances import Balances
+from runtime.state.overlay import StateReader
+from scripts.chains.market_chain import (
     CUSTOMER,
     DEVICE_BOND,
     GENESIS_HASH,
@@ -39,13 +46,6 @@ from market_chain import (
     terms,
     tolerant,
 )
-from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.types import Weight
-from runtime.frame.agenda import TAKE_WEIGHT
-from runtime.frame.holds import Hold
-from runtime.frame.weights import work
-from runtime.pallets.balances import Balances
-from runtime.state.overlay import StateReader
 
 MALLORY = Keys("mallory")
 IDLE_READS = 40
@@ -113,7 +113,7 @@ def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChai
 @pytest.fixture
 def _unaudited(monkeypatch: pytest.MonkeyPatch) -> None:
     """The crowd's bonds come from nowhere, and its books would take longer than its blocks."""
-    monkeypatch.setattr("market_chain.check_books", lambda *_: None)
+    monkeypatch.setattr("scripts.chains.market_chain.check_books", lambda *_: None)
 
 
 def one_unit(offers: int) -> Weight:

@@ -14,7 +14,6 @@ from gpu_tasks.market.inference.agenda import FINAL_BUDGET, HEIGHT_BUDGET
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Racer, Refund, Reveal, UnitState
-from market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms
 from runtime.encoding.types import Signed
 from runtime.frame.agenda import Budget
 from runtime.frame.holds import Hold, HoldReason
@@ -24,6 +23,7 @@ from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms
 
 
 def queued() -> tuple[Bound, OpenUnit]:

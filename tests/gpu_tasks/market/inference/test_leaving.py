@@ -7,8 +7,18 @@ from gpu_tasks.market.devices.events import DeviceBusy
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState
-from market_chain import Keys, MarketChain, attach, attestation, commit, named_keys, refused, signed, terms
 from runtime.pallets.staking.slashing import part
+from scripts.chains.market_chain import (
+    Keys,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    named_keys,
+    refused,
+    signed,
+    terms,
+)
 
 RIGHT = b"R" * 32
 

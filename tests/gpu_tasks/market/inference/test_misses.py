@@ -4,9 +4,19 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import Unit, UnitState
-from market_chain import CUSTOMER, DEVICE_BOND, Keys, MarketChain, attach, attestation, commit, named_keys, terms
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import TREASURY
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    DEVICE_BOND,
+    Keys,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    named_keys,
+    terms,
+)
 
 RIGHT = b"R" * 32
 

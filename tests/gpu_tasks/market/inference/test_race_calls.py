@@ -16,7 +16,10 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, unit_id_of
-from market_chain import (
+from runtime.frame.errors import InvalidBlock
+from runtime.pallets.balances import Balances
+from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
+from scripts.chains.market_chain import (
     CUSTOMER,
     DEVICE_BOND,
     GENESIS_HASH,
@@ -31,9 +34,6 @@ from market_chain import (
     signed,
     terms,
 )
-from runtime.frame.errors import InvalidBlock
-from runtime.pallets.balances import Balances
-from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 
 RIGHT, WRONG = b"R" * 32, b"W" * 32
 

@@ -15,11 +15,11 @@ from gpu_tasks.market.inference.events import PlaceRefilled, RaceMissed
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open, racer_of
-from market_books import check_books
-from market_chain import Keys, MarketChain, commit, named_keys, refused, signed, terms, tolerant
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
+from scripts.chains.market_books import check_books
+from scripts.chains.market_chain import Keys, MarketChain, commit, named_keys, refused, signed, terms, tolerant
 
 QUEUE_BLOCKS, LEASE, CLOSE = 45, 30, 10
 STALLED = 10**6

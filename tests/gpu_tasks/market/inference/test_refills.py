@@ -24,7 +24,10 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, RACER_WEIGHT
 from gpu_tasks.market.inference.units import UnitState
-from market_chain import (
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.types import Weight
+from runtime.pallets.beacon import Beacon
+from scripts.chains.market_chain import (
     DEVICE_BOND,
     OGPU,
     MarketChain,
@@ -34,9 +37,6 @@ from market_chain import (
     signed,
     terms,
 )
-from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.types import Weight
-from runtime.pallets.beacon import Beacon
 
 # ------------------------------------------------------------------------------------------------------------ the draw
 

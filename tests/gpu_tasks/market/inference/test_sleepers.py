@@ -11,7 +11,11 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.queueing import WELCOME_WEIGHT
 from gpu_tasks.market.inference.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, Sleepers
 from gpu_tasks.market.inference.units import UnitState
-from market_chain import (
+from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import (
     BOND,
     CUSTOMER,
     DEVICE_BOND,
@@ -25,10 +29,6 @@ from market_chain import (
     signed,
     terms,
 )
-from runtime.frame.call import Call
-from runtime.frame.runtime import Bound
-from runtime.pallets.beacon import Beacon
-from runtime.pallets.staking.trust_stake import TrustStake
 
 BEACON_AND_FINALITY = 3
 """Blocks from a recording to its draw on these chains."""

@@ -10,7 +10,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import UnitState
-from market_chain import CUSTOMER, MarketChain, named_keys
+from scripts.chains.market_chain import CUSTOMER, MarketChain, named_keys
 from unit_cases import RIGHT, WRONG, all_owned, ended, judged, owned, raced
 
 

@@ -18,7 +18,11 @@ from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
 from gpu_tasks.market.inference.services import ServiceTerms, offer_hold
 from gpu_tasks.market.inference.units import Unit, is_open
 from market_agents import Agent, Habit
-from market_chain import (
+from runtime.frame.errors import InvalidBlock
+from runtime.frame.pallet import Parameter
+from runtime.frame.runtime import Bound
+from runtime.pallets.balances import Balances
+from scripts.chains.market_chain import (
     CUSTOMER,
     OGPU,
     Keys,
@@ -31,10 +35,6 @@ from market_chain import (
     terms,
     tolerant,
 )
-from runtime.frame.errors import InvalidBlock
-from runtime.frame.pallet import Parameter
-from runtime.frame.runtime import Bound
-from runtime.pallets.balances import Balances
 
 PROMISED = (CourtNumbers.judge_fee_ppm, CourtNumbers.judge_fee_min, CourtNumbers.audit_rate_ppm)
 """What a unit says of its cases; the windows of a case are those of the block that opens it."""

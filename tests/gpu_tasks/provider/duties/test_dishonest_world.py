@@ -12,8 +12,8 @@ from gpu_tasks.market.inference.units import Refund
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS, must_give_back, race_of
 from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import ExecutionError
-from market_chain import signed
 from provider_chain import Miner, Village, play
+from scripts.chains.market_chain import signed
 
 OTHER_REQUEST = b"complete something else"
 

@@ -14,10 +14,10 @@ from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
-from market_chain import CUSTOMER, GENESIS_HASH, signed
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, REQUEST, Village, seal_key
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.balances import Balances
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, signed
 
 Attack = Callable[[Village], Awaitable[bytes]]
 PROVIDERS = 4

@@ -15,8 +15,8 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.journal.records import Sent
-from market_chain import signed
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, FakeChain, Miner, Village, play
+from scripts.chains.market_chain import signed
 
 OTHER_REQUEST = b"complete something else"
 

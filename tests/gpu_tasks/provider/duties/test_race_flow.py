@@ -20,8 +20,8 @@ from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
 from gpu_tasks.workloads.form import WorkloadForm
-from market_chain import CUSTOMER, WORKLOAD, signed
 from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village, play
+from scripts.chains.market_chain import CUSTOMER, WORKLOAD, signed
 
 
 def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:

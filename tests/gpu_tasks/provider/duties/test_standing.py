@@ -17,8 +17,8 @@ from gpu_tasks.market.inference.services import Offer, ServiceTerms
 from gpu_tasks.provider.duties.standing import StandingError, on_this_machine, standing_of
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workloads import Workloads
-from market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, signed
 from provider_chain import Miner, Village, fake_processor, keypair
+from scripts.chains.market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, signed
 
 OWNER = b"o" * 32
 GPU = Hardware("GPU", "GPU-1", DeviceClass.CONSUMER, 24_000, 0)

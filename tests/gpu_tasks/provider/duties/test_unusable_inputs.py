@@ -10,8 +10,8 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitR
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS
-from market_chain import signed
 from provider_chain import Miner, Village, play
+from scripts.chains.market_chain import signed
 
 
 def test_an_input_that_nobody_can_use_is_declined_twice_and_found_bad(tmp_path: Path) -> None:

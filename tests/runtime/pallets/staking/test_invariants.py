@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from market_chain import BOND, OGPU, Keys, MarketChain, named_keys
 from runtime.encoding.types import Signed
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
@@ -19,6 +18,7 @@ from runtime.pallets.staking.stakers import STAKE, EraReward, Unlocking
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
+from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys
 
 ALICE, SAVER = Keys("alice"), Keys("saver")
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from market_chain import MarketChain, named_keys
 from runtime.blocks.digest import NextValidators, consensus_item, consensus_logs
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import codec
@@ -14,6 +13,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.staking.stakers import Seats
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
+from scripts.chains.market_chain import MarketChain, named_keys
 
 EPOCH_BLOCKS = 6
 

@@ -3,7 +3,6 @@
 import pytest
 
 from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
-from market_chain import BOND, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
 from runtime.blocks.block import HEADER, Header, seal_payload
 from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
 from runtime.frame.errors import FundsUnavailable
@@ -17,6 +16,7 @@ from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.staking_events import StakeSlashed
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import BOND, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
 
 REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
 

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from market_chain import BOND, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed, tolerant
 from runtime.encoding.types import Signed
 from runtime.frame.errors import DispatchError, FundsUnavailable
 from runtime.frame.holds import Hold
@@ -18,6 +17,7 @@ from runtime.pallets.staking.exposures import exposure
 from runtime.pallets.staking.slashing import Loss
 from runtime.pallets.staking.stakers import STAKE
 from runtime.pallets.staking.trust_stake import TrustStake, withdraw_weight
+from scripts.chains.market_chain import BOND, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed, tolerant
 
 NEWCOMER, DELEGATOR = Keys("newcomer"), Keys("delegator")
 

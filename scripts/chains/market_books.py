@@ -3,20 +3,20 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from court_books import court_holds
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, holds_collateral, is_open
-from hold_books import check_holds
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.stakers import STAKE
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
+from scripts.chains.court_books import court_holds
+from scripts.chains.hold_books import check_holds
 
 
 def check_books(bound: Bound, issued: int) -> None:

@@ -21,7 +21,6 @@ from gpu_tasks.market.devices.records import device_id
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, unit_id_of
-from market_books import check_books
 from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
@@ -37,6 +36,7 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
+from scripts.chains.market_books import check_books
 
 OGPU = GRAINS_PER_OGPU
 PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, InferenceMarket, Attestations)

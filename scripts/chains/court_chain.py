@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from court_books import court_holds
 from gpu_tasks.market import rounds
 from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage, ClaimKind, CourtCase
 from gpu_tasks.market.courts.courts import Courts
@@ -12,8 +11,6 @@ from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
-from hold_books import check_holds
-from market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, signed
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound
@@ -24,7 +21,10 @@ from runtime.pallets.staking.stakers import STAKE
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from toy_handler import TOY_STAKE, Toys
+from scripts.chains.court_books import court_holds
+from scripts.chains.hold_books import check_holds
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, signed
+from scripts.chains.toy_handler import TOY_STAKE, Toys
 
 PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, Toys)
 RIGHT, WRONG = b"r" * 32, b"w" * 32
