@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "ecca78633d26d8657ca19699d22a1c28516b8bfc1623e85abeaa7d24eb72845a"
+KEPT_DIGEST = "e0fddbd0cba63aa9cb0acb30c48d3a6c21bd30a5d1058c02a017b376b9be3be3"
 
 
 @pytest.fixture(scope="module")
