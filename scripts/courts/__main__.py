@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 def main() -> int:
     """Play, print, write, judge."""
-    arguments = _arguments()
+    arguments = read_arguments()
     chosen = [habit for habit in HABITS if not arguments.only or habit.name in arguments.only.split(",")]
     rows = list(_rows(chosen, arguments.units))
     OUT.parent.mkdir(exist_ok=True)
@@ -103,11 +103,19 @@ def _honest(size: int, share: int, units: int) -> Result:
     return play(Setting(size, share, replace(HONEST, party=Against.STRANGERS), has_appeals=True, units=units))
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """What was typed; SystemExit with a sentence for what cannot be played."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.courts", description=__doc__.splitlines()[0])
     parser.add_argument("--units", type=int, default=24, help="units in each setting")
     parser.add_argument("--only", default="", help="habits, with commas between")
-    return parser.parse_args()
+    arguments = parser.parse_args(words)
+    if arguments.units < 1:
+        parser.error("a setting has at least one unit")
+    known = [habit.name for habit in HABITS]
+    unknown = [name for name in arguments.only.split(",") if name and name not in known]
+    if unknown:
+        parser.error(f"no habit is called {', '.join(unknown)}: there are {', '.join(known)}")
+    return arguments
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from scripts.courts.__main__ import page, problems
+from scripts.courts.__main__ import page, problems, read_arguments
 from scripts.courts.habits import HABITS, HONEST, Habit
 from scripts.courts.season import Result, Setting, play
 
@@ -56,3 +56,21 @@ def test_the_page_has_a_line_for_each_habit() -> None:
 
 def test_a_result_is_complete() -> None:
     assert set(asdict(Result(0.0, 0.0, 0, 0, 0, 0))) >= {"coalition", "honest", "cases", "appeals", "outcomes"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--units", "0"], "a setting has at least one unit"),
+        (["--only", "lies,nothing"], "no habit is called nothing: there are lies, "),
+    ],
+)
+def test_what_cannot_be_played_is_told(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read_arguments(words)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_chosen_habits_are_read() -> None:
+    assert read_arguments(["--only", "lies,sybil", "--units", "1"]).only == "lies,sybil"
