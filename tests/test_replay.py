@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "e0fddbd0cba63aa9cb0acb30c48d3a6c21bd30a5d1058c02a017b376b9be3be3"
+KEPT_DIGEST = "89ff5d490afc12ca23bdc396fe025eb927cabb681b60d48f909edba3894fcb4d"
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "0e4e3e76d36cf33d2d6caafe8a7a123c",
+    "46635055276d9645ab790de6ea38ba04",
     {
-        "block": 3_037_776,
-        "extrinsic": 47_427,
+        "block": 3_179_361,
+        "extrinsic": 42_866,
     },
 )

@@ -15,6 +15,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
+from gpu_tasks.market.inference.numbers import DUTY_FEE
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, Refund, UnitState
 from runtime.cryptography.signatures import verify
 from runtime.frame.api import Apis
@@ -178,7 +179,7 @@ def test_bad_input() -> None:
     (refunded,) = chain.happened(ev.UnitRefunded)
     assert (refunded.refund, refunded.lost) == (Refund.INPUT_BAD, fees)
     assert fees > bond, "the bond first, then the price"
-    assert customer - owned(chain, CUSTOMER.stash) == fees + 10 * 4_000
+    assert customer - owned(chain, CUSTOMER.stash) == fees + 10 * DUTY_FEE
     assert [owned(chain, judge.stash) - before[judge.stash] for judge in judges] == [fees // 2, fees // 2, 0]
     assert [owned(chain, racer.stash) - before[racer.stash] for racer in racers] == [0, 0]
     assert not chain.happened(ev.ProviderSlashed)
@@ -193,7 +194,7 @@ def test_a_committee_of_two_must_agree_and_without_more_judges_nobody_is_slashed
     ended(chain, unit_id)
     (refunded,) = chain.happened(ev.UnitRefunded)
     assert (refunded.refund, refunded.lost) == (Refund.INCONCLUSIVE, 0)
-    assert customer - owned(chain, CUSTOMER.stash) == 10 * 4_000
+    assert customer - owned(chain, CUSTOMER.stash) == 10 * DUTY_FEE
     assert not chain.happened(ev.ProviderSlashed)
 
 

@@ -14,6 +14,7 @@ from gpu_tasks.market.inference import catalogue, posting
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
+from gpu_tasks.market.inference.numbers import DUTY_FEE
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, unit_id_of
 from runtime.frame.errors import InvalidBlock
@@ -73,7 +74,7 @@ def test_two_agree_and_are_paid() -> None:
     assert free(chain, racers[0].stash) - earned[0] == price - price * 2 // 100
     witness = price * 30 // 100
     assert free(chain, racers[1].stash) - earned[1] == witness - witness * 2 // 100
-    assert before - free(chain, CUSTOMER.stash) == settled.paid + 10 * 4_000 + unit.deposit
+    assert before - free(chain, CUSTOMER.stash) == settled.paid + 10 * DUTY_FEE + unit.deposit
     premium = -(-2 * (price // 2) // 20)
     assert settled.paid == price + witness + premium
     assert free(chain, AUDIT_POT) == premium
