@@ -23,7 +23,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak gpu crash cheats units equivocation courts flood liars house lock package clean weights
+.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood liars house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ economy: ## STEPS=1000000 random steps over all calls, every grain in its place 
 
 soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed
+
+properties: ## 10,000 cases of each property of the auction, 100,000 settlements of tasks; some minutes
+	@HYPOTHESIS_PROFILE=properties $(PY) -m pytest -q -n 2 tests/gpu_tasks/market/training
 
 gpu: ## this machine's GPU as a provider uses it, beside NumPy: same bits, limits, failures, energy; exit 2 without one
 	@$(PY) -m benchmarks.gpu

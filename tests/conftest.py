@@ -1,4 +1,5 @@
-"""Hypothesis profiles: `dev` while writing, `ci` for every change (the same examples each time), `soak` for nights.
+"""Hypothesis profiles: `dev` while writing, `ci` for every change (the same examples each time), `soak` for nights;
+`properties` for `make properties`: ten thousand other examples each time.
 
 No test touches the keys of whoever runs it, nor the chain that they keep to.
 """
@@ -21,6 +22,13 @@ settings.register_profile(
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],  # it measures the machine
+)
+settings.register_profile(
+    "properties",
+    max_examples=10_000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],  # both measure the first examples alone
 )
 settings.register_profile("soak", max_examples=20_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

@@ -9,6 +9,7 @@ In reading order:
 * `devices`: who owns which GPU, what it is bonded with, what it works on
 * `courts`: judges for cases of any pallet, audits, appeals
 * `inference`: units, mined in matched races: services, races, cases, money
+* `training`: tasks that go to auction: whom they are given to, for how much, who gets what
 * `attestations`: execution attestations, and the pallet that puts them into blocks
 * `courts_api`: what judges, parties and explorers ask about cases and seats
 * `api`: what providers, customers and explorers ask about devices, services, units and duties

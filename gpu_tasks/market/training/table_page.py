@@ -1,0 +1,37 @@
+"""The money table as a page shows it: Markdown, made of `money.TABLE` and nothing else."""
+
+from gpu_tasks.market.training.money import TABLE, TaskLine, TaskPayee, TaskPurse, TaskRow, TaskSum
+
+COLUMNS = [payee for payee in TaskPayee if payee is not TaskPayee.FEE]
+
+
+def task_outcomes_page() -> str:
+    """A row for each outcome: what moves to whom; everything else stays with whoever locked it."""
+    heads = " | ".join(f"to {_word(payee)}" for payee in COLUMNS[:-1])
+    lines = [f"| outcome | {heads} | burned |", "|---" * (len(COLUMNS) + 1) + "|"]
+    for outcome, row in TABLE.items():
+        cells = " | ".join(_cell(row, payee) for payee in COLUMNS)
+        lines.append(f"| `{outcome.name}`: {row.says} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def task_words_page() -> str:
+    """What the short words of the table stand for."""
+    lines = ["| purse | what it is |", "|---|---|"]
+    lines += [f"| {_word(purse)} | {purse.value} |" for purse in TaskPurse]
+    lines += ["", "| sum | how much |", "|---|---|"]
+    lines += [f"| {_word(each)} | {each.value} |" for each in TaskSum]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: TaskRow, payee: TaskPayee) -> str:
+    return "; ".join(_said(line) for line in row.lines if line.payee is payee)
+
+
+def _said(line: TaskLine) -> str:
+    fee = " less the fee" if line.is_earned else ""
+    return f"{_word(line.amount)} of {_word(line.purse)}{fee}"
+
+
+def _word(name: TaskPayee | TaskPurse | TaskSum) -> str:
+    return name.name.lower().replace("_", " ")  # deterministic: ASCII names of our own

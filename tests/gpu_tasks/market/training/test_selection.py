@@ -1,0 +1,225 @@
+"""Who wins, at which price, and why the others do not: single cases, by hand."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from auction_bids import MAX, SEED, bid, terms
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.reputation import TrackRecord
+from gpu_tasks.market.training.selection import BIDS_MAX, BidFate, Score, Selection, score, select, tie
+from gpu_tasks.market.training.terms import Bid, TaskTerms, covered, default_loss, default_time_value
+from runtime.encoding.codec import codec
+
+CPU, CONSUMER, DATACENTER = DeviceClass.CPU, DeviceClass.CONSUMER, DeviceClass.DATACENTER
+WON, STANDBY, OUTBID = BidFate.WON, BidFate.STANDBY, BidFate.OUTBID
+
+
+def fates(selection: Selection) -> dict[int, BidFate]:
+    """By the number of the provider."""
+    return {placed.bid.device[0]: placed.fate for placed in selection.places}
+
+
+def pays(selection: Selection) -> dict[int, int]:
+    return {placed.bid.device[0]: placed.pay for placed in selection.places if placed.fate in (WON, STANDBY)}
+
+
+@pytest.mark.parametrize(
+    ("price", "blocks", "collateral", "record", "loss", "expected"),
+    [
+        (100, 1, MAX, TrackRecord(), 0, Score(100, 10, 0)),
+        (100, 7, MAX, TrackRecord(), 0, Score(100, 70, 0)),
+        (100, 1, MAX, TrackRecord(), 500, Score(100, 10, 0)),
+        (100, 1, MAX, TrackRecord(), 1_500, Score(100, 10, 200)),
+        (100, 1, MAX, TrackRecord(), 1_501, Score(100, 10, 201)),
+        (100, 1, MAX + 1, TrackRecord(), 1_500, Score(100, 10, 200)),
+        (100, 1, 2 * MAX, TrackRecord(), 1_500, Score(100, 10, 100)),
+        (100, 1, 9 * MAX, TrackRecord(), 1_500, Score(100, 10, 100)),
+        (100, 1, MAX, TrackRecord(settled=7_500), 1_500, Score(100, 10, 100)),
+        (100, 1, MAX, TrackRecord(failed=1_500), 1_500, Score(100, 10, 334)),
+    ],
+)
+def test_a_score_is_price_time_and_risk(
+    price: int, blocks: int, collateral: int, record: TrackRecord, loss: int, expected: Score
+) -> None:
+    """Half of the collateral covers a loss, at most the greatest price; what is left counts by the record."""
+    offered = bid(1, price, blocks=blocks, collateral=collateral, record=record)
+    assert score(terms(loss=loss), offered) == expected
+    assert expected.total == expected.price + expected.time + expected.risk
+
+
+def test_the_lowest_score_wins_and_is_paid_what_ties_with_the_next() -> None:
+    selection = select(terms(), [bid(1, 300), bid(2, 200, blocks=5), bid(3, 250), bid(4, 900)], SEED)
+    assert fates(selection) == {2: WON, 3: STANDBY, 1: OUTBID, 4: OUTBID}
+    assert selection.clearing == 260
+    assert pays(selection) == {2: 260 - 50, 3: 310 - 10}
+    assert [placed.behind for placed in selection.places] == [0, 10, 60, 660]
+    assert selection.standby is not None
+    assert selection.standby.bid.price == 250
+
+
+def test_time_and_risk_may_outweigh_a_price() -> None:
+    slow, risky, dear = bid(1, 100, blocks=20), bid(2, 100), bid(3, 260, collateral=4 * MAX)
+    assert fates(select(terms(loss=1_500), [slow, risky, dear], SEED)) == {1: OUTBID, 2: WON, 3: STANDBY}
+    reliable = replace(slow, blocks=1, record=TrackRecord(settled=10**6))
+    assert fates(select(terms(loss=1_500), [reliable, risky, dear], SEED)) == {1: WON, 2: STANDBY, 3: OUTBID}
+
+
+def test_who_has_no_rival_is_paid_the_greatest_price() -> None:
+    selection = select(terms(), [bid(1, 5)], SEED)
+    assert pays(selection) == {1: MAX}
+    assert (selection.clearing, selection.standby) == (None, None)
+
+
+def test_the_last_of_two_stands_by_for_the_greatest_price() -> None:
+    assert pays(select(terms(), [bid(1, 5), bid(2, 900)], SEED)) == {1: 900, 2: MAX}
+
+
+def test_nobody_is_paid_more_than_the_greatest_price() -> None:
+    selection = select(terms(), [bid(1, 5), bid(2, 999, blocks=20), bid(3, 1_000, blocks=20)], SEED)
+    assert pays(selection) == {1: MAX, 2: MAX}
+    assert selection.clearing == 999 + 200
+
+
+def test_no_bid_no_award() -> None:
+    assert select(terms(), [], SEED) == Selection((), None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fate"),
+    [
+        ({"price": 0}, BidFate.PRICE),
+        ({"price": 1}, None),
+        ({"price": MAX}, None),
+        ({"price": MAX + 1}, BidFate.PRICE),
+        ({"blocks": 0}, BidFate.TIME),
+        ({"blocks": 20}, None),
+        ({"blocks": 21}, BidFate.TIME),
+        ({"collateral": MAX - 1}, BidFate.COLLATERAL),
+        ({"collateral": MAX}, None),
+        ({"price": MAX + 1, "blocks": 0, "collateral": 0}, BidFate.PRICE),
+    ],
+)
+def test_who_may_win(changes: dict[str, Any], fate: BidFate | None) -> None:
+    selection = select(terms(), [replace(bid(1, 500), **changes)], SEED)
+    assert fates(selection) == {1: fate or WON}
+    assert len(selection.winners) == (fate is None)
+
+
+def test_a_bid_that_cannot_win_sets_no_price() -> None:
+    assert pays(select(terms(), [bid(1, 5), bid(2, 6, blocks=21)], SEED)) == {1: MAX}
+
+
+def test_the_beacon_decides_among_equal_scores() -> None:
+    bids = [bid(number, 100) for number in range(1, 9)]
+    winners = set()
+    for number in range(64):
+        seed = bytes([number]) * 32
+        winner = select(terms(), bids, seed).winners[0].bid
+        assert tie(seed, winner.provider) == min(tie(seed, each.provider) for each in bids)
+        winners.add(winner.provider)
+    assert len(winners) == 8
+
+
+def test_a_tie_leaves_the_winner_its_bid() -> None:
+    selection = select(terms(), [bid(1, 100), bid(2, 100)], SEED)
+    assert selection.winners[0].pay == 100
+    assert selection.standby is not None
+    assert (selection.standby.behind, selection.standby.pay) == (0, MAX)
+
+
+def test_a_gang_pays_every_slot_by_the_score_after_its_last() -> None:
+    bids = [bid(1, 100), bid(2, 300, blocks=3), bid(3, 200), bid(4, 400), bid(5, 500)]
+    selection = select(terms(slots=3), bids, SEED)
+    assert fates(selection) == {1: WON, 3: WON, 2: WON, 4: STANDBY, 5: OUTBID}
+    assert selection.clearing == 410
+    assert pays(selection) == {1: 400, 3: 400, 2: 380, 4: 500}
+    assert [placed.behind for placed in selection.places] == [0, 0, 0, 80, 180]
+
+
+def test_a_gang_is_filled_or_nobody_wins() -> None:
+    bids = [bid(1, 100), bid(2, 300), bid(3, MAX + 1)]
+    selection = select(terms(slots=3), bids, SEED)
+    assert fates(selection) == {1: BidFate.TOO_FEW, 2: BidFate.TOO_FEW, 3: BidFate.PRICE}
+    assert (selection.winners, selection.clearing) == ((), None)
+    assert len(select(terms(slots=2), bids, SEED).winners) == 2
+
+
+def classed(**prices: tuple[int, ...]) -> list[Bid]:
+    """Bids by the name of their class."""
+    listed = [(DeviceClass[name.upper()], price) for name, each in prices.items() for price in each]
+    return [bid(number, price, device_class=kind) for number, (kind, price) in enumerate(listed, 1)]
+
+
+def test_a_gang_of_one_class_takes_the_class_that_fills_it_at_the_lowest_score() -> None:
+    bids = classed(cpu=(1, 500, 600), consumer=(300, 310, 900), datacenter=(2,))
+    selection = select(terms(slots=2, is_homogeneous=True), bids, SEED)
+    assert [placed.bid.device_class for placed in selection.winners] == [CONSUMER, CONSUMER]
+    assert selection.clearing == 510, "the other class drops out before the third bid of its own does"
+    assert pays(selection) == {4: 500, 5: 500, 6: MAX}
+    other = BidFate.OTHER_CLASS
+    assert fates(selection) == {4: WON, 5: WON, 1: other, 2: other, 3: other, 6: STANDBY, 7: BidFate.TOO_FEW}
+
+
+def test_the_next_of_its_own_class_may_set_the_price() -> None:
+    bids = classed(cpu=(1, 800, 900), consumer=(300, 310, 400))
+    selection = select(terms(slots=2, is_homogeneous=True), bids, SEED)
+    assert selection.clearing == 410
+    assert pays(selection) == {4: 400, 5: 400, 6: MAX}
+
+
+def test_a_class_without_rivals_is_paid_the_greatest_price() -> None:
+    selection = select(terms(slots=2, is_homogeneous=True), classed(cpu=(5, 6), consumer=(1,)), SEED)
+    assert pays(selection) == {1: MAX, 2: MAX}
+    assert selection.clearing is None
+
+
+def test_the_same_bids_as_a_mixed_gang() -> None:
+    selection = select(terms(slots=2), classed(cpu=(1, 500, 600), consumer=(300, 310, 900)), SEED)
+    assert {1: WON, 4: WON, 5: STANDBY}.items() <= fates(selection).items()
+    assert pays(selection) == {1: 310, 4: 310, 5: 500}
+
+
+def test_one_slot_is_of_one_class_anyhow() -> None:
+    bids = classed(cpu=(5, 6), consumer=(7,))
+    assert select(terms(is_homogeneous=True), bids, SEED) == select(terms(), bids, SEED)
+
+
+def test_nobody_stands_by_for_itself() -> None:
+    bids = [bid(1, 100), bid(2, 110, provider=bid(1, 0).provider), bid(3, 300), bid(4, 400)]
+    selection = select(terms(), bids, SEED)
+    assert fates(selection) == {1: WON, 2: OUTBID, 3: STANDBY, 4: OUTBID}
+    assert pays(selection) == {1: 110, 3: 400}
+
+
+def test_among_equal_devices_of_a_provider_the_lowest_comes_first() -> None:
+    owner = bid(1, 0).provider
+    bids = [bid(number, 100, provider=owner) for number in (3, 1, 2)]
+    assert [placed.bid.device[0] for placed in select(terms(slots=2), bids, SEED).places] == [1, 2, 3]
+
+
+def test_more_bids_than_a_task_takes_are_a_fault() -> None:
+    many = [bid(number, 100) for number in range(BIDS_MAX)]
+    assert len(select(terms(), many, SEED).places) == BIDS_MAX
+    with pytest.raises(AssertionError):
+        select(terms(), [*many, bid(BIDS_MAX, 100)], SEED)
+    with pytest.raises(AssertionError):
+        select(terms(), [bid(1, 100), bid(1, 200)], SEED)
+
+
+@pytest.mark.parametrize(("collateral", "cover"), [(0, 0), (1, 0), (999, 499), (2_000, 1_000), (9_000, 1_000)])
+def test_half_of_a_collateral_covers_at_most_the_greatest_price(collateral: int, cover: int) -> None:
+    assert covered(MAX, collateral) == cover
+
+
+def test_what_a_customer_who_names_nothing_asks_for() -> None:
+    assert default_time_value(25 * 10**8, 1_000) == 625_000
+    assert default_loss(25 * 10**8) == 625_000_000
+
+
+def test_terms_and_bids_come_back_from_the_state_as_they_were() -> None:
+    offered = bid(1, 5, record=TrackRecord(1, 2, 3), device_class=DATACENTER)
+    assert codec(Bid).decode(codec(Bid).encode(offered)) == offered
+    asked = terms(slots=4, is_homogeneous=True)
+    assert codec(TaskTerms).decode(codec(TaskTerms).encode(asked)) == asked

@@ -1,0 +1,376 @@
+"""The money table of tasks, to the grain; nothing is made or lost in any row, nor over a task that changes hands."""
+
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.market.courts.money import CaseMoney, CaseOutcome, Payee, Purse
+from gpu_tasks.market.courts.money import settle as settle_case
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.money import (
+    OWNERS,
+    TABLE,
+    TaskMoney,
+    TaskOutcome,
+    TaskPayee,
+    TaskPurse,
+    TaskSum,
+    settle,
+    shares,
+)
+from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
+from gpu_tasks.market.training.table_page import task_outcomes_page, task_words_page
+from gpu_tasks.market.training.terms import TaskTerms
+
+OGPU = 10**8
+PAGE = Path(__file__).parents[4] / "docs" / "training.md"
+SETTLEMENTS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else 2_000
+CUSTOMER, PROVIDER, STANDBY = TaskPayee.CUSTOMER, TaskPayee.PROVIDER, TaskPayee.STANDBY
+FEE, POT, BURNED = TaskPayee.FEE, TaskPayee.POT, TaskPayee.BURNED
+# A greatest price of 100, awarded at 80: round numbers, in hundredths of an oGPU.
+UNIT = OGPU // 100
+MAX, PRICE = 100 * UNIT, 80 * UNIT
+ESCROW, BOND, COLLATERAL = 107 * UNIT, 5 * UNIT, 1_900 * UNIT
+DISPUTE_BOND = 8 * UNIT
+TERMS = TaskTerms(
+    price_max=MAX, time_value=UNIT // 2, loss=25 * UNIT, blocks_max=50, collateral_min=COLLATERAL, slots=1
+)
+HELD = {
+    TaskPurse.ESCROW: ESCROW,
+    TaskPurse.CUSTOMER_BOND: BOND,
+    TaskPurse.COLLATERAL: COLLATERAL,
+    TaskPurse.STANDBY_COLLATERAL: COLLATERAL,
+}
+RUN = TaskMoney(
+    DEFAULT_RULES, TERMS, HELD, price=PRICE, collateral=COLLATERAL, promised=20, elapsed=20, milestones=10, done=10
+)
+
+
+def gains(outcome: TaskOutcome, settled: TaskMoney) -> dict[TaskPayee, int]:
+    """What each has more or less than it locked."""
+    totals = Counter(shares(outcome, settled))
+    for purse, held in settled.held.items():
+        totals[OWNERS[purse]] -= held
+    return {payee: gain for payee, gain in totals.items() if gain}
+
+
+def in_units(found: dict[TaskPayee, int]) -> dict[TaskPayee, float]:
+    return {payee: amount / UNIT for payee, amount in found.items()}
+
+
+PAID = {PROVIDER: 78.4, FEE: 1.6, POT: 4.0, CUSTOMER: -84.0}
+OVER = {TaskPurse.DISPUTE_BOND: DISPUTE_BOND}
+CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
+    (TaskOutcome.ON_TIME, {}, PAID),
+    (TaskOutcome.ON_TIME, {"elapsed": 3}, PAID),
+    (TaskOutcome.LATE, {"elapsed": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -74.0}),
+    (TaskOutcome.LATE, {"elapsed": 10_000}, {**PAID, PROVIDER: 78.4 - 1_900, CUSTOMER: 1_900 - 84.0}),
+    (TaskOutcome.ACCEPTED_BY_SILENCE, {}, PAID),
+    (TaskOutcome.ACCEPTED_BY_SILENCE, {"elapsed": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -74.0}),
+    (TaskOutcome.DISPUTED_FALSELY, {"held": {**HELD, **OVER}},
+     {**PAID, PROVIDER: 82.4, CUSTOMER: -92.0, BURNED: 4.0}),
+    (TaskOutcome.UNDECIDED, {"held": {**HELD, **OVER}}, {}),
+    (TaskOutcome.LIED, {}, {PROVIDER: -1_900, CUSTOMER: 100.0, BURNED: 1_800}),
+    (TaskOutcome.LIED, {"held": {**HELD, TaskPurse.COLLATERAL: 60 * UNIT}}, {PROVIDER: -60.0, CUSTOMER: 60.0}),
+    (TaskOutcome.LIED, {"collateral": 150 * UNIT, "held": {TaskPurse.COLLATERAL: 150 * UNIT}},
+     {PROVIDER: -150.0, CUSTOMER: 75.0, BURNED: 75.0}),
+    (TaskOutcome.DIED, {"done": 4}, {PROVIDER: 32 * 0.98 - 12, FEE: 0.64, CUSTOMER: 12.0 - 32}),
+    (TaskOutcome.DIED, {"done": 0}, {PROVIDER: -20.0, CUSTOMER: 20.0}),
+    (TaskOutcome.DIED, {"done": 0, "terms": replace(TERMS, loss=7 * UNIT)},
+     {PROVIDER: -20.0, CUSTOMER: 7.0, BURNED: 13.0}),
+    (TaskOutcome.PARTNER_DIED, {"done": 4}, {PROVIDER: 32 * 0.98, FEE: 0.64, CUSTOMER: -32.0}),
+    (TaskOutcome.NOT_STARTED, {}, {PROVIDER: -10.0, CUSTOMER: 5.0, BURNED: 5.0}),
+    (TaskOutcome.INPUT_MISSING, {}, {PROVIDER: 2.5, CUSTOMER: -5.0, BURNED: 2.5}),
+    (TaskOutcome.NO_AWARD, {}, {}),
+    (TaskOutcome.CANCELLED_BEFORE_AWARD, {}, {CUSTOMER: -0.5, BURNED: 0.5}),
+    (TaskOutcome.CANCELLED_BEFORE_START, {}, {PROVIDER: 2.5, CUSTOMER: -5.0, BURNED: 2.5}),
+    (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 5, "done": 1},
+     {PROVIDER: 20 * 0.98 + 2.5, FEE: 0.4, CUSTOMER: -25.0, BURNED: 2.5}),
+    (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 5, "done": 5},
+     {PROVIDER: 40 * 0.98 + 2.5, FEE: 0.8, CUSTOMER: -45.0, BURNED: 2.5}),
+    (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 22, "done": 5},
+     {PROVIDER: 78.4 + 2.5 - 5, FEE: 1.6, CUSTOMER: -80.0, BURNED: 2.5}),
+    (TaskOutcome.CLOSED, {"agreed_pay": 50 * UNIT, "agreed_back": 30 * UNIT},
+     {PROVIDER: 49.0 - 30, FEE: 1.0, CUSTOMER: -20.0}),
+    (TaskOutcome.STOOD_BY, {}, {STANDBY: 1.6 * 0.98, FEE: 0.032, CUSTOMER: -1.6}),
+    (TaskOutcome.STANDBY_NOT_STARTED, {}, {STANDBY: -10.0, CUSTOMER: 5.0, BURNED: 5.0}),
+    (TaskOutcome.NOT_REVEALED, {"held": {TaskPurse.BID_BOND: 10 * UNIT}}, {PROVIDER: -10.0, BURNED: 10.0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("outcome", "changes", "expected"), CASES)
+def test_who_gains_and_loses_what(
+    outcome: TaskOutcome, changes: dict[str, Any], expected: dict[TaskPayee, float]
+) -> None:
+    assert in_units(gains(outcome, replace(RUN, **changes))) == pytest.approx(expected)
+
+
+def test_every_outcome_has_a_case() -> None:
+    assert {outcome for outcome, _, _ in CASES} == set(TABLE) == set(TaskOutcome)
+
+
+def test_odd_grains_go_where_the_module_says() -> None:
+    """Prices, fees and halves round down; bonds and penalties up."""
+    odd = replace(RUN, terms=replace(TERMS, price_max=1_001, loss=10**6), price=997, milestones=3, done=1)
+    assert gains(TaskOutcome.DIED, odd) == {PROVIDER: 332 - 6 - 167, FEE: 6, CUSTOMER: 167 - 332}
+    assert gains(TaskOutcome.NOT_STARTED, odd) == {PROVIDER: -101, CUSTOMER: 50, BURNED: 51}
+    assert gains(TaskOutcome.STOOD_BY, odd) == {STANDBY: 19, CUSTOMER: -19}
+    bonded = replace(odd, held={TaskPurse.CUSTOMER_BOND: 51})
+    assert gains(TaskOutcome.INPUT_MISSING, bonded) == {PROVIDER: 25, CUSTOMER: -51, BURNED: 26}
+    assert gains(TaskOutcome.CANCELLED_BEFORE_AWARD, bonded) == {CUSTOMER: -5, BURNED: 5}
+    assert money.customer_bond(DEFAULT_RULES, 1_001) == 51
+    assert money.bid_bond(DEFAULT_RULES, 1_001) == 101
+    assert money.dispute_bond(DEFAULT_RULES, 1_001, 997) == 100 + 3 * 100_000
+    assert money.remaining(997, 1, 3) == 664
+    assert [money.remaining_blocks(20, done, 3) for done in range(3)] == [20, 14, 7]
+    assert money.remaining_blocks(1, 49, 50) == 1
+    assert money.fee_parts(7) == (3, 4)
+
+
+def test_what_is_locked() -> None:
+    assert money.escrow(DEFAULT_RULES, MAX) == ESCROW
+    assert money.customer_bond(DEFAULT_RULES, MAX) == BOND
+    assert money.bid_bond(DEFAULT_RULES, MAX) == 10 * UNIT
+    assert money.dispute_bond(DEFAULT_RULES, MAX, PRICE) == DISPUTE_BOND + 3 * 50 * UNIT
+    assert money.premium(DEFAULT_RULES, MAX) == 5 * UNIT
+
+
+@pytest.mark.parametrize(
+    ("price_max", "found", "asked", "least"),
+    [
+        (MAX, 50_000, 0, 1_900 * UNIT),
+        (MAX, 1_000_000, 0, MAX + 5 * MAX // 2),
+        (MAX, 50_000, 1_900 * UNIT + 1, 1_900 * UNIT + 1),
+        (MAX, 50_000, 1_900 * UNIT - 1, 1_900 * UNIT),
+        (1, 50_000, 0, 1 + 5 * 100_000),
+    ],
+)
+def test_the_least_collateral(price_max: int, found: int, asked: int, least: int) -> None:
+    """The greatest price x (1 - q) / q, at least it and five judges; or what the customer asks for."""
+    assert money.collateral_min(replace(DEFAULT_RULES, found_ppm=found), price_max, asked) == least
+
+
+def test_a_lie_costs_the_same_by_the_table_of_the_courts() -> None:
+    """If a case names as its price what the collateral covers; judges are paid first."""
+    cover = 100 * UNIT
+    parties: dict[Purse, tuple[tuple[bytes, int], ...]] = {Purse.LIED: ((b"liar", COLLATERAL),)}
+    payees: dict[Payee, tuple[bytes, ...]] = {Payee.CUSTOMER: (b"customer",)}
+    flows = settle_case(CaseOutcome.DECIDED, CaseMoney(cover, 50 * UNIT, True, parties, payees))
+    assert {flow.payee: flow.amount for flow in flows} == {b"customer": cover, None: COLLATERAL - cover}
+    assert gains(TaskOutcome.LIED, RUN)[CUSTOMER] == cover
+
+
+def test_to_end_late_is_dearer_than_on_time_and_to_lie_is_dearest() -> None:
+    def lost(outcome: TaskOutcome, **changes: Any) -> int:
+        return -gains(outcome, replace(RUN, **changes)).get(PROVIDER, 0)
+
+    assert lost(TaskOutcome.ON_TIME) < lost(TaskOutcome.LATE, elapsed=21) < lost(TaskOutcome.LATE, elapsed=22)
+    died = [lost(TaskOutcome.DIED, done=done) for done in range(10)]
+    assert died == sorted(died, reverse=True)
+    assert lost(TaskOutcome.LIED) > max(died)
+    assert lost(TaskOutcome.NOT_STARTED) < died[0], "who cannot start says so rather than start and die"
+
+
+@st.composite
+def task_rules(draw: st.DrawFn) -> TaskRules:
+    shares_of_all = st.integers(0, 1_000_000)
+    return TaskRules(
+        settlement_fee=draw(st.integers(0, 50_000)),
+        standby_share=draw(shares_of_all),
+        cancel_burn=draw(shares_of_all),
+        no_start_penalty=draw(shares_of_all),
+        failure_penalty=draw(shares_of_all),
+        late_times=draw(st.integers(0, 10)),
+        audit_rate_ppm=draw(st.integers(1_000, 1_000_000)),
+    )
+
+
+@st.composite
+def slots(draw: st.DrawFn) -> TaskMoney:
+    """Anything that can be locked and agreed on for a slot; judges may have taken any part of bond and collateral."""
+    rules = draw(st.just(DEFAULT_RULES) | task_rules())
+    price_max = draw(st.integers(1, 100) | st.integers(1, 21 * 10**14))
+    collateral = draw(st.integers(0, 20 * price_max))
+    milestones = draw(st.integers(1, 50))
+    amounts = st.integers(0, 2 * price_max)
+    held = {
+        TaskPurse.ESCROW: money.escrow(rules, price_max),
+        TaskPurse.CUSTOMER_BOND: draw(amounts),
+        TaskPurse.DISPUTE_BOND: draw(amounts),
+        TaskPurse.COLLATERAL: draw(st.integers(0, collateral)),
+        TaskPurse.STANDBY_COLLATERAL: draw(amounts),
+        TaskPurse.BID_BOND: draw(amounts),
+    }
+    return TaskMoney(
+        rules=rules,
+        terms=TaskTerms(price_max, draw(amounts), draw(amounts), 100, collateral),
+        held=held,
+        price=draw(st.integers(1, price_max)),
+        collateral=collateral,
+        promised=draw(st.integers(1, 100)),
+        elapsed=draw(st.integers(0, 300)),
+        milestones=milestones,
+        done=draw(st.integers(0, milestones)),
+        agreed_pay=draw(st.integers(0, price_max)),
+        agreed_back=draw(st.integers(0, collateral)),
+    )
+
+
+@given(st.sampled_from(TaskOutcome), slots())
+def test_every_grain_is_somebodys(outcome: TaskOutcome, slot: TaskMoney) -> None:
+    left, received = Counter(slot.held), Counter[TaskPayee]()
+    for flow in settle(outcome, slot):
+        assert flow.amount > 0
+        left[flow.purse] -= flow.amount
+        received[flow.payee] += flow.amount
+    assert min(left.values()) >= 0
+    assert left.total() + received.total() == sum(slot.held.values())
+    for purse, amount in left.items():
+        received[OWNERS[purse]] += amount
+    assert shares(outcome, slot) == {payee: received[payee] for payee in TaskPayee}
+
+
+@given(st.sampled_from(TaskOutcome), slots())
+def test_purses_that_an_outcome_does_not_name_stay_whole(outcome: TaskOutcome, slot: TaskMoney) -> None:
+    named = {line.purse for line in TABLE[outcome].lines}
+    assert {flow.purse for flow in settle(outcome, slot)} <= named
+
+
+@given(st.sampled_from(TaskOutcome), slots())
+def test_a_fee_is_on_what_is_earned_alone(outcome: TaskOutcome, slot: TaskMoney) -> None:
+    taken = {flow.purse for flow in settle(outcome, slot) if flow.payee is FEE}
+    assert taken <= {TaskPurse.ESCROW}
+
+
+@given(slots())
+def test_a_customer_gains_at_most_its_losses_by_a_failure(slot: TaskMoney) -> None:
+    full = replace(slot, held={**slot.held, TaskPurse.COLLATERAL: slot.collateral})
+    assert gains(TaskOutcome.DIED, replace(full, done=0)).get(CUSTOMER, 0) <= slot.terms.loss
+    assert gains(TaskOutcome.LIED, full).get(CUSTOMER, 0) <= min(slot.collateral // 2, slot.terms.price_max)
+
+
+@given(task_rules(), st.integers(0, 100_000) | st.integers(0, 21 * 10**14))
+def test_what_is_left_pays_for_a_second_auction(rules: TaskRules, left: int) -> None:
+    price_max = money.affordable(rules, left)
+    assert price_max == 0 or money.escrow(rules, price_max) <= left
+
+
+def settled_in_turn(chance: Random) -> tuple[int, Counter[TaskPayee]]:
+    """A task that changes hands until somebody ends it: what was locked for it, and who has what of it then.
+
+    Each winner dies after some milestones, and the next goes on with the rest: the standby, or whoever a second auction
+    of the rest finds.
+    """
+    rules = DEFAULT_RULES
+    price_max = chance.choice([chance.randint(1, 50), chance.randint(1, 10**6), chance.randint(1, 10**15)])
+    milestones = chance.randint(1, 12)
+    escrow, bond = money.escrow(rules, price_max), money.customer_bond(rules, price_max)
+    everything, ends = escrow + bond, Counter[TaskPayee]()
+    terms = TaskTerms(price_max, price_max // 8, price_max // chance.randint(1, 9), 100, price_max)
+    price, is_first = chance.randint(1, price_max), True
+    while True:
+        collateral = chance.randint(price_max, 20 * price_max)
+        everything += collateral
+        done = chance.randint(0, milestones)
+        outcome = TaskOutcome.DIED if done < milestones else chance.choice(ENDS)
+        held = {TaskPurse.ESCROW: escrow, TaskPurse.COLLATERAL: collateral}
+        if outcome is not TaskOutcome.DIED:
+            held[TaskPurse.CUSTOMER_BOND] = bond
+        slot = TaskMoney(
+            rules, terms, held, price, collateral, 20, chance.randint(0, 60), milestones, done,
+            chance.randint(0, price), chance.randint(0, collateral),
+        )  # fmt: skip
+        flows = settle(outcome, slot)
+        if is_first:
+            flows += settle(TaskOutcome.STOOD_BY, slot)
+        for flow in flows:
+            held[flow.purse] -= flow.amount
+            ends[flow.payee] += flow.amount
+        assert min(held.values()) >= 0
+        ends[PROVIDER] += held.pop(TaskPurse.COLLATERAL)
+        if outcome is not TaskOutcome.DIED:
+            ends[CUSTOMER] += sum(held.values())
+            return everything, ends
+        escrow = held[TaskPurse.ESCROW]
+        rest = money.remaining(price_max, done, milestones)
+        is_first = money.affordable(rules, escrow) > 0 and chance.random() < 0.5
+        if is_first:
+            price_max = money.affordable(rules, escrow)
+            terms = replace(terms, price_max=price_max)
+            price = chance.randint(1, price_max)
+        else:
+            price = money.remaining(chance.randint(1, price_max), done, milestones)
+            price_max = max(rest, 1)
+        milestones -= done
+
+
+ENDS = (
+    TaskOutcome.ON_TIME,
+    TaskOutcome.LATE,
+    TaskOutcome.ACCEPTED_BY_SILENCE,
+    TaskOutcome.CANCELLED_RUNNING,
+    TaskOutcome.CLOSED,
+    TaskOutcome.LIED,
+    TaskOutcome.UNDECIDED,
+    TaskOutcome.INPUT_MISSING,
+)
+
+
+def test_tasks_that_change_hands_conserve_every_grain() -> None:
+    """And the escrow of the first auction pays for all of it: `settle` asserts that no row takes more than there is."""
+    chance = Random(9)
+    for number in range(SETTLEMENTS):
+        everything, ends = settled_in_turn(chance)
+        assert ends.total() == everything, f"task {number} of seed 9"
+        assert min(ends.values()) >= 0
+
+
+def random_slot(chance: Random) -> TaskMoney:
+    price_max = chance.randint(1, 10 ** chance.randint(1, 16))
+    collateral = chance.randint(price_max, 20 * price_max)
+    milestones = chance.randint(1, 100)
+    held = {purse: chance.randint(0, price_max) for purse in TaskPurse}
+    held |= {TaskPurse.ESCROW: money.escrow(DEFAULT_RULES, price_max), TaskPurse.COLLATERAL: collateral}
+    terms = TaskTerms(price_max, chance.randint(0, price_max), chance.randint(0, price_max), 100, collateral)
+    return TaskMoney(
+        DEFAULT_RULES, terms, held, chance.randint(1, price_max), collateral, chance.randint(1, 100),
+        chance.randint(0, 200), milestones, chance.randint(0, milestones), chance.randint(0, price_max),
+        chance.randint(0, collateral),
+    )  # fmt: skip
+
+
+def test_settlements_of_all_outcomes_conserve_every_grain() -> None:
+    """100,000 of them in `make properties`; `shares` asserts that nobody falls below zero."""
+    chance = Random(1)
+    outcomes = list(TaskOutcome)
+    for number in range(SETTLEMENTS):
+        slot = random_slot(chance)
+        found = shares(outcomes[number % len(outcomes)], slot)
+        assert sum(found.values()) == sum(slot.held.values()), f"slot {number} of seed 1"
+
+
+@pytest.mark.parametrize(
+    ("name", "percent", "word"),
+    [
+        ("standby_share", 2, TaskSum.STANDBY),
+        ("no_start_penalty", 10, TaskSum.NO_START),
+        ("failure_penalty", 25, TaskSum.FAILURE),
+        ("cancel_burn", 10, TaskSum.CANCEL),
+    ],
+)
+def test_the_words_name_the_rules(name: str, percent: int, word: TaskSum) -> None:
+    assert getattr(DEFAULT_RULES, name) == percent * 10_000
+    assert f"`{name}` ({percent} %" in word.value
+
+
+def test_the_page_shows_the_table() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert task_outcomes_page() in page
+    assert task_words_page() in page
