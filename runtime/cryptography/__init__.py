@@ -1,4 +1,4 @@
-"""Hashes, signatures, the VRF, draws, addresses: one function for each rule.
+"""Hashes, signatures, the VRF, draws, trees, addresses: one function for each rule.
 
 In reading order:
 
@@ -7,5 +7,6 @@ signatures      the one place that says which signatures are valid
 signing         what is signed outside extrinsics
 vrf             randomness with a proof, for the beacon
 draw            weighted draws that every node repeats
+merkle          a list under one root, and paths of its members
 ss58            accounts as people read them
 """

@@ -1,0 +1,93 @@
+"""A list under one root: a binary Merkle tree whose members can be shown with a short path.
+
+    leaf(i)  = H(domain ‖ 0 ‖ i ‖ item)         inner = H(domain ‖ 1 ‖ left ‖ right)
+    root     = H(domain ‖ 2 ‖ count ‖ top)      numbers are u32, little-endian
+
+Always: a domain is padded to 8 bytes, so no two trees, and no leaf and inner node, hash the same bytes. A node without
+a neighbour goes up as it is; the count under the root fixes the shape, so an item has one place and one path there, and
+the list cannot be read as a longer or a shorter one.
+"""
+
+from collections.abc import Sequence
+
+from runtime.cryptography.hashing import blake2_256
+
+COUNT_MAX = 2**32 - 1
+_DOMAIN_BYTES = 8
+_LEAF, _INNER, _ROOT = b"\0", b"\1", b"\2"
+
+
+def merkle_root(domain: bytes, items: Sequence[bytes]) -> bytes:
+    """32 bytes over all items in their order; ValueError for none, too many, or a domain that has not 1 to 8 bytes."""
+    return _rooted(domain, len(items), _levels(domain, items)[-1][0])
+
+
+def merkle_path(domain: bytes, items: Sequence[bytes], index: int) -> tuple[bytes, ...]:
+    """The neighbours of item `index` on the way up, lowest first; ValueError for an index that there is not."""
+    if not 0 <= index < len(items):
+        raise ValueError(f"no item {index} among {len(items)}")
+    neighbours = []
+    for level in _levels(domain, items)[:-1]:
+        if index ^ 1 < len(level):
+            neighbours.append(level[index ^ 1])
+        index >>= 1
+    return tuple(neighbours)
+
+
+def is_member(domain: bytes, root: bytes, count: int, index: int, item: bytes, path: Sequence[bytes]) -> bool:
+    """Whether `item` stands at `index` of the list of `count` under `root`.
+
+    Costs a hash for each level of the tree, whatever is given: a path of another length is refused unread.
+    """
+    if not 0 <= index < count <= COUNT_MAX or len(path) != path_length(count, index):
+        return False
+    node, neighbours, last = _leaf(domain, index, item), iter(path), count - 1
+    while last > 0:
+        if index ^ 1 <= last:
+            neighbour = next(neighbours)
+            node = _inner(domain, neighbour, node) if index & 1 else _inner(domain, node, neighbour)
+        index, last = index >> 1, last >> 1
+    return _rooted(domain, count, node) == root
+
+
+def path_length(count: int, index: int) -> int:
+    """How many neighbours item `index` of `count` has on the way up."""
+    length, last = 0, count - 1
+    while last > 0:
+        length += index ^ 1 <= last
+        index, last = index >> 1, last >> 1
+    return length
+
+
+def _levels(domain: bytes, items: Sequence[bytes]) -> list[list[bytes]]:
+    """All nodes from the leaves up; the last level is the top alone."""
+    if not 1 <= len(items) <= COUNT_MAX:
+        raise ValueError(f"a tree has 1 to {COUNT_MAX} items, not {len(items)}")
+    levels = [[_leaf(domain, index, item) for index, item in enumerate(items)]]
+    while len(levels[-1]) > 1:
+        below = levels[-1]
+        pairs = [_inner(domain, below[at], below[at + 1]) for at in range(0, len(below) - 1, 2)]
+        levels.append(pairs + below[2 * len(pairs) :])
+    return levels
+
+
+def _leaf(domain: bytes, index: int, item: bytes) -> bytes:
+    return blake2_256(_padded(domain) + _LEAF + _number(index) + item)
+
+
+def _inner(domain: bytes, left: bytes, right: bytes) -> bytes:
+    return blake2_256(_padded(domain) + _INNER + left + right)
+
+
+def _rooted(domain: bytes, count: int, top: bytes) -> bytes:
+    return blake2_256(_padded(domain) + _ROOT + _number(count) + top)
+
+
+def _padded(domain: bytes) -> bytes:
+    if not 1 <= len(domain) <= _DOMAIN_BYTES or domain[-1] == 0:
+        raise ValueError(f"not the domain of a tree: {domain!r}")
+    return domain.ljust(_DOMAIN_BYTES, b"\0")
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes(4, "little")
