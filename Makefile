@@ -14,7 +14,7 @@ SECONDS ?= 30
 # One for the networks of real nodes, which mostly wait, and one for each of two cores.
 WORKERS ?= 3
 HYPOTHESIS_PROFILE ?= dev
-PURE := runtime consensus genesis gpu_tasks/market gpu_tasks/workloads
+PURE := runtime consensus genesis gpu_tasks/traces gpu_tasks/market gpu_tasks/workloads
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 comma := ,
 MAKEFLAGS += --no-print-directory

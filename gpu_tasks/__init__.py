@@ -2,8 +2,9 @@
 
 In reading order:
 
+* `traces`: the root over the states of a run in segments, and the form of a proof that it is wrong
 * `market`: the market on chain, as pallets: devices, continuous inference, execution attestations
-* `workloads`: what a unit of inference computes, bit-identical on every backend
+* `workloads`: what a unit or a task computes, bit-identical on every backend
 * `data`: sealed blobs, addressed by hash, kept off chain
 * `provider`: the provider's programs: watch the market, execute units, attest, judge, keep blobs
 * `client`: the customer's program `ogpu`: post units and tasks, watch them, fetch results

@@ -1,10 +1,13 @@
-"""What a unit of inference computes, bit-identical on every backend. No input or output, no clock.
+"""What a unit or a task computes, bit-identical on every backend. No input or output, no clock.
 
 In reading order:
 
 * `workload`: what a workload is to the market's daemons: bytes in, bytes out, and a check of the bytes
+* `stepwise`: what a workload is that runs in steps, and goes on from the state at the end of any segment
+* `segment_checks`: one segment of such a run checked, and a proof of fraud read with one state
 * `form`: what it is to the programs of customers and providers: names, request form, display, unit of cost
 * `matmul_hash`: a chain of integer matrix products and the hash of its end: the smallest workload
+* `torch_device`: the device that the name of a PyTorch backend means
 * `textgen_int8`: byte-level text generation by an integer transformer
 * `registry`: which workloads there are: the one place that names them
 """

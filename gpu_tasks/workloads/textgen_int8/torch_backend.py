@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Ints
+from gpu_tasks.workloads.torch_device import usable_device
 
 
 class TorchBackend:
@@ -22,7 +23,7 @@ class TorchBackend:
         torch.set_float32_matmul_precision("highest")
         torch.backends.cuda.matmul.allow_tf32 = False
         self.name = f"torch-{device}"
-        self._device = _usable(device)
+        self._device = usable_device(device)
 
     def put(self, values: NDArray[Any]) -> Array:
         """int64 on the device."""
@@ -59,17 +60,3 @@ class TorchBackend:
     def total(self, values: Array) -> Array:
         """Torch's sum; int64 stays int64."""
         return values.sum(dim=-1, keepdim=True)
-
-
-def _usable(name: str) -> Any:
-    """The torch device of this name, on which something was computed; LookupError says why that cannot be."""
-    try:
-        device = torch.device(name)
-        torch.zeros(1, dtype=torch.int64, device=device).cpu()
-    # unknown, not built in, no driver, no such GPU
-    except (AssertionError, NotImplementedError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: {reason}") from error
-    if str(device) != name:  # a number over 127 wraps round, and is another device or the first
-        raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: it takes it for {device}")
-    return device
