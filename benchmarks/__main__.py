@@ -15,8 +15,8 @@ from benchmarks.figures import Figures
 from benchmarks.machine import machine
 
 BENCHMARKS = (
-    "signatures", "trie", "transfers", "sync", "consensus", "market", "auction", "p2p", "textgen", "devnet",
-    "end_to_end",
+    "signatures", "trie", "transfers", "sync", "consensus", "market", "auction", "p2p", "textgen", "training",
+    "devnet", "end_to_end",
 )  # fmt: skip
 BARS = {
     ("sync", "of_limit"): 0.55,

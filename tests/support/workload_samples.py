@@ -1,9 +1,17 @@
 """A line of a customer's file for each workload, as its form takes it: what the tests of all forms ask.
 
-What a form shows of the request begins with it.
+What a form shows of the request begins with it, or with as much of it as `shown`.
 """
+
+SHOWN_MAX = 40
 
 SAMPLES = {
     "textgen-int8": "def f(",
+    "train-int8": "the cat sat on the mat, and so it did all day; " * 30,
     "matmul-hash": "17",
 }
+
+
+def shown(name: str) -> str:
+    """What a form shows of its sample, at the least."""
+    return SAMPLES[name][:SHOWN_MAX]

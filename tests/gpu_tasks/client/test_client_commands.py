@@ -136,7 +136,7 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
 
 
 def test_a_service_of_any_workload_can_be_created_bought_and_closed(tmp_path: Path) -> None:
-    form = registry.FORMS[1]
+    form = registry.form_named("matmul-hash")
     options = ["--workload", form.name, "--name", "second", "--price-min", "0.01", "--price-max", "1", "--ramp", "10"]
     options += ["--lease", "20", "--max-tokens", "100", "--key", "//Bob"]
     seeds = tmp_path / "seeds"
@@ -182,7 +182,7 @@ def test_an_unknown_workload_is_a_sentence(prompts: str, monkeypatch: pytest.Mon
         assert (
             f"service 0 is of the workload 0x{unknown.workload_id.hex()}, which this program does not" in answer.output
         )
-        assert f"it knows {registry.FORMS[0].name}: use a release" in answer.output
+        assert f"it knows {', '.join(form.name for form in registry.FORMS)}: use a release" in answer.output
         assert as_json(ogpu("--json", "services"))[0]["workload"] == "0x" + unknown.workload_id.hex()
 
     on_a_chain(story)

@@ -18,7 +18,7 @@ from gpu_tasks.workloads.textgen_int8.form import TextGenerationForm
 from gpu_tasks.workloads.textgen_int8.model import decode_model
 from gpu_tasks.workloads.textgen_int8.request import context_length, decode_request, model_file
 from runtime.encoding.codec import DecodeError
-from workload_samples import SAMPLES
+from workload_samples import SAMPLES, shown
 
 ROOT = Path(__file__).parents[3]
 FOLDERS_THAT_KNOW_NO_WORKLOAD = (
@@ -58,7 +58,7 @@ def test_what_a_form_asks_is_answered_within_its_cost(form: WorkloadForm) -> Non
     output = workload.run(request)
     assert workload.verify(request, output).valid
     assert 1 <= form.cost(output) <= 12
-    assert form.show_request(request).startswith(SAMPLES[form.name])
+    assert form.show_request(request).startswith(shown(form.name))
     assert form.show_output(output)
 
 
@@ -74,12 +74,12 @@ print(form.show_request(form.encode({SAMPLES[form.name]!r}, 12, {{}}, bytes(32))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(SAMPLES[form.name])
+    assert done.stdout.startswith(shown(form.name))
 
 
 def test_what_is_unknown_is_said() -> None:
     assert registry.form_of(bytes(32)) is None
-    with pytest.raises(LookupError, match="no workload 'abacus'; there are textgen-int8, matmul-hash"):
+    with pytest.raises(LookupError, match="no workload 'abacus'; there are textgen-int8, train-int8, matmul-hash"):
         registry.form_named("abacus")
 
 

@@ -1,0 +1,95 @@
+"""Vectors: fixed work whose hashes are published. A backend that misses one must not serve.
+
+Products of operands at their limits, whose sums need more bits than float32 or an emulated float64 keeps; steps from a
+state at its limits, in which every clamp holds something; and two runs, a tiny one and one of the ordinary size.
+"""
+
+from hashlib import blake2b, shake_256
+
+import numpy as np
+
+from gpu_tasks.traces.trace import state_hash, trace_root
+from gpu_tasks.workloads.stepwise import states
+from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic, Integers
+from gpu_tasks.workloads.train_int8.request import RATE_ONE, REQUEST, TrainingRequest, matrices
+from gpu_tasks.workloads.train_int8.run import TrainingRun
+from gpu_tasks.workloads.train_int8.state import DIGEST_BYTES, TrainingState, encode_state
+from gpu_tasks.workloads.train_int8.training_step import ERROR_MAX, MOMENTUM_MAX, WEIGHT_LIMIT
+from gpu_tasks.workloads.workload import NonConformingBackendError
+from runtime.encoding.codec import DecodeError
+
+HASHES = {
+    "product": "f5b90e8375019843b480e7cb0db0c31b9cf655a6362f47a9ea2d8ed93441f616",
+    "limits": "398126a322b18e5e4ea95b81f33f5a19d50aac6dacfd6b19fad35ebbfbd6bb15",
+    "tiny state": "1c03977c548b831022db7a722f7cda2a0c63f66c9d7605f13cff0f3f2e4e74e4",
+    "tiny trace": "6b84d746eaa9b3eab14c70a231cd534b773cb6329102ebd7ef53259273d79728",
+    "ordinary state": "ed7d92eb479037ea4cb3dd8bb2fe2bffaeec1c0457879eb3b1ea07375c5f50c2",
+    "ordinary trace": "ef81b56e779c059d7981286a2e2ce1a11b3d7bf8a240c2b1eb40ad5cca5d836c",
+}
+"""Of the runs: the hash of the last state, and the root of the trace."""
+_WORDS = b"the cat sat on a mat and so did it all day\n".split(b" ")
+_TEXT = b" ".join(_WORDS[byte % len(_WORDS)] for byte in shake_256(b"ogpu/train-int8/text").digest(1_000))
+REQUESTS = (
+    TrainingRequest(3, 5, 7, 2, 4, 40, 12, RATE_ONE, b"\x01" * 32, _TEXT[:1_024]),
+    TrainingRequest(8, 16, 128, 1, 64, 12, 5, RATE_ONE // 4, b"\x02" * 32, _TEXT),
+)
+
+
+def product_hash(use: ExactArithmetic) -> str:
+    """Of a product with the greatest sums that a step has."""
+    operand_max = WEIGHT_LIMIT >> 12
+    left, right = _drawn(b"left", (9, 513), ERROR_MAX), _drawn(b"right", (513, 17), operand_max)
+    left[0], left[1], right[:, 0], right[:, 1] = ERROR_MAX, -ERROR_MAX, operand_max, -operand_max
+    right[0, 0] -= 1  # an odd one, so that a lost last bit of the largest sum shows
+    found = use.take(use.product(use.operand(use.put(left)), use.operand(use.put(right))))
+    return blake2b(found.astype("<i8").tobytes(), digest_size=32).hexdigest()
+
+
+def limits_hash(use: ExactArithmetic, asked: TrainingRequest) -> str:
+    """Of the state that steps lead to from one whose weights and momenta are all at their limits, or near them."""
+    run, digest = TrainingRun(use, asked), blake2b(REQUEST.encode(asked), digest_size=DIGEST_BYTES).digest()
+    halves = [
+        [
+            _drawn(b"%s %d" % (label, place), shape, 4 * most).clip(-most, most)
+            for place, shape in enumerate(matrices(asked))
+        ]
+        for label, most in ((b"weights", WEIGHT_LIMIT), (b"momenta", MOMENTUM_MAX))
+    ]
+    return state_hash(run.advance(encode_state(digest, TrainingState(0, *halves)), 3)).hex()
+
+
+def run_hashes(use: ExactArithmetic, asked: TrainingRequest) -> tuple[str, str]:
+    """The hash of the last state, and the root of the trace."""
+    digests = [state_hash(state) for state in states(TrainingRun(use, asked))]
+    return digests[-1].hex(), trace_root(digests).hex()
+
+
+def check(use: ExactArithmetic) -> bytes:
+    """32 bytes over all vectors; NonConformingBackendError that names the first that is missed."""
+    try:
+        found = all_hashes(use)
+    except (DecodeError, IndexError) as error:  # of values that no state, or no table, has
+        raise NonConformingBackendError(f"train-int8: {use.name}: {error}") from error
+    for name, value in found.items():
+        if value != HASHES[name]:
+            raise NonConformingBackendError(f"train-int8: {use.name}: {name} differs from its vector: {value}")
+    return blake2b("".join(found.values()).encode(), digest_size=32).digest()
+
+
+def all_hashes(use: ExactArithmetic) -> dict[str, str]:
+    """Of each vector, as this backend computes it: what to publish in `HASHES` when the computation changes."""
+    tiny, ordinary = (run_hashes(use, asked) for asked in REQUESTS)
+    return {
+        "product": product_hash(use),
+        "limits": limits_hash(use, REQUESTS[0]),
+        "tiny state": tiny[0],
+        "tiny trace": tiny[1],
+        "ordinary state": ordinary[0],
+        "ordinary trace": ordinary[1],
+    }
+
+
+def _drawn(label: bytes, shape: tuple[int, int], most: int) -> Integers:
+    """Integers from `-most` to `most`, from SHAKE-256 of the label."""
+    raw = np.frombuffer(shake_256(b"ogpu/train-int8/" + label).digest(8 * shape[0] * shape[1]), "<u8")
+    return ((raw % np.uint64(2 * most + 1)).astype(np.int64) - most).reshape(shape)

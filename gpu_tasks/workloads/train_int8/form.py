@@ -1,0 +1,113 @@
+"""`train-int8` as programs see it: a text to learn; a step is a unit of cost, and a large step is several.
+
+Always: no request costs more than it may, or breaks the limits of `request.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gpu_tasks.traces.trace import SEGMENTS_MAX, trace_root
+from gpu_tasks.workloads.form import Option, RequestError, settings
+from gpu_tasks.workloads.train_int8.request import (
+    BATCH_MAX,
+    CONTEXT_MAX,
+    HIDDEN_MAX,
+    LAYERS_MAX,
+    MODEL_ID,
+    OUTPUT,
+    RATE_ONE,
+    REQUEST,
+    WIDTH_MAX,
+    WORKLOAD_ID,
+    TrainingRequest,
+    cost_of,
+    decode_request,
+    limits_broken,
+    step_cost,
+)
+from gpu_tasks.workloads.workload import Workload
+from runtime.encoding.codec import DecodeError
+
+OPTIONS = (
+    Option("context", "8", f"bytes that the model sees before the one that it guesses, 1 to {CONTEXT_MAX}"),
+    Option("width", "16", f"numbers that stand for a byte, 1 to {WIDTH_MAX}"),
+    Option("hidden", "128", f"values of a hidden layer, 1 to {HIDDEN_MAX}"),
+    Option("layers", "1", f"hidden layers, 1 to {LAYERS_MAX}"),
+    Option("batch", "64", f"windows of a step, a power of two up to {BATCH_MAX}"),
+    Option("rate", "16384", f"learning rate at the first step in {RATE_ONE}ths, 1 to {RATE_ONE}"),
+    Option("segment", "20", f"steps between two states of the trace, which has at most {SEGMENTS_MAX} segments"),
+)
+_SHOWN_MAX = 80
+_DIGITS_MAX = 9
+
+
+class TrainingForm:
+    """Implements `WorkloadForm` (see there for the methods)."""
+
+    name = "train-int8"
+    workload_id = WORKLOAD_ID
+    model_id = MODEL_ID
+    cost_unit = "step"
+    backends = ("numpy", "reference", "torch")
+    options = OPTIONS
+
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+        """Learn `text` in as many steps as `cost_max` pays for."""
+        given = {name: _number(name, value) for name, value in settings(self.options, options).items()}
+        segment = given.pop("segment")
+        asked = TrainingRequest(**given, steps=1, segment=1, seed=seed, text=text.encode())
+        _check(asked)
+        steps = cost_max // step_cost(asked)
+        if steps < 1:
+            raise RequestError(f"a step of these sizes costs {step_cost(asked)}, more than {cost_max}: allow more")
+        asked = replace(asked, steps=steps, segment=min(segment, steps))
+        _check(asked)
+        return REQUEST.encode(asked)
+
+    def show_request(self, request: bytes) -> str:
+        """How the text begins, how long it is, and the steps."""
+        asked = REQUEST.decode(request)
+        start = asked.text[:_SHOWN_MAX].decode("utf-8", errors="replace")
+        return f"{start} ({len(asked.text)} bytes, {asked.steps} steps)"
+
+    def show_output(self, output: bytes) -> str:
+        """Bits for a byte of held-out text, and the root of the trace; all of the bytes if they are no output."""
+        try:
+            shown = OUTPUT.decode(output)
+        except DecodeError:
+            return "0x" + output.hex()
+        if not shown.digests:
+            return "0x" + output.hex()
+        whole, thousandths = divmod(shown.milli_bits, 1000)
+        return f"{whole}.{thousandths:03} bits a byte, trace 0x{trace_root(shown.digests).hex()}"
+
+    def cost_asked(self, request: bytes) -> int:
+        """All steps, each by its size."""
+        return cost_of(decode_request(request))
+
+    def cost(self, output: bytes) -> int:
+        """What the output says; nothing if the bytes are no output."""
+        try:
+            return OUTPUT.decode(output).cost
+        except DecodeError:
+            return 0
+
+    def open(self, backend: str) -> Workload:
+        """On `numpy`, `reference` or `torch-<device>`."""
+        from gpu_tasks.workloads.train_int8.service import open_published  # noqa: PLC0415  # NumPy, for executors only
+
+        return open_published(backend)
+
+
+def _check(asked: TrainingRequest) -> None:
+    """RequestError for what breaks a limit."""
+    broken = limits_broken(asked)
+    if broken is not None:
+        raise RequestError(broken)
+
+
+def _number(name: str, text: str) -> int:
+    """A whole number in decimal digits."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        raise RequestError(f"{name} is a whole number, not {text!r}")
+    return int(text)

@@ -1,0 +1,133 @@
+"""The service, what a customer may ask of it, and what comes back, as canonical SCALE bytes with limits; no NumPy.
+
+Always: a request within the limits overflows nothing (the bounds stand at each operation, in `training_step.py`), its
+states fit a blob, and its output fits a unit's. Costs are counted in steps of ordinary size: a larger one counts as
+several, so that nobody has large steps at the price of small ones.
+"""
+
+from hashlib import blake2b
+from typing import Annotated
+
+from gpu_tasks.traces.trace import SEGMENTS_MAX
+from runtime.encoding.codec import U8, U16, U32, Bounded, DecodeError, Fixed, codec, struct
+
+WORKLOAD_ID = blake2b(b"ogpu/workload/train-int8/1", digest_size=32).digest()
+MODEL_ID = bytes(32)
+"""There is no model file: weights begin with the request's seed."""
+
+CONTEXT_MAX = 16
+WIDTH_MAX = 32
+HIDDEN_MAX = 256
+LAYERS_MAX = 2
+BATCH_MAX = 512
+STEPS_MAX = 65_536
+RATE_ONE = 1 << 16
+"""The unit of the learning rate, and its greatest value."""
+TEXT_BYTES_MIN = 1_024
+"""So that every text has windows to learn from and windows that are held out."""
+TEXT_BYTES_MAX = 240 * 1024
+PARAMETERS_MAX = 98_304
+"""So that a state, 8 bytes for each, fits a blob of a mebibyte, and a model, 2 bytes for each, an output of 256 KiB."""
+STEP_WORK = 1 << 24
+WINDOW_WORK, WEIGHT_WORK = 1 << 16, 1 << 7
+"""The work of a step of ordinary size; what a window and a weight add to it beside the products of both: measured."""
+SYMBOLS = 256
+
+
+@struct
+class TrainingRequest:
+    """Train a model of `text` that guesses a byte from the `context` bytes before it, for `steps` steps."""
+
+    context: U8
+    width: U8  # of the vector that stands for a byte
+    hidden: U16  # values of a hidden layer
+    layers: U8  # hidden layers
+    batch: U16  # windows of a step: a power of two
+    steps: U32
+    segment: U32  # steps between two states of the trace; the last segment may be shorter
+    rate: U32  # learning rate at the first step, in units of 2**-16; it falls evenly, to nothing after the last
+    seed: Annotated[bytes, Fixed(32)]
+    text: Annotated[bytes, Bounded(TEXT_BYTES_MAX)]
+
+
+@struct
+class TrainingOutput:
+    """What it cost, how good the model is on what was held out, the hashes of all states, and the model."""
+
+    cost: U32
+    milli_bits: U32  # for a byte
+    digests: Annotated[tuple[Annotated[bytes, Fixed(32)], ...], Bounded(SEGMENTS_MAX + 1)]
+    model: Annotated[bytes, Bounded(2 * PARAMETERS_MAX)]
+
+
+REQUEST = codec(TrainingRequest)
+OUTPUT = codec(TrainingOutput)
+
+
+def matrices(asked: TrainingRequest) -> tuple[tuple[int, int], ...]:
+    """Rows and columns of all weights: one vector for each byte, hidden layers, the layer of guesses.
+
+    But for the vectors, the last row of each is for the constant input: the bias.
+    """
+    below = asked.context * asked.width
+    shapes = [(SYMBOLS, asked.width)]
+    for columns in (*[asked.hidden] * asked.layers, SYMBOLS):
+        shapes.append((below + 1, columns))
+        below = columns
+    return tuple(shapes)
+
+
+def parameters(asked: TrainingRequest) -> int:
+    """The number of weights."""
+    return sum(rows * columns for rows, columns in matrices(asked))
+
+
+def step_cost(asked: TrainingRequest) -> int:
+    """What one step counts for: at least 1."""
+    weights = parameters(asked)
+    return -(-(asked.batch * (weights + WINDOW_WORK) + weights * WEIGHT_WORK) // STEP_WORK)
+
+
+def cost_of(asked: TrainingRequest) -> int:
+    """What the whole run counts for."""
+    return asked.steps * step_cost(asked)
+
+
+def segments(asked: TrainingRequest) -> int:
+    """How many segments the run has."""
+    return -(-asked.steps // asked.segment)
+
+
+def limits_broken(asked: TrainingRequest) -> str | None:
+    """What is wrong with a request; None if nothing is."""
+    ranges = (
+        ("context", asked.context, CONTEXT_MAX),
+        ("width", asked.width, WIDTH_MAX),
+        ("hidden", asked.hidden, HIDDEN_MAX),
+        ("layers", asked.layers, LAYERS_MAX),
+        ("batch", asked.batch, BATCH_MAX),
+        ("steps", asked.steps, STEPS_MAX),
+        ("segment", asked.segment, asked.steps),
+        ("rate", asked.rate, RATE_ONE),
+    )
+    for name, value, greatest in ranges:
+        if not 1 <= value <= greatest:
+            return f"{name} is 1 to {greatest}, not {value}"
+    if asked.batch & (asked.batch - 1):
+        return f"batch is a power of two, not {asked.batch}"
+    if segments(asked) > SEGMENTS_MAX:
+        return f"{asked.steps} steps in segments of {asked.segment} are more than {SEGMENTS_MAX} segments"
+    if parameters(asked) > PARAMETERS_MAX:
+        return f"these sizes make {parameters(asked)} weights: {PARAMETERS_MAX} at most"
+    if not TEXT_BYTES_MIN <= len(asked.text) <= TEXT_BYTES_MAX:
+        return f"a text has {TEXT_BYTES_MIN} to {TEXT_BYTES_MAX} bytes, not {len(asked.text)}"
+    return None
+
+
+def decode_request(data: bytes) -> TrainingRequest:
+    """The request in `data`; DecodeError unless it is canonical and within the limits."""
+    asked = REQUEST.decode(data)
+    broken = limits_broken(asked)
+    if broken is not None:
+        raise DecodeError(broken)
+    return asked

@@ -1,0 +1,60 @@
+"""A state of training as bytes: whose it is, how far it is, weights, momenta.
+
+    blake2b-256 of the request ‖ steps done: u32 ‖ weights, matrix by matrix: i32 ‖ momenta likewise     little-endian
+
+Always: one state is bytes in one way, of a length that the request fixes; what is decoded lies within the limits that
+the bounds of `training_step.py` start from, whoever made the bytes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_tasks.workloads.train_int8.arithmetic import Integers
+from gpu_tasks.workloads.train_int8.request import TrainingRequest, matrices, parameters
+from gpu_tasks.workloads.train_int8.training_step import MOMENTUM_MAX, WEIGHT_LIMIT
+from runtime.encoding.codec import DecodeError
+
+DIGEST_BYTES = 32
+_HEADER_BYTES = DIGEST_BYTES + 4
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Steps done, and int64 matrices in the order of `matrices`."""
+
+    done: int
+    weights: list[Integers]
+    momenta: list[Integers]
+
+
+def state_bytes(asked: TrainingRequest) -> int:
+    """The length of a state of this request."""
+    return _HEADER_BYTES + 8 * parameters(asked)
+
+
+def encode_state(digest: bytes, state: TrainingState) -> bytes:
+    """The bytes of a state of the request with this hash."""
+    arrays = (array.astype("<i4").tobytes() for array in (*state.weights, *state.momenta))
+    return b"".join([digest, state.done.to_bytes(4, "little"), *arrays])
+
+
+def decode_state(asked: TrainingRequest, digest: bytes, data: bytes) -> TrainingState:
+    """The state in `data`; DecodeError unless it is one of this request, within the limits."""
+    if len(data) != state_bytes(asked):
+        raise DecodeError("a state of another length", len(data))
+    if data[:DIGEST_BYTES] != digest:
+        raise DecodeError("a state of another request")
+    done = int.from_bytes(data[DIGEST_BYTES:_HEADER_BYTES], "little")
+    if done > asked.steps:
+        raise DecodeError("more steps than there are", DIGEST_BYTES)
+    values = np.frombuffer(data, "<i4", offset=_HEADER_BYTES).astype(np.int64).reshape(2, -1)
+    for half, limit in zip(values, (WEIGHT_LIMIT, MOMENTUM_MAX), strict=True):
+        if half.min() < -limit or half.max() > limit:
+            raise DecodeError("a weight or a momentum out of range", _HEADER_BYTES)
+    shapes = matrices(asked)
+    ends = np.cumsum([rows * columns for rows, columns in shapes])[:-1]
+    weights, momenta = (
+        [part.reshape(shape) for part, shape in zip(np.split(half, ends), shapes, strict=True)] for half in values
+    )
+    return TrainingState(done, weights, momenta)

@@ -1,0 +1,140 @@
+"""One step of training, in integers: this file and `arithmetic.py` are the specification.
+
+    inputs   the vectors of `context` bytes, side by side, and a constant 1      8 bits, units of 2**-5
+    hidden   inputs times weights, once or twice: clamped to 0..127, and a 1     8 bits, units of 2**-5
+    guesses  hidden times weights: a share for each byte by powers of e          units of 2**-15
+    errors   shares less the byte that came; backwards through the weights       units of 2**-15
+    momentum = 7/8 of itself + the mean gradient of the windows                  units of 2**-24
+    weights  = themselves - rate * momentum                                      units of 2**-24
+
+Bounds, for the greatest that `request.py` allows (rows R <= 513, batch B <= 512, windows' bytes B * context <= 2**13)
+and any state that `state.py` lets in; every value is below 2**63, every sum of products below 2**53:
+
+    activations             |a| <= 127, shown by their clamp; vectors by the limit of weights: 127 * 2**19 >> 19
+    weights as operands     |w| <= 127 * 2**7 = 16,256 < 2**14
+    sums forward            R * 127 * 16,256 < 2**30
+    powers, their totals    2**24; 256 * 2**24 = 2**32
+    shares                  power << 15 <= 2**39, and half a total; a share is at most 2**15, so |error| <= 2**15
+    errors behind a layer   256 columns * 2**19 * 2**14 = 2**41 before they are clamped to 2**19 - 1
+    gradients of weights    B * 127 * 2**19 < 2**35; as means, << 4: 2**39
+    gradients of vectors    2**13 * 2**19 = 2**32; as means, << 9: 2**41
+    momentum                2**31 + 2**41 before it is clamped to 2**31 - 1
+    rate * momentum         2**16 * 2**31 = 2**47
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_tasks.workloads.train_int8.arithmetic import (
+    POWER_ENTRIES,
+    ExactArithmetic,
+    Integers,
+    Tensor,
+    powers_of_e,
+    round_shift,
+)
+from gpu_tasks.workloads.train_int8.request import RATE_ONE, SYMBOLS, TrainingRequest
+
+ACTIVATION_MAX = 127
+ACTIVATION_ONE = 32
+ERROR_MAX = (1 << 19) - 1
+MOMENTUM_MAX = (1 << 31) - 1
+WEIGHT_LIMIT = 127 << 19
+"""Just below 4: so that a vector is 8 bits after its shift, and an operand 14 bits and a sign after its own."""
+_VECTOR_SHIFT = 19  # weights in units of 2**-24 to vectors in units of 2**-5
+_OPERAND_SHIFT = 12  # and to operands in units of 2**-12
+_SUM_SHIFT = 12  # sums in units of 2**-17 to activations in units of 2**-5; errors of 2**-27 back to 2**-15
+_POWER_SHIFT = 9  # sums in units of 2**-17 to entries of the table of powers, 2**-8 apart
+_SHARE_BITS = 15
+_FRICTION_SHIFT = 3
+_MEAN_OF_WEIGHTS, _MEAN_OF_VECTORS = 4, 9  # gradients in units of 2**-20 and 2**-15 to units of 2**-24
+_RATE_SHIFT = RATE_ONE.bit_length() - 1
+
+
+@dataclass
+class MovingWeights:
+    """Weights and momenta, matrix by matrix, in arrays of a backend; a step replaces them."""
+
+    weights: list[Tensor]
+    momenta: list[Tensor]
+
+
+def as_multiplied(weights: list[Tensor]) -> list[Tensor]:
+    """Weights as they take part in products: vectors of 8 bits in units of 2**-5, the others as operands."""
+    return [round_shift(weight, _OPERAND_SHIFT if place else _VECTOR_SHIFT) for place, weight in enumerate(weights)]
+
+
+class NextByteModel:
+    """The forward pass and the step of one request on one backend."""
+
+    def __init__(self, use: ExactArithmetic, asked: TrainingRequest) -> None:
+        """Tables into the arrays of the backend."""
+        self._use, self._asked = use, asked
+        self._powers = use.put(powers_of_e())
+        self._marks = use.put(np.eye(SYMBOLS, dtype=np.int64))
+
+    def step(self, parameters: MovingWeights, windows: Integers, index: int) -> None:
+        """Train on int64[batch, context + 1] of text, as step `index` of the run."""
+        use, asked = self._use, self._asked
+        text = use.put(windows)
+        operands = self._operands(parameters.weights)
+        layers, logits = self._forward(parameters.weights[0], operands, text[:, :-1])
+        gradients, errors = self._backward(layers, operands, self._errors(logits, text[:, -1]))
+        of_vectors = use.sums_by_place(errors.reshape(-1, asked.width), text[:, :-1].reshape(-1), SYMBOLS)
+        rate = asked.rate * (asked.steps - index) // asked.steps
+        for place, gradient in enumerate([of_vectors, *gradients]):
+            scaled = gradient << (_MEAN_OF_WEIGHTS if place else _MEAN_OF_VECTORS)
+            self._change(parameters, place, round_shift(scaled, asked.batch.bit_length() - 1), rate)
+
+    def logits(self, weights: list[Tensor], windows: Integers) -> Tensor:
+        """int64[n, 256] in units of 2**-17 for int64[n, context + 1] of text, whose last bytes are not looked at."""
+        return self._forward(weights[0], self._operands(weights), self._use.put(windows)[:, :-1])[1]
+
+    def powers(self, logits: Tensor) -> Tensor:
+        """int64[n, 256]: e to each logit less the greatest of its row, in units of 2**-24."""
+        below = self._use.peak(logits) - logits
+        return self._powers[self._use.clamp(round_shift(below, _POWER_SHIFT), 0, POWER_ENTRIES - 1)]
+
+    def _operands(self, weights: list[Tensor]) -> list[Tensor]:
+        """What each layer multiplies with."""
+        return [self._use.operand(rounded) for rounded in as_multiplied(weights)[1:]]
+
+    def _forward(self, vectors: Tensor, operands: list[Tensor], text: Tensor) -> tuple[list[Tensor], Tensor]:
+        """What goes into each layer, with its constant, and the sums of the last one."""
+        use = self._use
+        values = as_multiplied([vectors])[0][text].reshape(len(text), -1)
+        layers = [use.beside(values, ACTIVATION_ONE)]
+        for operand in operands[:-1]:
+            sums = use.product(use.operand(layers[-1]), operand)
+            values = use.clamp(round_shift(sums, _SUM_SHIFT), 0, ACTIVATION_MAX)
+            layers.append(use.beside(values, ACTIVATION_ONE))
+        return layers, use.product(use.operand(layers[-1]), operands[-1])
+
+    def _errors(self, logits: Tensor, came: Tensor) -> Tensor:
+        """The gradient of the cross entropy: shares less what came."""
+        powers = self.powers(logits)
+        totals = self._use.total(powers)
+        shares = ((powers << _SHARE_BITS) + (totals >> 1)) // totals
+        return shares - (self._marks[came] << _SHARE_BITS)
+
+    def _backward(self, layers: list[Tensor], operands: list[Tensor], errors: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Gradients of the layers' weights, summed over the windows, in the layers' order; the errors of the inputs."""
+        use, gradients = self._use, list[Tensor]()
+        for place in reversed(range(len(layers))):
+            error_operands = use.operand(errors)
+            gradients.insert(0, use.product(use.operand(layers[place]).T, error_operands))
+            sums = use.product(error_operands, operands[place].T)[:, :-1]
+            errors = use.clamp(round_shift(sums, _SUM_SHIFT), -ERROR_MAX, ERROR_MAX)
+            if place > 0:  # a value that its clamp holds goes nowhere
+                values = layers[place][:, :-1]
+                errors = errors * ((values > 0) & (values < ACTIVATION_MAX))
+        return gradients, errors
+
+    def _change(self, parameters: MovingWeights, place: int, mean: Tensor, rate: int) -> None:
+        """Momentum, and the weights along it."""
+        use, momentum = self._use, parameters.momenta[place]
+        momentum = use.clamp(momentum - round_shift(momentum, _FRICTION_SHIFT) + mean, -MOMENTUM_MAX, MOMENTUM_MAX)
+        moved = parameters.weights[place] - round_shift(momentum * rate, _RATE_SHIFT)
+        parameters.momenta[place] = momentum
+        parameters.weights[place] = use.clamp(moved, -WEIGHT_LIMIT, WEIGHT_LIMIT)
