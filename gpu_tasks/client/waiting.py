@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_tasks.client.offers import own_accounts
+from gpu_tasks.client.offers import own_accounts, too_few_judges
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import Unit, UnitState
 from wallet.amounts import format_amount
@@ -32,6 +33,8 @@ class MarketView:
     """By service: who can open inputs, with the block since which; the chain draws nobody else."""
     own: Mapping[bytes, set[bytes]]
     """By customer: owners who are never drawn for its units."""
+    judges: JudgesLeft
+    """Those in office who may judge, and how many of them must stay outside a race."""
 
 
 async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) -> MarketView | None:
@@ -42,6 +45,7 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) 
     customers = sorted({unit.customer for unit in queued})
     numbers = sorted({unit.service for unit in queued})
     services, readers = {}, {}
+    found: tuple[InputReader, ...] = ()
     devices: list[DeviceStatus] = []
     for number in numbers:
         found = await market_reads.readers(client, number, final)
@@ -56,6 +60,7 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) 
         devices=devices,
         readers=readers,
         own={customer: await own_accounts(client, customer, final) for customer in customers},
+        judges=await market_reads.judges_left(client, found, final),
     )
 
 
@@ -100,16 +105,27 @@ def _reason(unit: Unit, view: MarketView) -> str:
     if _owners(reading) < needed:
         return f"needs {_needed(needed)} who can open its input, {_owners(reading)} can: cancel it and post it again"
 
-    free = _owners(slot for slot in reading if slot.is_free)
+    spare = view.judges.spare(unit.terms.sealed_at, _excluded(unit, view))
+    racing = view.judges.racing({slot.owner for slot in reading}, spare)
+    if spare < 0 or racing < needed:
+        why = too_few_judges(needed, racing, spare, view.judges)
+        return f"{why}: cancel it and post it again" if spare < 0 else why
+
+    free = view.judges.racing({slot.owner for slot in reading if slot.is_free}, spare)
     if free < needed:
         are = "is" if free == 1 else "are"
-        return f"busy: needs {_needed(needed, 'free owner')}, {free} of the {_owners(reading)} that suit {are} free"
+        return f"busy: needs {_needed(needed, 'free owner')}, {free} of the {racing} that suit {are} free"
     return "waits for its draw"
+
+
+def _excluded(unit: Unit, view: MarketView) -> set[bytes]:
+    """Owners who may neither race for it nor judge it."""
+    return view.own[unit.customer] | set(unit.declined_by)
 
 
 def _slots(unit: Unit, view: MarketView) -> list[_Slot]:
     """The devices that offer the unit's service, but for paused ones and those of owners who may not race."""
-    excluded = view.own[unit.customer] | set(unit.declined_by)
+    excluded = _excluded(unit, view)
     readers = view.readers[unit.service]
     slots = []
     for status in view.devices:

@@ -19,9 +19,11 @@ from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, Provider
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.judges_left import JudgesLeft, judges_needed
 from gpu_tasks.market.inference.services import Offer, Service
 from gpu_tasks.market.inference.units import Unit
 from runtime.frame.storage import StorageItem
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from wallet.client import ChainClient
 from wallet.proved.keys import map_keys
@@ -85,6 +87,13 @@ async def judging_readers(chain: ChainClient, at: bytes | None = None) -> tuple[
     """Those in office who may judge, with the block since which each has to be among an input's readers."""
     found: tuple[InputReader, ...] = await chain.query("GpuTasksApi_judging_readers", at=at)
     return found
+
+
+async def judges_left(chain: ChainClient, readers: Iterable[InputReader], at: bytes | None = None) -> JudgesLeft:
+    """Those of a service's readers who are in office and may judge, and how many must stay outside a race."""
+    in_office = {seat.stash for seat in await chain.read(TrustStake.seats, at=at)}
+    since = {reader.stash: reader.key_since for reader in readers if reader.stash in in_office}
+    return JudgesLeft(judges_needed(len(in_office)), since)
 
 
 async def duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DutyStatus, ...]:

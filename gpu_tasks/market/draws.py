@@ -12,7 +12,7 @@ two. Among more owners it is less: docs/market.md has the table, `tests/gpu_task
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runtime.cryptography.draw import lottery
 
@@ -47,6 +47,10 @@ class Wanted:
     recorded_at: int
     excluded: tuple[bytes, ...]
     """Owners who may not race: the customer and those who declined."""
+    judges: Mapping[bytes, int] = field(default_factory=dict)
+    """Those in office who may judge."""
+    spare: int = 0
+    """How many of them may race: the others must stay to judge. Below 0 there are too few already."""
 
 
 def is_eligible(candidate: FreeSlot, wanted: Wanted) -> bool:
@@ -74,11 +78,19 @@ class DrawOrder:
         """The first `racers` slots of distinct owners that may race and are not taken, or none if there are too few.
 
         The first slot of an owner comes as early as one slot with the sum of its bonds would: owners are drawn by that.
+        Who would leave too few judges is passed over: those who come later and judge nothing race instead.
         """
+        if wanted.spare < 0:
+            return []
         drawn: dict[bytes, FreeSlot] = {}
+        spare = wanted.spare
         for place, candidate in enumerate(self._slots, 1):
             if candidate.device in taken or candidate.owner in drawn or not is_eligible(candidate, wanted):
                 continue
+            if candidate.owner in wanted.judges:
+                if not spare:
+                    continue
+                spare -= 1
             drawn[candidate.owner] = candidate
             if len(drawn) == racers:
                 self.looks += place

@@ -12,7 +12,7 @@ from rich.progress import Progress as ProgressBar
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.commands.units import counted, show_until_ended
 from gpu_tasks.client.funds import require, spendable
-from gpu_tasks.client.offers import form_of, open_service, require_owners
+from gpu_tasks.client.offers import form_of, open_service, require_judges, require_owners
 from gpu_tasks.client.posting import (
     PROMPT_FILE_BYTES_MAX,
     PostingCost,
@@ -70,7 +70,7 @@ class Setting(click.ParamType[tuple[str, str]]):
     "--racers", default=2, show_default=True, type=click.IntRange(1, RACERS_MAX), help="Providers for each unit."
 )
 @click.option("--price", type=AMOUNT, default=PRICE, help="oGPU that the winner gets at most.  [default: 0.05]")
-@click.option("--anyway", is_flag=True, help="Even if too few owners offer the service now.")
+@click.option("--anyway", is_flag=True, help="Even if too few owners can race for it now.")
 @click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
 @click.option(
     "--postings",
@@ -105,6 +105,8 @@ def post(
         requests.extend(await _requests(client, wish, prompts))
         known = set() if again else PostingRecord.peek(postings, *_identity(client, payer, wish, prompts))
         missing = len(prompts) - len(known)
+        if missing:
+            await require_judges(client, service, payer.account)
         if missing and not anyway:
             await require_owners(client, service, payer.account, racers=racers, price_max=price)
         # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.

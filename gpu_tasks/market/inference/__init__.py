@@ -13,6 +13,7 @@ In reading order:
 * `sleepers`: units that nobody can serve, until a slot of their service is freed or changed
 * `money`: who gets which part of what a unit's customer locked
 * `state`: what every part of a unit's life works on
+* `judges_left`: who of those in office stays outside a race, to judge what comes of it
 * `slots`: the slots that a block can draw, read once for a service
 * `races`: who wins a race, and when nobody may: the rules, nothing about money
 * `refilling`: a place of a race that was declined is drawn again

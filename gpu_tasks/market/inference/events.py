@@ -227,5 +227,9 @@ class StaleSealing(DispatchError):
     """`sealed_at` is no recent final height."""
 
 
+class TooFewJudges(DispatchError):
+    """Too few of those in office may judge what comes of the unit, its customer apart: it could never be drawn."""
+
+
 class MarketBusy(DispatchError):
     """The draws that this block has taken in leave no room for these units: post them again, or with a tip."""

@@ -162,6 +162,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     errors = (
         ev.UnknownService, ev.UnsoundTerms, ev.NotServiceOwner, ev.TooManyOpen, ev.UnknownUnit, ev.NotCustomer,
         ev.NotQueued, ev.NotAssigned, ev.WindowClosed, ev.AlreadyDone, ev.WrongOpening, ev.StaleSealing, ev.MarketBusy,
+        ev.TooFewJudges,
     )  # fmt: skip
     hold_reasons = (UNIT_MONEY, UNIT_DEPOSIT, SERVICE_DEPOSIT, OFFER_DEPOSIT)
 

@@ -7,7 +7,15 @@ no more units than half of what one block may spend on draws is enough for, so t
 from dataclasses import dataclass
 
 from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.events import MarketBusy, StaleSealing, TooManyOpen, UnitPosted, UnsoundTerms
+from gpu_tasks.market.inference.events import (
+    MarketBusy,
+    StaleSealing,
+    TooFewJudges,
+    TooManyOpen,
+    UnitPosted,
+    UnsoundTerms,
+)
+from gpu_tasks.market.inference.judges_left import has_judges
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import ServiceTerms
@@ -68,6 +76,8 @@ class Posting:
         ensure(catalogue.open_units.get() + len(units) <= UNITS_OPEN_MAX, TooManyOpen)
         for terms in units:
             self._check(sold, terms)
+        oldest = min(terms.sealed_at for terms in units)  # who can read this input can read all
+        ensure(has_judges(self.state.devices, self.state.beacon, customer, oldest), TooFewJudges)
         self._admit(service, units)
         for terms in units:
             self._post(customer, service, terms)

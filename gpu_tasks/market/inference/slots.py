@@ -7,6 +7,7 @@ from bisect import bisect_right
 
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.judges_left import JudgesLeft, read_judges
 from gpu_tasks.market.inference.services import Offer
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import Racer, Unit
@@ -68,6 +69,7 @@ class Slots:
         self._budget = budget
         self._of_service: dict[int, ServiceSlots] = {}
         self._taken: dict[bytes, None] = {}
+        self._judges: JudgesLeft | None = None
 
     def of_service(self, service: int) -> ServiceSlots:
         """The free slots that offer a service."""
@@ -76,14 +78,21 @@ class Slots:
         return self._of_service[service]
 
     def wanted(self, record: Unit, price: int) -> Wanted:
-        """What a unit asks of a slot at a price: none of its customer's, of who declined it, or of who races for it."""
-        barred = (*record.declined_by, *(racer.owner for racer in record.racers))
+        """What a unit asks of a slot at a price: none of its customer's, of who declined it, or of who races for it.
+
+        Nor of who must stay to judge it.
+        """
+        own = (self._state.devices.operator(record.customer), record.customer)
+        excluded = (*own, *record.declined_by, *(racer.owner for racer in record.racers))
+        judges = self._in_office()
         return Wanted(
             price=price,
             collateral=money.collateral(record.rules, price),
             sealed_at=record.terms.sealed_at,
             recorded_at=record.recorded_at,
-            excluded=(self._state.devices.operator(record.customer), record.customer, *barred),
+            excluded=excluded,
+            judges=judges.since,
+            spare=judges.spare(record.terms.sealed_at, excluded),
         )
 
     def engage(self, slot: FreeSlot, unit_id: bytes, collateral: int) -> Racer:
@@ -110,6 +119,13 @@ class Slots:
             self._taken.update((slot.device, None) for slot in drawn)
             order.forget(self._taken)
         return drawn
+
+    def _in_office(self) -> JudgesLeft:
+        """Those who may judge, read once for a block: at most 128, for which its draws have room enough to spare."""
+        if self._judges is None:
+            self._judges, weight = read_judges(self._state.devices, self._state.beacon)
+            self._budget.spend(weight)
+        return self._judges
 
     def _free(self, service: int) -> list[FreeSlot]:
         found = []

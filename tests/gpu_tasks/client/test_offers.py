@@ -1,12 +1,19 @@
 """What may be bought: only what this program can tell a right answer of."""
 
+import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from gpu_tasks.client.offers import ServiceError, form_of
-from gpu_tasks.market.inference.services import Service, ServiceTerms
+from gpu_tasks.client.offers import ServiceError, form_of, require_judges, require_owners
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.api import DeviceStatus, InputReader
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
 from gpu_tasks.workloads.registry import FORMS
+from runtime.pallets.staking.trust_stake import TrustStake
 
 OWNER = b"o" * 32
 
@@ -19,3 +26,83 @@ def test_a_service_with_another_model_than_the_published_one_is_not_bought(form:
     foreign = Service(OWNER, replace(terms, model=b"?" * 32), 0)
     with pytest.raises(ServiceError, match=r"service 3 computes .* with the model 0x3f3f3f3f3f3f3f3f"):
         form_of(3, foreign)
+
+
+OWNERS = [bytes([letter]) * 32 for letter in b"123456"]
+
+
+def buying(monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, own: bytes = b"c" * 32) -> Any:
+    """A client of a chain where so many owners offer service 0, the first of whom are in office."""
+
+    async def devices(*_: object) -> list[DeviceStatus]:
+        return [
+            DeviceStatus(owner, Device(owner, DeviceClass.CPU, bytes(32), 1, 5, changed_at=5), ((0, Offer(1, 5)),))
+            for owner in OWNERS[:offering]
+        ]
+
+    async def readers(*_: object) -> list[InputReader]:
+        return [InputReader(owner, bytes(32), 5) for owner in OWNERS]
+
+    async def stash(*_: object) -> bytes:
+        return own
+
+    class Client:
+        async def finalized(self) -> bytes:
+            return b"f" * 32
+
+        async def height(self, _block: bytes) -> int:
+            return 10
+
+        async def read(self, item: object, at: bytes) -> list[Any]:
+            assert (item, at) == (TrustStake.seats, b"f" * 32)
+            return [SimpleNamespace(stash=owner) for owner in OWNERS[:in_office]]
+
+    monkeypatch.setattr(market_reads, "devices_for", devices)
+    monkeypatch.setattr(market_reads, "readers", readers)
+    monkeypatch.setattr(market_reads, "stash_of", stash)
+    return Client()
+
+
+@pytest.mark.parametrize(
+    ("offering", "in_office", "racers", "why"),
+    [
+        (4, 4, 2, ""),
+        (4, 4, 3, "needs 3 owners, and 2 of those that suit may race, for 2 validators in office must stay"),
+        (5, 4, 3, ""),
+        (
+            5,
+            4,
+            4,
+            "and 3 of those that suit may race, for 2 validators in office .* ask for fewer racers, or post with",
+        ),
+        (6, 6, 3, ""),
+        (6, 6, 4, "and 3 of those that suit may race, for 3 validators"),
+        (3, 3, 3, ""),
+        (2, 4, 3, "a unit with --racers 3 needs as many owners"),
+    ],
+)
+def test_more_racers_than_leave_judges_are_not_asked_for(
+    monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, racers: int, why: str
+) -> None:
+    client = buying(monkeypatch, offering, in_office)
+    asked = require_owners(client, 0, b"c" * 32, racers=racers, price_max=1)
+    if not why:
+        asyncio.run(asked)
+        return
+    with pytest.raises(ServiceError, match=why):
+        asyncio.run(asked)
+
+
+def test_what_the_chain_would_refuse_for_want_of_judges_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(require_judges(buying(monkeypatch, 4, 4, own=OWNERS[0]), 0, b"c" * 32))
+    client = buying(monkeypatch, 4, 4, own=OWNERS[0])
+    two = [InputReader(owner, bytes(32), 5) for owner in OWNERS[:2]]
+
+    async def readers(*_: object) -> list[InputReader]:
+        return two
+
+    monkeypatch.setattr(market_reads, "readers", readers)
+    with pytest.raises(
+        ServiceError, match=r"2 validators in office must stay to judge it, and 1 could, .*takes no unit"
+    ):
+        asyncio.run(require_judges(client, 0, b"c" * 32))

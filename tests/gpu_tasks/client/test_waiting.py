@@ -12,6 +12,7 @@ from gpu_tasks.client.waiting import MarketView, why_queued
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitTerms
@@ -41,10 +42,17 @@ def view(*devices: DeviceStatus, **changed: Any) -> MarketView:
         devices=devices,
         readers={0: dict.fromkeys(OWNERS, 5)},
         own={CUSTOMER: {CUSTOMER}},
+        judges=JudgesLeft(0, {}),
     )
     return replace(known, **changed)
 
 
+def judging(count: int, since: int = 5) -> JudgesLeft:
+    """The first owners are in office, and two must stay; the last of them can read since a block."""
+    return JudgesLeft(2, dict.fromkeys(OWNERS[:count], 5) | {OWNERS[count - 1]: since})
+
+
+OUTSIDER = {0: dict.fromkeys([*OWNERS, b"outside" * 4], 5)}
 TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
 
 
@@ -115,6 +123,49 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
             UNIT,
             view(TWO[0], offered(OWNERS[1], assignment=b"u" * 32), offered(OWNERS[2], assignment=b"u" * 32)),
             "busy: needs 2 free owners, 1 of the 3 that suit is free",
+        ),
+        (UNIT, view(*TWO, offered(OWNERS[2]), judges=judging(4)), "waits for its draw"),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=3)),
+            view(*TWO, offered(OWNERS[2]), judges=judging(4)),
+            (
+                "too few judges would be left: needs 3 owners, and 2 of those that suit may race, for 2 validators in "
+                "office must stay to judge it; refunded at block 700"
+            ),
+        ),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=1)),
+            view(TWO[0], judges=judging(2)),
+            "too few judges would be left: needs 1 owner, and 0 of those that suit may race",
+        ),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=1)),
+            view(TWO[0], judges=judging(2, 91)),
+            (
+                "too few judges would be left: 2 validators in office must stay to judge it, and 1 could, for the "
+                "customer, decliners and later keys do not count: cancel it and post it again"
+            ),
+        ),
+        (
+            replace(UNIT, declined_by=(OWNERS[3],)),
+            view(*TWO, judges=judging(4)),
+            "too few judges would be left: needs 2 owners, and 1 of those",
+        ),
+        (
+            UNIT,
+            view(*TWO, own={CUSTOMER: {CUSTOMER, OWNERS[3]}}, judges=judging(4)),
+            "too few judges would be left: needs 2 owners, and 1 of those",
+        ),
+        (UNIT, view(TWO[0], offered(b"outside" * 4, 1), judges=judging(3), readers=OUTSIDER), "waits for its draw"),
+        (
+            UNIT,
+            view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
+            "too few judges would be left: needs 2 owners, and 1 of",
+        ),
+        (
+            UNIT,
+            view(*TWO, offered(b"outside" * 4, assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
+            "busy: needs 2 free owners, 1 of the 2 that suit is free",
         ),
         (UNIT, view(*TWO), "waits for its draw; refunded at block 700 if nobody takes it"),
         (UNIT, view(*TWO, services={}), "waits for its draw"),

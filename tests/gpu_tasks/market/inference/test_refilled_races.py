@@ -138,7 +138,7 @@ def test_who_declined_and_was_replaced_is_out_of_the_race() -> None:
 @pytest.mark.parametrize("too_many", [0, 1])
 def test_so_many_may_decline_that_a_filled_place_still_has_room(too_many: int) -> None:
     """A list that did not fit would make the hook fail, and stop the chain."""
-    chain = MarketChain(named_keys(10))
+    chain = MarketChain(named_keys(12))
     chain.blocks(3)
     (unit_id,) = chain.post(terms(racers=8))
     bound, strangers = chain.now(), DECLINES_MAX - RACE_DECLINES_MAX + too_many

@@ -182,7 +182,7 @@ def test_the_draw_of_a_place_is_paid_for_by_the_budget_of_draws(monkeypatch: pyt
         return spent[-1]
 
     monkeypatch.setattr(InferenceMarket, "on_initialize", noted)
-    chain = MarketChain(named_keys(4))
+    chain = MarketChain(named_keys(5))
     unit_id, (declined, _) = racing(chain)
     chain.block(declines(declined, unit_id))
     chain.blocks(TO_THE_DRAW - 1)

@@ -1,0 +1,294 @@
+"""A race leaves enough of those in office to judge what comes of it; else its unit waits, or is refused."""
+
+import pytest
+
+from declined_places import TO_THE_DRAW, declines, racers_of, racing
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference import slots
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.judges_left import JudgesLeft, has_judges, judges_needed, read_judges
+from gpu_tasks.market.inference.units import UnitState
+from runtime.encoding.types import Weight
+from runtime.frame.runtime import Bound
+from runtime.frame.weights import work
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import (
+    BOND,
+    CUSTOMER,
+    DEVICE_BOND,
+    OGPU,
+    Keys,
+    MarketChain,
+    Step,
+    named_keys,
+    refused,
+    signed,
+    terms,
+)
+
+OUTSIDE = [Keys(f"outside {number}") for number in range(3)]
+"""Providers who are no validators: they race, and judge nothing."""
+TO_A_RACE = 5
+"""Blocks from a slot that changes to the race that it was awaited for."""
+
+
+def joins(who: Keys) -> list[Step]:
+    """Somebody bonds, and brings a device for the service."""
+    return [
+        signed(who.stash, call)
+        for call in (
+            TrustStake.bond(value=BOND),
+            TrustStake.validate(
+                session_key=who.public("session"),
+                vrf_key=who.public("vrf"),
+                provider_key=who.provider,
+                commission_ppm=0,
+            ),
+            Devices.register_provider(seal_key=who.public("seal"), endpoint=b"http://127.0.0.1:1"),
+            Devices.register_device(kind=DeviceClass.CPU, uuid_hash=who.uuid_hash, bond=DEVICE_BOND),
+            InferenceMarket.offer(device=who.device, service=0, ask=OGPU // 100),
+        )
+    ]
+
+
+def chain_of(in_office: int, outside: int = 0) -> MarketChain:
+    chain = MarketChain(named_keys(in_office), OUTSIDE)
+    chain.block(*(step for who in OUTSIDE[:outside] for step in joins(who)))
+    chain.blocks(3)
+    return chain
+
+
+def posted(chain: MarketChain, racers: int, customer: Keys = CUSTOMER) -> bytes:
+    """A unit that was posted, and drawn if it could be."""
+    before = set(chain.now()[InferenceMarket].units.keys())
+    asked = terms(racers=racers, sealed_at=chain.height - 1)
+    chain.block(signed(customer.stash, InferenceMarket.post(service=0, units=(asked,))))
+    (unit_id,) = (key for (key, _) in chain.now()[InferenceMarket].units.items() if key not in before)
+    chain.blocks(TO_THE_DRAW + 1)
+    return unit_id
+
+
+def is_racing(chain: MarketChain, unit_id: bytes) -> bool:
+    unit = chain.unit(unit_id)
+    assert unit.state is UnitState.RACING or unit.asleep_since, "it races, or it sleeps until a slot changes"
+    return unit.state is UnitState.RACING
+
+
+def in_office(chain: MarketChain, unit_id: bytes) -> int:
+    """How many of its racers are in office."""
+    return sum(who in chain.validators for who in racers_of(chain, unit_id))
+
+
+# ------------------------------------------------------------------------------------------------------------- the rule
+
+
+def test_three_must_stay_two_in_small_sets_and_nobody_where_that_is_for_development() -> None:
+    assert [judges_needed(count) for count in range(9)] == [0, 0, 0, 0, 2, 2, 3, 3, 3]
+
+
+def test_who_cannot_read_the_input_and_who_is_barred_is_no_judge_and_each_counts_once() -> None:
+    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9, b"d": 10})
+    assert judges.spare(10, ()) == 2
+    assert judges.spare(9, ()) == 1
+    assert judges.spare(4, ()) == -1
+    assert judges.spare(10, (b"a", b"a", b"stranger")) == 1
+    assert judges.spare(9, (b"d",)) == 1, "who could not judge takes nobody away"
+
+
+def test_of_owners_so_many_race_as_are_to_spare_and_all_who_judge_nothing() -> None:
+    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9})
+    assert [judges.racing((b"a", b"b", b"x"), spare) for spare in (-1, 0, 1, 2, 3)] == [1, 1, 2, 3, 3]
+
+
+# ------------------------------------------------------------------------------------------------------------- the draw
+
+
+@pytest.mark.parametrize(("validators", "most"), [(2, 2), (3, 3), (4, 2), (5, 3), (6, 3), (7, 4)])
+def test_a_unit_is_drawn_as_long_as_enough_stay_to_judge_it(validators: int, most: int) -> None:
+    chain = chain_of(validators)
+    assert is_racing(chain, posted(chain, most))
+    if most < validators:
+        chain = chain_of(validators)
+        assert not is_racing(chain, posted(chain, most + 1)), "of the same free slots"
+
+
+@pytest.mark.parametrize(("validators", "most"), [(4, 1), (6, 2), (7, 3)])
+def test_a_customer_in_office_judges_nothing_of_its_own(validators: int, most: int) -> None:
+    for more in (0, 1):
+        chain = chain_of(validators)
+        assert is_racing(chain, posted(chain, most + more, chain.validators[1])) is not bool(more)
+
+
+def test_whose_key_is_newer_than_the_input_judges_nothing_of_it() -> None:
+    chain = chain_of(4)
+    late = chain.validators[2]
+    chain.block(
+        signed(late.stash, Devices.register_provider(seal_key=late.public("new"), endpoint=b"http://127.0.0.1:1"))
+    )
+    changed_at = chain.height
+    assert not is_racing(chain, chain_posted_for(chain, changed_at - 1))
+    assert is_racing(chain, chain_posted_for(chain, changed_at))
+
+
+def chain_posted_for(chain: MarketChain, sealed_at: int) -> bytes:
+    """A unit for two, once the height of its input is final, and what its draw came to."""
+    chain.block()
+    (unit_id,) = chain.post(terms(sealed_at=sealed_at))
+    chain.blocks(TO_THE_DRAW + 1)
+    return unit_id
+
+
+def test_providers_who_judge_nothing_race_beside_as_many_in_office_as_are_to_spare() -> None:
+    seen = set()
+    for seed in range(8):
+        chain = chain_of(4, outside=2)
+        chain.chance.seed(seed)
+        unit_id = posted(chain, 4)
+        assert is_racing(chain, unit_id)
+        assert in_office(chain, unit_id) == 2, "whatever the beacon: the draw passes over the others"
+        seen.update(racers_of(chain, unit_id))
+    assert len(seen) > 4, "the beacon still chooses who of them it is"
+
+
+def test_a_unit_that_would_leave_too_few_sleeps_until_somebody_who_judges_nothing_joins() -> None:
+    chain = chain_of(4)
+    unit_id = posted(chain, 3)
+    asleep_since = chain.unit(unit_id).asleep_since
+    chain.blocks(30)
+    assert chain.unit(unit_id).asleep_since == asleep_since > 0, "its rising price wakes nobody: all asks are met"
+    chain.block(*joins(OUTSIDE[0]))
+    joined_at = chain.height
+    chain.blocks(TO_A_RACE)
+    assert chain.unit(unit_id).asleep_since, "the newcomer cannot read its input"
+    fresh = posted(chain, 3)
+    assert is_racing(chain, fresh)
+    assert (in_office(chain, fresh), OUTSIDE[0] in racers_of(chain, fresh)) == (2, True)
+    assert joined_at < chain.unit(fresh).recorded_at
+
+
+def test_a_sleeping_unit_is_drawn_when_who_judges_nothing_has_a_slot_free_again() -> None:
+    chain = chain_of(4, outside=1)
+    chain.block(signed(OUTSIDE[0].stash, Devices.pause(device=OUTSIDE[0].device)))
+    unit_id = posted(chain, 3)
+    assert not is_racing(chain, unit_id)
+    chain.block(signed(OUTSIDE[0].stash, Devices.resume(device=OUTSIDE[0].device)))
+    chain.blocks(TO_A_RACE)
+    assert is_racing(chain, unit_id)
+    assert in_office(chain, unit_id) == 2
+
+
+# ------------------------------------------------------------------------------------------------------ a filled place
+
+
+@pytest.mark.parametrize(("validators", "racers", "is_filled"), [(4, 2, False), (5, 2, True), (6, 3, False)])
+def test_a_place_is_filled_out_of_those_in_office_only_if_enough_stay(
+    *, validators: int, racers: int, is_filled: bool
+) -> None:
+    chain = chain_of(validators)
+    unit_id, drawn = racing(chain, racers)
+    chain.block(declines(drawn[0], unit_id))
+    chain.blocks(TO_THE_DRAW)
+    assert bool(chain.happened(ev.PlaceRefilled)) is is_filled
+    assert not chain.unit(unit_id).is_refilling, "nothing is awaited, the race goes on"
+    assert (racers_of(chain, unit_id) == drawn) is not is_filled
+
+
+def test_a_place_goes_to_who_judges_nothing_where_no_judge_is_to_spare() -> None:
+    for seed in range(4):
+        chain = chain_of(4, outside=1)
+        chain.chance.seed(seed)
+        chain.block(signed(OUTSIDE[0].stash, Devices.pause(device=OUTSIDE[0].device)))
+        unit_id = posted(chain, 2)
+        drawn = racers_of(chain, unit_id)
+        chain.block(declines(drawn[0], unit_id), signed(OUTSIDE[0].stash, Devices.resume(device=OUTSIDE[0].device)))
+        chain.blocks(TO_THE_DRAW)
+        assert racers_of(chain, unit_id) == [OUTSIDE[0], drawn[1]]
+
+
+# ------------------------------------------------------------------------------------------------------------- a post
+
+
+def without_key(chain: MarketChain, who: Keys) -> Step:
+    """A validator that is a provider no more."""
+
+    def step(bound: Bound) -> None:
+        del bound[Devices].providers[who.stash]
+
+    chain.check = lambda *_: None  # its device stays without an owner that the books would know
+    return step
+
+
+@pytest.mark.parametrize(("validators", "least"), [(4, 2), (6, 3)])
+def test_a_post_is_refused_where_too_few_in_office_may_judge(validators: int, least: int) -> None:
+    chain = chain_of(validators, outside=2)
+    for who in chain.validators[least:]:
+        chain.block(without_key(chain, who))
+    chain.blocks(2)
+    asked = InferenceMarket.post(service=0, units=(terms(racers=1, sealed_at=chain.height - 1),))
+    chain.block(
+        signed(CUSTOMER.stash, asked),
+        refused(chain.validators[0].stash, asked, ev.TooFewJudges),
+        refused(chain.validators[0].provider, asked, ev.TooFewJudges),
+        signed(chain.validators[-1].stash, asked),
+    )
+    chain.block(without_key(chain, chain.validators[0]), refused(CUSTOMER.stash, asked, ev.TooFewJudges))
+
+
+def test_of_several_inputs_the_oldest_needs_its_judges() -> None:
+    chain = chain_of(4)
+    for who in chain.validators[1:]:
+        chain.block(
+            signed(who.stash, Devices.register_provider(seal_key=who.public("new"), endpoint=b"http://127.0.0.1:1"))
+        )
+    changed_at = chain.height
+    chain.blocks(2)
+    new, old = terms(sealed_at=changed_at), terms(sealed_at=1)
+    post = [InferenceMarket.post(service=0, units=units) for units in ((new,), (new, old))]
+    chain.block(signed(CUSTOMER.stash, post[0]), refused(CUSTOMER.stash, post[1], ev.TooFewJudges))
+
+
+def test_a_chain_for_development_takes_units_that_nobody_could_judge() -> None:
+    chain = chain_of(1)
+    assert is_racing(chain, posted(chain, 1))
+
+
+def test_who_is_no_candidate_judges_nothing() -> None:
+    chain = chain_of(4)
+    bound = chain.now()
+    judges, weight = read_judges(bound[Devices], bound[Beacon])
+    assert sorted(judges.since) == sorted(who.stash for who in chain.validators)
+    assert weight.ref_time > 0
+    bound[TrustStake].tombstone(chain.validators[0].stash)
+    left, _ = read_judges(bound[Devices], bound[Beacon])
+    assert sorted(left.since) == sorted(who.stash for who in chain.validators[1:])
+    assert has_judges(bound[Devices], bound[Beacon], CUSTOMER.stash, 1)
+    for who in chain.validators[1:3]:
+        bound[TrustStake].tombstone(who.stash)
+    assert not has_judges(bound[Devices], bound[Beacon], CUSTOMER.stash, 1)
+
+
+def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent: list[int] = []
+    hook = InferenceMarket.on_initialize
+
+    def noted(market: InferenceMarket) -> Weight:
+        weight = hook(market)
+        spent.append(weight.ref_time)
+        return weight
+
+    monkeypatch.setattr(InferenceMarket, "on_initialize", noted)
+    taken = []
+    for more in (0, 1_000):
+        with monkeypatch.context() as dearer:
+            dearer.setattr(slots, "read_judges", lambda *given, more=more: (read_judges(*given)[0], Weight(more, 0)))
+            chain = chain_of(7)
+            chain.post(*[terms(sealed_at=chain.height - 1)] * 2)
+            chain.blocks(TO_THE_DRAW)
+        assert len(chain.happened(ev.UnitMatched)) == 2
+        taken.append(spent[-1])
+    assert taken[1] - taken[0] == 1_000, "once, although two were drawn"
+    chain = chain_of(7)
+    assert read_judges(chain.now()[Devices], chain.now()[Beacon])[1] == work(reads=4 * 7, microseconds=4 * 7)
