@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "89ff5d490afc12ca23bdc396fe025eb927cabb681b60d48f909edba3894fcb4d"
+KEPT_DIGEST = "1b6ac87f75b0794509f617fb37440b8e9ca49060e68ec00c4bf486a2d6cb0437"
 
 
 @pytest.fixture(scope="module")
