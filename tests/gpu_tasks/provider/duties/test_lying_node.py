@@ -73,7 +73,7 @@ def test_one_false_answer_about_the_input_costs_work_and_no_bond(tmp_path: Path,
     async def scene(village: Village) -> None:
         lie = Lie(village.miners[0], await other_input(village))
         victim = village.miners[0]
-        unit = await village.post(racers=5)
+        unit = await village.post(racers=3)
         while not victim.executor.runs:
             village.node.block()
             lie.is_told_as_best, lie.is_told_as_final = True, also_final
@@ -101,7 +101,7 @@ def test_one_false_answer_about_the_input_costs_work_and_no_bond(tmp_path: Path,
             assert not village.node.chain.happened(RaceMissed)
             assert victim.heard.problems("not_final")
 
-    play(tmp_path, 5, scene)
+    play(tmp_path, 3, scene)
 
 
 @pytest.mark.parametrize("also_final", [False, True])

@@ -61,7 +61,7 @@ def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(tmp_path
         status = await village.run(await village.post(readers=others, sealed_at=sealed_at))
         assert status.unit.state is UnitState.SETTLED
 
-    play(tmp_path, 4, scene)
+    play(tmp_path, 5, scene)
 
 
 def hide_judges_once(miner: Miner) -> list[str]:
