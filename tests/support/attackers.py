@@ -1,0 +1,136 @@
+"""Strangers who race for their own gain on a `MarketChain`: they join, name a service of their own, and are counted."""
+
+from collections.abc import Callable, Iterator
+
+from gpu_tasks.market import rounds
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import CaseStage, CourtCase, sitting
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    GENESIS_HASH,
+    MODEL,
+    OGPU,
+    WORKLOAD,
+    Keys,
+    MarketChain,
+    Step,
+    attach,
+    attestation,
+    commit,
+    judge_commit,
+    judge_open,
+    signed,
+    terms,
+    tolerant,
+)
+from unit_cases import owned
+
+PATIENCE = 40
+"""Blocks in which a unit is drawn, or never will be."""
+Opinions = Callable[[Keys], Answered | None]
+
+
+def join(chain: MarketChain, keys: Keys, *, service: int, ask: int = 1) -> None:
+    """A block in which a stranger becomes a provider with one device, and offers it."""
+    validate = TrustStake.validate(
+        session_key=keys.public("session"),
+        vrf_key=keys.public("vrf"),
+        provider_key=keys.provider,
+        commission_ppm=0,
+    )
+    device = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=keys.uuid_hash, bond=1_000 * OGPU)
+    chain.block(
+        signed(keys.stash, TrustStake.bond(value=10 * OGPU)),
+        signed(keys.stash, validate),
+        signed(keys.stash, Devices.register_provider(seal_key=keys.public("seal"), endpoint=b"http://127.0.0.1:1")),
+        signed(keys.stash, device),
+        signed(keys.stash, InferenceMarket.offer(device=keys.device, service=service, ask=ask)),
+    )
+
+
+def create_service(chain: MarketChain, *, price_min: int = 1, price_max: int = 100 * OGPU) -> None:
+    """A block in which the customer names service 1, whose prices are its own."""
+    service = ServiceTerms(b"own", WORKLOAD, MODEL, price_min, price_max, 0, 30, 256)
+    chain.block(signed(CUSTOMER.stash, InferenceMarket.create_service(terms=service)))
+
+
+def owned_by(chain: MarketChain, team: list[Keys]) -> int:
+    """What they own together."""
+    return sum(owned(chain, keys.stash) for keys in team)
+
+
+def posted(chain: MarketChain, *, service: int, price: int, racers: int) -> bytes | None:
+    """A unit that races, once it does; None: it was refused, or drawn by nobody."""
+    number = chain.now()[InferenceMarket].posted[CUSTOMER.stash]
+    wanted = terms(price=price, racers=racers, sealed_at=chain.height - chain.final_lag)
+    chain.block(tolerant(signed(CUSTOMER.stash, InferenceMarket.post(service=service, units=(wanted,)))))
+    unit_id = unit_id_of(GENESIS_HASH, CUSTOMER.stash, number)
+    if chain.now()[InferenceMarket].units[unit_id] is None:
+        return None
+    for _ in range(PATIENCE):
+        if chain.unit(unit_id).state is not UnitState.QUEUED:
+            break
+        chain.block()
+    return unit_id if chain.unit(unit_id).state is UnitState.RACING else None
+
+
+def drawn(unit_id: bytes | None) -> bytes:
+    """The unit, where it must race."""
+    if unit_id is None:
+        raise LookupError("no race")
+    return unit_id
+
+
+def answered(chain: MarketChain, unit_id: bytes, roots: dict[Keys, bytes]) -> Unit:
+    """These racers commit, and attach what they committed; the unit as it was while they raced."""
+    unit = chain.unit(unit_id)
+    chain.block(*(commit(keys, unit_id, unit, root) for keys, root in roots.items()))
+    for _ in range(PATIENCE):
+        current = chain.unit(unit_id).round
+        if current is not None and current.reveals_from:
+            break
+        chain.block()
+    chain.block(attach(*(attestation(keys, unit_id, unit, root) for keys, root in roots.items())))
+    return unit
+
+
+def judged_to_the_end(
+    chain: MarketChain, unit_id: bytes, opinions: Opinions, *, appellant: Keys | None = None, blocks: int = 250
+) -> None:
+    """Judges say what `opinions` says of each; who appeals does so as soon as it can; until the unit has ended."""
+    for _ in range(blocks):
+        if chain.unit(unit_id).state in (UnitState.SETTLED, UnitState.REFUNDED):
+            return
+        case = chain.now()[Courts].cases[unit_id]
+        steps: list[Step] = []
+        if case is not None:
+            steps += _judging(chain, unit_id, case, opinions)
+            if appellant and case.stage is CaseStage.APPEALABLE and case.appeal is None:
+                steps.append(tolerant(signed(appellant.stash, Courts.appeal(case=unit_id))))
+        chain.block(*steps)
+    raise TimeoutError("a unit without end")
+
+
+def _judging(chain: MarketChain, case_id: bytes, case: CourtCase, opinions: Opinions) -> Iterator[Step]:
+    if case.round is None:
+        return
+    courts, height = chain.now()[Courts], chain.height + 1
+    windows = courts.windows(case)
+    now = rounds.advanced(case.round, windows, height, height - chain.final_lag)
+    for member in sitting(case).members:
+        keys, seat = chain.keys_of(member), courts.seats[member, case_id]
+        opinion = opinions(keys)
+        if seat is None or opinion is None:
+            continue
+        if seat.commitment is None and rounds.can_commit(now, windows, height):
+            yield judge_commit(keys, case_id, BenchKind(seat.bench), opinion)
+        elif seat.commitment and seat.statement is None and rounds.can_reveal(now, windows, height):
+            yield judge_open(keys, case_id, opinion)
