@@ -44,7 +44,7 @@ def test_root_sets_one_and_the_next_read_shows_it(tmp_path: Path) -> None:
         (("TransactionPayment.base_fee", "x"), "cannot be read"),
         (("TransactionPayment.base_fee", "0"), "goes from 1 to 1000000 grains, 0 lies beyond"),
         (("Balances.transfer_tax", "0"), "Balances.transfer_tax is frozen"),
-        (("TransactionPayment.base_fee", "4001"), "is 4000 >= 4001, which must hold"),
+        (("TransactionPayment.base_fee", "20001"), "a post prepays its duty calls: "),
     ],
 )
 def test_what_the_chain_would_refuse_is_said_before(tmp_path: Path, words: tuple[str, str], said: str) -> None:
@@ -56,7 +56,7 @@ def test_what_the_chain_would_refuse_is_said_before(tmp_path: Path, words: tuple
 
 def test_what_is_forced_is_sent_and_the_chain_refuses_it(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        words = ("set-parameter", "TransactionPayment.base_fee", "4001", "--from", "//Alice", "--yes", "--force")
+        words = ("set-parameter", "TransactionPayment.base_fee", "20001", "--from", "//Alice", "--yes", "--force")
         ended = wallet(tmp_path, url, *words)
         assert ended.exit_code == 1
         assert "Root was refused: ChainParameters.RelationBroken: " in ended.stderr

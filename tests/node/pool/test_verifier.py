@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 
+from node.pool import verify_worker
 from node.pool.verifier import AHEAD_MAX, Claim, Verifier
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
@@ -116,4 +117,6 @@ async def test_what_is_known_is_no_workers_affair() -> None:
 
 
 def children() -> list[int]:
-    return [int(pid) for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()]
+    """This process's workers, among whatever else earlier tests have left it to look after."""
+    found = [int(pid) for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()]
+    return [pid for pid in found if verify_worker.__name__ in Path(f"/proc/{pid}/cmdline").read_text()]
