@@ -8,6 +8,7 @@ In reading order:
 * `form`: what it is to the programs of customers and providers: names, request form, display, unit of cost
 * `matmul_hash`: a chain of integer matrix products and the hash of its end: the smallest workload
 * `torch_device`: the device that the name of a PyTorch backend means
+* `backend_choice`: which backend a name means: NumPy, the reference, PyTorch on a device
 * `textgen_int8`: byte-level text generation by an integer transformer
 * `train_int8`: training of a next-byte model in integers, in segments that can be checked one by one
 * `registry`: which workloads there are: the one place that names them

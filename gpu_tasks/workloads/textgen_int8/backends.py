@@ -6,6 +6,7 @@ float32 holds every integer up to there, so each partial sum is exact in any ord
 
 import numpy as np
 
+from gpu_tasks.workloads.backend_choice import ByDevice, chosen
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Array, Reference
 
 
@@ -30,14 +31,10 @@ class NumpyBackend(Reference):
 
 def arithmetic(backend: str) -> Arithmetic:
     """The backend `numpy`, `reference`, or `torch-` with a device. LookupError, ImportError without PyTorch."""
-    if backend == "numpy":
-        return NumpyBackend()
-    if backend == "reference":
-        return Reference()
-    if backend.startswith("torch-"):
-        try:
-            from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend  # noqa: PLC0415 (optional)
-        except ImportError as error:
-            raise ImportError(f"the backend {backend} needs PyTorch, which does not load here: {error}") from error
-        return TorchBackend(backend.removeprefix("torch-"))
-    raise LookupError(f"no backend {backend!r}; there are numpy, reference, torch-<device>")
+    return chosen(backend, NumpyBackend, Reference, _torch)
+
+
+def _torch() -> ByDevice[Arithmetic]:
+    from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend  # noqa: PLC0415 (optional)
+
+    return TorchBackend

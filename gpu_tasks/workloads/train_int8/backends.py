@@ -6,6 +6,7 @@ and the state: so each partial sum is exact, in any order, with fused multiplica
 
 import numpy as np
 
+from gpu_tasks.workloads.backend_choice import ByDevice, chosen
 from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic, IntegerArithmetic, Tensor
 
 
@@ -25,14 +26,10 @@ class FloatArithmetic(IntegerArithmetic):
 
 def arithmetic(backend: str) -> ExactArithmetic:
     """The backend `numpy`, `reference`, or `torch-` with a device. LookupError, ImportError without PyTorch."""
-    if backend == "numpy":
-        return FloatArithmetic()
-    if backend == "reference":
-        return IntegerArithmetic()
-    if backend.startswith("torch-"):
-        try:
-            from gpu_tasks.workloads.train_int8.torch_arithmetic import TorchArithmetic  # noqa: PLC0415 (optional)
-        except ImportError as error:
-            raise ImportError(f"the backend {backend} needs PyTorch, which does not load here: {error}") from error
-        return TorchArithmetic(backend.removeprefix("torch-"))
-    raise LookupError(f"no backend {backend!r}; there are numpy, reference, torch-<device>")
+    return chosen(backend, FloatArithmetic, IntegerArithmetic, _torch)
+
+
+def _torch() -> ByDevice[ExactArithmetic]:
+    from gpu_tasks.workloads.train_int8.torch_arithmetic import TorchArithmetic  # noqa: PLC0415 (optional)
+
+    return TorchArithmetic
