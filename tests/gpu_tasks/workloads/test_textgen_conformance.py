@@ -24,6 +24,7 @@ from gpu_tasks.workloads.textgen_int8.request import (
 from gpu_tasks.workloads.textgen_int8.service import TextGeneration
 from gpu_tasks.workloads.workload import NonConformingBackendError
 from textgen_models import small_model
+from torch_here import skip_without
 
 
 class RoundedOperands(NumpyBackend):
@@ -123,8 +124,7 @@ def test_decoding_that_differs_from_prefill_is_refused(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("backend", ["numpy", "reference", "torch-cpu"])
 def test_the_published_model_conforms(backend: str) -> None:
-    if backend.startswith("torch"):
-        pytest.importorskip("torch", reason="PyTorch is not installed")
+    skip_without(backend)
     workload = open_workload("textgen-int8", backend)
     assert workload.model_id.hex() == MODEL_ID
     assert workload.workload_id == WORKLOAD_ID

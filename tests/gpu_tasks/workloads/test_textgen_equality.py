@@ -11,6 +11,7 @@ from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Ints, Refer
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
 from gpu_tasks.workloads.textgen_int8.transformer import Loaded, empty_cache, forward, load
 from textgen_models import SMALL, small_model
+from torch_here import skip_without
 
 REFERENCE = load(Reference(), small_model())
 NUMPY = load(NumpyBackend(), small_model())
@@ -23,10 +24,7 @@ def prefill(model: Loaded, tokens: Ints) -> Ints:
 
 @pytest.fixture(params=["numpy", "torch-cpu", "torch-cuda:0"])
 def other(request: pytest.FixtureRequest) -> Arithmetic:
-    if request.param.startswith("torch"):
-        torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-        if request.param == "torch-cuda:0" and not torch.cuda.is_available():
-            pytest.skip("no CUDA device")
+    skip_without(request.param)
     return arithmetic(request.param)
 
 

@@ -19,14 +19,13 @@ from gpu_tasks.workloads.train_int8.run import TrainingRun
 from gpu_tasks.workloads.train_int8.state import TrainingState, decode_state, encode_state
 from gpu_tasks.workloads.train_int8.training_step import MOMENTUM_MAX, WEIGHT_LIMIT, MovingWeights, NextByteModel
 from plain_training import plain_step
+from torch_here import skip_without
 from training_requests import SMALL, small_requests, text_of
 
 
 def torch_on(backend: str) -> ExactArithmetic:
     """The test is skipped where there is no such thing."""
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    if backend == "torch-cuda:0" and not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
+    skip_without(backend)
     return arithmetic(backend)
 
 

@@ -38,6 +38,7 @@ from gpu_tasks.workloads.train_int8.request import (
 from gpu_tasks.workloads.train_int8.service import IntegerTraining
 from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck, Workload
 from runtime.encoding.codec import DecodeError
+from torch_here import skip_without
 from training_requests import SMALL, small_requests, text_of
 
 UNIT_BYTES_MAX = 256 * 1024
@@ -275,10 +276,7 @@ def test_a_broken_backend_is_refused(broken: ExactArithmetic, named: str) -> Non
 
 @pytest.mark.parametrize("backend", ["numpy", "reference", "torch-cpu", "torch-cuda:0"])
 def test_the_vectors_hold(backend: str) -> None:
-    if backend.startswith("torch"):
-        torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-        if backend == "torch-cuda:0" and not torch.cuda.is_available():
-            pytest.skip("no CUDA device")
+    skip_without(backend)
     published = "0fc5750b03fb26ae9b65afa731a9388d71ccb7903dd58bdd5ab26f5939b355b1"
     assert open_workload("train-int8", backend).conformance().hex() == published
 

@@ -1,0 +1,12 @@
+"""Skips what PyTorch or its device is missing for."""
+
+import pytest
+
+
+def skip_without(backend: str) -> None:
+    """The test is skipped where the backend needs PyTorch, or a CUDA device, that is not there."""
+    if not backend.startswith("torch-"):
+        return
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if backend.startswith("torch-cuda") and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
