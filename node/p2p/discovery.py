@@ -16,7 +16,7 @@ import trio
 
 from node.p2p.address_book import AddressBook, Source
 from node.p2p.addresses import Address, AddressError, parse_peer_id
-from node.p2p.frames import FrameError, FrameKind
+from node.p2p.frames import FrameError, FrameKind, unpacked
 from node.p2p.identity import PeerId
 from node.p2p.link import Link
 from node.p2p.meter import TokenBucket
@@ -40,18 +40,7 @@ def encode_peers(addresses: Sequence[Address]) -> bytes:
 
 def decode_peers(payload: bytes) -> list[Address]:
     """Raises `FrameError`."""
-    try:
-        listed: object = msgpack.unpackb(
-            payload,
-            raw=False,
-            max_str_len=_MAX_TEXT_BYTES,
-            max_bin_len=0,
-            max_map_len=0,
-            max_ext_len=0,
-            max_array_len=MAX_PEERS_PER_MESSAGE,
-        )
-    except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
-        raise FrameError(f"not a list of peers: {error}") from error
+    listed = unpacked(payload, "a list of peers", list_max=MAX_PEERS_PER_MESSAGE, text_max=_MAX_TEXT_BYTES)
     if not isinstance(listed, list):
         raise FrameError("not a list of peers")
     return [_decode_address(item) for item in listed]

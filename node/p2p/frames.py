@@ -123,7 +123,7 @@ def decode_frame(body: bytes) -> Frame:
     """The messages in `body`, a frame without its length prefix. Raises `FrameError`."""
     if len(body) > MAX_FRAME_BYTES:
         raise FrameError("frame too long")
-    version_and_messages = _unpack(body)
+    version_and_messages = unpacked(body, "a frame", list_max=MAX_MESSAGES_PER_FRAME, bytes_max=MAX_BLOCK_PAYLOAD_BYTES)
     if not isinstance(version_and_messages, list) or len(version_and_messages) != 2:
         raise FrameError("a frame is a list of two")
     version, listed = version_and_messages
@@ -137,22 +137,21 @@ def decode_frame(body: bytes) -> Frame:
     return Frame(known, len(decoded) - len(known))
 
 
-def _unpack(body: bytes) -> object:
-    """Plain msgpack with everything that a frame has no use for switched off."""
+def unpacked(data: bytes, what: str, *, list_max: int, bytes_max: int = 0, text_max: int = 0) -> object:
+    """Plain msgpack of lists, strings and numbers, within bounds. Raises `FrameError`, which says `what` it is not."""
     try:
-        unpacked: object = msgpack.unpackb(
-            body,
+        found: object = msgpack.unpackb(
+            data,
             raw=False,
-            strict_map_key=True,
-            max_str_len=0,
+            max_str_len=text_max,
             max_map_len=0,
             max_ext_len=0,
-            max_array_len=MAX_MESSAGES_PER_FRAME,
-            max_bin_len=MAX_BLOCK_PAYLOAD_BYTES,
+            max_array_len=list_max,
+            max_bin_len=bytes_max,
         )
     except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
-        raise FrameError(f"not msgpack as we speak it: {error}") from error
-    return unpacked
+        raise FrameError(f"not {what}: {error}") from error
+    return found
 
 
 def _decode_message(item: object) -> tuple[FrameKind, bytes] | None:

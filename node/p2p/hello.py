@@ -4,13 +4,13 @@ Pure. The proof is opaque here: it is the caller's blob (a validator's session k
 judges it. What always holds: decoding raises nothing but `FrameError`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Final
 
 import msgpack
 
-from node.p2p.frames import FrameError
+from node.p2p.frames import FrameError, unpacked
 
 GENESIS_BYTES: Final = 32
 MAX_PROOF_BYTES: Final = 1024
@@ -57,7 +57,7 @@ def decode_hello(payload: bytes) -> Hello:
     """Raises `FrameError`."""
     if len(payload) > MAX_HELLO_BYTES:
         raise FrameError("hello too long")
-    match _unpack(payload):
+    match unpacked(payload, "a hello", list_max=len(fields(Hello)), bytes_max=MAX_PROOF_BYTES):
         case [bytes() as genesis, int() as role, int() as port, bytes() as proof] if (
             len(genesis) == GENESIS_BYTES
             and type(role) is int
@@ -74,19 +74,3 @@ def decode_reason(payload: bytes) -> GoodbyeReason:
     """The reason in a GOODBYE; one that this version does not know reads as `SHUTDOWN`."""
     known = len(payload) == 1 and payload[0] in GoodbyeReason.__members__.values()
     return GoodbyeReason(payload[0]) if known else GoodbyeReason.SHUTDOWN
-
-
-def _unpack(payload: bytes) -> object:
-    try:
-        unpacked: object = msgpack.unpackb(
-            payload,
-            raw=False,
-            max_str_len=0,
-            max_map_len=0,
-            max_ext_len=0,
-            max_array_len=4,
-            max_bin_len=MAX_PROOF_BYTES,
-        )
-    except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
-        raise FrameError(f"not a hello: {error}") from error
-    return unpacked
