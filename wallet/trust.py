@@ -10,6 +10,15 @@ import click
 HASH_BYTES = 32
 
 
+def hash_typed(text: str) -> bytes | None:
+    """The 32 bytes that a person means by 64 hexadecimal digits, with or without 0x; None for anything else."""
+    try:
+        found = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        return None
+    return found if len(found) == HASH_BYTES else None
+
+
 @dataclass(frozen=True, slots=True)
 class Trust:
     """The folder that knows the chain, a genesis hash that was given beforehand, or the node's word."""
@@ -34,11 +43,8 @@ class BlockHash(click.ParamType[bytes]):
         """32 bytes."""
         if isinstance(value, bytes):
             return value
-        try:
-            found = bytes.fromhex(value.removeprefix("0x"))
-        except ValueError:
-            found = b""
-        if len(found) != HASH_BYTES:
+        found = hash_typed(value)
+        if found is None:
             self.fail(f"{value!r} is no {self._what} hash: 0x and 64 hexadecimal digits", param, ctx)
         return found
 

@@ -16,6 +16,7 @@ from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError
 from wallet.output import Account, Grains
 from wallet.session import WalletSession
+from wallet.trust import hash_typed
 
 BLOCKS_SEARCHED = 600
 
@@ -111,10 +112,7 @@ def _short(value: Any) -> str:
 
 
 def _hash(text: str) -> bytes:
-    try:
-        value = bytes.fromhex(text.removeprefix("0x"))
-    except ValueError:
-        value = b""
-    if len(value) != 32:
+    value = hash_typed(text)
+    if value is None:
         raise WalletError(f"{text!r} is not the hash of an extrinsic: 0x and 64 hex digits")
     return value

@@ -23,6 +23,7 @@ from wallet.commands.making import PlannedCall, SendingOptions, make, sending_op
 from wallet.keypair import Keypair
 from wallet.output import Grains, Output, harmless
 from wallet.session import CallFailedError, WalletSession
+from wallet.trust import hash_typed
 
 PRICE = 5_000_000
 UNITS_LISTED_MAX = 500
@@ -136,11 +137,8 @@ async def _known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
 
 
 def _unit_id(text: str) -> bytes:
-    try:
-        unit_id = bytes.fromhex(text.removeprefix("0x"))
-    except ValueError:
-        unit_id = b""
-    if len(unit_id) != 32:
+    unit_id = hash_typed(text)
+    if unit_id is None:
         raise ResultError(f"{text!r} is no unit: a unit is 0x and 64 hexadecimal digits")
     return unit_id
 
