@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from gpu_tasks.market.devices.records import device_id
-from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
 from runtime.encoding.types import CAP_GRAINS, GRAINS_PER_OGPU
 from runtime.pallets.pots import RESERVE
+from scripts.chains.named_keys import NamedKeys
 
 OGPU = GRAINS_PER_OGPU
 BOND, DEVICE_BOND, ENDOWMENT = 100 * OGPU, 300 * OGPU, 30_000 * OGPU
@@ -24,46 +22,17 @@ DEVICES_OF_A_FLEET, FLEETS = 64, 16
 KEEP_BLOCKS = 40
 
 
-@cache
-def _pair(seed: bytes) -> tuple[bytes, bytes]:
-    return keypair_from_seed(Scheme.ED25519, seed)
-
-
 @dataclass(frozen=True)
-class Actor:
-    """A stash and the keys that it links."""
-
-    name: str
-
-    def public(self, role: str = "stash") -> bytes:
-        """The public key of a role."""
-        return _pair(self._seed(role))[0]
-
-    def sign(self, role: str, message: bytes) -> bytes:
-        """A signature with the key of a role."""
-        public, secret = _pair(self._seed(role))
-        return sign(Scheme.ED25519, public, secret, message)
-
-    @property
-    def stash(self) -> bytes:
-        """The account that bonds and is paid."""
-        return self.public()
-
-    @property
-    def provider(self) -> bytes:
-        """The account of the daemon."""
-        return self.public("provider")
+class Actor(NamedKeys):
+    """Those of somebody with any number of devices."""
 
     def uuid_hash(self, number: int = 0) -> bytes:
         """The hardware of a device."""
-        return self._seed(f"uuid {number}")
+        return self.seed(f"uuid {number}")
 
     def device(self, number: int = 0) -> bytes:
         """A device."""
         return device_id(self.stash, self.uuid_hash(number))
-
-    def _seed(self, role: str) -> bytes:
-        return blake2_256(f"{self.name}/{role}".encode())
 
 
 CUSTOMER = Actor("customer")

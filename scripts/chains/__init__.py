@@ -5,6 +5,7 @@ In reading order:
 * `hold_books`: what is held by case, counted independently of the pallet
 * `court_books`: the same of the courts: what judges and appellants hold, what is awaited
 * `market_books`: the same of all economic pallets
+* `named_keys`: a stash and the keys that it links, made from a name
 * `market_chain`: a chain of the economic pallets alone, without an executive
 * `toy_handler`: a handler of cases that is no market
 * `court_chain`: a chain with courts and that handler, with judges who act as a policy says

@@ -7,7 +7,7 @@ After each block every grain is counted and every lock is compared with its purp
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -23,7 +23,6 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, unit_id_of
 from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
 from runtime.encoding.types import GRAINS_PER_OGPU, RuntimeVersion, Signed, Unsigned
 from runtime.frame.errors import DispatchError
 from runtime.frame.pallet import Pallet
@@ -37,6 +36,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
 from scripts.chains.market_books import check_books
+from scripts.chains.named_keys import NamedKeys
 
 OGPU = GRAINS_PER_OGPU
 PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, InferenceMarket, Attestations)
@@ -47,43 +47,14 @@ WORKLOAD, MODEL = b"w" * 32, b"m" * 32
 BOND, DEVICE_BOND, ENDOWMENT, STOCK = 1_000 * OGPU, 1_000 * OGPU, 5_000 * OGPU, 1_000_000 * OGPU
 
 
-@cache
-def _pair(seed: bytes) -> tuple[bytes, bytes]:
-    return keypair_from_seed(Scheme.ED25519, seed)
-
-
 @dataclass(frozen=True)
-class Keys:
-    """A stash and the keys that it links."""
-
-    name: str
-
-    def _seed(self, role: str) -> bytes:
-        return blake2_256(f"{self.name}/{role}".encode())
-
-    def public(self, role: str) -> bytes:
-        """The ed25519 public key of a role."""
-        return _pair(self._seed(role))[0]
-
-    def sign(self, role: str, message: bytes) -> bytes:
-        """A signature with the key of a role."""
-        public, secret = _pair(self._seed(role))
-        return sign(Scheme.ED25519, public, secret, message)
-
-    @property
-    def stash(self) -> bytes:
-        """The account that bonds and is paid."""
-        return self.public("stash")
-
-    @property
-    def provider(self) -> bytes:
-        """The account of the daemon."""
-        return self.public("provider")
+class Keys(NamedKeys):
+    """Those of somebody with one device."""
 
     @property
     def uuid_hash(self) -> bytes:
         """The hardware of its first device."""
-        return self._seed("uuid")
+        return self.seed("uuid")
 
     @property
     def device(self) -> bytes:

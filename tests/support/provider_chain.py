@@ -224,7 +224,7 @@ def seal_key(keys: Keys) -> SealKey:
 
 def keypair(keys: Keys) -> Keypair:
     """Its provider key."""
-    return Keypair.from_seed(Scheme.ED25519, keys._seed("provider"))
+    return Keypair.from_seed(Scheme.ED25519, keys.seed("provider"))
 
 
 class Village:
