@@ -158,10 +158,7 @@ async def purge(struck: Struck, victim: NodeLayout) -> None:
     await struck.end(victim)
     await struck.pause()
     await asyncio.to_thread(run_purge, struck.net, victim)
-    struck.observed.may_fall.add(victim.name)
-    struck.start(victim)
-    if struck.rng.random() < KILLED_AGAIN:
-        await kill_again(struck, victim)
+    await _start_behind(struck, victim)
 
 
 async def put_back(struck: Struck, victim: NodeLayout) -> None:
@@ -171,6 +168,11 @@ async def put_back(struck: Struck, victim: NodeLayout) -> None:
     database = struck.net.paths(victim).database
     await asyncio.to_thread(shutil.rmtree, database)
     await asyncio.to_thread(shutil.copytree, struck.copies[victim.name], database)
+    await _start_behind(struck, victim)
+
+
+async def _start_behind(struck: Struck, victim: NodeLayout) -> None:
+    """A node whose database knows less than it did; often it is killed once more."""
     struck.observed.may_fall.add(victim.name)
     struck.start(victim)
     if struck.rng.random() < KILLED_AGAIN:
