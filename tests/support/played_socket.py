@@ -2,9 +2,14 @@
 
 import asyncio
 from types import SimpleNamespace
+from typing import cast
 from weakref import ref
 
-from aiohttp import WSMsgType
+from aiohttp import WSMsgType, web
+
+from node.rpc.connection import ClientConnection, SharedLimits
+from node.rpc.registry import RpcMethod
+from node.rpc.turns import Caller
 
 
 class Message(SimpleNamespace):
@@ -46,3 +51,19 @@ class PlayedSocket:
         message = Message(type=WSMsgType.TEXT, data="subscribe")
         self.message = ref(message)
         return message
+
+
+def subscribing(
+    socket: PlayedSocket, method: RpcMethod, times: int, limits: SharedLimits
+) -> tuple[ClientConnection, asyncio.Task[None]]:
+    """A connection whose client has just asked for so many subscriptions, in one message; and its run."""
+
+    async def answer(_data: bytes, connection: ClientConnection) -> str:
+        for _ in range(times):
+            await connection.subscribe(method, [])
+        return "subscribed"
+
+    connection = ClientConnection(cast(web.WebSocketResponse, socket), Caller(1_000.0), limits, answer)
+    running = asyncio.create_task(connection.run())
+    socket.asks.set()
+    return connection, running

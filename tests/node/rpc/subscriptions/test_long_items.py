@@ -2,17 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import cast
 
-from aiohttp import web
-
-from node.rpc.connection import ClientConnection, SharedLimits
+from node.rpc.connection import SharedLimits
 from node.rpc.jsonrpc import MAX_RESPONSE_BYTES
 from node.rpc.registry import Registry, subscription
 from node.rpc.subscriptions.long_items import LongItem
 from node.rpc.subscriptions.shares import SubscriptionShares
-from node.rpc.turns import Caller
-from played_socket import PlayedSocket
+from played_socket import PlayedSocket, subscribing
 
 SUBSCRIPTIONS = 16
 PIECES, PIECE = 4, "1234567890" * 10
@@ -55,16 +51,7 @@ def test_long_items_are_worked_out_one_after_the_other_for_a_client_that_has_roo
         limits = SharedLimits(SubscriptionShares(1024, 100), SubscriptionShares(1 << 20, 100, 1 << 30))
         novels, socket = Novels(), PlayedSocket()
         novels.limits = limits
-        method = Registry([novels]).methods["novel"]
-
-        async def answer(_data: bytes, connection: ClientConnection) -> str:
-            for _ in range(SUBSCRIPTIONS):
-                await connection.subscribe(method, [])
-            return "subscribed"
-
-        connection = ClientConnection(cast(web.WebSocketResponse, socket), Caller(1_000.0), limits, answer)
-        running = asyncio.create_task(connection.run())
-        socket.asks.set()
+        _, running = subscribing(socket, Registry([novels]).methods["novel"], SUBSCRIPTIONS, limits)
         await turned()
         assert novels.begun == 0  # it has not read that it is subscribed
         assert socket.message is not None

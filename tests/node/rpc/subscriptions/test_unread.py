@@ -12,7 +12,7 @@ from node.rpc.connection import ENDED_AT_ONCE, ClientConnection, SharedLimits
 from node.rpc.registry import Registry, subscription
 from node.rpc.subscriptions.shares import SubscriptionShares
 from node.rpc.turns import Caller
-from played_socket import PlayedSocket
+from played_socket import PlayedSocket, subscribing
 
 SUBSCRIPTIONS = 5 * ENDED_AT_ONCE
 
@@ -38,16 +38,7 @@ class Ticks:
 
 async def connected(socket: PlayedSocket, ticks: Ticks) -> tuple[ClientConnection, asyncio.Task[None]]:
     limits = SharedLimits(SubscriptionShares(1024, 100), SubscriptionShares(1 << 20, 100, 1 << 30))
-    method = Registry([ticks]).methods["ticks"]
-
-    async def answer(_data: bytes, connection: ClientConnection) -> str:
-        for _ in range(SUBSCRIPTIONS):
-            await connection.subscribe(method, [])
-        return "subscribed"
-
-    connection = ClientConnection(cast(web.WebSocketResponse, socket), Caller(1_000.0), limits, answer)
-    running = asyncio.create_task(connection.run())
-    socket.asks.set()
+    connection, running = subscribing(socket, Registry([ticks]).methods["ticks"], SUBSCRIPTIONS, limits)
     while len(connection.subscriptions) < SUBSCRIPTIONS:
         await asyncio.sleep(0)
     for _ in range(20):
