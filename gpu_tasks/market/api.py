@@ -9,6 +9,7 @@ from gpu_tasks.market import rounds
 from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.judges import in_office, judge_of
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, Provider
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import money
@@ -132,7 +133,7 @@ class GpuTasksApi(RuntimeApi, version=1):
     def readers(self, service: ServiceId) -> Annotated[tuple[InputReader, ...], Bounded(READERS_MAX)]:
         """Whom to seal an input to: those in office, who may judge, then who offers the service; at most 128."""
         market, devices = self.bound[InferenceMarket], self.bound[Devices]
-        judges = self._in_office()
+        judges = (stash for stash, _ in in_office(devices))
         offering = (devices.devices[key] for key, _ in market.offers.under(service))
         racers = sorted(device.owner for device in offering if device is not None)
         found: list[InputReader] = []
@@ -149,7 +150,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         Who was none at that time is not asked for, so that nobody who joins later makes an honest input a bad one.
         """
         since = self.bound[TrustStake].candidate_since
-        readers = (reader for stash in self._in_office() for reader in self._reader(stash))
+        readers = (reader for stash, _ in in_office(self.bound[Devices]) for reader in self._reader(stash))
         return tuple(replace(reader, key_since=max(reader.key_since, since[reader.stash])) for reader in readers)
 
     @query
@@ -168,14 +169,11 @@ class GpuTasksApi(RuntimeApi, version=1):
             cost_max=escrow + prepaid,
         )
 
-    def _in_office(self) -> list[bytes]:
-        return [seat.stash for seat in self.bound[TrustStake].validators(self.bound[Beacon].epoch())]
-
     def _reader(self, stash: bytes) -> Iterator[InputReader]:
         """Nobody, for who has no provider key or is no candidate."""
-        provider = self.bound[Devices].providers[stash]
-        if provider is not None and self.bound[TrustStake].is_candidate(stash):
-            yield InputReader(stash, provider.seal_key, provider.key_since)
+        judge = judge_of(self.bound[Devices], stash)
+        if judge is not None:
+            yield InputReader(stash, judge.seal_key, judge.key_since)
 
     def _table(self) -> list[tuple[bytes, Device]]:
         """Every device, by ascending owner and device."""

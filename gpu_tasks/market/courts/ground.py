@@ -13,6 +13,7 @@ from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat, parties_of
 from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
 from gpu_tasks.market.courts.numbers import CourtNumbers
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.judges import in_office, judge_of
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.codec import Bounded
 from runtime.encoding.types import AccountId, BlockNumber, Hash
@@ -80,7 +81,7 @@ class CourtsGround(CourtNumbers):
 
     def entrants(self) -> list[tuple[bytes, int]]:
         """The validators in office, with their weights: of these judges are drawn."""
-        return [(seat.stash, seat.weight) for seat in self.stake.validators(self.beacon.epoch())]
+        return in_office(self.devices)
 
     def may_sit(self, case: CourtCase) -> Callable[[bytes], bool]:
         """Who of them may judge: without offence, a reader of the input, no party, able to stand for its seat.
@@ -111,10 +112,5 @@ class CourtsGround(CourtNumbers):
         self.by_finality.put(height, case_id)
 
     def _can_judge(self, stash: bytes, sealed_at: int, needed: int) -> bool:
-        provider = self.devices.providers[stash]
-        return (
-            provider is not None
-            and provider.key_since <= sealed_at
-            and self.stake.is_candidate(stash)
-            and self.balances.free_balance(stash) >= needed
-        )
+        judge = judge_of(self.devices, stash)
+        return judge is not None and judge.key_since <= sealed_at and self.balances.free_balance(stash) >= needed

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.judges import in_office, judge_of
 from runtime.encoding.types import Weight
 from runtime.frame.weights import work
-from runtime.pallets.beacon import Beacon
 
 LEFT_MIN = 3
 """A committee, and a court, if nobody else may sit."""
@@ -51,33 +51,23 @@ def judges_needed(in_office: int) -> int:
     return LEFT_MIN_SMALL if in_office < SMALL_SET else LEFT_MIN
 
 
-def read_judges(devices: Devices, beacon: Beacon) -> tuple[JudgesLeft, Weight]:
+def read_judges(devices: Devices) -> tuple[JudgesLeft, Weight]:
     """Those who may judge now, and what reading them weighs."""
-    stashes = _in_office(devices, beacon)
+    stashes = [stash for stash, _ in in_office(devices)]
     needed = judges_needed(len(stashes))
     if not needed:
         return JudgesLeft(0, {}), Weight(0, 0)
-    since = {stash: found for stash in stashes if (found := _reads_since(devices, stash)) is not None}
+    since = {stash: judge.key_since for stash in stashes if (judge := judge_of(devices, stash)) is not None}
     return JudgesLeft(needed, since), Weight(len(stashes) * _JUDGE_WEIGHT.ref_time, 0)
 
 
-def has_judges(devices: Devices, beacon: Beacon, customer: bytes, sealed_at: int) -> bool:
+def has_judges(devices: Devices, customer: bytes, sealed_at: int) -> bool:
     """Whether enough in office may judge an input of that height, racers not thought of; looks at no more than that.
 
     Where those in office are providers, that is as many as must stay, and the customer.
     """
-    stashes = _in_office(devices, beacon)
+    stashes = [stash for stash, _ in in_office(devices)]
     own, needed = (customer, devices.operator(customer)), judges_needed(len(stashes))
-    reading = ((stash, _reads_since(devices, stash)) for stash in stashes if stash not in own)
-    able = (stash for stash, since in reading if since is not None and since <= sealed_at)
+    judges = (judge_of(devices, stash) for stash in stashes if stash not in own)
+    able = (judge for judge in judges if judge is not None and judge.key_since <= sealed_at)
     return len(list(islice(able, needed))) == needed
-
-
-def _in_office(devices: Devices, beacon: Beacon) -> list[bytes]:
-    return [seat.stash for seat in devices.stake.validators(beacon.epoch())]
-
-
-def _reads_since(devices: Devices, stash: bytes) -> int | None:
-    """The block since which it can open inputs; None for who may not judge."""
-    provider = devices.providers[stash]
-    return provider.key_since if provider is not None and devices.stake.is_candidate(stash) else None

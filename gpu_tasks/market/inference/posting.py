@@ -77,7 +77,7 @@ class Posting:
         for terms in units:
             self._check(sold, terms)
         oldest = min(terms.sealed_at for terms in units)  # who can read this input can read all
-        ensure(has_judges(self.state.devices, self.state.beacon, customer, oldest), TooFewJudges)
+        ensure(has_judges(self.state.devices, customer, oldest), TooFewJudges)
         self._admit(service, units)
         for terms in units:
             self._post(customer, service, terms)

@@ -123,7 +123,7 @@ class Slots:
     def _in_office(self) -> JudgesLeft:
         """Those who may judge, read once for a block: at most 128, for which its draws have room enough to spare."""
         if self._judges is None:
-            self._judges, weight = read_judges(self._state.devices, self._state.beacon)
+            self._judges, weight = read_judges(self._state.devices)
             self._budget.spend(weight)
         return self._judges
 

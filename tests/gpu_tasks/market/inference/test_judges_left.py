@@ -13,7 +13,6 @@ from gpu_tasks.market.inference.units import UnitState
 from runtime.encoding.types import Weight
 from runtime.frame.runtime import Bound
 from runtime.frame.weights import work
-from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import (
     BOND,
@@ -258,16 +257,16 @@ def test_a_chain_for_development_takes_units_that_nobody_could_judge() -> None:
 def test_who_is_no_candidate_judges_nothing() -> None:
     chain = chain_of(4)
     bound = chain.now()
-    judges, weight = read_judges(bound[Devices], bound[Beacon])
+    judges, weight = read_judges(bound[Devices])
     assert sorted(judges.since) == sorted(who.stash for who in chain.validators)
     assert weight.ref_time > 0
     bound[TrustStake].tombstone(chain.validators[0].stash)
-    left, _ = read_judges(bound[Devices], bound[Beacon])
+    left, _ = read_judges(bound[Devices])
     assert sorted(left.since) == sorted(who.stash for who in chain.validators[1:])
-    assert has_judges(bound[Devices], bound[Beacon], CUSTOMER.stash, 1)
+    assert has_judges(bound[Devices], CUSTOMER.stash, 1)
     for who in chain.validators[1:3]:
         bound[TrustStake].tombstone(who.stash)
-    assert not has_judges(bound[Devices], bound[Beacon], CUSTOMER.stash, 1)
+    assert not has_judges(bound[Devices], CUSTOMER.stash, 1)
 
 
 def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,4 +290,4 @@ def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) 
         taken.append(spent[-1])
     assert taken[1] - taken[0] == 1_000, "once, although two were drawn"
     chain = chain_of(7)
-    assert read_judges(chain.now()[Devices], chain.now()[Beacon])[1] == work(reads=4 * 7, microseconds=4 * 7)
+    assert read_judges(chain.now()[Devices])[1] == work(reads=4 * 7, microseconds=4 * 7)
