@@ -8,5 +8,7 @@ In reading order:
 * `named_keys`: a stash and the keys that it links, made from a name
 * `market_chain`: a chain of the economic pallets alone, without an executive
 * `toy_handler`: a handler of cases that is no market
+* `newcomers`: who joins a chain after its block 0
+* `judge_steps`: what a judge does with its seat
 * `court_chain`: a chain with courts and that handler, with judges who act as a policy says
 """

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_tasks.market import rounds
 from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage, ClaimKind, CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.money import CaseOutcome
-from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
 from runtime.cryptography.hashing import blake2_256
@@ -23,7 +22,8 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from scripts.chains.court_books import court_holds
 from scripts.chains.hold_books import check_holds
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, signed
+from scripts.chains.judge_steps import due_of
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys
 from scripts.chains.toy_handler import TOY_STAKE, Toys
 
 PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, Toys)
@@ -146,22 +146,15 @@ class CourtChain:
         for case_id, case in courts.cases.items():
             if case is None or case.round is None:
                 continue
-            now = rounds.advanced(case.round, courts.windows(case), height, height - 1)
             for judge in case.benches[-1].members:
-                yield from self._act(courts, case_id, case, self.chain.keys_of(judge), now, height)
+                yield from self._act(courts, case_id, case, self.chain.keys_of(judge), height)
 
-    def _act(
-        self, courts: Courts, case_id: bytes, case: CourtCase, keys: Keys, now: rounds.Round, height: int
-    ) -> Iterator[Step]:
-        seat, says = courts.seats[keys.stash, case_id], self.policy(keys, case, case.benches[-1].kind)
-        assert seat is not None
-        if says.opinion is None:
-            return
-        windows = courts.windows(case)
-        if seat.commitment is None and rounds.can_commit(now, windows, height):
-            yield commit_step(keys, case_id, seat.bench, statement_of(keys, says))
-        elif seat.commitment and seat.statement is None and says.is_opened and rounds.can_reveal(now, windows, height):
-            yield open_step(keys, case_id, statement_of(keys, says))
+    def _act(self, courts: Courts, case_id: bytes, case: CourtCase, keys: Keys, height: int) -> Iterator[Step]:
+        says = self.policy(keys, case, case.benches[-1].kind)
+        assert courts.seats[keys.stash, case_id] is not None
+        if says.opinion is not None:
+            said, is_opened = statement_of(keys, says), says.is_opened
+            yield from due_of(courts, case_id, keys, said, height=height, final=height - 1, is_opened=is_opened)
 
     def free(self, who: bytes) -> int:
         """What an account may spend."""
@@ -181,20 +174,3 @@ def statement_of(keys: Keys, says: Says) -> Statement:
     """What a test judge opens."""
     assert says.opinion is not None
     return Statement(says.opinion, blake2_256(b"probe" + keys.stash), says.doubted)
-
-
-def salt_of(keys: Keys, case_id: bytes) -> bytes:
-    """The salt that a test judge uses."""
-    return blake2_256(b"salt" + keys.stash + case_id)
-
-
-def commit_step(keys: Keys, case_id: bytes, bench: int, said: Statement) -> Step:
-    """A step: a judge commits."""
-    commitment = opinion_commitment(GENESIS_HASH, case_id, bench, keys.stash, said, salt_of(keys, case_id))
-    return signed(keys.provider, Courts.commit_opinion(case=case_id, commitment=commitment))
-
-
-def open_step(keys: Keys, case_id: bytes, said: Statement) -> Step:
-    """A step: a judge opens."""
-    call = Courts.open_opinion(case=case_id, statement=said, salt=salt_of(keys, case_id))
-    return signed(keys.provider, call)

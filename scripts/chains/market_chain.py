@@ -12,10 +12,8 @@ from typing import Any
 
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
-from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import device_id
 from gpu_tasks.market.inference.commitments import result_commitment
@@ -334,21 +332,3 @@ def attestation(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, /, *
     }
     statement = Attestation(**fields)
     return SignedAttestation(statement, keys.sign("provider", signing_payload(GENESIS_HASH, statement)))
-
-
-def opens(keys: Keys, unit_id: bytes, opinion: Answered | Unanswerable) -> Statement:
-    """What a test judge says; its probe is made up, since nothing is computed here."""
-    return Statement(opinion, blake2_256(b"probe" + keys.stash + unit_id))
-
-
-def judge_commit(keys: Keys, unit_id: bytes, bench: BenchKind, opinion: Answered | Unanswerable) -> Step:
-    """A step: a judge of a unit's case commits."""
-    said = opens(keys, unit_id, opinion)
-    commitment = opinion_commitment(GENESIS_HASH, unit_id, bench, keys.stash, said, salt_of(keys, unit_id))
-    return signed(keys.provider, Courts.commit_opinion(case=unit_id, commitment=commitment))
-
-
-def judge_open(keys: Keys, unit_id: bytes, opinion: Answered | Unanswerable) -> Step:
-    """A step: a judge of a unit's case opens its opinion."""
-    said = opens(keys, unit_id, opinion)
-    return signed(keys.provider, Courts.open_opinion(case=unit_id, statement=said, salt=salt_of(keys, unit_id)))

@@ -2,17 +2,13 @@
 
 from collections.abc import Callable, Iterator
 
-from gpu_tasks.market import rounds
-from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered
-from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
-from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.judge_steps import due_of, opens
 from scripts.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
@@ -25,12 +21,11 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     commit,
-    judge_commit,
-    judge_open,
     signed,
     terms,
     tolerant,
 )
+from scripts.chains.newcomers import joins
 from unit_cases import owned
 
 PATIENCE = 40
@@ -40,20 +35,7 @@ Opinions = Callable[[Keys], Answered | None]
 
 def join(chain: MarketChain, keys: Keys, *, service: int, ask: int = 1) -> None:
     """A block in which a stranger becomes a provider with one device, and offers it."""
-    validate = TrustStake.validate(
-        session_key=keys.public("session"),
-        vrf_key=keys.public("vrf"),
-        provider_key=keys.provider,
-        commission_ppm=0,
-    )
-    device = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=keys.uuid_hash, bond=1_000 * OGPU)
-    chain.block(
-        signed(keys.stash, TrustStake.bond(value=10 * OGPU)),
-        signed(keys.stash, validate),
-        signed(keys.stash, Devices.register_provider(seal_key=keys.public("seal"), endpoint=b"http://127.0.0.1:1")),
-        signed(keys.stash, device),
-        signed(keys.stash, InferenceMarket.offer(device=keys.device, service=service, ask=ask)),
-    )
+    chain.block(*joins(keys, service=service, ask=ask, bond=10 * OGPU))
 
 
 def create_service(chain: MarketChain, *, price_min: int = 1, price_max: int = 100 * OGPU) -> None:
@@ -67,13 +49,19 @@ def owned_by(chain: MarketChain, team: list[Keys]) -> int:
     return sum(owned(chain, keys.stash) for keys in team)
 
 
+def post_unit(chain: MarketChain, customer: Keys = CUSTOMER, *, service: int, price: int, racers: int) -> bytes | None:
+    """A block with a post of one unit, whose input was sealed to all; None: it was refused."""
+    number = chain.now()[InferenceMarket].posted[customer.stash]
+    wanted = terms(price=price, racers=racers, sealed_at=chain.height - chain.final_lag)
+    chain.block(tolerant(signed(customer.stash, InferenceMarket.post(service=service, units=(wanted,)))))
+    unit_id = unit_id_of(GENESIS_HASH, customer.stash, number)
+    return None if chain.now()[InferenceMarket].units[unit_id] is None else unit_id
+
+
 def posted(chain: MarketChain, *, service: int, price: int, racers: int) -> bytes | None:
     """A unit that races, once it does; None: it was refused, or drawn by nobody."""
-    number = chain.now()[InferenceMarket].posted[CUSTOMER.stash]
-    wanted = terms(price=price, racers=racers, sealed_at=chain.height - chain.final_lag)
-    chain.block(tolerant(signed(CUSTOMER.stash, InferenceMarket.post(service=service, units=(wanted,)))))
-    unit_id = unit_id_of(GENESIS_HASH, CUSTOMER.stash, number)
-    if chain.now()[InferenceMarket].units[unit_id] is None:
+    unit_id = post_unit(chain, service=service, price=price, racers=racers)
+    if unit_id is None:
         return None
     for _ in range(PATIENCE):
         if chain.unit(unit_id).state is not UnitState.QUEUED:
@@ -123,14 +111,8 @@ def _judging(chain: MarketChain, case_id: bytes, case: CourtCase, opinions: Opin
     if case.round is None:
         return
     courts, height = chain.now()[Courts], chain.height + 1
-    windows = courts.windows(case)
-    now = rounds.advanced(case.round, windows, height, height - chain.final_lag)
-    for member in sitting(case).members:
-        keys, seat = chain.keys_of(member), courts.seats[member, case_id]
+    for keys in map(chain.keys_of, sitting(case).members):
         opinion = opinions(keys)
-        if seat is None or opinion is None:
-            continue
-        if seat.commitment is None and rounds.can_commit(now, windows, height):
-            yield judge_commit(keys, case_id, BenchKind(seat.bench), opinion)
-        elif seat.commitment and seat.statement is None and rounds.can_reveal(now, windows, height):
-            yield judge_open(keys, case_id, opinion)
+        if opinion is not None:
+            said = opens(keys, case_id, opinion)
+            yield from due_of(courts, case_id, keys, said, height=height, final=height - chain.final_lag)

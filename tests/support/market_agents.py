@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.cases import sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.devices.devices import Devices
@@ -15,7 +13,8 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, racer_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
-from scripts.chains.market_chain import Keys, MarketChain, attach, attestation, commit, judge_commit, judge_open, signed
+from scripts.chains.judge_steps import due_of, opens
+from scripts.chains.market_chain import Keys, MarketChain, attach, attestation, commit, signed
 
 Step = Callable[[Bound], None]
 
@@ -84,15 +83,7 @@ class Agent:
             yield attach(attestation(self.keys, unit_id, unit, root))
 
     def _judge(self, bound: Bound, case_id: bytes, height: int) -> Iterator[Step]:
-        courts = bound[Courts]
-        case, seat = courts.cases[case_id], courts.seats[self.keys.stash, case_id]
-        assert case is not None
-        assert seat is not None
-        if case.round is None or seat.bench != sitting(case).kind:
-            return
-        opinion, windows = Answered(right_root(case_id)), courts.windows(case)
-        now = rounds.advanced(case.round, windows, height, height - 1)
-        if seat.commitment is None and rounds.can_commit(now, windows, height):
-            yield judge_commit(self.keys, case_id, BenchKind(seat.bench), opinion)
-        elif seat.commitment and seat.statement is None and rounds.can_reveal(now, windows, height):
-            yield judge_open(self.keys, case_id, opinion)
+        courts, said = bound[Courts], opens(self.keys, case_id, Answered(right_root(case_id)))
+        assert courts.cases[case_id] is not None
+        assert courts.seats[self.keys.stash, case_id] is not None
+        yield from due_of(courts, case_id, self.keys, said, height=height, final=height - 1)

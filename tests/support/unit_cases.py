@@ -6,6 +6,7 @@ from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState
 from runtime.pallets.balances import Balances
+from scripts.chains.judge_steps import judge_commit, judge_open
 from scripts.chains.market_chain import (
     CUSTOMER,
     Keys,
@@ -13,8 +14,6 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     commit,
-    judge_commit,
-    judge_open,
     signed,
     terms,
 )

@@ -1,5 +1,7 @@
 """The money table as a page shows it: Markdown, made of `money.TABLE` and nothing else."""
 
+from enum import Enum
+
 from gpu_tasks.market.courts.money import TABLE, Charge, Due, OutcomeRow, Payee, Purse, Remainder, Sum
 
 
@@ -14,10 +16,10 @@ def outcomes_page() -> str:
 def words_page() -> str:
     """What the short words of the table stand for."""
     lines = ["| word | who, and of what |", "|---|---|"]
-    lines += [f"| {_word(purse)} | {purse.value} |" for purse in Purse]
-    lines += [f"| {_word(payee)} | {payee.value} |" for payee in Payee if payee is not Payee.CUSTOMER]
+    lines += [f"| {word_of(purse)} | {purse.value} |" for purse in Purse]
+    lines += [f"| {word_of(payee)} | {payee.value} |" for payee in Payee if payee is not Payee.CUSTOMER]
     lines += ["", "| sum | how much |", "|---|---|"]
-    lines += [f"| {_word(each)} | {each.value} |" for each in Sum]
+    lines += [f"| {word_of(each)} | {each.value} |" for each in Sum]
     return "\n".join(lines) + "\n"
 
 
@@ -27,7 +29,7 @@ def _charges(row: OutcomeRow) -> str:
 
 def _charge(charge: Charge) -> str:
     rest = " (what is left stays)" if charge.rest is Remainder.STAYS else ""
-    return f"{_word(charge.purse)}: {_word(charge.amount)}{rest}"
+    return f"{word_of(charge.purse)}: {word_of(charge.amount)}{rest}"
 
 
 def _dues(row: OutcomeRow) -> str:
@@ -36,9 +38,10 @@ def _dues(row: OutcomeRow) -> str:
 
 
 def _due(due: Due, charged: list[Purse]) -> str:
-    sources = [_word(purse) for purse in due.sources if purse in charged]
-    return f"{_word(due.payee)}: {_word(due.amount)} from {', '.join(sources)}"
+    sources = [word_of(purse) for purse in due.sources if purse in charged]
+    return f"{word_of(due.payee)}: {word_of(due.amount)} from {', '.join(sources)}"
 
 
-def _word(name: Purse | Payee | Sum) -> str:
+def word_of(name: Enum) -> str:
+    """A name of the table as a page says it."""
     return name.name.lower().replace("_", " ")  # deterministic: ASCII names of our own

@@ -1,5 +1,6 @@
 """The money table as a page shows it: Markdown, made of `money.TABLE` and nothing else."""
 
+from gpu_tasks.market.courts.table_page import word_of
 from gpu_tasks.market.training.money import TABLE, TaskLine, TaskPayee, TaskPurse, TaskRow, TaskSum
 
 COLUMNS = [payee for payee in TaskPayee if payee is not TaskPayee.FEE]
@@ -7,7 +8,7 @@ COLUMNS = [payee for payee in TaskPayee if payee is not TaskPayee.FEE]
 
 def task_outcomes_page() -> str:
     """A row for each outcome: what moves to whom; everything else stays with whoever locked it."""
-    heads = " | ".join(f"to {_word(payee)}" for payee in COLUMNS[:-1])
+    heads = " | ".join(f"to {word_of(payee)}" for payee in COLUMNS[:-1])
     lines = [f"| outcome | {heads} | burned |", "|---" * (len(COLUMNS) + 1) + "|"]
     for outcome, row in TABLE.items():
         cells = " | ".join(_cell(row, payee) for payee in COLUMNS)
@@ -18,9 +19,9 @@ def task_outcomes_page() -> str:
 def task_words_page() -> str:
     """What the short words of the table stand for."""
     lines = ["| purse | what it is |", "|---|---|"]
-    lines += [f"| {_word(purse)} | {purse.value} |" for purse in TaskPurse]
+    lines += [f"| {word_of(purse)} | {purse.value} |" for purse in TaskPurse]
     lines += ["", "| sum | how much |", "|---|---|"]
-    lines += [f"| {_word(each)} | {each.value} |" for each in TaskSum]
+    lines += [f"| {word_of(each)} | {each.value} |" for each in TaskSum]
     return "\n".join(lines) + "\n"
 
 
@@ -30,8 +31,4 @@ def _cell(row: TaskRow, payee: TaskPayee) -> str:
 
 def _said(line: TaskLine) -> str:
     fee = " less the fee" if line.is_earned else ""
-    return f"{_word(line.amount)} of {_word(line.purse)}{fee}"
-
-
-def _word(name: TaskPayee | TaskPurse | TaskSum) -> str:
-    return name.name.lower().replace("_", " ")  # deterministic: ASCII names of our own
+    return f"{word_of(line.amount)} of {word_of(line.purse)}{fee}"

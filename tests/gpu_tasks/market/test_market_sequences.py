@@ -20,6 +20,7 @@ from gpu_tasks.market.inference.units import racer_of
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.judge_steps import judge_commit, judge_open
 from scripts.chains.market_chain import (
     CUSTOMER,
     OGPU,
@@ -28,8 +29,6 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     commit,
-    judge_commit,
-    judge_open,
     signed,
     terms,
     tolerant,

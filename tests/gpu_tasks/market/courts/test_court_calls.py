@@ -23,12 +23,10 @@ from scripts.chains.court_chain import (
     WRONG,
     CourtChain,
     Says,
-    commit_step,
-    open_step,
-    salt_of,
     statement_of,
 )
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, refused, signed
+from scripts.chains.judge_steps import commit_step, open_step
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, refused, salt_of, signed
 
 SAID, NOTHING = Statement(Answered(RIGHT), b"p" * 32), b"n" * 32
 

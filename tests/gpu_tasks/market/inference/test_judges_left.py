@@ -2,9 +2,9 @@
 
 import pytest
 
+from attackers import post_unit
 from declined_places import TO_THE_DRAW, declines, racers_of, racing
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import slots
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -15,9 +15,7 @@ from runtime.frame.runtime import Bound
 from runtime.frame.weights import work
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import (
-    BOND,
     CUSTOMER,
-    DEVICE_BOND,
     OGPU,
     Keys,
     MarketChain,
@@ -27,30 +25,12 @@ from scripts.chains.market_chain import (
     signed,
     terms,
 )
+from scripts.chains.newcomers import joins, registers
 
 OUTSIDE = [Keys(f"outside {number}") for number in range(3)]
 """Providers who are no validators: they race, and judge nothing."""
 TO_A_RACE = 5
 """Blocks from a slot that changes to the race that it was awaited for."""
-
-
-def joins(who: Keys) -> list[Step]:
-    """Somebody bonds, and brings a device for the service."""
-    return [
-        signed(who.stash, call)
-        for call in (
-            TrustStake.bond(value=BOND),
-            TrustStake.validate(
-                session_key=who.public("session"),
-                vrf_key=who.public("vrf"),
-                provider_key=who.provider,
-                commission_ppm=0,
-            ),
-            Devices.register_provider(seal_key=who.public("seal"), endpoint=b"http://127.0.0.1:1"),
-            Devices.register_device(kind=DeviceClass.CPU, uuid_hash=who.uuid_hash, bond=DEVICE_BOND),
-            InferenceMarket.offer(device=who.device, service=0, ask=OGPU // 100),
-        )
-    ]
 
 
 def chain_of(in_office: int, outside: int = 0) -> MarketChain:
@@ -62,10 +42,8 @@ def chain_of(in_office: int, outside: int = 0) -> MarketChain:
 
 def posted(chain: MarketChain, racers: int, customer: Keys = CUSTOMER) -> bytes:
     """A unit that was posted, and drawn if it could be."""
-    before = set(chain.now()[InferenceMarket].units.keys())
-    asked = terms(racers=racers, sealed_at=chain.height - 1)
-    chain.block(signed(customer.stash, InferenceMarket.post(service=0, units=(asked,))))
-    (unit_id,) = (key for (key, _) in chain.now()[InferenceMarket].units.items() if key not in before)
+    unit_id = post_unit(chain, customer, service=0, price=OGPU, racers=racers)
+    assert unit_id is not None
     chain.blocks(TO_THE_DRAW + 1)
     return unit_id
 
@@ -124,9 +102,7 @@ def test_a_customer_in_office_judges_nothing_of_its_own(validators: int, most: i
 def test_whose_key_is_newer_than_the_input_judges_nothing_of_it() -> None:
     chain = chain_of(4)
     late = chain.validators[2]
-    chain.block(
-        signed(late.stash, Devices.register_provider(seal_key=late.public("new"), endpoint=b"http://127.0.0.1:1"))
-    )
+    chain.block(signed(late.stash, registers(late, "new")))
     changed_at = chain.height
     assert not is_racing(chain, chain_posted_for(chain, changed_at - 1))
     assert is_racing(chain, chain_posted_for(chain, changed_at))
@@ -239,9 +215,7 @@ def test_a_post_is_refused_where_too_few_in_office_may_judge(validators: int, le
 def test_of_several_inputs_the_oldest_needs_its_judges() -> None:
     chain = chain_of(4)
     for who in chain.validators[1:]:
-        chain.block(
-            signed(who.stash, Devices.register_provider(seal_key=who.public("new"), endpoint=b"http://127.0.0.1:1"))
-        )
+        chain.block(signed(who.stash, registers(who, "new")))
     changed_at = chain.height
     chain.blocks(2)
     new, old = terms(sealed_at=changed_at), terms(sealed_at=1)

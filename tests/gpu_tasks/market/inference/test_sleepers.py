@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import inference, money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.queueing import WELCOME_WEIGHT
@@ -29,6 +28,7 @@ from scripts.chains.market_chain import (
     signed,
     terms,
 )
+from scripts.chains.newcomers import joins, registers, validates
 
 BEACON_AND_FINALITY = 3
 """Blocks from a recording to its draw on these chains."""
@@ -269,26 +269,13 @@ def test_a_bond_that_a_race_gives_back_wakes_a_unit_that_it_can_secure(monkeypat
 # ------------------------------------------------------------------------------------------------ owners who come back
 
 LATE = Keys("late")
-REGISTERED = Devices.register_provider(seal_key=LATE.public("seal"), endpoint=b"http://127.0.0.1:1")
-VALIDATES = TrustStake.validate(
-    session_key=LATE.public("session"),
-    vrf_key=LATE.public("vrf"),
-    provider_key=LATE.provider,
-    commission_ppm=0,
-)
+REGISTERED, VALIDATES = registers(LATE), validates(LATE)
 
 
 def with_somebody_late(final_lag: int = 1) -> MarketChain:
     """A chain with one validator in office, and a provider who is not: that one may chill."""
     chain = MarketChain(named_keys(1), [LATE], final_lag=final_lag)
-    calls = (
-        TrustStake.bond(value=BOND),
-        VALIDATES,
-        REGISTERED,
-        Devices.register_device(kind=DeviceClass.CPU, uuid_hash=LATE.uuid_hash, bond=DEVICE_BOND),
-        InferenceMarket.offer(device=LATE.device, service=0, ask=OGPU // 100),
-    )
-    chain.block(*(signed(LATE.stash, step) for step in calls))
+    chain.block(*joins(LATE))
     chain.blocks(3 + final_lag)
     return chain
 
@@ -361,18 +348,7 @@ def test_many_who_come_back_at_once_are_told_of_one_after_another(monkeypatch: p
     late = [Keys(f"late {number}") for number in range(3)]
     chain = MarketChain(named_keys(1), late)
     for keys in late:
-        chain.block(
-            signed(keys.stash, TrustStake.bond(value=BOND)),
-            signed(
-                keys.stash,
-                TrustStake.validate(
-                    session_key=keys.public("session"),
-                    vrf_key=keys.public("vrf"),
-                    provider_key=keys.provider,
-                    commission_ppm=0,
-                ),
-            ),
-        )
+        chain.block(signed(keys.stash, TrustStake.bond(value=BOND)), signed(keys.stash, validates(keys)))
 
     def all_at_once(bound: Bound) -> None:
         for keys in late:
