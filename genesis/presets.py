@@ -24,7 +24,7 @@ PROVIDER_ENDOWMENT = 10 * GRAINS_PER_OGPU
 GENESIS_BOND = 10_000 * GRAINS_PER_OGPU
 
 DEVICE_BOND = 2_000 * GRAINS_PER_OGPU
-"""A collateral is about nineteen times the price: enough for a hundred units at once at `UNIT_PRICE_MAX`."""
+"""A collateral is some twenty times the price: enough for 98 units at once at `UNIT_PRICE_MAX`."""
 BLOB_PORT_FIRST = 9750
 
 ASK = GRAINS_PER_OGPU // 100

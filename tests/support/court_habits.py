@@ -6,12 +6,15 @@ from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import BenchDrawn
+from gpu_tasks.market.courts.money import case_collateral
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from runtime.pallets.balances import Balances
 from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Policy, Says, honest
 from scripts.chains.market_chain import CUSTOMER, Keys, signed
 
-FEE, COLLATERAL, SEAT = PRICE // 2, 19 * PRICE, 20 * PRICE
+FEE = PRICE // 2
+COLLATERAL = SEAT = case_collateral(PRICE, 50_000, FEE)
+"""At the usual rate a seat is as much: forty fees are less."""
 SEATS = 3
 ALWAYS = {"Courts.audit_rate_ppm": 1_000_000}
 """Every result is audited by the first of the four beacons or a later one: (3/4)^4 are not."""

@@ -2,10 +2,10 @@
 
 In reading order:
 
-* `money`: the money table: who loses what in each outcome, and who gets it
-* `table_page`: the money table as a page shows it
 * `opinions`: what a judge says, and what it commits to before
 * `benches`: who sits, and when a bench has decided
+* `money`: the money table: who loses what in each outcome, and who gets it
+* `table_page`: the money table as a page shows it
 * `cases`: the records: a case with its terms and claims, its benches, a judge's seat
 * `handlers`: what a pallet must do to have its cases judged
 * `events`: what Courts tells the world, and why a call of it can fail

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
+from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from runtime.encoding.codec import named
 
 
@@ -230,12 +231,24 @@ def judge_fee(price: int, share_ppm: int, least: int) -> int:
 
 
 def case_collateral(price: int, rate_ppm: int, fee: int) -> int:
-    """What who answers stands for: price * (1 - q) / q, so that lying does not pay at the chance q of being found out.
+    """What who answers stands for: price / q, so that lying does not pay at the chance q of being found out.
 
-    At least the price and the fees of five judges: who lies about a unit that costs next to nothing pays its own
-    judges, and no coalition draws fees from the audit pot for the price of dust.
+    Who is found out keeps what it was paid, so a lie gains the price and loses q times this. At least the price and the
+    fees of five judges: who lies about a unit that costs next to nothing pays its own judges, and no coalition draws
+    fees from the audit pot for the price of dust.
     """
-    return max(-(-price * (PPM - rate_ppm) // rate_ppm), price + FIRST_JUDGES * fee)
+    found, of = chance_found(rate_ppm)
+    return max(-(-price * of // found), price + FIRST_JUDGES * fee)
+
+
+def chance_found(rate_ppm: int) -> tuple[int, int]:
+    """The chance that a result is audited, as a fraction: 1 - (1 - rate / 4)^4, for each of four beacons may ask.
+
+    Each asks with a quarter of the rate, whatever the others do (`benches.is_audited`): a little less than the rate.
+    """
+    draws = len(AUDIT_DELAYS)
+    of = (draws * PPM) ** draws
+    return of - (draws * PPM - rate_ppm) ** draws, of
 
 
 def seat_hold(collateral: int, fee: int) -> int:

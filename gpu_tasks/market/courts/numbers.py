@@ -38,7 +38,7 @@ class CourtNumbers(Pallet):
     )  # fmt: skip
     audit_rate_ppm: Parameter[U32] = Parameter(
         50_000, unit="ppm", least=1_000, greatest=1_000_000,
-        doc="The chance of an audit: a collateral is the price times what is left of one, over it.",
+        doc="The chance of an audit, a fourth by each of four beacons: a collateral is the price over what they find.",
     )  # fmt: skip
     court_seats: Parameter[U8] = Parameter(
         33, unit="judges", least=3, greatest=33,

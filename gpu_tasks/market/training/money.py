@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee
+from gpu_tasks.market.courts.money import FIRST_JUDGES, audit_premium, judge_fee
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms, covered
 from runtime.encoding.codec import named
@@ -281,8 +281,12 @@ def dispute_bond(rules: TaskRules, price_max: int, price: int) -> int:
 
 
 def collateral_min(rules: TaskRules, price_max: int, asked: int = 0) -> int:
-    """The least collateral of a bid: what makes lying not pay, or what the customer asks for, if that is more."""
-    return max(case_collateral(price_max, rules.found_ppm, _judge_fee(rules, price_max)), asked)
+    """The least collateral of a bid: what makes lying not pay, or what the customer asks for, if that is more.
+
+    M (1 - q) / q, for who is found out is not paid; at least the price and five judges, as in the courts.
+    """
+    lie = -(-price_max * (PPM - rules.found_ppm) // rules.found_ppm)
+    return max(lie, price_max + FIRST_JUDGES * _judge_fee(rules, price_max), asked)
 
 
 def remaining(price: int, done: int, milestones: int) -> int:

@@ -94,7 +94,7 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - 1)),
-            "needs 2 owners with 0.361 oGPU of a device's bond free, 1 has it",
+            "needs 2 owners with 0.38719969 oGPU of a device's bond free, 1 has it",
         ),
         (UNIT, view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL)), "waits for its draw"),
         (

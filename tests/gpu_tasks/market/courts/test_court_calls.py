@@ -9,6 +9,7 @@ from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseRules, CaseStage, CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import NotAppealable, NotSeated, OpensNothing, OutOfTurn, SaidAlready, UnknownCase
+from gpu_tasks.market.courts.money import case_collateral
 from gpu_tasks.market.courts.opinions import Answered, Statement, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
@@ -206,7 +207,7 @@ def test_everybody_in_office_may_judge_by_weight() -> None:
 def _poor(bound: Bound, who: bytes) -> None:
     balances = bound[Balances]
     courts = bound[Courts]
-    needed = 20 * PRICE + balances.existential_deposit
+    needed = case_collateral(PRICE, 50_000, PRICE // 2) + balances.existential_deposit
     assert needed == _seat(courts) + balances.existential_deposit
     balances.transfer(who, CUSTOMER.stash, balances.free_balance(who) - needed + 1)
 

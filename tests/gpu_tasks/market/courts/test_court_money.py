@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.market.courts import money
+from gpu_tasks.market.courts.benches import is_audited
 from gpu_tasks.market.courts.money import TABLE, CaseMoney, CaseOutcome, Flow, Payee, Purse, settle
 from gpu_tasks.market.courts.table_page import outcomes_page, words_page
+from runtime.cryptography.hashing import blake2_256
 
 OGPU = 100_000_000
 PAGE = Path(__file__).parents[4] / "docs" / "courts.md"
@@ -212,9 +215,32 @@ def test_lying_about_dust_pays_its_own_judges() -> None:
     assert money.case_collateral(1, 50_000, fee) >= 1 + 5 * fee
 
 
-@pytest.mark.parametrize(("rate", "times"), [(50_000, 19), (100_000, 9), (500_000, 1), (1_000_000, 0)])
-def test_the_collateral_is_the_price_times_the_odds_of_not_being_audited(rate: int, times: int) -> None:
-    assert money.case_collateral(PRICE, rate, 0) == max(times, 1) * PRICE
+@pytest.mark.parametrize("rate", [1_000, 10_000, 50_000, 100_000, 999_999, 1_000_000])
+@pytest.mark.parametrize("share", [500_000, 1_000_000])
+def test_a_lie_nobody_saw_does_not_pay(rate: int, share: int) -> None:
+    """S7: who is audited keeps what it was paid, so what it loses then must be worth the price."""
+    found = 1 - (1 - Fraction(rate, 4 * 10**6)) ** 4
+    assert found * money.case_collateral(OGPU, rate, money.judge_fee(OGPU, share, 100_000)) >= OGPU
+
+
+@pytest.mark.parametrize(
+    ("rate", "collateral"),
+    [(50_000, 20_378_931), (100_000, 10_382_911), (1_000, 1_000_375_079), (1_000_000, 1_462_858)],
+)
+def test_the_collateral_is_the_price_by_the_chance_that_a_lie_is_found(rate: int, collateral: int) -> None:
+    assert money.case_collateral(1_000_000, rate, 0) == collateral
+
+
+def test_as_many_results_are_audited_as_a_collateral_reckons_with() -> None:
+    """The chance is that of what picks: of so many results, as many as it says, within four standard deviations."""
+    rate, cases = 200_000, 4_000
+    found, of = money.chance_found(rate)
+    values = [
+        [blake2_256(b"beacon" + bytes([delay]) + case.to_bytes(4)) for delay in range(4)] for case in range(cases)
+    ]
+    audited = sum(is_audited(seen, case.to_bytes(32), rate) for case, seen in enumerate(values))
+    chance = found / of
+    assert abs(audited - cases * chance) < 4 * (cases * chance * (1 - chance)) ** 0.5
 
 
 def test_the_page_shows_the_table() -> None:

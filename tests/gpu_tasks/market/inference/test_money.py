@@ -132,10 +132,11 @@ def test_a_rebate_is_less_than_the_fee(price: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "needed"), [(OGPU, 19 * OGPU), (100_000, 19 * 100_000), (1_000, 1_000 + 5 * 100_000), (0, 500_000)]
+    ("price", "needed"),
+    [(OGPU, 2_037_893_070), (100_000, 2_037_894), (1_000, 1_000 + 5 * 100_000), (0, 500_000)],
 )
 def test_collateral(price: int, needed: int) -> None:
-    """Nineteen prices at an audit rate of one in twenty; for dust, what its judges cost."""
+    """20.38 prices at an audit rate of one in twenty; for dust, what its judges cost."""
     assert money.collateral(RULES, price) == needed
 
 

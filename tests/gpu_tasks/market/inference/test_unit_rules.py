@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_tasks.market.courts.money import case_collateral
 from gpu_tasks.market.courts.numbers import CourtNumbers
 from gpu_tasks.market.inference.events import ProviderRebated, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -158,8 +159,9 @@ def test_its_case_pays_and_is_likely_as_was_promised(number: Parameter[Any], bou
     chain.block(commit(racer, unit, chain.unit(unit), bytes(32)))
     chain.block()
     chain.block(attach(attestation(racer, unit, chain.unit(unit), bytes(32))))
-    case, fee = chain.case(unit), chain.unit(unit).price // 2
-    assert (case.fee, case.seat, case.terms.pot_max, case.rules.rate_ppm) == (fee, 40 * fee, 5 * fee, 50_000)
+    case, price = chain.case(unit), chain.unit(unit).price
+    fee, seat = price // 2, case_collateral(price, 50_000, price // 2)
+    assert (case.fee, case.seat, case.terms.pot_max, case.rules.rate_ppm) == (fee, seat, 5 * fee, 50_000)
 
 
 def test_a_cancellation_goes_by_what_was_posted() -> None:
