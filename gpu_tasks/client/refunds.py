@@ -11,7 +11,7 @@ REASONS = {
     Refund.CANCELLED: "cancelled by the key that posted it",
     Refund.EXPIRED: "no result in the time that a unit may wait for one",
     Refund.INPUT_BAD: "a committee found that its input cannot be used",
-    Refund.INCONCLUSIVE: "its racers disagreed, and no committee could decide",
+    Refund.INCONCLUSIVE: "no committee could decide; the bond is gone if hardly a judge had its input",
 }
 
 

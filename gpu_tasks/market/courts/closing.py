@@ -31,7 +31,7 @@ from runtime.pallets.staking.slashing import Share
 EXPELLING_COURT_MIN = 5
 """So many opinions of a court end a registration."""
 SPOKEN_PART = 3
-"""Where fewer than one judge in so many says anything, and nothing is decided, silence is nobody's fault."""
+"""Where fewer than one judge in so many says anything, and nothing is decided, silence is no judge's fault."""
 
 _Verdict = Answered | Unanswerable | None
 _Seats = list[tuple[bytes, JudgeSeat]]
@@ -43,11 +43,16 @@ _FAULT_PURSES = {
 }
 
 
-def outcome_of(case: CourtCase, decided: _Verdict) -> tuple[CaseOutcome, _Verdict]:
-    """How a case ends in which the court, where it came to one, decided this; and the verdict that stands."""
+def outcome_of(case: CourtCase, decided: _Verdict, *, is_heard: bool) -> tuple[CaseOutcome, _Verdict]:
+    """How a case ends in which the court, where it came to one, decided this; and the verdict that stands.
+
+    `is_heard`: enough of its judges said something, or there were none.
+    """
     in_court, first = case.stage is CaseStage.COURT, case.verdict
     verdict = decided or first if in_court else first
-    if verdict is None:
+    if verdict is None and not is_heard:
+        outcome = CaseOutcome.UNHEARD
+    elif verdict is None:
         outcome = CaseOutcome.UNDECIDED if case.kind is CaseKind.DISPUTE else CaseOutcome.AUDIT_UNDECIDED
     elif isinstance(verdict, Unanswerable):
         outcome = CaseOutcome.INPUT_BAD
@@ -67,8 +72,8 @@ def outcome_of(case: CourtCase, decided: _Verdict) -> tuple[CaseOutcome, _Verdic
 
 def end(courts: CourtsGround, case_id: bytes, case: CourtCase, decided: _Verdict = None) -> None:
     """End a case: `decided` is what its court said, if it came to one and that decided."""
-    outcome, verdict = outcome_of(case, decided)
     seats = _seats(courts, case_id, case)
+    outcome, verdict = outcome_of(case, decided, is_heard=_is_heard(seats))
     money = _money(courts, case, seats, decided, verdict)
     flows = settle(outcome, money)
     _move(courts, case_id, case, flows)
@@ -103,7 +108,7 @@ def _seats(courts: CourtsGround, case_id: bytes, case: CourtCase) -> _Seats:
 
 def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdict, verdict: _Verdict) -> CaseMoney:
     convicted = _convicted(seats, decided)
-    silent = _fined_for_silence(seats, verdict)
+    silent = tuple((judge, seat.held) for judge, seat in seats if seat.statement is None)
     pot = min(courts.balances.free_balance(AUDIT_POT), case.terms.pot_max)
     payers: dict[Purse, tuple[tuple[bytes, int], ...]] = {
         Purse.CONVICTED: convicted,
@@ -134,14 +139,10 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
     return CaseMoney(case.terms.price, case.fee, case.has_court, payers, payees)
 
 
-def _fined_for_silence(seats: _Seats, verdict: _Verdict) -> tuple[tuple[bytes, int], ...]:
-    """The judges who said nothing; none where the case stays undecided and almost all of them did not."""
-    silent = tuple((judge, seat.held) for judge, seat in seats if seat.statement is None)
-    spoken = len(seats) - len(silent)
-    # Then there was nothing to look at: who posts a unit to racers of its own, and gives the input to nobody else, had
-    # every validator fined, and all its own money back. A coalition of a third cannot pass for such a case.
-    is_unjudgeable = verdict is None and spoken * SPOKEN_PART < len(seats)
-    return () if is_unjudgeable else silent
+def _is_heard(seats: _Seats) -> bool:
+    """Whether a third of its judges said something: a coalition of a third cannot pass for a case without an input."""
+    spoken = sum(seat.statement is not None for _, seat in seats)
+    return spoken * SPOKEN_PART >= len(seats)
 
 
 def _convicted(seats: _Seats, decided: _Verdict) -> tuple[tuple[bytes, int], ...]:

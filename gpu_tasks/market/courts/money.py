@@ -90,6 +90,7 @@ class CaseOutcome(IntEnum):
     APPEAL_UNDECIDED = 8
     INPUT_BAD = 9
     NOT_AUDITED = 10
+    UNHEARD = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,11 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
         (_FEES, _PRICE_BACK),
     ),
     CaseOutcome.UNDECIDED: OutcomeRow("A dispute that nobody decided: everything is refunded", (_SILENT,), ()),
+    CaseOutcome.UNHEARD: OutcomeRow(
+        "Nobody decided, and fewer than a third of the judges said anything: there was nothing to look at",
+        (Charge(Purse.CUSTOMER_BOND, Sum.ALL),),
+        (),
+    ),
     CaseOutcome.AUDIT_RIGHT: OutcomeRow(
         "An audit found the result right", (*_PARTIES, _SILENT, _SPARE, _POT), (_SPARE_THEN_POT, _PRICE_BACK)
     ),

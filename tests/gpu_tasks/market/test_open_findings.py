@@ -1,6 +1,7 @@
-"""Attacks on the market that still work: each test says what should hold, and is expected to fail until it does.
+"""Attacks on the market: each test says what should hold, and one with a mark is expected to fail until it does.
 
-Numbers are those of `docs/robustness.md`, "Known and open". Who mends one sees its test turn, and takes the mark away.
+Numbers are those of `docs/robustness.md`; what has a mark stands there under "Known and open". Who mends one sees its
+test turn, and takes the mark away.
 """
 
 from collections.abc import Callable
@@ -128,8 +129,7 @@ def test_dust_keeps_no_dispute_waiting() -> None:
     assert 2 * blocks_of_a_dispute(dust=150) <= 3 * blocks_of_a_dispute(dust=0)
 
 
-# Mend: the customer's bond burns where nobody could judge.
-@open_finding("S9: seats are held for nothing")
+# S9: seats are held for nothing.
 def test_a_unit_that_nobody_can_judge_costs_its_customer_the_bond() -> None:
     chain = MarketChain(named_keys(7), [SYBIL, SECOND])
     create_service(chain)

@@ -75,10 +75,10 @@ def test_one_judge_of_a_pair_convicts_nobody(pair: Says) -> None:
         assert moved.get(judge, 0) == (-FEE if pair is SILENT else 0)
 
 
-def test_an_undecided_audit_leaves_the_settlement() -> None:
+def test_an_unheard_audit_leaves_the_settlement() -> None:
     stage, case_id = audited(by_bench(pair=SILENT, committee=SILENT, court=SILENT), settled=WRONG)
     moved = gains(stage, lambda: stage.run(case_id))
-    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.AUDIT_UNDECIDED
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.UNHEARD
     assert stage.racers[0].stash not in moved
 
 

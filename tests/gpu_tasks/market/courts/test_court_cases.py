@@ -82,12 +82,12 @@ def test_an_undecided_committee_goes_to_the_court_which_convicts_its_judges() ->
 
 
 @pytest.mark.parametrize("size", [4, 7, 16])
-def test_what_nobody_could_look_at_costs_nobody_anything(size: int) -> None:
+def test_what_nobody_could_look_at_costs_the_customer_its_bond_and_no_judge_anything(size: int) -> None:
     stage = CourtChain(size=size, policy=by_bench(committee=SILENT, court=SILENT))
     case_id = stage.dispute()
     moved = gains(stage, lambda: stage.run(case_id))
-    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.UNDECIDED
-    assert moved == {}
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.UNHEARD
+    assert moved == {CUSTOMER.stash: -PRICE // 20}
 
 
 @pytest.mark.parametrize(("speaking", "fined"), [(2, 0), (3, 4), (4, 3)])
@@ -103,8 +103,8 @@ def test_a_third_who_speak_show_that_it_could_be_looked_at(speaking: int, fined:
     stage = CourtChain(policy=policy)
     case_id = stage.dispute()
     moved = gains(stage, lambda: stage.run(case_id))
-    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.UNDECIDED
-    assert sorted(moved.values()) == [-FEE] * fined
+    assert stage.chain.now()[Toys].endings[case_id] == (CaseOutcome.UNDECIDED if fined else CaseOutcome.UNHEARD)
+    assert sorted(moved.values()) == ([-FEE] * fined or [-PRICE // 20]), "its judges, or its customer"
 
 
 def test_a_bad_input_costs_the_customer_its_judges() -> None:

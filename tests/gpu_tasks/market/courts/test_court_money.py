@@ -180,6 +180,13 @@ def test_an_undecided_appeal_costs_nothing_where_somebody_is_at_fault() -> None:
     assert {flow.purse for flow in flows} == {Purse.LIED}
 
 
+def test_what_was_not_heard_burns_the_customers_bond_and_nothing_else() -> None:
+    """S9: to hold seats with an input that nobody can read costs something; who saw nothing has nothing to say."""
+    case = case_of(lied=2, missed=1, silent=7, customer_bond=1, customer_price=1, pot=OGPU)
+    flows = settle(CaseOutcome.UNHEARD, case)
+    assert flows == (Flow(Purse.CUSTOMER_BOND, who("customer_bond", 0), None, PRICE // 20),)
+
+
 @pytest.mark.parametrize("outcome", [CaseOutcome.UNDECIDED, CaseOutcome.AUDIT_UNDECIDED])
 def test_undecided_takes_a_fee_of_the_silent_and_nothing_else(outcome: CaseOutcome) -> None:
     flows = settle(outcome, case_of(lied=2, missed=1, declined=2, convicted=1, silent=1, bond=1, pot=OGPU))
