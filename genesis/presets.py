@@ -12,10 +12,12 @@ from genesis import dev_accounts
 from genesis.chain import genesis_state
 from genesis.preset_names import DEV_NAMES, VALIDATORS_MAX
 from genesis.spec import ChainSpec, Patch, from_json
+from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.devices.records import device_id
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.encoding.types import CAP_GRAINS, GRAINS_PER_OGPU
+from runtime.pallets.balances import Balances
 from runtime.pallets.pots import RESERVE
 
 PROPERTIES = {"ss58Format": 42, "tokenDecimals": 8, "tokenSymbol": "oGPU"}
@@ -86,6 +88,7 @@ def _patch(chain_id: str, validators: tuple[str, ...]) -> Patch:
     names = tuple(dict.fromkeys((*validators, *DEV_NAMES)))
     balances = [[ss58(dev_accounts.stash(name)), ENDOWMENT] for name in names]
     balances += [[ss58(dev_accounts.key(name, dev_accounts.PROVIDER)), PROVIDER_ENDOWMENT] for name in names]
+    balances.append([ss58(AUDIT_POT), Balances.existential_deposit.default])  # no premium of a cheap unit opens it
     given = sum(amount for _, amount in balances if isinstance(amount, int))
     balances.append([ss58(RESERVE), CAP_GRAINS - given])
     return {

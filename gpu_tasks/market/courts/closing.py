@@ -109,7 +109,9 @@ def _seats(courts: CourtsGround, case_id: bytes, case: CourtCase) -> _Seats:
 def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdict, verdict: _Verdict) -> CaseMoney:
     convicted = _convicted(seats, decided)
     silent = tuple((judge, seat.held) for judge, seat in seats if seat.statement is None)
-    pot = min(courts.balances.free_balance(AUDIT_POT), case.terms.pot_max)
+    # its last grains stay: an empty pot is opened by no premium of a unit that costs next to nothing
+    in_pot = max(0, courts.balances.free_balance(AUDIT_POT) - courts.balances.existential_deposit)
+    pot = min(in_pot, case.terms.pot_max)
     payers: dict[Purse, tuple[tuple[bytes, int], ...]] = {
         Purse.CONVICTED: convicted,
         Purse.SILENT: silent,

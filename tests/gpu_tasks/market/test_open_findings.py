@@ -166,8 +166,7 @@ def test_a_late_racer_of_ones_own_takes_nothing_from_the_pot(price: int) -> None
     assert drain_of(price) <= 0
 
 
-# Mend: the presets give the pot an existential deposit, and no case takes it away.
-@open_finding("S10: premiums below the existential deposit never open an empty pot")
+# S10: premiums below the existential deposit never open an empty pot.
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_pot_is_open_from_block_0(name: str) -> None:
     spec = load_spec(name)

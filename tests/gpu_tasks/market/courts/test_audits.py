@@ -44,11 +44,26 @@ def test_a_right_result_costs_its_audit_out_of_the_pot() -> None:
 def test_a_pot_that_is_nearly_empty_pays_what_it_has() -> None:
     stage, case_id = audited()
     deposit = stage.chain.now()[Balances].existential_deposit
-    left = FEE + deposit // 2
+    left = FEE + deposit // 2 + deposit
     stage.chain.block(lambda bound: bound[Balances].transfer(AUDIT_POT, CUSTOMER.stash, stage.pot - left))
     moved = gains(stage, lambda: stage.run(case_id))
     assert sorted(moved.values()) == [deposit // 2, FEE]
-    assert stage.pot == 0
+    assert stage.pot == deposit, "what an account needs stays, or no small premium would open it again"
+
+
+def test_a_pot_with_no_more_than_it_needs_stays_open() -> None:
+    stage, case_id = audited()
+    deposit = stage.chain.now()[Balances].existential_deposit
+    stage.chain.block(lambda bound: bound[Balances].transfer(AUDIT_POT, CUSTOMER.stash, stage.pot - deposit))
+    assert gains(stage, lambda: stage.run(case_id)) == {}
+    stage.chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 1))
+    assert stage.pot == deposit + 1
+
+
+def test_an_empty_pot_owes_nothing() -> None:
+    stage, case_id = audited()
+    stage.chain.block(lambda bound: bound[Balances].transfer(AUDIT_POT, CUSTOMER.stash, stage.pot))
+    assert gains(stage, lambda: stage.run(case_id)) == {}
 
 
 def test_a_wrong_result_is_found_by_a_fresh_committee() -> None:
