@@ -29,6 +29,8 @@ LONG, LONG_BLOCKS = 0.15, 12
 """So many units take so many blocks: else somebody has committed before a declined place can be filled."""
 AWAY = 0.1
 """Of what a provider is drawn for: it does nothing at all."""
+WITHHELD = 0.04
+"""Of the cases: nobody but the racers was shown the input, so no judge says anything."""
 RESISTS, INSISTS = 0.8, 0.25
 """Of verdicts that are wrong, and right, whom they cost something: it appeals."""
 EAGERNESS = 0.1
@@ -57,7 +59,7 @@ def deeds(world: World) -> Iterator[Deed]:
             if world.chance.random() >= FORGETS and not _is_away(actor, unit_id, b"races"):
                 yield from _race(world, actor, unit_id, unit)
         for case_id, _ in list(world.bound[Courts].seats.under(stash)):
-            if world.chance.random() >= FORGETS and not _is_away(actor, case_id, b"judges"):
+            if world.chance.random() >= FORGETS and not _is_silent(actor, case_id):
                 yield from _judge(world, actor, case_id)
     for case_id in world.appealable():
         case = world.bound[Courts].cases[case_id]
@@ -184,6 +186,11 @@ def _appeals(world: World, case_id: bytes, case: CourtCase) -> Iterator[Deed]:
         actor = BY_STASH.get(stash)
         if actor is not None and world.chance.random() >= FORGETS and _portion(case_id + stash, b"appeal") < appealing:
             yield Deed(actor.provider, Courts.appeal(case=case_id))
+
+
+def _is_silent(judge: Actor, case_id: bytes) -> bool:
+    """Whether a judge says nothing of a case: it is away, or has no input."""
+    return _portion(case_id, b"withheld") < WITHHELD or _is_away(judge, case_id, b"judges")
 
 
 def _is_away(actor: Actor, task: bytes, label: bytes) -> bool:
