@@ -34,7 +34,7 @@ class FreeSlot:
     key_since: int
     """The block since which the owner can open sealed inputs."""
     changed_at: int
-    """The last block in which the slot joined, resumed or changed its ask."""
+    """The last block in which the slot joined, resumed, was freed or changed its ask."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,8 @@ class Devices(Pallet, index=9):
         """End the device's work on a unit; what it secures stays."""
         before = self._registered(device)
         if before.assignment == unit:
-            self.devices[device] = replace(before, assignment=None)
+            # changed_at: its owner chooses when it commits, and must not come into a draw whose beacon it may know
+            self.devices[device] = replace(before, assignment=None, changed_at=self.system.number.get())
             self.stir(device)
 
     def unsecure(self, device: bytes, unit: UnitId) -> None:

@@ -50,7 +50,7 @@ class Device:
     bond: Balance
     registered_at: BlockNumber
     changed_at: BlockNumber
-    """The last block in which it joined or resumed: it races for no unit recorded before."""
+    """The last block in which it joined, resumed or was freed: it races for no unit recorded before."""
     secured: Balance = 0
     """The part of the bond that is collateral of units not settled yet."""
     offers: U32 = 0

@@ -174,8 +174,7 @@ def test_the_pot_is_open_from_block_0(name: str) -> None:
     assert balances.free_balance(AUDIT_POT) >= balances.existential_deposit
 
 
-# Mend: `Devices.free` sets `changed_at`.
-@open_finding("S11: a device that is freed after the beacon was known is drawn by it")
+# S11: a device that is freed after the beacon was known was drawn by it.
 def test_a_freed_device_enters_no_draw_whose_beacon_is_known() -> None:
     chain = MarketChain(named_keys(1), final_lag=3)
     (racer,) = chain.validators
