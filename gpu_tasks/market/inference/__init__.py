@@ -11,6 +11,7 @@ In reading order:
 * `events`: what InferenceMarket tells the world, and why a call of it can fail
 * `catalogue`: which services are sold, and which devices work for them from which price on
 * `sleepers`: units that nobody can serve, until a slot of their service is freed or changed
+* `easing`: units that sleep are tried again where a parameter lets more be drawn
 * `money`: who gets which part of what a unit's customer locked
 * `state`: what every part of a unit's life works on
 * `judges_left`: who of those in office stays outside a race, to judge what comes of it

@@ -26,6 +26,7 @@ from gpu_tasks.market.inference.agenda import (
     AgendaGround,
 )
 from gpu_tasks.market.inference.catalogue import Catalogue, OfferedServices
+from gpu_tasks.market.inference.easing import NEVER_SEEN, Eased, Easing
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.judging import Judging
 from gpu_tasks.market.inference.numbers import MarketNumbers
@@ -149,6 +150,9 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     stirred_services: StorageValue[StirredServices] = StorageValue(
         default=(), doc="Services whose sleeping units are being woken, in turn."
     )
+    eased: StorageValue[Eased] = StorageValue(
+        default=NEVER_SEEN, doc="The least bond of a candidate as units sleep for it, and who is woken as it fell."
+    )
     admitted: StorageValue[AdmittedDraws] = StorageValue(
         default=AdmittedDraws(0, Weight(0, 0)), doc="What the draws of the units posted in a block may come to."
     )
@@ -248,6 +252,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
         self.queueing.draw(draws)  # after the races above have freed their slots
         self.queueing.stir(stirs)
         self.queueing.welcome(comers)
+        self.easing.step(self.system.number.get(), self.stake.validator_bond_min, comers)
         woken = self.queueing.wake(Budget(WAKE_BUDGET))
         for unit_id in self.state.agenda.expired(expiries):
             self.ending.forget(unit_id)
@@ -332,6 +337,11 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
             duties=self.duties,
             emit=self.emit,
         )
+
+    @cached_property
+    def easing(self) -> Easing:
+        """What a lower parameter wakes."""
+        return Easing(self.state.sleepers, self.next_service, self.eased)
 
     @cached_property
     def ending(self) -> Ending:
