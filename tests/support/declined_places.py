@@ -5,10 +5,9 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import UnitState
-from scripts.chains.market_chain import OGPU, Keys, MarketChain, Step, commit, signed, terms
+from scripts.chains.market_chain import OGPU, Keys, MarketChain, Step, commit, signed
+from unit_cases import RIGHT, matched
 
-RIGHT, WRONG = b"R" * 32, b"W" * 32
 LEASE = 30
 """Of the service that these chains sell."""
 TO_THE_DRAW = BEACON_DELAY + 1
@@ -17,11 +16,8 @@ TO_THE_DRAW = BEACON_DELAY + 1
 
 def racing(chain: MarketChain, racers: int = 2, price: int = OGPU) -> tuple[bytes, list[Keys]]:
     """A unit in its race, and its racers in draw order."""
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms(price, racers))
-    while chain.unit(unit_id).state is not UnitState.RACING:
-        chain.block()
-    return unit_id, racers_of(chain, unit_id)
+    unit_id, _, drawn = matched(chain, racers, price)
+    return unit_id, drawn
 
 
 def racers_of(chain: MarketChain, unit_id: bytes) -> list[Keys]:

@@ -9,6 +9,7 @@ from runtime.pallets.balances import Balances
 from scripts.chains.judge_steps import judge_commit, judge_open
 from scripts.chains.market_chain import (
     CUSTOMER,
+    OGPU,
     Keys,
     MarketChain,
     attach,
@@ -22,14 +23,25 @@ RIGHT, WRONG = b"R" * 32, b"W" * 32
 Verdict = Answered | Unanswerable
 
 
-def raced(chain: MarketChain, roots: dict[int, bytes | None], racers: int = 2) -> tuple[bytes, Unit, list[Keys]]:
-    """A unit whose racers (by place) commit and attach these roots; None: stays silent. Ends at the reveals."""
+def matched(chain: MarketChain, racers: int = 2, price: int = OGPU) -> tuple[bytes, Unit, list[Keys]]:
+    """A unit in its race, and its racers in draw order."""
     chain.blocks(3)
-    (unit_id,) = chain.post(terms(racers=racers))
-    while chain.unit(unit_id).state is UnitState.QUEUED:
+    (unit_id,) = chain.post(terms(price, racers))
+    return unit_id, *wait_for_race(chain, unit_id)
+
+
+def wait_for_race(chain: MarketChain, unit_id: bytes, after: int = 0) -> tuple[Unit, list[Keys]]:
+    """The unit in the race after that attempt, and its racers in draw order."""
+    while chain.unit(unit_id).state is not UnitState.RACING or chain.unit(unit_id).attempt == after:
+        assert chain.unit(unit_id).state not in (UnitState.SETTLED, UnitState.REFUNDED), "it is drawn no more"
         chain.block()
     unit = chain.unit(unit_id)
-    keys = [chain.keys_of(one.owner) for one in unit.racers]
+    return unit, [chain.keys_of(racer.owner) for racer in unit.racers]
+
+
+def raced(chain: MarketChain, roots: dict[int, bytes | None], racers: int = 2) -> tuple[bytes, Unit, list[Keys]]:
+    """A unit whose racers (by place) commit and attach these roots; None: stays silent. Ends at the reveals."""
+    unit_id, unit, keys = matched(chain, racers)
     given = {place: root for place, root in roots.items() if root}
     chain.block(*(commit(keys[place], unit_id, unit, root) for place, root in given.items()))
     if len(given) < racers:
@@ -71,11 +83,7 @@ def all_owned(chain: MarketChain) -> dict[bytes, int]:
 
 def declined_twice(chain: MarketChain) -> tuple[bytes, list[Keys]]:
     """Both racers of a unit decline."""
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms())
-    while chain.unit(unit_id).state is UnitState.QUEUED:
-        chain.block()
-    racers = [chain.keys_of(one.owner) for one in chain.unit(unit_id).racers]
+    unit_id, _, racers = matched(chain)
     decline = InferenceMarket.decline(unit=unit_id, attempt=1)
     chain.block(*(signed(racer.provider, decline) for racer in racers))
     while chain.unit(unit_id).state is UnitState.RACING:

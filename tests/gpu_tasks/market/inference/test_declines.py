@@ -8,24 +8,9 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import queueing
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
-from gpu_tasks.market.inference.units import DECLINES_MAX, DECLINES_TO_JUDGE, RACERS_MAX, Unit, UnitState
-from scripts.chains.market_chain import Keys, MarketChain, attach, attestation, commit, named_keys, signed, terms
-
-RIGHT = b"R" * 32
-
-
-def matched(chain: MarketChain, racers: int = 2) -> tuple[bytes, Unit, list[Keys]]:
-    """A unit in its race, and its racers in draw order."""
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms(racers=racers))
-    return unit_id, *wait_for_race_after(chain, unit_id, 0)
-
-
-def wait_for_race_after(chain: MarketChain, unit_id: bytes, attempt: int) -> tuple[Unit, list[Keys]]:
-    while chain.unit(unit_id).state is not UnitState.RACING or chain.unit(unit_id).attempt == attempt:
-        chain.block()
-    unit = chain.unit(unit_id)
-    return unit, [chain.keys_of(one.owner) for one in unit.racers]
+from gpu_tasks.market.inference.units import DECLINES_MAX, DECLINES_TO_JUDGE, RACERS_MAX, UnitState
+from scripts.chains.market_chain import MarketChain, attach, attestation, commit, named_keys, signed
+from unit_cases import RIGHT, matched, wait_for_race
 
 
 def test_one_decline_of_a_lone_racer_draws_again_without_it_and_it_stands_for_that() -> None:
@@ -37,7 +22,7 @@ def test_one_decline_of_a_lone_racer_draws_again_without_it_and_it_stands_for_th
     assert (device.assignment, device.secured) == (None, collateral(unit.rules, unit.price)), "free for other work"
     chain.block()
     assert chain.unit(unit_id).state is UnitState.QUEUED
-    again, (other,) = wait_for_race_after(chain, unit_id, 1)
+    again, (other,) = wait_for_race(chain, unit_id, 1)
     assert other != racer
     assert again.attempt == 2
     assert not chain.happened(ev.RaceMissed)
@@ -86,7 +71,7 @@ def test_who_declined_is_not_drawn_again() -> None:
     chain = MarketChain(named_keys(2))
     unit_id, _, (racer,) = matched(chain, racers=1)
     chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
-    again, (other,) = wait_for_race_after(chain, unit_id, 1)
+    again, (other,) = wait_for_race(chain, unit_id, 1)
     assert (again.attempt, other == racer) == (2, False)
 
 

@@ -40,7 +40,7 @@ from scripts.chains.market_chain import (
     signed,
     terms,
 )
-from unit_cases import RIGHT, WRONG, Verdict, all_owned, declined_twice, ended, judged, owned, raced
+from unit_cases import RIGHT, WRONG, Verdict, all_owned, declined_twice, ended, judged, matched, owned, raced
 
 
 @pytest.mark.parametrize("validators", [6, 8])
@@ -128,12 +128,7 @@ def test_a_lone_right_answer_is_paid_once_a_pair_has_looked_at_it() -> None:
 def test_d7_withholding_is_no_cheap_way_to_lie(*, opens_late: bool) -> None:
     """What was committed to and not opened beside a right answer is a lie; opened late, if it is right, a miss."""
     chain = MarketChain(named_keys(8))
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms())
-    while chain.unit(unit_id).state is UnitState.QUEUED:
-        chain.block()
-    unit = chain.unit(unit_id)
-    honest, silent = (chain.keys_of(one.owner) for one in unit.racers)
+    unit_id, unit, (honest, silent) = matched(chain)
     chain.block(*(commit(one, unit_id, unit, RIGHT) for one in (honest, silent)))
     chain.blocks(1)
     chain.block(attach(attestation(honest, unit_id, unit, RIGHT)))
@@ -223,12 +218,7 @@ def test_d4_who_declines_a_good_input_pays_its_judges(*, is_good: bool) -> None:
 
 def test_a_decline_leaves_the_others_in_the_race_and_pays_for_the_look_at_their_answer() -> None:
     chain = MarketChain(named_keys(8))
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms())
-    while chain.unit(unit_id).state is UnitState.QUEUED:
-        chain.block()
-    unit = chain.unit(unit_id)
-    decliner, worker = (chain.keys_of(one.owner) for one in unit.racers)
+    unit_id, unit, (decliner, worker) = matched(chain)
     chain.block(signed(decliner.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     chain.block(commit(worker, unit_id, unit, RIGHT))
     chain.block(attach(attestation(worker, unit_id, unit, RIGHT)))

@@ -19,19 +19,13 @@ from scripts.chains.market_chain import (
     signed,
     terms,
 )
-
-RIGHT = b"R" * 32
+from unit_cases import RIGHT, matched
 
 
 def racing(**numbers: int) -> tuple[MarketChain, bytes, Unit, list[Keys]]:
     constants = {f"InferenceMarket.{name}": value for name, value in numbers.items()}
     chain = MarketChain(named_keys(5), constants=constants)
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms(racers=2))
-    while chain.unit(unit_id).state is UnitState.QUEUED:
-        chain.block()
-    unit = chain.unit(unit_id)
-    return chain, unit_id, unit, [chain.keys_of(racer.owner) for racer in unit.racers]
+    return chain, *matched(chain)
 
 
 def leaving(chain: MarketChain, keys: Keys) -> None:

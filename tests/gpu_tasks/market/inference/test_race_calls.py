@@ -16,7 +16,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.numbers import DUTY_FEE
 from gpu_tasks.market.inference.services import ServiceTerms
-from gpu_tasks.market.inference.units import Refund, Unit, UnitState, unit_id_of
+from gpu_tasks.market.inference.units import Refund, UnitState, unit_id_of
 from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
@@ -35,22 +35,7 @@ from scripts.chains.market_chain import (
     signed,
     terms,
 )
-
-RIGHT, WRONG = b"R" * 32, b"W" * 32
-
-
-def matched(chain: MarketChain, racers: int = 2) -> tuple[bytes, Unit, list[Keys]]:
-    """A unit in its race, and its racers in draw order."""
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms(racers=racers))
-    return unit_id, *wait_for_race(chain, unit_id)
-
-
-def wait_for_race(chain: MarketChain, unit_id: bytes) -> tuple[Unit, list[Keys]]:
-    while chain.unit(unit_id).state is UnitState.QUEUED:
-        chain.block()
-    unit = chain.unit(unit_id)
-    return unit, [chain.keys_of(one.owner) for one in unit.racers]
+from unit_cases import RIGHT, matched, wait_for_race
 
 
 def free(chain: MarketChain, account: bytes) -> int:

@@ -6,9 +6,7 @@ import pytest
 
 from declined_places import (
     LEASE,
-    RIGHT,
     TO_THE_DRAW,
-    WRONG,
     closes_at,
     commits,
     declines,
@@ -34,7 +32,7 @@ from scripts.chains.market_chain import (
     refused,
     terms,
 )
-from unit_cases import ended, judged
+from unit_cases import RIGHT, WRONG, ended, judged
 
 # ----------------------------------------------------------------------------------------------------------- the lease
 

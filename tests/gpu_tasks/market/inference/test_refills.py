@@ -3,7 +3,6 @@
 import pytest
 
 from declined_places import (
-    RIGHT,
     TO_THE_DRAW,
     closes_at,
     commits,
@@ -37,6 +36,7 @@ from scripts.chains.market_chain import (
     signed,
     terms,
 )
+from unit_cases import RIGHT
 
 # ------------------------------------------------------------------------------------------------------------ the draw
 
