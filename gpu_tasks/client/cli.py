@@ -20,6 +20,10 @@ COMMANDS = {
         "units:cancel",
         "Take back a UNIT (0x..) that is still queued: a tenth of its bond burns, the rest comes back.",
     ),
+    "appeal": (
+        "units:appeal",
+        "Appeal against what judges have said of UNIT (0x..): a court decides, and a bond is lost if it says the same.",
+    ),
     "services": ("services:services", "List what can be bought."),
     "providers": ("services:providers", "List devices and what they ask."),
     "create-service": (

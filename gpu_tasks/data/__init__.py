@@ -10,4 +10,5 @@ In reading order:
 * `slow_stores`: which stores were slow of late
 * `blob_client`: blobs over HTTP: store one, fetch one
 * `market_reads`: what providers and customers ask a node about the market, typed
+* `appeals`: what an appeal against a verdict about a unit binds and brings
 """

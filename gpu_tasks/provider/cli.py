@@ -38,6 +38,10 @@ COMMANDS = {
         "Take no new work with a device (0x.., or the beginning of it), or with all; what is assigned goes on.",
     ),
     "resume": ("offering:resume", "Take work again with a paused device (0x.., or the beginning of it), or with all."),
+    "appeal": (
+        "appealing:appeal",
+        "Appeal against what judges have said of UNIT (0x..); the provider key signs, the bond is the stash's.",
+    ),
     "unregister": (
         "leaving:unregister",
         "Take DEVICE (0x.., or the beginning of it) and its offers out of the market; its bond comes back at once.",

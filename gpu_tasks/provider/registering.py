@@ -6,7 +6,9 @@ other way. Each is one extrinsic of the stash, so all of it happens, or none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
@@ -48,6 +50,10 @@ class Planned:
     call: Call
     grains: int = 0
     purpose: str = ""
+    stash: bytes | None = None
+    """Whose grains they are; None: the signer's."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else is shown of it before it is sent."""
 
 
 async def registration_calls(client: ChainClient, wanted: Registration) -> list[Planned]:

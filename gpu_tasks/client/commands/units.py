@@ -1,4 +1,4 @@
-"""Commands about units that were posted: follow them, read their results, take a queued one back."""
+"""Commands about units that were posted: follow them, read their results, take one back, appeal about one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpu_tasks.client.results import ResultError, completion_of, progress
 from gpu_tasks.client.waiting import look
 from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of
 from gpu_tasks.data import market_reads
+from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -104,6 +105,21 @@ def cancel(session: WalletSession, unit: str, key_text: str, sending: SendingOpt
         found = await _known_unit(client, unit_id, await client.finalized())
         _check_cancellable(found, payer.account)
         return planned(session.output, InferenceMarket.cancel(unit=unit_id), _cancel_facts(unit_id, found))
+
+    make(session, key_text, sending, plan)
+
+
+@click.command()
+@click.argument("unit")
+@key_option
+@sending_options
+@click.pass_obj
+def appeal(session: WalletSession, unit: str, key_text: str, sending: SendingOptions) -> None:
+    """Appeal against what judges have said of UNIT (0x..): a court decides, and a bond is lost if it says the same."""
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        found = await appeal_against(client, _unit_id(unit), payer.account)
+        return planned(session.output, found.call, found.facts, locks=found.bond)
 
     make(session, key_text, sending, plan)
 

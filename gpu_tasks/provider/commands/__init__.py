@@ -9,5 +9,6 @@ In reading order:
 * `showing`: `devices`, `status`
 * `joining`: `register`
 * `offering`: `offer`, `withdraw-offer`, `pause`, `resume`
+* `appealing`: `appeal`
 * `leaving`: `unregister`, `withdraw-bond`
 """

@@ -75,8 +75,12 @@ def _one_call(planned: Sequence[Planned]) -> Call:
 async def _tried(client: ChainClient, planned: Sequence[Planned], key: Keypair) -> dict[str, Any]:
     """What the calls cost, and what the chain would say to them."""
     fee = await client.fee(_one_call(planned), key)
+    stash = next((step.stash for step in planned if step.stash is not None), None)
     try:
-        tried = await trial.attempt(client, [step.call for step in planned], key.account, fee)
+        if stash is None:
+            tried = await trial.attempt(client, [step.call for step in planned], key.account, fee)
+        else:  # the key pays the fee, and the stash all else: what it binds shows when it calls itself
+            tried = await trial.attempt(client, [step.call for step in planned], stash)
     except trial.TrialError as error:
         click.echo(f"note: whether the chain would take it could not be tried: {harmless(str(error))}", err=True)
         tried = trial.Trial(sum(step.grains for step in planned))
@@ -95,6 +99,7 @@ def _cost(planned: Sequence[Planned], key: Keypair, fee: int, tried: trial.Trial
     facts = {
         "calls": ", ".join(step.call.name for step in planned),
         "from": Account(key.account),
+        **{name: value for step in planned for name, value in step.facts.items()},
         **{step.purpose: Grains(step.grains) for step in planned if step.grains},
         "amount": Grains(max(0, amount)),
     }
