@@ -163,7 +163,7 @@ class Storage:
             for block_id in abandoned:
                 batch.delete(PENDING + block_id)
         self._recent.update(merged)
-        self._trim_recent()
+        self._bound_recent()
         if blocks:
             self._trie = None
             head = blocks[-1].block
@@ -188,7 +188,7 @@ class Storage:
         if key in self._recent:
             return self._recent[key]
         value = self._recent[key] = self._get(STATE + key) if self._trie is None else self._trie.get(key)
-        self._trim_recent()
+        self._bound_recent()
         return value
 
     def keys(self, prefix: bytes = b"", start: bytes = b"") -> Iterator[bytes]:
@@ -286,9 +286,11 @@ class Storage:
             )
         self.head_height, self.head_id = _HEAD.unpack(head)
 
-    def _trim_recent(self) -> None:
-        while len(self._recent) > RECENT_MAX:
-            del self._recent[next(iter(self._recent))]
+    def _bound_recent(self) -> None:
+        # All at once: the oldest of a dictionary is found behind the places of all that were forgotten before it. One
+        # by one, a block of 9,000 transfers took two to five times as long, once so many values had been read.
+        if len(self._recent) > RECENT_MAX:
+            self._recent.clear()
 
     def _undo(self, changes: Changes, merged: Changes) -> dict[bytes, bytes | None]:
         return {key: merged[key] if key in merged else self.get(key) for key in changes}

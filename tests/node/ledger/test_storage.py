@@ -80,6 +80,17 @@ def test_values_in_memory_are_those_on_the_disk(tmp_path: Path, monkeypatch: pyt
     assert dict(storage.items()) == model
 
 
+def test_values_in_memory_are_forgotten_all_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # One by one each of them took a search through the places of all that were forgotten before.
+    monkeypatch.setattr(node.ledger.storage, "RECENT_MAX", 5)
+    storage = opened(tmp_path)
+    kept = []
+    for number in range(13):
+        storage.get(b"%d" % number)
+        kept.append(len(storage._recent))
+    assert kept == [1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0, 1]
+
+
 def test_values_are_read_from_the_trie_of_the_state_until_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
