@@ -48,6 +48,11 @@ class WorkloadForm(Protocol):
         ...
 
     @property
+    def is_stepwise(self) -> bool:
+        """Whether it runs in steps from one state to the next: only such work has milestones, and can be taken over."""
+        ...
+
+    @property
     def backends(self) -> tuple[str, ...]:
         """The kinds of backend that it has: `numpy`, which every machine can be asked for, and such as `torch`."""
         ...

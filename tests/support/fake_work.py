@@ -17,6 +17,7 @@ class FakeForm:
     """A fake workload: it has the ids of the test chain's service, and a token is a byte."""
 
     name, workload_id, model_id, cost_unit = "reversed", WORKLOAD, MODEL, "token"
+    is_stepwise = False
     backends: tuple[str, ...] = ("numpy",)
     options: tuple[Option, ...] = ()
 

@@ -30,6 +30,7 @@ class MatmulHashForm:
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
     cost_unit = "product"
+    is_stepwise = False
     backends = ("numpy", "reference")
     options = (SIZE,)
 

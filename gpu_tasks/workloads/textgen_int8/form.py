@@ -27,6 +27,7 @@ class TextGenerationForm:
     workload_id = WORKLOAD_ID
     model_id = bytes.fromhex(MODEL_ID)
     cost_unit = "token"
+    is_stepwise = False
     backends = ("numpy", "reference", "torch")
     options = (TEMPERATURE,)
 

@@ -48,6 +48,7 @@ class TrainingForm:
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
     cost_unit = "step"
+    is_stepwise = True
     backends = ("numpy", "reference", "torch")
     options = OPTIONS
 

@@ -28,6 +28,7 @@ class Shouting:
     """A form that no program has heard of: a line in capitals, nothing above 20 letters."""
 
     cost_unit = "letter"
+    is_stepwise = False
     options = (Option("mark", "!", "what follows the text"),)
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[3]
 FOLDERS_THAT_KNOW_NO_WORKLOAD = (
     "gpu_tasks/client",
     "gpu_tasks/data",
+    "gpu_tasks/tasks",
     "gpu_tasks/provider",
     "devnet/launcher",
     "wallet",

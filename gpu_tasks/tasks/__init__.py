@@ -1,0 +1,11 @@
+"""What customers ask for: task files, what they come to on a chain, who could serve them.
+
+All of it is pure: texts and records in, records and texts out. In reading order:
+
+* `problems`: what is wrong with something that a person wrote, and what to do
+* `yaml_tree`: from the bytes of a YAML file to a tree of texts with their lines, within limits
+* `quantities`: amounts, times and rates as people write them, to integers
+* `declarations`: keys, what stands behind each, defaults; read strictly, shown as JSON Schema
+* `training_task`: the keys of a training task
+* `canonical`: request, canonical bytes, hash and terms of a task
+"""

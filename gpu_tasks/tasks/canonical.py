@@ -1,0 +1,122 @@
+"""From a task that was read to what goes by a chain: the request, the canonical task with its hash, and the terms.
+
+Always: the canonical task holds what is computed and by how many of which devices, and nothing that the chain may let
+the customer amend: price, time and collateral stand on the chain in the clear. Names and labels are in neither. The
+same task, input and seed give the same bytes on every machine.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.money import collateral_min
+from gpu_tasks.market.training.rules import TaskRules
+from gpu_tasks.market.training.terms import TaskTerms, default_loss, default_time_value
+from gpu_tasks.tasks.problems import Problem, TaskFileError
+from gpu_tasks.tasks.training_task import TaskFile, TrainingTask, stepwise_forms
+from gpu_tasks.workloads.form import RequestError
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import U8, U32, Bounded, codec, struct
+from runtime.encoding.types import Hash
+
+INPUT_BYTES_MAX = 1024 * 1024
+"""No workload takes more; each has a limit of its own below it."""
+
+
+@struct
+class CanonicalTask:
+    """What is computed, and by how many devices of which classes."""
+
+    workload: Hash
+    model: Hash
+    request: Hash
+    """Of the request's bytes, which hold the input and 32 bytes of chance: nobody finds them by trying."""
+    request_bytes: U32
+    cost: U32
+    """In the workload's unit."""
+    milestones: U8
+    slots: U8
+    is_homogeneous: bool
+    classes: Annotated[tuple[DeviceClass, ...], Bounded(len(DeviceClass))]
+    """That suit, ascending."""
+
+
+CANONICAL = codec(CanonicalTask)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTask:
+    """A task with its request, which is what goes to whoever computes it."""
+
+    request: bytes
+    canonical: CanonicalTask
+
+    @property
+    def encoded(self) -> bytes:
+        """The canonical bytes."""
+        return CANONICAL.encode(self.canonical)
+
+    @property
+    def task_hash(self) -> bytes:
+        """What names them on a chain."""
+        return blake2_256(b"ogpu/task/1" + self.encoded)
+
+
+def prepare(file: TaskFile, given: bytes, seed: bytes) -> PreparedTask:
+    """The request over an input's bytes, and what names it; TaskFileError where the workload takes no such input.
+
+    `seed` is 32 bytes of chance; the file's own, if it has one, stands before it.
+    """
+    task = file.task
+    form = stepwise_forms()[task.workload]
+    if len(given) > INPUT_BYTES_MAX:
+        raise _refused(file, "input", f"{task.input} has more than {INPUT_BYTES_MAX:,} bytes; give less of it")
+    try:
+        request = form.encode(given.decode("utf-8"), task.length, task.options, task.seed or seed)
+    except UnicodeDecodeError as error:
+        raise _refused(file, "input", f"{task.input} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+    except RequestError as error:
+        raise _refused(file, "", f"{task.workload} takes no such request: {error}") from None
+    canonical = CanonicalTask(
+        workload=form.workload_id,
+        model=form.model_id,
+        request=blake2_256(request),
+        request_bytes=len(request),
+        cost=form.cost_asked(request),
+        milestones=task.milestones,
+        slots=task.devices,
+        is_homogeneous=task.is_homogeneous,
+        classes=task.classes,
+    )
+    return PreparedTask(request, canonical)
+
+
+def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
+    """What the task asks of bids, on a chain with these rules and slots; TaskFileError if its times are none there."""
+    task = file.task
+    blocks_max = task.deadline.in_blocks(slot_ms)
+    if blocks_max < 1:
+        raise TaskFileError(
+            file.file,
+            [Problem(file.line("spec.limits.deadline"), "spec.limits.deadline", "is less than a block; give more")],
+        )
+    return TaskTerms(
+        price_max=task.price_max,
+        time_value=_time_value(task, blocks_max, slot_ms),
+        loss=default_loss(task.price_max) if task.loss is None else task.loss,
+        blocks_max=blocks_max,
+        collateral_min=collateral_min(rules, task.price_max, task.collateral),
+        slots=task.devices,
+        is_homogeneous=task.is_homogeneous,
+    )
+
+
+def _time_value(task: TrainingTask, blocks_max: int, slot_ms: int) -> int:
+    if task.time_value is None:
+        return default_time_value(task.price_max, blocks_max)
+    return task.time_value.per_block(slot_ms)
+
+
+def _refused(file: TaskFile, key: str, text: str) -> TaskFileError:
+    where = f"spec.run.{key}" if key else "spec.run"
+    return TaskFileError(file.file, [Problem(file.line(where), where, text)])

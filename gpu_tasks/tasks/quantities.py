@@ -1,0 +1,103 @@
+"""Quantities as people write them (`2.5 oGPU`, `90m`, `0.5 oGPU/h`), as integers: no float comes near them.
+
+Always: a quantity carries its unit, so none is read as another; what is beyond a limit is refused, never cut.
+"""
+
+import re
+from dataclasses import dataclass
+
+from wallet.amounts import MAX_GRAINS, SYMBOL, parse_amount
+from wallet.errors import AmountError
+
+_AMOUNT = r"[0-9]{1,8}(?:\.[0-9]{1,8})? ?oGPU|[0-9]{1,16} ?grains?"
+_DURATION = r"(?:[0-9]{1,9}(?:\.[0-9]{1,3})? ?[dhms] ?)+"
+_SPAN = rf"{_DURATION}|[0-9]{{1,9}} ?blocks?"
+AMOUNT_PATTERN = rf"^(?:{_AMOUNT})$"
+SPAN_PATTERN = rf"^(?:{_SPAN})$"
+RATE_PATTERN = rf"^(?:{_AMOUNT}) ?/ ?(?:[dhms]|block)$"
+WHOLE_DIGITS_MAX = 12
+
+_UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
+_PARTS = re.compile(r"([0-9]+)(?:\.([0-9]+))? ?([dhms]) ?", re.ASCII)
+
+
+class QuantityError(ValueError):
+    """A text that is no such quantity; the message says what is, and why this is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpan:
+    """A stretch of time, as it was asked for: in milliseconds, or in blocks."""
+
+    milliseconds: int = 0
+    blocks: int = 0
+
+    def in_blocks(self, slot_ms: int) -> int:
+        """How many blocks fit into it, where each takes a slot."""
+        return self.blocks or self.milliseconds // slot_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Grains for a stretch of time."""
+
+    grains: int
+    span: TimeSpan
+
+    def per_block(self, slot_ms: int) -> int:
+        """Grains for a block of one slot, rounded down."""
+        return self.grains if self.span.blocks else self.grains * slot_ms // self.span.milliseconds
+
+
+def amount(text: str) -> int:
+    """Grains of `2.5 oGPU` or `250000000 grains`."""
+    if re.fullmatch(_AMOUNT, text, re.ASCII) is None:
+        bare = re.fullmatch(r"[0-9.]+", text, re.ASCII) is not None
+        why = f"it has no unit: write `{text} {SYMBOL}`" if bare else f"write it like `2.5 {SYMBOL}` or `1000 grains`"
+        raise QuantityError(f"is an amount; {why}, with at most 8 decimals and nothing else")
+    number, is_ogpu = re.split(r" ?[a-zA-Z]", text, maxsplit=1)[0], text.endswith(SYMBOL)
+    try:
+        grains = parse_amount(number) if is_ogpu else int(number)
+    except AmountError as error:
+        raise QuantityError(f"is an amount; {error}") from None
+    if grains > MAX_GRAINS:
+        raise QuantityError(f"is an amount; {text} are more than the {MAX_GRAINS} that exist: give less")
+    return grains
+
+
+def span(text: str) -> TimeSpan:
+    """`90m`, `1h 30m`, `1.5h`, `2d`, or `5400 blocks`; at least a millisecond or a block."""
+    if re.fullmatch(_SPAN, text, re.ASCII) is None:
+        raise QuantityError("is a time; write it like `90m`, `1h 30m`, `1.5h`, `2d` or `5400 blocks`")
+    if "block" in text:
+        found = TimeSpan(blocks=int(re.split(r" ?b", text, maxsplit=1)[0]))
+    else:
+        parts = _PARTS.findall(text)
+        units = [unit for _, _, unit in parts]
+        if units != sorted(set(units), key=list(_UNITS_MS).index):
+            raise QuantityError("is a time; name each of d, h, m and s once at most, the largest first: `1h 30m`")
+        found = TimeSpan(sum(_milliseconds(*part) for part in parts))
+    if found == TimeSpan():
+        raise QuantityError("is a time; nothing is done in none: give more")
+    return found
+
+
+def rate(text: str) -> Rate:
+    """`0.5 oGPU/h`, `200 grains/block`; for d, h, m, s or block."""
+    value, slash, unit = text.partition("/")
+    unit = unit.strip()
+    if not slash or unit not in (*_UNITS_MS, "block"):
+        raise QuantityError(f"is an amount for a time; write it like `0.5 {SYMBOL}/h`, for d, h, m, s or block")
+    return Rate(amount(value.strip()), TimeSpan(blocks=1) if unit == "block" else TimeSpan(_UNITS_MS[unit]))
+
+
+def whole(text: str) -> int:
+    """A whole number in decimal digits."""
+    if re.fullmatch(rf"[0-9]{{1,{WHOLE_DIGITS_MAX}}}", text, re.ASCII) is None:
+        raise QuantityError("is a whole number; write it in digits, without a sign or a point")
+    return int(text)
+
+
+def _milliseconds(number: str, decimals: str, unit: str) -> int:
+    """Exact: a unit is a multiple of 1,000 milliseconds, and there are three decimals at most."""
+    return (int(number) * 1_000 + int(decimals.ljust(3, "0"))) * (_UNITS_MS[unit] // 1_000)

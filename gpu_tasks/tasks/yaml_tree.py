@@ -1,0 +1,148 @@
+"""From the bytes of a YAML file to a tree of texts, each with its line: nothing is guessed, built or expanded.
+
+Always: a scalar is its text, whatever it looks like, so `no` is no truth value and `1e3` no number until a declaration
+says so. Anchors, aliases and tags are refused, so a file means no more than it shows; so are keys that stand twice and
+a second document. Size, depth and number of nodes are bounded, and nothing is read beyond the bound that is met: of
+hostile files of the greatest size the dearest took a sixth of a second and 1 MB.
+
+The library's own scanner and parser do the reading, in Python and never in C: messages are then the same everywhere.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+import yaml
+
+from gpu_tasks.tasks.problems import Problem, TaskFileError, shown
+
+FILE_BYTES_MAX = 32 * 1024
+DEPTH_MAX = 8
+NODES_MAX = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A text."""
+
+    text: str
+    line: int
+    is_plain: bool = True
+    """Whether it stands without quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What stands in brackets, or behind dashes."""
+
+    items: tuple["FileNode", ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Keys with what they stand for, in the order of the file; no key twice."""
+
+    entries: tuple[tuple[Scalar, "FileNode"], ...]
+    line: int
+
+
+FileNode = Scalar | Listing | Table
+
+
+def parse(data: bytes, file: str) -> FileNode:
+    """The one document of a file; TaskFileError, with its line, for whatever is no such thing."""
+    if len(data) > FILE_BYTES_MAX:
+        _refuse(file, 1, f"more than {FILE_BYTES_MAX:,} bytes; name large inputs, do not hold them")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        _refuse(file, data.count(b"\n", 0, error.start) + 1, "a byte is not UTF-8; save the file as UTF-8")
+    try:
+        return _Composer(yaml.parse(text, Loader=yaml.SafeLoader), file).document()
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        _refuse(file, line, f"the character {error.character:#x} may stand in no YAML file; remove it")
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        _refuse(
+            file,
+            line,
+            f"this is no YAML: {(error.problem or 'it ends too early')[:80]} (column {column}); keys of a section "
+            "stand under each other, indented by spaces, a space follows each colon, and texts with "
+            "a colon stand in quotes",
+        )
+
+
+def _refuse(file: str, line: int, text: str) -> NoReturn:
+    raise TaskFileError(file, [Problem(line, "", text)]) from None
+
+
+class _Composer:
+    """Builds the tree out of the library's events, which it makes one by one as they are asked for."""
+
+    def __init__(self, events: Iterator[yaml.Event], file: str) -> None:
+        self._events, self._file, self._nodes = events, file, 0
+
+    def document(self) -> FileNode:
+        """The one document; what comes after it is looked at too."""
+        next(self._events)  # the start of the stream
+        event = next(self._events)
+        if isinstance(event, yaml.StreamEndEvent):
+            _refuse(self._file, 1, "the file is empty; begin with `apiVersion: ogpu/v1`")
+        node = self._node(next(self._events), 1)
+        next(self._events)  # the end of the document
+        after = next(self._events)
+        if not isinstance(after, yaml.StreamEndEvent):
+            _refuse(self._file, _line(after), "a second document begins here; give each task a file of its own")
+        return node
+
+    def _node(self, event: yaml.Event, depth: int) -> FileNode:
+        self._nodes += 1
+        line = _line(event)
+        if self._nodes > NODES_MAX:
+            _refuse(self._file, line, f"the file holds more than {NODES_MAX:,} values; split the task")
+        if depth > DEPTH_MAX:
+            _refuse(self._file, line, f"more than {DEPTH_MAX} levels stand in each other; no key is so deep")
+        self._require_plain_words(event, line)
+        match event:
+            case yaml.ScalarEvent():
+                return Scalar(event.value, line, is_plain=event.style is None)
+            case yaml.SequenceStartEvent():
+                return Listing(tuple(self._items(depth)), line)
+            case yaml.MappingStartEvent():
+                return Table(tuple(self._entries(depth)), line)
+            case _:
+                raise AssertionError("a node begins with one of three events")
+
+    def _require_plain_words(self, event: yaml.Event, line: int) -> None:
+        """No names for parts of the file, and no types that a file could ask for."""
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            _refuse(self._file, line, "anchors and aliases (& and *) are not taken; write the value where it is meant")
+        if getattr(event, "tag", None) is not None:
+            _refuse(self._file, line, "tags (words that begin with !) are not taken; put the text in quotes")
+
+    def _items(self, depth: int) -> Iterator[FileNode]:
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            yield self._node(event, depth + 1)
+
+    def _entries(self, depth: int) -> Iterator[tuple[Scalar, FileNode]]:
+        first: dict[str, int] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._node(event, depth + 1)
+            if not isinstance(key, Scalar):
+                _refuse(self._file, key.line, "a key is a word; put what is in brackets behind one")
+            if key.text in first:
+                _refuse(
+                    self._file,
+                    key.line,
+                    f"the key {shown(key.text)} stands here again, first in line {first[key.text]}; leave one of them",
+                )
+            first[key.text] = key.line
+            yield key, self._node(next(self._events), depth + 1)
+
+
+def _line(event: yaml.Event) -> int:
+    line: int = event.start_mark.line + 1
+    return line

@@ -1,0 +1,212 @@
+"""Training tasks from files: six lines suffice, nothing unknown passes, and everything wrong is said at once."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.rules import DEFAULT_RULES
+from gpu_tasks.market.training.terms import TaskTerms
+from gpu_tasks.tasks.canonical import CANONICAL, INPUT_BYTES_MAX, CanonicalTask, prepare, terms_of
+from gpu_tasks.tasks.problems import PROBLEMS_SHOWN_MAX, TaskFileError
+from gpu_tasks.tasks.quantities import TimeSpan
+from gpu_tasks.tasks.training_task import TaskFile, read_task
+
+SIX_LINES = """\
+apiVersion: ogpu/v1
+kind: TrainingTask
+metadata: {name: haiku}
+spec:
+  run: {input: corpus.txt}
+  market: {maxPrice: 2.5 oGPU}
+"""
+ALL_KEYS = """\
+apiVersion: ogpu/v1
+kind: TrainingTask
+metadata:
+  name: run-7
+  labels: {team: vision, owner/mail: a.b}
+spec:
+  run:
+    workload: train-int8
+    input: data/corpus.txt
+    length: 200
+    options: {width: 8, hidden: "16"}
+    seed: 0x000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f
+    milestones: 4
+  resources: {devices: 2, classes: [datacenter, consumer], sameClass: true}
+  market:
+    maxPrice: 25 oGPU
+    valueOfTime: 0.5 oGPU/h
+    lossOnFailure: 5 oGPU
+    collateral: 1000 oGPU
+  limits: {deadline: 90m}
+"""
+SEED = bytes(range(32))
+TEXT = b"the quick brown fox jumps over the lazy dog\n" * 32
+SLOT_MS = 2_000
+
+
+def read(text: str) -> TaskFile:
+    return read_task(text.encode(), "task.yaml")
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(TaskFileError) as refused:
+        read(text)
+    return str(refused.value).splitlines()
+
+
+def test_six_lines_suffice() -> None:
+    task = read(SIX_LINES).task
+    assert SIX_LINES.count("\n") == 6
+    assert (task.name, task.input, task.price_max) == ("haiku", "corpus.txt", 250_000_000)
+    assert (task.workload, task.length, task.milestones, task.devices) == ("train-int8", 1000, 10, 1)
+    assert (task.classes, task.is_homogeneous, task.deadline) == (tuple(DeviceClass), False, TimeSpan(6 * 3_600_000))
+    assert (task.time_value, task.loss, task.collateral, task.seed, task.options) == (None, None, 0, None, {})
+
+
+def test_every_key_has_its_effect() -> None:
+    task = read(ALL_KEYS).task
+    assert task.labels == {"team": "vision", "owner/mail": "a.b"}
+    assert task.options == {"width": "8", "hidden": "16"}
+    assert task.seed == SEED
+    assert task.classes == (DeviceClass.CONSUMER, DeviceClass.DATACENTER)
+    assert (task.milestones, task.devices, task.is_homogeneous) == (4, 2, True)
+    assert (task.loss, task.collateral, task.deadline) == (500_000_000, 100_000_000_000, TimeSpan(5_400_000))
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        ("maxPrice", "maxprice", ":6: spec.market: there is no key 'maxprice'; did you mean maxPrice? there are: max"),
+        ("maxPrice: 2.5 oGPU", "", "task.yaml:6: spec.market: lacks maxPrice: the most that a device is paid; add it"),
+        ("2.5 oGPU", "2.5", ":6: spec.market.maxPrice: '2.5': it is an amount; it has no unit: write `2.5 oGPU`"),
+        ("2.5 oGPU", "0 oGPU", "nobody works for nothing: give more"),
+        ("2.5 oGPU", "[2.5 oGPU]", "takes a single value; write it behind the colon"),
+        ("2.5 oGPU", "~", "task.yaml:6: spec.market.maxPrice: says nothing; give it a value, or leave the line out"),
+        ("TrainingTask", "Training", "task.yaml:2: kind: 'Training': it is none of these: there is no kind of task"),
+        ("TrainingTask", "Training", "did you mean TrainingTask?"),
+        ("ogpu/v1", "ogpu/v2", "there is no version 'ogpu/v2'; did you mean ogpu/v1?"),
+        ("haiku", "Haiku!", "task.yaml:3: metadata.name: 'Haiku!': it is a word of small letters"),
+        ("{name: haiku}", "haiku", "task.yaml:3: metadata: takes keys: name, labels; put them under it, indented"),
+        ("input: corpus.txt", "input: a, workload: train-int9", "did you mean train-int8?"),
+        ("input: corpus.txt", "input: a, workload: textgen-int8", "there is no workload that runs in steps"),
+        ("input: corpus.txt", "input: a, length: 0", "is 1 to 4,294,967,295"),
+        ("input: corpus.txt", "input: a, length: '7'", "is no text; write 7 without quotes"),
+        ("input: corpus.txt", "input: a, length: 1e3", "is a whole number"),
+        ("input: corpus.txt", "input: a, options: {widht: 8}", "there is no option 'widht' here; there are: context"),
+        ("input: corpus.txt", "input: a, options: [width]", "takes names with values"),
+        ("input: corpus.txt", "input: a, seed: 0x12", "is 0x and 64 hexadecimal digits"),
+        ("input: corpus.txt", f"input: {'a' * 256}", "is the path of a file"),
+        ("input: corpus.txt", f"input: a, options: {{{', '.join(f'o{n}: 1' for n in range(33))}}}", "at most 32 names"),
+        ("spec:\n", "spec:\n  resources: {classes: [gpu]}\n", "there is no class 'gpu'"),
+        ("spec:\n", "spec:\n  resources: {classes: [cpu, cpu]}\n", "names something twice"),
+        ("spec:\n", "spec:\n  resources: {classes: []}\n", "takes 1 to 3 values, not 0"),
+        ("spec:\n", "spec:\n  resources: {sameClass: yes}\n", "is true or false"),
+        ("spec:\n", "spec:\n  resources: {devices: 33}\n", "is 1 to 32"),
+        ("spec:\n", "spec:\n  limits: {deadline: 31d}\n", "is at most 30 days"),
+        ("spec:\n", "spec:\n  limits: {deadline: 2592001 blocks}\n", "is at most 30 days"),
+        ("metadata", "metadata:\nmeta", "task.yaml:4: there is no key 'meta'; did you mean metadata?"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_file_line_reason_and_remedy(was: str, becomes: str, said: str) -> None:
+    assert was in SIX_LINES
+    assert any(said in line for line in problems(SIX_LINES.replace(was, becomes, 1)))
+
+
+def test_everything_is_said_at_once_in_the_order_of_the_lines() -> None:
+    said = problems("apiVersion: x\nkind: y\nfoo: 1\nspec: {run: {input: a, lenght: 3}, market: {maxPrice: 3}}\n")
+    assert [int(line.split(":")[1]) for line in said] == [1, 1, 2, 3, 4, 4]
+    many = problems("\n".join(f"k{number}: 1" for number in range(100)))
+    assert len(many) == PROBLEMS_SHOWN_MAX + 1
+    assert re.fullmatch("task.yaml: and [0-9]+ more", many[-1])
+
+
+# --------------------------------------------------------------------------------------------------- canonical bytes
+
+
+def test_the_canonical_task_and_its_hash() -> None:
+    """Vectors: a change of these bytes changes what names tasks on every chain."""
+    prepared = prepare(read(ALL_KEYS), TEXT, bytes(32))
+    assert prepared.encoded.hex() == GOLDEN_BYTES
+    assert prepared.task_hash.hex() == GOLDEN_HASH
+    assert CANONICAL.decode(prepared.encoded) == prepared.canonical
+    assert prepare(read(SIX_LINES), TEXT, SEED).task_hash.hex() == GOLDEN_HASH_OF_SIX_LINES
+
+
+def test_what_is_computed_changes_the_hash_and_what_it_is_called_or_costs_does_not() -> None:
+    def hash_of(text: str) -> bytes:
+        return prepare(read(text), TEXT, bytes(32)).task_hash
+
+    whole = hash_of(ALL_KEYS)
+    for was, becomes in (
+        ("run-7", "run-8"), ("vision", "sound"), ("25 oGPU", "26 oGPU"), ("90m", "91m"), ("0.5 oGPU/h", "1 oGPU/h"),
+        ("1000 oGPU", "2 oGPU"), ("data/corpus.txt", "elsewhere"),
+    ):  # fmt: skip
+        assert hash_of(ALL_KEYS.replace(was, becomes)) == whole, was
+    hashes = {whole}
+    for was, becomes in (
+        ("length: 200", "length: 201"), ("width: 8", "width: 9"), ("milestones: 4", "milestones: 5"),
+        ("devices: 2", "devices: 3"), ("sameClass: true", "sameClass: false"), ("[datacenter, consumer]", "[cpu]"),
+        ("0x00", "0x01"),
+    ):  # fmt: skip
+        hashes.add(hash_of(ALL_KEYS.replace(was, becomes)))
+    assert len(hashes) == 8
+    assert hash_of(ALL_KEYS.replace("[datacenter, consumer]", "[consumer, datacenter]")) == whole
+
+
+def test_chance_is_given_unless_the_file_names_it() -> None:
+    assert prepare(read(ALL_KEYS), TEXT, SEED) == prepare(read(ALL_KEYS), TEXT, bytes(32))
+    assert prepare(read(SIX_LINES), TEXT, SEED).task_hash != prepare(read(SIX_LINES), TEXT, bytes(32)).task_hash
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (b"short", "task.yaml:5: spec.run: train-int8 takes no such request: a text has 1024 to"),
+        (b"\xff" * 2_000, "task.yaml:5: spec.run.input: corpus.txt is not UTF-8 at byte 0; save it as UTF-8"),
+        (b"a" * (INPUT_BYTES_MAX + 1), "spec.run.input: corpus.txt has more than 1,048,576 bytes"),
+    ],
+)
+def test_inputs_that_are_none(given: bytes, said: str) -> None:
+    with pytest.raises(TaskFileError) as refused:
+        prepare(read(SIX_LINES), given, SEED)
+    assert said in str(refused.value)
+
+
+def test_terms_are_integers_for_the_chain_s_slots() -> None:
+    rules = replace(DEFAULT_RULES, found_ppm=500_000)
+    assert terms_of(read(ALL_KEYS), rules, SLOT_MS) == TaskTerms(
+        price_max=2_500_000_000,
+        time_value=27_777,
+        loss=500_000_000,
+        blocks_max=2_700,
+        collateral_min=100_000_000_000,
+        slots=2,
+        is_homogeneous=True,
+    )
+    plain = terms_of(read(SIX_LINES), rules, SLOT_MS)
+    assert (plain.blocks_max, plain.loss) == (10_800, 250_000_000 // 4)
+    assert plain.time_value == 250_000_000 // (4 * 10_800)
+    assert plain.collateral_min == 250_000_000 + 5 * 125_000_000  # the price, and what judges of a lie are paid
+
+
+def test_a_deadline_shorter_than_a_block_is_none() -> None:
+    with pytest.raises(TaskFileError, match=r"task.yaml:20: spec.limits.deadline: is less than a block; give more"):
+        terms_of(read(ALL_KEYS.replace("90m", "1s")), DEFAULT_RULES, SLOT_MS)
+
+
+def test_a_canonical_task_is_canonical() -> None:
+    task = CanonicalTask(bytes(32), bytes(32), bytes(32), 1, 1, 1, 1, False, (DeviceClass.CPU,))
+    assert CANONICAL.decode(CANONICAL.encode(task)) == task
+
+
+GOLDEN_BYTES = (
+    "a53fbf92703db12f974a258baf3d26d8d62bcee4f12b26d360eb6196eaa498dd00000000000000000000000000000000"
+    "000000000000000000000000000000001e48afdb582b708462882e08fadee62a0eb7fea657f04de59fbd4a1d0cb5df3f"
+    "b5050000c8000000040201080102"
+)
+GOLDEN_HASH = "d027fc325cb1770109a85b0c20805cb64b378b7296eb88d271558e672d9935fd"
+GOLDEN_HASH_OF_SIX_LINES = "31d06f0f562379f7276242dde4fe9b2f5b945972d6dd1a2b962ea31daf0a2484"

@@ -1,0 +1,5 @@
+from yaml import YAMLError
+
+class ReaderError(YAMLError):
+    position: int
+    character: int
