@@ -12,6 +12,7 @@ In reading order:
 * `results`: what became of a unit: its state in words, what it cost, its completion
 * `waiting`: why a queued unit is not taken
 * `watching`: following units: a table that changes with the chain, or JSON lines
+* `task_files`: task files and their inputs on the disk
 * `commands`: the commands of `ogpu`: about units, about services, and how one is sent
 * `cli`: `ogpu`, and the options before its commands
 """

@@ -24,6 +24,11 @@ COMMANDS = {
         "units:appeal",
         "Appeal against what judges have said of UNIT (0x..): a court decides, and a bond is lost if it says the same.",
     ),
+    "check": (
+        "tasks:check",
+        "Read the task of FILE and say what it asks for, or all that is wrong with it; no node is asked.",
+    ),
+    "schema": ("tasks:schema", "Print the JSON Schema of task files, for editors and programs."),
     "services": ("services:services", "List what can be bought."),
     "providers": ("services:providers", "List devices and what they ask."),
     "create-service": (
@@ -41,7 +46,10 @@ COMMANDS = {
 @session_options
 @click.version_option(package_name="ogpu")
 def main() -> None:
-    """Have work done on an ogpu chain: post units of inference, watch them, read the completions."""
+    """Have work done on an ogpu chain: post units of inference, watch them, read the completions.
+
+    Shell completion: eval "$(_OGPU_COMPLETE=bash_source ogpu)" (or zsh_source, fish_source).
+    """
 
 
 add_deferred(main, "gpu_tasks.client.commands", COMMANDS)

@@ -7,5 +7,6 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `quantities`: amounts, times and rates as people write them, to integers
 * `declarations`: keys, what stands behind each, defaults; read strictly, shown as JSON Schema
 * `training_task`: the keys of a training task
+* `json_schema`: the declarations, for editors and other programs
 * `canonical`: request, canonical bytes, hash and terms of a task
 """

@@ -4,7 +4,7 @@ Always: reading and schema come from the same declaration. Whoever reads goes on
 are said at once; a value of a file with problems is never used.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,7 +96,13 @@ def schema_of(form: KeyForm) -> dict[str, Any]:
         case Word():
             return dict(form.schema)
         case WordList():
-            return {"type": "array", "items": schema_of(form.word), "maxItems": form.most, "uniqueItems": True}
+            return {
+                "type": "array",
+                "items": schema_of(form.word),
+                "minItems": 1,
+                "maxItems": form.most,
+                "uniqueItems": True,
+            }
         case NamedWords():
             names, values = dict(form.name.schema), schema_of(form.word)
             return {
@@ -139,8 +145,7 @@ def _read(form: KeyForm, node: FileNode, path: str, reading: FileReading) -> Any
         case Word():
             return _word(form, node, path, reading)
         case WordList():
-            items = node.items if isinstance(node, Listing) else (node,)
-            return tuple(_each(form, items, node.line, path, reading))
+            return tuple(_each(form, node, path, reading))
         case NamedWords():
             return _named(form, node, path, reading)
         case KeySection():
@@ -162,13 +167,13 @@ def _word(word: Word, node: FileNode, path: str, reading: FileReading) -> Any:
     return None
 
 
-def _each(words: WordList, items: Sequence[FileNode], line: int, path: str, reading: FileReading) -> list[Any]:
-    if not 1 <= len(items) <= words.most:
-        reading.refuse(line, path, f"takes 1 to {words.most} values, not {len(items)}")
+def _each(words: WordList, node: FileNode, path: str, reading: FileReading) -> list[Any]:
+    if not isinstance(node, Listing) or not 1 <= len(node.items) <= words.most:
+        reading.refuse(node.line, path, f"takes a list of 1 to {words.most}; write them in brackets, with commas")
         return []
-    found = [_word(words.word, item, path, reading) for item in items]
+    found = [_word(words.word, item, path, reading) for item in node.items]
     if len(set(found)) < len(found) and None not in found:
-        reading.refuse(line, path, "names something twice; leave one of them")
+        reading.refuse(node.line, path, "names something twice; leave one of them")
     return found
 
 

@@ -117,6 +117,8 @@ def _seed(text: str) -> bytes:
 
 
 def _path(text: str) -> str:
+    if text.startswith("/") or ".." in text.split("/"):
+        raise QuantityError("is a file beside the task file or below it; copy or link nothing from elsewhere")
     if len(text) > PATH_MAX or CONTROL.search(text):
         raise QuantityError(
             f"is the path of a file, of at most {PATH_MAX} letters; as seen from the task file's folder"

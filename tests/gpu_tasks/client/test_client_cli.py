@@ -5,7 +5,9 @@ from click.testing import CliRunner
 
 from gpu_tasks.client.cli import main
 
-COMMANDS = ("post", "watch", "result", "cancel", "services", "providers", "create-service", "close-service")
+COMMANDS = (
+    "post", "watch", "result", "cancel", "check", "schema", "services", "providers", "create-service", "close-service",
+)  # fmt: skip
 NOWHERE = ["--url", "ws://127.0.0.1:1"]
 
 

@@ -1,0 +1,134 @@
+"""Task files on the disk: the examples, what an input may be, and the commands that need no node."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gpu_tasks.client.cli import main
+from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.market.training.rules import DEFAULT_RULES
+from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX, prepare, terms_of
+from gpu_tasks.tasks.json_schema import task_schema
+from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
+from wallet.errors import WalletError
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+HASHES = {
+    "gang": "43668c1e32ece2f8f30d259a813a564bc2a0e15f9d8839ad689a60844aba0569",
+    "minimal": "dd1e59b5f23d086f9ee36be10dd3d6ac3e17be2b2f3242e90ef925be60aa7d7b",
+    "sizes": "7a897eaeeeff216d1aa096c9781744cb9cff9d05b6353e2aef6d8062e9a6e7be",
+    "urgent": "ced891ca029999d584c053ef17cce3c6e9c626fbac5f61cb72361644ed9c6109",
+}
+SIX_LINES = """\
+apiVersion: ogpu/v1
+kind: TrainingTask
+metadata: {name: haiku}
+spec:
+  run: {input: corpus.txt}
+  market: {maxPrice: 2.5 oGPU}
+"""
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    (tmp_path / "corpus.txt").write_text("the quick brown fox\n" * 100)
+    (tmp_path / "task.yaml").write_text(SIX_LINES)
+    return tmp_path / "task.yaml"
+
+
+def ogpu(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))
+
+
+def facts(*words: str) -> Any:
+    said = ogpu("--json", *words)
+    assert said.exit_code == 0, said.output
+    return json.loads(said.stdout)
+
+
+def test_every_example_has_its_hash() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.yaml")} == set(HASHES)
+    assert {path.suffix for path in EXAMPLES.iterdir()} == {".yaml", ".txt"}
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_an_example_comes_to_its_canonical_bytes(name: str) -> None:
+    path = EXAMPLES / f"{name}.yaml"
+    file = load(path)
+    assert file.task.name == name
+    assert prepare(file, load_input(path, file), bytes(32)).task_hash.hex() == HASHES[name]
+    blocks = {"gang": 5_400, "urgent": 5_400, "sizes": 7_200}.get(name, 21_600)
+    assert terms_of(file, DEFAULT_RULES, 1_000).blocks_max == blocks
+
+
+def test_check_says_what_a_file_comes_to(task: Path) -> None:
+    said = facts("check", str(task))
+    assert (said["task"], said["workload"], said["cost"], said["milestones"]) == (
+        "haiku",
+        "train-int8",
+        "1000 steps",
+        10,
+    )
+    assert said["price_max"] == {"grains": "250000000", "ogpu": "2.5"}
+    assert (said["deadline"], said["classes"]) == ("21600 s", "cpu, consumer, datacenter")
+    assert said["task_hash"] is None
+    assert facts("check", str(EXAMPLES / "urgent.yaml"))["task_hash"] == "0x" + HASHES["urgent"]
+    assert "haiku" in ogpu("check", str(task)).output
+
+
+def test_check_says_all_that_is_wrong(task: Path) -> None:
+    task.write_text(SIX_LINES.replace("maxPrice", "maxprice"))
+    said = ogpu("check", str(task))
+    assert said.exit_code == 2
+    assert said.stdout == ""
+    assert f"error: {task}:6: spec.market: there is no key 'maxprice'; did you mean maxPrice?" in said.stderr
+    assert f"{task}:6: spec.market: lacks maxPrice" in said.stderr
+    assert "Traceback" not in said.output
+
+
+def test_schema_is_printed() -> None:
+    assert json.loads(ogpu("schema").stdout) == task_schema()
+
+
+@pytest.mark.parametrize("name", ["nowhere.yaml", "."])
+def test_a_task_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WalletError, match=r"cannot be read: .*; give the path of one"):
+        load(tmp_path / name)
+
+
+def test_a_large_file_is_not_read_to_its_end(task: Path) -> None:
+    task.write_text(SIX_LINES + "#" * FILE_BYTES_MAX)
+    with pytest.raises(TaskFileError, match="more than 32,768 bytes"):
+        load(task)
+    task.write_text(SIX_LINES)
+    (task.parent / "corpus.txt").write_bytes(b"a" * (2 * INPUT_BYTES_MAX))
+    assert len(load_input(task, load(task))) == INPUT_BYTES_MAX + 1
+
+
+def test_a_stranger_s_task_file_sends_no_other_file_away(task: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    secret = tmp_path_factory.mktemp("home") / "secret"
+    secret.write_text("secret\n" * 1_000)
+    corpus = task.parent / "corpus.txt"
+    corpus.unlink()
+    corpus.symlink_to(secret)
+    with pytest.raises(TaskFileError, match=r"task.yaml:5: spec.run.input: corpus.txt leads out of the task"):
+        load_input(task, load(task))
+
+
+@pytest.mark.parametrize(("name", "why"), [("gone.txt", "cannot be read: No such file"), ("folder", "is no file")])
+def test_inputs_that_are_none(task: Path, name: str, why: str) -> None:
+    (task.parent / "folder").mkdir()
+    task.write_text(SIX_LINES.replace("corpus.txt", name))
+    with pytest.raises(TaskFileError, match=f"task.yaml:5: spec.run.input: {name} {why}"):
+        load_input(task, load(task))
+
+
+def test_an_input_may_lie_below_and_be_linked_within(task: Path) -> None:
+    (task.parent / "data").mkdir()
+    (task.parent / "data" / "link").symlink_to(task.parent / "corpus.txt")
+    task.write_text(SIX_LINES.replace("corpus.txt", "data/link"))
+    assert load_input(task, load(task)) == (task.parent / "corpus.txt").read_bytes()

@@ -1,0 +1,114 @@
+"""The published schema is what the declarations say, and takes what they take."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.tasks.declarations import FileKey, KeySection
+from gpu_tasks.tasks.json_schema import task_schema
+from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.training_task import FILE, read_task
+from gpu_tasks.tasks.yaml_tree import parse
+from plain_schema import document, is_valid
+from scripts import task_schema as script
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+SCHEMA = task_schema()
+WORDS = "maxPrice maxprice 1oGPU true 7 cpu x 0.5oGPU/h 90m 0x12 classes '7' [] {}".split()
+
+
+def is_taken(text: str) -> bool:
+    try:
+        read_task(text.encode(), "task.yaml")
+    except TaskFileError:
+        return False
+    return True
+
+
+def is_in_schema(text: str) -> bool:
+    return is_valid(SCHEMA, document(parse(text.encode(), "task.yaml")))
+
+
+def test_the_published_schema_is_what_the_declarations_say() -> None:
+    assert script.PAGE.read_text(encoding="utf-8") == script.text()
+    assert script.main() == 0
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_schema_takes_every_example(path: Path) -> None:
+    assert is_in_schema(path.read_text(encoding="utf-8"))
+
+
+@given(st.data())
+def test_what_the_reader_takes_the_schema_takes(data: st.DataObject) -> None:
+    """Examples with a few words changed: most are refused by both; none is refused by the schema alone."""
+    words = data.draw(st.sampled_from(EXAMPLES)).read_text(encoding="utf-8").split(" ")
+    for _ in range(data.draw(st.integers(1, 2))):
+        words[data.draw(st.integers(0, len(words) - 1))] = data.draw(st.sampled_from(WORDS))
+    text = " ".join(words)
+    if is_taken(text):
+        assert is_in_schema(text), text
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("kind: TrainingTask", "kind: Task"),
+        ("maxPrice:", "maxprice:"),
+        ("1 oGPU,", "1,"),
+        ("[consumer, datacenter]", "gpu"),
+        ("[consumer, datacenter]", "[]"),
+        ("[consumer, datacenter]", "[cpu, cpu]"),
+        ("devices: 2", "devices: 33"),
+        ("devices: 2", "devices: '2'"),
+        ("sameClass: true", "sameClass: sure"),
+        ("{name: gang}", "{}"),
+        ("{name: gang}", "{name: Gang}"),
+        ("5400 blocks", "5400"),
+    ],
+)
+def test_both_refuse(was: str, becomes: str) -> None:
+    text = (ROOT / "examples" / "gang.yaml").read_text(encoding="utf-8")
+    assert was in text
+    assert is_in_schema(text)
+    assert not is_in_schema(text.replace(was, becomes, 1))
+    assert not is_taken(text.replace(was, becomes, 1))
+
+
+def test_defaults_keep_to_the_schema_and_every_key_is_explained() -> None:
+    def look(section: KeySection, shape: dict[str, Any]) -> None:
+        assert set(shape["properties"]) == {key.name for key in section.keys}
+        for key in section.keys:
+            described = shape["properties"][key.name]
+            assert described["description"] == key.doc
+            if "default" in described:
+                assert is_valid(described, described["default"])
+            if isinstance(key.form, KeySection):
+                look(key.form, described)
+
+    look(FILE, SCHEMA)
+
+
+def test_the_page_names_every_key_with_its_default() -> None:
+    page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| `")}
+
+    def look(section: KeySection, path: str) -> None:
+        for key in section.keys:
+            if isinstance(key.form, KeySection):
+                look(key.form, f"{path}{key.name}.")
+            else:
+                row = rows[f"`{path}{key.name}`"]
+                assert key.default is None or key.default.split()[0] in row or is_said_otherwise(key), row
+                assert not key.is_required or "required" in row
+
+    look(FILE, "")
+
+
+def is_said_otherwise(key: FileKey) -> bool:
+    """Nothing at all is what the chain asks for."""
+    return key.name == "collateral"
