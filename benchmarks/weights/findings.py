@@ -60,14 +60,16 @@ class Findings:
         real = self.meter.call(Signed(who), call)
         self.ratios[f"{call.name} by itself"] = Ratio(base + real, base + call.weight.ref_time / 1_000)
 
-    def growing(self, who: bytes | Origin, part: str, calls: Mapping[int, Call], *, inner: float = 0.0) -> None:
+    def growing(
+        self, who: bytes | Origin, part: str, calls: Mapping[int, Call], *, inner: float = 0.0, beside: float = 0.0
+    ) -> None:
         """Measure a call whose weight grows with the number of its parts, few and many of them.
 
-        `inner` is what each part weighs by a row of its own.
+        `inner` is what each part weighs by a row of its own, `beside` what the call is charged for by none.
         """
         found = {count: self._measured(who, call, f"{call.name} x{count}") for count, call in calls.items()}
         name = next(iter(calls.values())).name
-        self.rows |= line(name, part, {count: real - count * inner for count, real in found.items()})
+        self.rows |= line(name, part, {count: real - beside - count * inner for count, real in found.items()})
 
     def growing_by_signer(self, part: str, call: Call, signers: Mapping[int, bytes]) -> None:
         """The same where the parts are what the signer has."""

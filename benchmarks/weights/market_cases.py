@@ -12,6 +12,7 @@ from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
+from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, find_judges
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, ServiceTerms
 from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.encoding.types import Unsigned
@@ -75,7 +76,8 @@ class MarketCalls:
             count: InferenceMarket.post(service=RACED, units=(races.terms(),) * count)
             for count in (1, UNITS_PER_POST_MAX)
         }
-        found.growing(CUSTOMER.stash, "unit", post)
+        looks = find_judges(self.world.now()[Devices], CUSTOMER.stash, races.terms().sealed_at).looks
+        found.growing(CUSTOMER.stash, "unit", post, beside=looks * LOOK_WEIGHT.ref_time / 1_000)
         (sleeper,) = races.post(PRICEY, 1, price=2 * OGPU)
         self.world.blocks(4)
         if not self.world.unit(sleeper).asleep_since:

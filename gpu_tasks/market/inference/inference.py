@@ -28,6 +28,7 @@ from gpu_tasks.market.inference.agenda import (
 from gpu_tasks.market.inference.catalogue import Catalogue, OfferedServices
 from gpu_tasks.market.inference.easing import NEVER_SEEN, Eased, Easing
 from gpu_tasks.market.inference.ending import Ending
+from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT
 from gpu_tasks.market.inference.judging import Judging
 from gpu_tasks.market.inference.numbers import MarketNumbers
 from gpu_tasks.market.inference.posting import AdmittedDraws, Posting
@@ -77,6 +78,7 @@ from runtime.frame.pallet import (
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.slashing import Share
+from runtime.pallets.staking.stakers import VALIDATORS_MAX
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
@@ -103,9 +105,17 @@ RESERVED_BUDGETS = (
 NewUnits = Annotated[tuple[UnitTerms, ...], Bounded(UNITS_PER_POST_MAX)]
 
 
-def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa: ARG001 - the call's arguments
-    """With the draws that the units will cause, apart from looking for slots: that is bounded by `ADMITTED_MAX`."""
+def _post_weight(
+    service: int,  # noqa: ARG001 - the call's arguments
+    units: tuple[UnitTerms, ...],
+    looks: int = VALIDATORS_MAX,
+) -> Weight:
+    """With a look at so many in office, and the draws that the units will cause.
+
+    Without looking for slots: that is bounded by `ADMITTED_MAX`.
+    """
     weight = WEIGHTS["InferenceMarket.post"] + times(len(units), WEIGHTS["InferenceMarket.post unit"])
+    weight += times(looks, LOOK_WEIGHT)
     for terms in units:
         weight += draw_weight(0, terms.racers)
     return weight
@@ -200,9 +210,14 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     # ------------------------------------------------------------------------------------------------ the customer
 
     @call(index=4, weight=_post_weight)
-    def post(self, origin: Signed, service: ServiceId, units: NewUnits) -> None:
-        """Ask for units: locks price, witness fee, bond and deposit of each, and prepays the duty calls it causes."""
-        self.posting.post(origin.account, service, units)
+    def post(self, origin: Signed, service: ServiceId, units: NewUnits) -> PostDispatch:
+        """Ask for units: locks price, witness fee, bond and deposit of each, and prepays the duty calls it causes.
+
+        Its weight is that of a look at 128 in office; where it took fewer to find judges, the fee for the rest comes
+        back.
+        """
+        looks = self.posting.post(origin.account, service, units)
+        return PostDispatch(actual_weight=_post_weight(service, units, looks))
 
     @call(index=5, weight=WEIGHTS["InferenceMarket.cancel"])
     def cancel(self, origin: Signed, unit: UnitId) -> None:

@@ -7,7 +7,6 @@ nobody knows now what it can spend then.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, judge_of
@@ -22,7 +21,7 @@ SMALL_SET = 6
 """Fewer are a small set."""
 DEVELOPMENT_SET = 4
 """Fewer are a chain for development, whose units race unjudged: two racers would leave nobody who could decide."""
-_JUDGE_WEIGHT = work(reads=4, microseconds=4)
+LOOK_WEIGHT = work(reads=4, microseconds=4)
 """One in office, and whether it may judge."""
 
 
@@ -44,6 +43,14 @@ class JudgesLeft:
         return len(owners) - judging + min(judging, max(0, spare))
 
 
+@dataclass(frozen=True, slots=True)
+class JudgesFound:
+    """Whether there are enough, and at how many of those in office it took a look to know."""
+
+    is_enough: bool
+    looks: int
+
+
 def judges_needed(in_office: int) -> int:
     """How many of so many in office must stay outside a race."""
     if in_office < DEVELOPMENT_SET:
@@ -58,16 +65,20 @@ def read_judges(devices: Devices) -> tuple[JudgesLeft, Weight]:
     if not needed:
         return JudgesLeft(0, {}), Weight(0, 0)
     since = {stash: judge.key_since for stash in stashes if (judge := judge_of(devices, stash)) is not None}
-    return JudgesLeft(needed, since), Weight(len(stashes) * _JUDGE_WEIGHT.ref_time, 0)
+    return JudgesLeft(needed, since), Weight(len(stashes) * LOOK_WEIGHT.ref_time, 0)
 
 
-def has_judges(devices: Devices, customer: bytes, sealed_at: int) -> bool:
+def find_judges(devices: Devices, customer: bytes, sealed_at: int) -> JudgesFound:
     """Whether enough in office may judge an input of that height, racers not thought of; looks at no more than that.
 
     Where those in office are providers, that is as many as must stay, and the customer.
     """
     stashes = [stash for stash, _ in in_office(devices)]
     own, needed = (customer, devices.operator(customer)), judges_needed(len(stashes))
-    judges = (judge_of(devices, stash) for stash in stashes if stash not in own)
-    able = (judge for judge in judges if judge is not None and judge.key_since <= sealed_at)
-    return len(list(islice(able, needed))) == needed
+    able = looks = 0
+    while able < needed and looks < len(stashes):
+        stash = stashes[looks]
+        judge = None if stash in own else judge_of(devices, stash)
+        able += judge is not None and judge.key_since <= sealed_at
+        looks += 1
+    return JudgesFound(able == needed, looks)

@@ -15,7 +15,7 @@ from gpu_tasks.market.inference.events import (
     UnitPosted,
     UnsoundTerms,
 )
-from gpu_tasks.market.inference.judges_left import has_judges
+from gpu_tasks.market.inference.judges_left import find_judges
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import ServiceTerms
@@ -67,8 +67,8 @@ class Posting:
     duty_fee: int
     sealed_age_max: int
 
-    def post(self, customer: bytes, service: int, units: tuple[UnitTerms, ...]) -> None:
-        """Put units of a service into the queue, each with its money."""
+    def post(self, customer: bytes, service: int, units: tuple[UnitTerms, ...]) -> int:
+        """Put units of a service into the queue, each with its money; how many in office it looked at for that."""
         catalogue = self.state.catalogue
         # a post of nothing would still be charged to the block's draws, and pay for nothing
         ensure(bool(units), UnsoundTerms)
@@ -77,11 +77,13 @@ class Posting:
         for terms in units:
             self._check(sold, terms)
         oldest = min(terms.sealed_at for terms in units)  # who can read this input can read all
-        ensure(has_judges(self.state.devices, customer, oldest), TooFewJudges)
+        judges = find_judges(self.state.devices, customer, oldest)
+        ensure(judges.is_enough, TooFewJudges)
         self._admit(service, units)
         for terms in units:
             self._post(customer, service, terms)
         catalogue.count_units(service, len(units))
+        return judges.looks
 
     def _admit(self, service: int, units: tuple[UnitTerms, ...]) -> None:
         """MarketBusy unless what drawing the units may take has room among what this block took in before."""

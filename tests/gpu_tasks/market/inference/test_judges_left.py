@@ -8,11 +8,19 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import slots
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.judges_left import JudgesLeft, has_judges, judges_needed, read_judges
+from gpu_tasks.market.inference.judges_left import (
+    LOOK_WEIGHT,
+    JudgesFound,
+    JudgesLeft,
+    find_judges,
+    judges_needed,
+    read_judges,
+)
 from gpu_tasks.market.inference.units import UnitState
-from runtime.encoding.types import Weight
+from runtime.encoding.types import Signed, Weight
 from runtime.frame.runtime import Bound
 from runtime.frame.weights import work
+from runtime.pallets.staking.stakers import VALIDATORS_MAX
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import (
     CUSTOMER,
@@ -237,10 +245,27 @@ def test_who_is_no_candidate_judges_nothing() -> None:
     bound[TrustStake].tombstone(chain.validators[0].stash)
     left, _ = read_judges(bound[Devices])
     assert sorted(left.since) == sorted(who.stash for who in chain.validators[1:])
-    assert has_judges(bound[Devices], CUSTOMER.stash, 1)
+    assert find_judges(bound[Devices], CUSTOMER.stash, 1) == JudgesFound(is_enough=True, looks=3)
     for who in chain.validators[1:3]:
         bound[TrustStake].tombstone(who.stash)
-    assert not has_judges(bound[Devices], CUSTOMER.stash, 1)
+    assert find_judges(bound[Devices], CUSTOMER.stash, 1) == JudgesFound(is_enough=False, looks=4)
+
+
+@pytest.mark.parametrize("gone", [0, 2, 5])
+def test_a_post_pays_for_each_in_office_that_it_looked_at_and_for_no_other(gone: int) -> None:
+    chain = chain_of(8)
+    bound = chain.block(*(without_key(chain, who) for who in by_stash(chain)[:gone]))
+    call = InferenceMarket.post(service=0, units=(terms(sealed_at=chain.height - 1),))
+    declared = call.weight.ref_time
+    paid = bound.dispatch(call, Signed(CUSTOMER.stash)).actual_weight
+    assert paid is not None
+    assert declared - paid.ref_time == (VALIDATORS_MAX - gone - 3) * LOOK_WEIGHT.ref_time
+    assert paid.proof_size == call.weight.proof_size
+
+
+def by_stash(chain: MarketChain) -> list[Keys]:
+    """The validators in the order in which they are looked at."""
+    return sorted(chain.validators, key=lambda who: who.stash)
 
 
 def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
