@@ -7,19 +7,21 @@ trial tells what would happen now, and no more: by the time that the calls are i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from runtime.encoding.types import Signed
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError, Frozen, FundsUnavailable, NotExpendable
-from runtime.frame.runtime import Runtime
+from runtime.frame.runtime import Bound, Runtime
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.balances import Balances
 from wallet.amounts import SYMBOL, format_amount
 from wallet.client import ChainClient
 from wallet.errors import WalletError, in_words
 
+Found = TypeVar("Found")
 READS_MAX = 2_000
 """Values that one trial fetches at most."""
 MONEY_ERRORS = (FundsUnavailable, Frozen, NotExpendable)
@@ -86,11 +88,16 @@ async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee
 
 async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int) -> Trial:
     at = await client.tried_at()
+    return await over_state(client, at, lambda bound: _made(bound, calls, signer, fee))
+
+
+async def over_state(client: ChainClient, at: bytes, work: Callable[[Bound], Found]) -> Found:
+    """What `work` finds with this program's rules over the state of a block; TrialError if it reads too much of it."""
     state = _Fetched()
     numbers = tuple(item.prefix for item in client.runtime.parameters.items.values())
     while len(state.values) <= READS_MAX:
         try:
-            return _made(client.runtime, state, calls, signer, fee)
+            return work(client.runtime.at(state))
         except _MissingKeysError as missing:
             state.prefixes[missing.key] = await client.raw_keys(missing.key, at=at, most=READS_MAX)
             if len(state.prefixes[missing.key]) > READS_MAX:
@@ -102,8 +109,7 @@ async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, 
     raise TrialError(f"the calls read more than {READS_MAX:,} values")
 
 
-def _made(runtime: Runtime, state: _Fetched, calls: Sequence[Call], signer: bytes, fee: int) -> Trial:
-    bound = runtime.at(state)
+def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int) -> Trial:
     balances = bound[Balances]
     spendable = balances.spendable_balance(signer)
     if spendable < fee:
@@ -116,7 +122,7 @@ def _made(runtime: Runtime, state: _Fetched, calls: Sequence[Call], signer: byte
             with bound.overlay.transaction():
                 bound.dispatch(call, Signed(signer))
         except DispatchError as error:
-            refusal = f"{call.name}: {_described(runtime, error)}"
+            refusal = f"{call.name}: {_described(bound.runtime, error)}"
             if isinstance(error, MONEY_ERRORS):
                 left = format_amount(balances.spendable_balance(signer))
                 refusal += f" (beside the fee the account can spend {left} {SYMBOL})"

@@ -16,6 +16,10 @@ COMMANDS = {
     "post": ("post:post", "Post a unit for each line of FILE (- is standard input)."),
     "watch": ("units:watch", "Follow UNITS (0x..), or the open units of the key, until they end."),
     "result": ("units:result", "Print what a settled UNIT (0x..) asked and the answer; with --json all about it."),
+    "show": (
+        "showing:show",
+        "Show how UNIT (0x..) stands on the chain, who races for it, why it ended, and who was paid what.",
+    ),
     "cancel": (
         "units:cancel",
         "Take back a UNIT (0x..) that is still queued: a tenth of its bond burns, the rest comes back.",

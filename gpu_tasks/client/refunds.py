@@ -17,11 +17,12 @@ REASONS = {
 
 async def why_refunded(client: ChainClient, unit_id: bytes, unit: Unit) -> str:
     """A sentence: in which block a refunded unit ended, and why where the node still has that block's events."""
-    refund = await _reason(client, unit_id, unit)
+    refund = await reason_of(client, unit_id, unit)
     return f"refunded in block {unit.ended_at}" + ("" if refund is None else f": {REASONS[refund]}")
 
 
-async def _reason(client: ChainClient, unit_id: bytes, unit: Unit) -> Refund | None:
+async def reason_of(client: ChainClient, unit_id: bytes, unit: Unit) -> Refund | None:
+    """Why a refunded unit ended; None where the node has not its block's events any more."""
     try:
         # by a proof of its own: which block it is, the node may misstate, and then it holds no end of this unit
         records = await client.events(await client.block_id(unit.ended_at))

@@ -39,7 +39,7 @@ def watch(session: WalletSession, units: tuple[str, ...], key_text: str) -> None
 
     async def body(client: ChainClient) -> None:
         key = session.key(key_text)
-        ids = [_unit_id(text) for text in units] or await open_units(client, key.account)
+        ids = [unit_id_of_text(text) for text in units] or await open_units(client, key.account)
         if not ids:
             raise ResultError("the account has no open unit; name the units, or post some with `ogpu post`")
         await show_until_ended(session.output, client, key, dict.fromkeys(ids[:UNITS_WATCHED_MAX], ""))
@@ -73,9 +73,9 @@ def result(session: WalletSession, unit: str, key_text: str) -> None:
     """Print what a settled UNIT (0x..) asked and the answer; with --json all about it."""
 
     async def body(client: ChainClient) -> None:
-        key, unit_id = session.key(key_text), _unit_id(unit)
+        key, unit_id = session.key(key_text), unit_id_of_text(unit)
         final = await client.finalized()
-        found = await _known_unit(client, unit_id, final)
+        found = await known_unit(client, unit_id, final)
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             if session.output.as_json:
                 view = await look(client, [found], final)
@@ -101,8 +101,8 @@ def cancel(session: WalletSession, unit: str, key_text: str, sending: SendingOpt
     """Take back a UNIT (0x..) that is still queued: a tenth of its bond burns, the rest comes back."""
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        unit_id = _unit_id(unit)
-        found = await _known_unit(client, unit_id, await client.finalized())
+        unit_id = unit_id_of_text(unit)
+        found = await known_unit(client, unit_id, await client.finalized())
         _check_cancellable(found, payer.account)
         return planned(session.output, InferenceMarket.cancel(unit=unit_id), _cancel_facts(unit_id, found))
 
@@ -118,7 +118,7 @@ def appeal(session: WalletSession, unit: str, key_text: str, sending: SendingOpt
     """Appeal against what judges have said of UNIT (0x..): a court decides, and a bond is lost if it says the same."""
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        found = await appeal_against(client, _unit_id(unit), payer.account)
+        found = await appeal_against(client, unit_id_of_text(unit), payer.account)
         return planned(session.output, found.call, found.facts, locks=found.bond)
 
     make(session, key_text, sending, plan)
@@ -144,7 +144,7 @@ def _cancel_facts(unit_id: bytes, unit: Unit) -> dict[str, Any]:
     return {"unit": unit_id, "burned": Grains(burned), "comes_back": Grains(back), "comes_back_later": later}
 
 
-async def _known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
+async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
     """The unit at a block; ResultError if the chain does not know it."""
     status = await market_reads.unit(client, unit_id, at)
     if status is None:
@@ -152,7 +152,8 @@ async def _known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
     return status.unit
 
 
-def _unit_id(text: str) -> bytes:
+def unit_id_of_text(text: str) -> bytes:
+    """The id that a person typed; ResultError for what is none."""
     unit_id = hash_typed(text)
     if unit_id is None:
         raise ResultError(f"{text!r} is no unit: a unit is 0x and 64 hexadecimal digits")

@@ -73,15 +73,27 @@ def outcome_of(case: CourtCase, decided: _Verdict, *, is_heard: bool) -> tuple[C
 def end(courts: CourtsGround, case_id: bytes, case: CourtCase, decided: _Verdict = None) -> None:
     """End a case: `decided` is what its court said, if it came to one and that decided."""
     seats = _seats(courts, case_id, case)
-    outcome, verdict = outcome_of(case, decided, is_heard=_is_heard(seats))
-    money = _money(courts, case, seats, decided, verdict)
-    flows = settle(outcome, money)
+    outcome, verdict, flows = _reckoned(courts, case, seats, decided)
     _move(courts, case_id, case, flows)
     _dissolve(courts, case_id, case, seats, flows)
     faults = _faults(case, verdict)
     expelled = _remember(courts, faults, is_final=_is_expelling(case, seats, decided))
     courts.emit(CaseEnded(case_id, outcome, verdict))
     courts.handler(case.handler).carry_out(case_id, CaseRuling(outcome, verdict, faults, expelled))
+
+
+def reckoned(
+    courts: CourtsGround, case_id: bytes, case: CourtCase, decided: _Verdict
+) -> tuple[CaseOutcome, _Verdict, tuple[Flow, ...]]:
+    """How a case ends whose court, if it came to one, decided this, and what moves then; nothing moves yet."""
+    return _reckoned(courts, case, _seats(courts, case_id, case), decided)
+
+
+def _reckoned(
+    courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdict
+) -> tuple[CaseOutcome, _Verdict, tuple[Flow, ...]]:
+    outcome, verdict = outcome_of(case, decided, is_heard=_is_heard(seats))
+    return outcome, verdict, settle(outcome, _money(courts, case, seats, decided, verdict))
 
 
 def skip(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:

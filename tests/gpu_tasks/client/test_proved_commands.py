@@ -85,6 +85,7 @@ def test_a_node_that_lies_ends_every_command_with_a_sentence(tmp_path: Path) -> 
             ["watch", unit, "--key", "//Bob"],
             ["watch", "--key", "//Bob"],
             ["result", unit, "--key", "//Bob"],
+            ["show", unit],
             ["cancel", unit, "--key", "//Bob", "--yes"],
             ["close-service", "0", "--key", "//Alice", "--yes"],
             [*SERVICE, "--yes"],

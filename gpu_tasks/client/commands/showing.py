@@ -1,0 +1,105 @@
+"""`show`: what the chain says of a unit, whosever it is: how it stands, who raced, why it ended, who was paid what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gpu_tasks.client.commands.units import known_unit, unit_id_of_text
+from gpu_tasks.client.hearings import why_judging
+from gpu_tasks.client.payments import UnitPayment, payments_of
+from gpu_tasks.client.refunds import reason_of, why_refunded
+from gpu_tasks.client.results import progress
+from gpu_tasks.client.waiting import look, why_queued
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open
+from wallet.client import ChainClient
+from wallet.output import Account, Grains
+from wallet.session import WalletSession
+
+RACERS = ("racer", "device", "answer", "collateral")
+PAYMENTS = ("to", "account", "amount", "out_of")
+NOT_ALL = "what judges were paid, and by whom, is proved for the last 64 final blocks only"
+
+
+@click.command()
+@click.argument("unit")
+@click.pass_obj
+def show(session: WalletSession, unit: str) -> None:
+    """Show how UNIT (0x..) stands on the chain, who races for it, why it ended, and who was paid what."""
+
+    async def body(client: ChainClient) -> None:
+        unit_id = unit_id_of_text(unit)
+        final = await client.finalized()
+        found = await known_unit(client, unit_id, final)
+        facts = await _facts(client, unit_id, found, final)
+        racers = [_racer_row(racer) for racer in found.racers]
+        paid: list[UnitPayment] = []
+        if not is_open(found):
+            paid, is_all = await payments_of(client, unit_id, found)
+            facts["payments_not_shown"] = None if is_all else NOT_ALL
+        rows = [_payment_row(payment) for payment in paid]
+        output = session.output
+        if output.as_json:
+            output.facts(facts | {"race": racers, "payments": rows})
+            return
+        output.facts({name: value for name, value in facts.items() if value is not None})
+        if racers:
+            output.rows("Racers", RACERS, racers)
+        if rows:
+            output.rows("Who was paid", PAYMENTS, rows)
+
+    session.run(body)
+
+
+async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> dict[str, Any]:
+    refund = await reason_of(client, unit_id, unit) if unit.state is UnitState.REFUNDED else None
+    return {
+        "unit": unit_id,
+        "state": progress(unit),
+        "why": await _why(client, unit_id, unit, final),
+        "refund": None if refund is None else refund.name.lower(),
+        "customer": Account(unit.customer),
+        "service": unit.service,
+        "racers": unit.terms.racers,
+        "attempt": unit.attempt,
+        "posted_in_block": unit.posted_at,
+        "ended_in_block": unit.ended_at or None,
+        "price": Grains(unit.price or unit.terms.price_max),
+        "cost": Grains(unit.paid) if unit.state is UnitState.SETTLED else None,
+        "may_be_audited": unit.is_watched,
+    }
+
+
+async def _why(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> str | None:
+    """Why it waits, is judged, or ended without a result."""
+    if unit.state is UnitState.REFUNDED:
+        return await why_refunded(client, unit_id, unit)
+    if unit.state is UnitState.JUDGING:
+        case = await market_reads.case(client, unit_id, final)
+        return None if case is None else why_judging(case)
+    view = await look(client, [unit], final)
+    return None if view is None else why_queued(unit, view)
+
+
+def _racer_row(racer: Racer) -> dict[str, Any]:
+    said = "committed" if racer.commitment is not None else "nothing yet"
+    said = "declined" if racer.has_declined else said
+    answer = said if racer.reveal is None else "0x" + racer.reveal.output_root.hex()
+    return {
+        "racer": Account(racer.owner),
+        "device": racer.device,
+        "answer": answer,
+        "collateral": Grains(racer.collateral),
+    }
+
+
+def _payment_row(payment: UnitPayment) -> dict[str, Any]:
+    return {
+        "to": payment.role,
+        "account": "" if payment.account is None else Account(payment.account),
+        "amount": Grains(payment.grains),
+        "out_of": payment.source,
+        "payer": Account(payment.payer),
+    }

@@ -1,0 +1,186 @@
+"""Who was paid what for a unit: what is shown is what moved, to the grain, in the block in which the unit ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from gpu_tasks.client.payments import OF_CUSTOMER, UnitPayment, payments_of
+from gpu_tasks.market.courts.cases import AUDIT_POT
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Unit, UnitState, is_open
+from runtime.encoding.types import Finalization
+from runtime.pallets.balances import Balances
+from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
+from runtime.pallets.system import EventRecord
+from runtime.state.overlay import Memory
+from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms
+from unit_cases import RIGHT, WRONG, declined_twice, judged, raced
+from wallet.rpc import RpcError
+
+
+class Watched(MarketChain):
+    """A chain that keeps the state and the events of every block, as a node does; a block's id is its number."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.states = {0: self.state}
+        self.told: dict[int, list[Any]] = {}
+
+    def block(self, *steps: Any, **named: Any) -> Any:
+        bound = super().block(*steps, **named)
+        self.states[self.height], self.told[self.height] = self.state, self.events
+        return bound
+
+    def owned(self, account: bytes, height: int) -> int:
+        balances = self.runtime.at(self.states[height])[Balances]
+        return balances.free_balance(account) + balances.reserved_balance(account)
+
+
+class Node:
+    """A client of a node that keeps everything, or nothing before a block."""
+
+    def __init__(self, chain: Watched, oldest: int = 0) -> None:
+        self._chain, self._oldest = chain, oldest
+        self.runtime = chain.runtime
+
+    def _state(self, block: bytes) -> Memory:
+        height = int.from_bytes(block, "big")
+        if height < self._oldest:
+            raise RpcError(4003, "State already discarded")
+        return self._chain.states[height]
+
+    async def block_id(self, height: int) -> bytes:
+        return height.to_bytes(32, "big")
+
+    async def events(self, block: bytes) -> tuple[EventRecord, ...]:
+        self._state(block)
+        return tuple(EventRecord(Finalization(), event) for event in self._chain.told[int.from_bytes(block, "big")])
+
+    async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
+        return {key: self._state(at).get(key) for key in keys}
+
+    async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
+        return list(self._state(at).keys(prefix))[: most + 1]
+
+
+def new_chain(validators: int = 9) -> Watched:
+    """With an audit pot and an emission that have something."""
+    chain = Watched(named_keys(validators))
+    chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, OGPU))
+    chain.block(lambda bound: bound[Balances].transfer(CUSTOMER.stash, PROVIDER_REWARDS, OGPU))
+    return chain
+
+
+def to_the_end(chain: Watched, unit_id: bytes) -> Unit:
+    while is_open(chain.unit(unit_id)):
+        chain.block()
+    return chain.unit(unit_id)
+
+
+def payments(chain: Watched, unit_id: bytes, oldest: int = 0) -> tuple[list[UnitPayment], bool]:
+    return asyncio.run(payments_of(cast("Any", Node(chain, oldest)), unit_id, chain.unit(unit_id)))
+
+
+def agreed(chain: Watched) -> bytes:
+    unit_id, *_ = raced(chain, {0: RIGHT, 1: RIGHT})
+    return unit_id
+
+
+def lied(chain: Watched) -> bytes:
+    unit_id, *_ = raced(chain, {0: WRONG, 1: RIGHT})
+    judged(chain, unit_id, [Answered(RIGHT)] * 3)
+    return unit_id
+
+
+def silent_judge(chain: Watched) -> bytes:
+    unit_id, *_ = raced(chain, {0: WRONG, 1: RIGHT})
+    judged(chain, unit_id, [Answered(RIGHT), None, Answered(RIGHT)])
+    return unit_id
+
+
+def alone(chain: Watched) -> bytes:
+    unit_id, *_ = raced(chain, {0: RIGHT})
+    judged(chain, unit_id, [Answered(RIGHT)] * 2)
+    return unit_id
+
+
+def appealed(chain: Watched) -> bytes:
+    unit_id, _, (_, honest) = raced(chain, {0: WRONG, 1: RIGHT})
+    judged(chain, unit_id, [Answered(WRONG), Answered(WRONG), Answered(RIGHT)])
+    chain.block(signed(honest.stash, Courts.appeal(case=unit_id)))
+    judged(chain, unit_id, [Answered(RIGHT)] * 4)
+    return unit_id
+
+
+def unusable(chain: Watched) -> bytes:
+    unit_id, _ = declined_twice(chain)
+    judged(chain, unit_id, [Unanswerable()] * 3)
+    return unit_id
+
+
+def cancelled(chain: Watched) -> bytes:
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms(racers=8))
+    chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)))
+    return unit_id
+
+
+ENDINGS = {
+    "agreed": (agreed, {"winner", "witness", "fee", "premium of audits", "burned", "winner, of its fee"}),
+    "lied": (lied, {"winner", "judge", "the customer, its price back", "burned"}),
+    "a silent judge": (silent_judge, {"winner", "judge", "burned"}),
+    "alone": (alone, {"winner", "judge", "premium of audits"}),
+    "appealed": (appealed, {"winner", "judge", "appellant", "the customer, its price back"}),
+    "unusable": (unusable, {"judge"}),
+    "cancelled": (cancelled, {"burned"}),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_what_is_shown_is_what_moved(name: str) -> None:
+    ending, roles = ENDINGS[name]
+    chain = new_chain()
+    unit_id = ending(chain)
+    unit = to_the_end(chain, unit_id)
+    found, is_all = payments(chain, unit_id)
+    assert is_all
+    assert roles <= {payment.role for payment in found}
+    of_customer = sum(payment.grains for payment in found if payment.source == OF_CUSTOMER)
+    assert {payment.payer == CUSTOMER.stash for payment in found if payment.source == OF_CUSTOMER} == {True}
+    if unit.state is UnitState.SETTLED:
+        assert unit.paid == of_customer
+    for account in (*(keys.stash for keys in chain.validators), CUSTOMER.stash, TREASURY, AUDIT_POT, PROVIDER_REWARDS):
+        got = sum(payment.grains for payment in found if payment.account == account)
+        gave = sum(payment.grains for payment in found if payment.payer == account)
+        assert chain.owned(account, unit.ended_at) - chain.owned(account, unit.ended_at - 1) == got - gave
+
+
+@pytest.mark.parametrize("name", ["agreed", "alone"])
+def test_what_a_node_has_forgotten_is_not_made_up(name: str) -> None:
+    """The record says who raced and what it cost; who the judges were it does not."""
+    chain = new_chain()
+    unit_id = ENDINGS[name][0](chain)
+    unit = to_the_end(chain, unit_id)
+    found, is_all = payments(chain, unit_id, oldest=unit.ended_at + 1)
+    assert not is_all
+    assert sum(payment.grains for payment in found) == unit.paid
+    judges = [payment for payment in found if payment.role == "judges"]
+    assert len(judges) == (name == "alone")
+    assert all(payment.account is None for payment in judges)
+    whole, _ = payments(chain, unit_id)
+    fees = sum(payment.grains for payment in whole if payment.role == "judge" and payment.source == OF_CUSTOMER)
+    assert sum(payment.grains for payment in judges) == fees
+
+
+def test_another_block_than_that_of_the_end_says_nothing_of_it() -> None:
+    chain = new_chain()
+    unit_id = alone(chain)
+    unit = to_the_end(chain, unit_id)
+    chain.told[unit.ended_at] = chain.told[unit.ended_at - 1]
+    assert payments(chain, unit_id)[1] is False
