@@ -84,7 +84,7 @@ class Daemon:
         self.racing = self.racing_kind(self.parts)
         self.judging = JudgeDuty(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
-        self.resumer = Resumer(self.parts)
+        self.resumer = Resumer(self.parts, keep_paused=settings.keep_paused)
         self._standing = DeviceStanding()
         self._known_devices: set[bytes] = set()
         self._exits = contextlib.AsyncExitStack()
@@ -171,7 +171,7 @@ class Daemon:
                     tell("not_served", device=status.id, problem=standing.unserved[status.id])
                 if status.id in standing.unserved and not status.device.is_paused:
                     await self.parts.chain.submit(Devices.pause(device=status.id))
-                    tell("paused", device=status.id)
+                    tell("paused", device=status.id, why=standing.unserved[status.id])
                 elif status.id in standing.served and status.device.is_paused and resume:
                     await self.parts.chain.submit(Devices.resume(device=status.id))
                     tell("resumed", device=status.id)
@@ -196,9 +196,7 @@ class Daemon:
         return self._standing
 
     async def _resume_devices(self, height: int) -> None:
-        """Offer again what a missed race paused, unless the operator wants paused devices to stay so."""
-        if self.settings.keep_paused:
-            return
+        """Note what a missed race paused; and offer it again, unless the operator wants paused devices to stay so."""
         try:
             await self.resumer.step(height, await self.parts.chain.own_devices(), self._standing.promised)
         except ChainError as error:

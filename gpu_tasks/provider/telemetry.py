@@ -14,6 +14,8 @@ from typing import Any, Protocol
 from wallet.output import harmless
 
 LOG = logging.getLogger("ogpu.provider")
+TELEMETRY_FILE = "telemetry.jsonl"
+"""In the base path."""
 FILE_BYTES_MAX = 32 * 1024 * 1024
 TEXT_SHOWN = 400
 

@@ -6,6 +6,7 @@ In reading order:
 * `naming`: which device a text means
 * `making`: a call is tried, or made and waited for
 * `running`: `run`: the daemon
+* `pauses`: why a device is paused, and until when
 * `showing`: `devices`, `status`
 * `joining`: `register`
 * `offering`: `offer`, `withdraw-offer`, `pause`, `resume`

@@ -29,7 +29,7 @@ from gpu_tasks.provider.execution.starting import is_known, is_possible
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.open_files import raise_limit
-from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, Telling
+from gpu_tasks.provider.telemetry import TELEMETRY_FILE, HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, Telling
 from gpu_tasks.workloads.registry import FORMS
 from runtime.cryptography import ss58
 from wallet.proved.refutation import NodeRefutedError
@@ -68,7 +68,7 @@ def run(
         chain, identity = await _connect_in_time(options, wanted)
         port = blob_port if blob_port is not None else await _endpoint_port(chain)
         settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
-        with contextlib.closing(JsonLinesTelemetry(options.base_path / "telemetry.jsonl")) as lines:
+        with contextlib.closing(JsonLinesTelemetry(options.base_path / TELEMETRY_FILE)) as lines:
             telemetry = Telling(LogTelemetry(), lines)
             if (problem := raise_limit()) is not None:
                 telemetry.tell("few_files", problem=problem)

@@ -13,10 +13,12 @@ from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.commands.options import ProviderOptions, hardware_of, told
+from gpu_tasks.provider.commands.pauses import PauseNote, why_paused
 from gpu_tasks.provider.commands.running import connect
 from gpu_tasks.provider.execution.gpu import why_no_gpu
 from gpu_tasks.provider.journal.journal import Journal, JournalError
 from gpu_tasks.provider.journal.records import End
+from gpu_tasks.provider.telemetry import TELEMETRY_FILE
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 from wallet.output import Grains
@@ -24,6 +26,7 @@ from wallet.session import explained, note
 
 HARDWARE = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
 DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "asks")
+PAUSED = ("device", "why_paused", "resumes_at")
 SEATS = ("case", "bench", "held", "stage", "said")
 
 
@@ -66,8 +69,11 @@ def status(options: ProviderOptions) -> None:
 
 
 async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
-    rows = [_device_row(device) for device in await chain.own_devices()]
+    own = await chain.own_devices()
     height, duties = await chain.standing()
+    paused = [status.id for status in own if status.device.is_paused]
+    notes = why_paused(options.base_path / TELEMETRY_FILE, paused, height)
+    rows = [_device_row(status, notes.get(status.id)) for status in own]
     seats = [seat_row(seat) for seat in await chain.final_seats()]
     facts = {
         "stash": ss58.encode(chain.stash),
@@ -80,17 +86,21 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         return
     options.output.facts(facts)
     options.output.rows("Devices on the chain", DEVICES, [row | {"asks": _asks(row["asks"])} for row in rows])
+    if paused:
+        options.output.rows("Why devices are paused", PAUSED, [row for row in rows if row["paused"]])
     if seats:
         options.output.rows("Cases that this stash judges, or has judged", SEATS, seats)
 
 
-def _device_row(status: DeviceStatus) -> dict[str, Any]:
+def _device_row(status: DeviceStatus, note: PauseNote | None) -> dict[str, Any]:
     return {
         "device": status.id,
         "class": status.device.kind.name.lower(),
         "bond": Grains(status.device.bond),
         "secured": Grains(status.device.secured),
         "paused": status.device.is_paused,
+        "why_paused": None if note is None else note.why,
+        "resumes_at": None if note is None else note.until_block,
         "assignment": status.device.assignment,
         "asks": [{"service": number, "ask": Grains(offer.ask)} for number, offer in status.offers],
     }

@@ -22,6 +22,7 @@ from gpu_tasks.workloads.form import WorkloadForm
 RESUME_AFTER_BLOCKS = (20, 80, 320, 1_280, 5_120)
 """After the first miss in a row, the second, and so on; the last of them from then on."""
 MISSED = "it missed a race: a part of its bond is gone; what hindered it stands above"
+KEPT = "it missed a race: a part of its bond is gone; it stays paused (--keep-paused) until `ogpu-provider resume`"
 REFUTED = "its result was refuted, so it is not resumed by itself: `ogpu-provider resume` once it computes right"
 
 
@@ -36,9 +37,10 @@ class _Pause:
 class Resumer:
     """Follows the own devices; call `step` every few blocks."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Nothing is known of any device."""
+    def __init__(self, parts: Parts, *, keep_paused: bool = False) -> None:
+        """Nothing is known of any device. `keep_paused`: it is told what was paused, and stays so."""
         self._parts = parts
+        self._keep_paused = keep_paused
         self._last: dict[bytes, DeviceStatus] = {}
         self._pauses: dict[bytes, _Pause] = {}
         self._misses: dict[bytes, int] = {}
@@ -87,6 +89,10 @@ class Resumer:
             self._leave_to_the_operator(device, height)
             return
         misses = self._misses[device] = self._misses.get(device, 0) + 1
+        if self._keep_paused:
+            self._pauses[device] = _Pause(height, is_for_the_operator=True)
+            self._parts.telemetry.tell("missed", device=device, in_a_row=misses, problem=KEPT)
+            return
         wait = RESUME_AFTER_BLOCKS[min(misses, len(RESUME_AFTER_BLOCKS)) - 1]
         self._pauses[device] = _Pause(height + wait)
         self._parts.telemetry.tell("missed", device=device, in_a_row=misses, resumes_at=height + wait, problem=MISSED)

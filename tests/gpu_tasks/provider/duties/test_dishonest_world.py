@@ -10,7 +10,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Refund
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS, must_give_back, race_of
-from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS
+from gpu_tasks.provider.duties.resuming import KEPT, RESUME_AFTER_BLOCKS, Resumer
 from gpu_tasks.provider.execution.executor import ExecutionError
 from provider_chain import Miner, Village, play
 from scripts.chains.market_chain import signed
@@ -164,6 +164,21 @@ def test_a_machine_that_still_fails_is_not_offered_again(tmp_path: Path) -> None
         assert await is_paused(broken)
         assert broken.heard.problems("not_resumed")[0] == "the vectors do not match"
         assert 1 <= len(broken.heard.problems("not_resumed")) <= 3
+
+    play(tmp_path, 2, scene)
+
+
+def test_with_keep_paused_a_miss_is_told_and_the_device_stays_paused(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        broken = village.miners[0]
+        broken.daemon.settings = replace(broken.daemon.settings, keep_paused=True)
+        broken.daemon.resumer = Resumer(broken.daemon.parts, keep_paused=True)
+        await missed_by(village, broken)
+        for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
+            village.node.block()
+            await broken.step()
+        assert await is_paused(broken)
+        assert broken.heard.problems("missed") == [KEPT]
 
     play(tmp_path, 2, scene)
 

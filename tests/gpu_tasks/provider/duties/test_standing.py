@@ -91,6 +91,9 @@ def test_an_absent_gpu_is_paused_on_the_chain_and_the_present_device_is_not(tmp_
         (told,) = [fields for name, fields in miner.heard.events if name == "not_served"]
         assert told["device"] == absent
         assert "not on this machine" in str(told["problem"])
+        assert [fields for name, fields in miner.heard.events if name == "paused"] == [
+            {"device": absent, "why": told["problem"]}
+        ]
 
     play(tmp_path, scene)
 
