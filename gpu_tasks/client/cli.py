@@ -33,6 +33,11 @@ COMMANDS = {
         "Read the task of FILE and say what it asks for, or all that is wrong with it; no node is asked.",
     ),
     "schema": ("tasks:schema", "Print the JSON Schema of task files, for editors and programs."),
+    "search": ("offering:search", "List the offers for which all CONDITIONS hold, the cheapest first."),
+    "price": (
+        "offering:price",
+        "Say what units cost: by service and class the lowest and the median ask, and what was last paid.",
+    ),
     "services": ("services:services", "List what can be bought."),
     "providers": ("services:providers", "List devices and what they ask."),
     "create-service": (

@@ -9,4 +9,7 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `training_task`: the keys of a training task
 * `json_schema`: the declarations, for editors and other programs
 * `canonical`: request, canonical bytes, hash and terms of a task
+* `offers`: what is on offer, in rows
+* `offer_query`: which of them are asked for
+* `prices`: what units cost now
 """

@@ -26,8 +26,9 @@ LABELS_MAX = 32
 OPTIONS_MAX = 32
 PATH_MAX = 255
 LENGTH_MAX = 2**32 - 1
+PRICE_LEAST = 1_000
 MILESTONES_MAX = 64
-DEADLINE_DAYS_MAX = 30
+DEADLINE_DAYS_MAX = 10
 DEADLINE_MAX = TimeSpan(DEADLINE_DAYS_MAX * 86_400_000, 0)
 DEADLINE_BLOCKS_MAX = DEADLINE_DAYS_MAX * 86_400
 """No slot is shorter than a second."""
@@ -128,8 +129,8 @@ def _path(text: str) -> str:
 
 def _price(text: str) -> int:
     grains = quantities.amount(text)
-    if grains == 0:
-        raise QuantityError("is what a device is paid at most; nobody works for nothing: give more")
+    if grains < PRICE_LEAST:
+        raise QuantityError(f"is at least {PRICE_LEAST} grains, or its shares are nothing; give more")
     return grains
 
 

@@ -6,6 +6,7 @@ In reading order:
 * `units`: units that were posted: follow them, read their results, take one back, appeal about one
 * `showing`: what the chain says of a unit: how it stands, why it ended, who was paid what
 * `post`: post units: what it costs and who could take it is known before anything is sent
+* `offering`: the market as it stands: a search, prices
 * `tasks`: task files: what one comes to, and the schema of all
 * `services`: what is sold and who offers it, a service of one's own and its end
 """

@@ -6,7 +6,8 @@ from click.testing import CliRunner
 from gpu_tasks.client.cli import main
 
 COMMANDS = (
-    "post", "watch", "result", "cancel", "check", "schema", "services", "providers", "create-service", "close-service",
+    "post", "watch", "result", "cancel", "check", "schema", "search", "price", "services", "providers",
+    "create-service", "close-service",
 )  # fmt: skip
 NOWHERE = ["--url", "ws://127.0.0.1:1"]
 
@@ -28,6 +29,8 @@ def test_without_a_node_the_error_says_what_and_what_next(prompts: str) -> None:
     commands = (
         ["services"],
         ["providers"],
+        ["search", "offers"],
+        ["price"],
         ["post", prompts, "--key", "//Bob"],
         ["result", "0x" + "00" * 32, "--key", "//Bob"],
         ["cancel", "0x" + "00" * 32, "--key", "//Bob"],

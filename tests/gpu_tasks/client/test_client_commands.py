@@ -14,8 +14,11 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
+from gpu_tasks.client import market_view
 from gpu_tasks.client.cli import main
+from gpu_tasks.tasks.offers import OfferRow, rows_of
 from gpu_tasks.workloads import registry
+from offered import device, service
 from played_node import served
 from wallet.commands import making
 
@@ -221,5 +224,42 @@ def test_who_cannot_pay_is_told_how_much_there_is() -> None:
         answer = ogpu("create-service", *words)
         assert answer.exit_code == 1
         assert "and the account can spend 0 oGPU. Nothing was sent" in answer.output
+
+    on_a_chain(story)
+
+
+def test_offers_are_searched_and_priced() -> None:
+    def story(ogpu: Ogpu) -> None:
+        (offer,) = as_json(ogpu("--json", "search", "offers"))
+        assert (offer["service"], offer["workload"]) == (0, "textgen-int8")
+        assert (offer["class"], offer["state"]) == ("cpu", "free")
+        ask = offer["price"]["ogpu"]
+        assert as_json(ogpu("--json", "search", "offers", f"price={ask}", "state=free")) == [offer]
+        assert as_json(ogpu("--json", "search", "offers", f"price<{ask}")) == []
+        refused = ogpu("search", "offers", "clas=cpu")
+        assert refused.exit_code == 2
+        assert "error: there is no field 'clas'; did you mean class?" in refused.stderr
+        (row,) = as_json(ogpu("--json", "price"))
+        assert (row["service"], row["class"], row["offers"], row["free"]) == (0, "cpu", 1, 1)
+        assert row["lowest"] == row["median"] == offer["price"]
+        assert row["last_paid"] is row["last_paid_in_block"] is None
+        assert as_json(ogpu("--json", "price", "--service", "1")) == []
+        assert ask in ogpu("price").output
+
+    on_a_chain(story)
+
+
+def test_what_is_not_shown_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of([device(number, {0: number + 1}) for number in range(3)], {0: service()})
+
+    async def offers(client: object, at: bytes) -> list[OfferRow]:
+        return rows
+
+    monkeypatch.setattr(market_view, "offers", offers)
+
+    def story(ogpu: Ogpu) -> None:
+        answer = ogpu("--json", "search", "offers", "--limit", "2")
+        assert [row["price"]["grains"] for row in as_json(answer)] == ["1", "2"]
+        assert "note: 1 more, dearer ones are not shown" in answer.stderr
 
     on_a_chain(story)

@@ -41,8 +41,9 @@ def test_every_command_goes_by_proof(tmp_path: Path) -> None:
     try:
         node.start()
         wait_for(lambda: node.final_height() >= 2 and is_open(port), 60)
-        for listing in ("services", "providers"):
-            assert ogpu(listing) == ogpu("--trust-node", listing) != []
+        for listing in (["services"], ["providers"], ["search", "offers", "class=cpu", "price<1"], ["price"]):
+            assert ogpu(*listing) == ogpu("--trust-node", *listing) != []
+        assert ogpu("search", "offers", "price > 1000") == []
         (row,) = ogpu("post", str(prompts), "--key", "//Bob", "--racers", "3", "--anyway", "--tip", "0.001")
         unit = row["unit"]
         assert ogpu("result", unit, "--key", "//Bob")["why"].startswith("needs 3 owners, 1 offers the service")

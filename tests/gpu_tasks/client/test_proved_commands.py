@@ -81,6 +81,8 @@ def test_a_node_that_lies_ends_every_command_with_a_sentence(tmp_path: Path) -> 
         commands = (
             ["services"],
             ["providers"],
+            ["search", "offers", "price<1"],
+            ["price"],
             post_words(tmp_path, "--again"),
             ["watch", unit, "--key", "//Bob"],
             ["watch", "--key", "//Bob"],

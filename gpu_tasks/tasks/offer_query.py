@@ -1,0 +1,160 @@
+"""A query over offers: `class=datacenter price<0.5 state=free`. Conditions stand beside each other, and all must hold.
+
+Always: every field is known, and compared as what it is: amounts as grains, names as names. Length and number of
+conditions are bounded, and a query does one comparison for each condition and row, whatever it says.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import eq, ge, gt, le, lt, ne
+
+from gpu_tasks.market.devices.records import CLASS_NAMES
+from gpu_tasks.tasks.offers import DeviceState, OfferRow
+from gpu_tasks.tasks.problems import shown, unknown
+from gpu_tasks.workloads import registry
+from runtime.cryptography import ss58
+from wallet.amounts import SYMBOL, parse_amount
+from wallet.errors import AmountError, WalletError
+
+QUERY_LETTERS_MAX = 500
+CONDITIONS_MAX = 16
+VALUES_MAX = 16
+DIGITS_MAX = 10
+Value = int | bytes | str
+_CONDITION = re.compile(r"([A-Za-z_]+)(<=|>=|!=|==|=|<|>)(.*)", re.DOTALL)
+_COMPARED: Mapping[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "!=": ne}
+
+
+class QueryError(WalletError):
+    """A query that is none; the message says where, why, and what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryField:
+    """Something that can be asked of an offer."""
+
+    doc: str
+    read: Callable[[str], Value]
+    """QueryError for a text that is no such value."""
+    of: Callable[[OfferRow], Value | None]
+    has_order: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCondition:
+    """A field compared with values: with `=` any of them may hold, with `!=` none."""
+
+    field: QueryField
+    sign: str
+    values: tuple[Value, ...]
+
+    def holds(self, row: OfferRow) -> bool:
+        """Of a row; bytes are compared as far as they were written."""
+        found = self.field.of(row)
+        if isinstance(found, int):
+            results = [_COMPARED[self.sign](found, value) for value in self.values if isinstance(value, int)]
+            return all(results) if self.sign == "!=" else any(results)
+        is_met = any(_begins(found, value) for value in self.values)
+        return is_met != (self.sign == "!=")
+
+
+def parse_query(text: str) -> tuple[QueryCondition, ...]:
+    """The conditions of a query; none in an empty one. QueryError says what is wrong."""
+    if len(text) > QUERY_LETTERS_MAX:
+        raise QueryError(f"the query has {len(text)} letters: at most {QUERY_LETTERS_MAX}")
+    # `price < 0.5` is `price<0.5`: what stands round a sign belongs to it
+    words = re.sub(r"\s*(<=|>=|!=|==|=|<|>|,)\s*", r"\1", text).split()
+    if len(words) > CONDITIONS_MAX:
+        raise QueryError(f"the query has {len(words)} conditions: at most {CONDITIONS_MAX}")
+    return tuple(_condition(word) for word in words)
+
+
+def matching(conditions: Sequence[QueryCondition], rows: Iterable[OfferRow]) -> list[OfferRow]:
+    """The rows for which all conditions hold, in their order."""
+    return [row for row in rows if all(condition.holds(row) for condition in conditions)]
+
+
+def _condition(word: str) -> QueryCondition:
+    found = _CONDITION.fullmatch(word)
+    if found is None:
+        raise QueryError(f"{shown(word)} is no condition: write a field, a sign and a value, such as `price<0.5`")
+    name, sign, text = found.groups()
+    field = FIELDS.get(name)
+    if field is None:
+        raise QueryError(unknown("field", name, list(FIELDS)))
+    sign = "=" if sign == "==" else sign
+    if sign not in {"=", "!="} and not field.has_order:
+        raise QueryError(f"{name} is compared with = or != and not with {sign}: it has no order")
+    texts = text.split(",")
+    if len(texts) > (VALUES_MAX if sign in {"=", "!="} else 1):
+        raise QueryError(f"{name}{sign} takes 1 value, or up to {VALUES_MAX} with = and !=, not {len(texts)}")
+    try:
+        return QueryCondition(field, sign, tuple(field.read(value) for value in texts))
+    except QueryError as error:
+        raise QueryError(f"{name}: {error}") from None
+
+
+def _begins(found: Value | None, value: Value) -> bool:
+    if isinstance(found, bytes) and isinstance(value, bytes):
+        return found.startswith(value)
+    return found == value
+
+
+def _amount(text: str) -> int:
+    try:
+        return parse_amount(text.removesuffix(SYMBOL))
+    except AmountError as error:
+        raise QueryError(f"{error}, in {SYMBOL}") from None
+
+
+def _whole(text: str) -> int:
+    if re.fullmatch(rf"[0-9]{{1,{DIGITS_MAX}}}", text, re.ASCII) is None:
+        raise QueryError(f"{shown(text)} is no whole number")
+    return int(text)
+
+
+def _choice(kind: str, names: Iterable[str]) -> Callable[[str], str]:
+    known = list(names)
+
+    def read(text: str) -> str:
+        if text not in known:
+            raise QueryError(unknown(kind, text, known))
+        return text
+
+    return read
+
+
+def _account(text: str) -> bytes:
+    try:
+        return ss58.account_from_text(text)
+    except ValueError as error:
+        raise QueryError(f"{shown(text)} is no account ({error}): give an address, or 0x and 64 hex digits") from None
+
+
+def _id(text: str) -> bytes:
+    if re.fullmatch("0x([0-9a-fA-F]{2}){1,32}", text, re.ASCII) is None:
+        raise QueryError(f"{shown(text)} is no device: give 0x and its first hex digits, two for each byte")
+    return bytes.fromhex(text[2:])
+
+
+FIELDS: Mapping[str, QueryField] = {
+    "class": QueryField(
+        "cpu, consumer or datacenter", _choice("class", CLASS_NAMES), lambda row: row.kind.name.lower()
+    ),
+    "price": QueryField("the lowest that is asked for a unit, in oGPU", _amount, lambda row: row.price, has_order=True),
+    "service": QueryField("the service's number", _whole, lambda row: row.service, has_order=True),
+    "workload": QueryField(
+        "what is computed", _choice("workload", [form.name for form in registry.FORMS]), lambda row: row.workload
+    ),
+    "state": QueryField(
+        "free, working or paused",
+        _choice("state", [state.value for state in DeviceState]),
+        lambda row: row.state.value,
+    ),
+    "bond": QueryField("of the device, in oGPU", _amount, lambda row: row.bond, has_order=True),
+    "free_bond": QueryField("what of it secures no unit, in oGPU", _amount, lambda row: row.free_bond, has_order=True),
+    "provider": QueryField("an account", _account, lambda row: row.provider),
+    "device": QueryField("how its id begins: 0x and hex digits", _id, lambda row: row.device),
+    "since": QueryField("the block since which the price stands", _whole, lambda row: row.since, has_order=True),
+}

@@ -1,0 +1,76 @@
+"""What is on offer: each offer of a device for a service, in a row with the fields that a query can ask for.
+
+Always: a row says what the chain says of device and offer at one block, and nothing of its own; rows stand in the order
+of their prices.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference.services import Service
+from gpu_tasks.workloads import registry
+
+
+class DeviceState(Enum):
+    """Whether a device takes work now."""
+
+    FREE = "free"
+    WORKING = "working"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class OfferRow:
+    """A device's offer for a service. Amounts are grains."""
+
+    service: int
+    workload: str | None
+    """By its name; None for one that this program does not know."""
+    provider: bytes
+    device: bytes
+    kind: DeviceClass
+    price: int
+    """The lowest that it takes for a unit."""
+    bond: int
+    free_bond: int
+    """What of the bond secures no unit."""
+    state: DeviceState
+    since: int
+    """The block in which this price was named."""
+
+
+def rows_of(devices: Iterable[DeviceStatus], services: Mapping[int, Service]) -> list[OfferRow]:
+    """All offers for services that are open, the cheapest first."""
+    rows = []
+    for status in devices:
+        device = status.device
+        for number, offer in status.offers:
+            service = services.get(number)
+            if service is None or not service.is_open:
+                continue
+            form = registry.form_of(service.terms.workload)
+            rows.append(
+                OfferRow(
+                    service=number,
+                    workload=None if form is None else form.name,
+                    provider=device.owner,
+                    device=status.id,
+                    kind=device.kind,
+                    price=offer.ask,
+                    bond=device.bond,
+                    free_bond=max(0, device.bond - device.secured),
+                    state=state_of(device),
+                    since=offer.since,
+                )
+            )
+    return sorted(rows, key=lambda row: (row.price, row.service, row.device))
+
+
+def state_of(device: Device) -> DeviceState:
+    """Whether a device takes work now."""
+    if device.is_paused:
+        return DeviceState.PAUSED
+    return DeviceState.FREE if device.assignment is None else DeviceState.WORKING
