@@ -32,6 +32,10 @@ COMMANDS = {
         "tasks:check",
         "Read the task of FILE and say what it asks for, or all that is wrong with it; no node is asked.",
     ),
+    "plan": (
+        "planning:plan",
+        "Say what would become of the task of FILE: who could serve it, why the others cannot, cost and start.",
+    ),
     "schema": ("tasks:schema", "Print the JSON Schema of task files, for editors and programs."),
     "search": ("offering:search", "List the offers for which all CONDITIONS hold, the cheapest first."),
     "price": (

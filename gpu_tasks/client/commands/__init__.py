@@ -8,5 +8,6 @@ In reading order:
 * `post`: post units: what it costs and who could take it is known before anything is sent
 * `offering`: the market as it stands: a search, prices
 * `tasks`: task files: what one comes to, and the schema of all
+* `planning`: what would become of a task
 * `services`: what is sold and who offers it, a service of one's own and its end
 """

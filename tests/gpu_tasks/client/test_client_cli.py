@@ -6,9 +6,10 @@ from click.testing import CliRunner
 from gpu_tasks.client.cli import main
 
 COMMANDS = (
-    "post", "watch", "result", "cancel", "check", "schema", "search", "price", "services", "providers",
+    "post", "watch", "result", "cancel", "check", "plan", "schema", "search", "price", "services", "providers",
     "create-service", "close-service",
 )  # fmt: skip
+EXAMPLES = Path(__file__).parents[3] / "examples"
 NOWHERE = ["--url", "ws://127.0.0.1:1"]
 
 
@@ -31,6 +32,7 @@ def test_without_a_node_the_error_says_what_and_what_next(prompts: str) -> None:
         ["providers"],
         ["search", "offers"],
         ["price"],
+        ["plan", str(EXAMPLES / "minimal.yaml")],
         ["post", prompts, "--key", "//Bob"],
         ["result", "0x" + "00" * 32, "--key", "//Bob"],
         ["cancel", "0x" + "00" * 32, "--key", "//Bob"],

@@ -23,6 +23,7 @@ from played_node import served
 from wallet.commands import making
 
 Ogpu = Callable[..., Result]
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 pytestmark = pytest.mark.usefixtures("stored_nowhere")
@@ -261,5 +262,56 @@ def test_what_is_not_shown_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         answer = ogpu("--json", "search", "offers", "--limit", "2")
         assert [row["price"]["grains"] for row in as_json(answer)] == ["1", "2"]
         assert "note: 1 more, dearer ones are not shown" in answer.stderr
+
+    on_a_chain(story)
+
+
+def test_a_plan_says_who_could_serve_a_task_and_what_it_costs(tmp_path: Path) -> None:
+    (tmp_path / "verses.txt").write_text((EXAMPLES / "verses.txt").read_text())
+    task = tmp_path / "task.yaml"
+    task.write_text((EXAMPLES / "minimal.yaml").read_text())
+
+    def story(ogpu: Ogpu) -> None:
+        answer = as_json(ogpu("--json", "plan", str(task), "--key", "//Bob"))
+        (device,) = answer["devices_known"]
+        assert (device["could_bid"], device["why_not"], device["class"]) == (True, None, "cpu")
+        assert (answer["served"], answer["could_bid"], answer["devices"]) == (True, 1, 1)
+        assert answer["price_is_set_by"] == "nobody: the greatest price is paid"
+        assert answer["standby"] == "perhaps none"
+        assert answer["starts_after"] == "26 blocks, 26 s or more"
+        locked = int(answer["locked"]["grains"])
+        assert 250_000_000 < int(answer["most"]["grains"]) < locked < 300_000_000
+        assert int(answer["spendable"]["grains"]) > locked
+        assert "note: this chain sells no tasks yet" in ogpu("plan", str(task)).stderr
+        assert as_json(ogpu("--json", "plan", str(task)))["spendable"] is None
+
+    on_a_chain(story)
+
+
+def test_a_task_that_nobody_could_serve_is_refused_with_the_reasons(tmp_path: Path) -> None:
+    (tmp_path / "verses.txt").write_text((EXAMPLES / "verses.txt").read_text())
+    task = tmp_path / "task.yaml"
+    plain = (EXAMPLES / "minimal.yaml").read_text()
+
+    def story(ogpu: Ogpu) -> None:
+        def refused(text: str, key: str = "//Bob") -> tuple[Any, str]:
+            task.write_text(text)
+            answer = ogpu("--json", "plan", str(task), "--key", key)
+            assert answer.exit_code == 1, answer.output
+            return json.loads(answer.stdout), answer.stderr
+
+        answer, why = refused(plain + "  resources: {classes: [datacenter], devices: 2}\n")
+        assert (answer["served"], answer["devices_known"][0]["why_not"]) == (False, "of another class")
+        assert "it takes 2 devices, and 0 could bid; the chain has 1: 1 of another class" in why
+        answer, why = refused(plain, "//Alice")
+        assert "1 of the customer's own, who may not bid for it" in why
+        answer, why = refused(plain.replace("2.5 oGPU", "2000000 oGPU"))
+        assert "1 of an owner who cannot lock the collateral" in why
+        assert "oGPU for each bid, and it has" in answer["devices_known"][0]["why_not"]
+        answer, why = refused(plain, "//Nobody")
+        assert answer["served"] is True
+        assert "can spend 0 oGPU of 2." in why
+        task.write_text(plain.replace("maxPrice", "maxprice"))
+        assert "did you mean maxPrice?" in ogpu("plan", str(task)).stderr
 
     on_a_chain(story)

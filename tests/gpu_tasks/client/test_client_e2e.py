@@ -16,6 +16,7 @@ from gpu_tasks.workloads import registry
 from node_process import NodeProcess, wait_for
 
 pytestmark = pytest.mark.e2e
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TERMS = ["--price-min", "0.01", "--price-max", "1", "--ramp", "0", "--lease", "20", "--max-tokens", "100"]
 
 
@@ -44,6 +45,11 @@ def test_every_command_goes_by_proof(tmp_path: Path) -> None:
         for listing in (["services"], ["providers"], ["search", "offers", "class=cpu", "price<1"], ["price"]):
             assert ogpu(*listing) == ogpu("--trust-node", *listing) != []
         assert ogpu("search", "offers", "price > 1000") == []
+        planned = ["plan", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob"]
+        assert ogpu(*planned)["served"] is True
+        assert ogpu(*planned)["devices_known"] == ogpu("--trust-node", *planned)["devices_known"]
+        gang = ogpu("plan", str(EXAMPLES / "gang.yaml"), code=1)
+        assert "it takes 2 devices of one class, and 0 could bid; the chain has 1: 1 of another class" in gang
         (row,) = ogpu("post", str(prompts), "--key", "//Bob", "--racers", "3", "--anyway", "--tip", "0.001")
         unit = row["unit"]
         assert ogpu("result", unit, "--key", "//Bob")["why"].startswith("needs 3 owners, 1 offers the service")

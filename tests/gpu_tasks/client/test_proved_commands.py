@@ -33,6 +33,7 @@ from wallet.suri import keypair_from_suri
 from wallet_runner import answer, chain
 
 RUNTIME = DevChain().runtime
+EXAMPLES = Path(__file__).parents[3] / "examples"
 SHOWN_KEYS = ["0x" + key.hex() for key in GENESIS_KEYS]
 GENESIS = "0x" + DevChain().genesis_hash.hex()
 BOB = keypair_from_suri("//Bob")
@@ -83,6 +84,7 @@ def test_a_node_that_lies_ends_every_command_with_a_sentence(tmp_path: Path) -> 
             ["providers"],
             ["search", "offers", "price<1"],
             ["price"],
+            ["plan", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob"],
             post_words(tmp_path, "--again"),
             ["watch", unit, "--key", "//Bob"],
             ["watch", "--key", "//Bob"],

@@ -1,0 +1,79 @@
+"""What `ogpu plan` asks a chain: everybody who could bid for a task, and the numbers that its auction would go by.
+
+Always: all reads are of one final block.
+"""
+
+from __future__ import annotations
+
+from gpu_tasks.client.offers import own_accounts
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.tasks.plan import BiddingDevice
+from runtime.frame.runtime import constant_value
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import AccountInfo, System
+from runtime.pallets.timestamp import Timestamp
+from wallet.client import ChainClient
+
+
+def slot_ms(client: ChainClient) -> int:
+    """How long a slot of this chain is: its rules say so, and no node is asked."""
+    period: int = constant_value(Timestamp, Timestamp.minimum_period, client.runtime)
+    return 2 * period
+
+
+async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]:
+    """Every device, with what decides whether it could bid."""
+    statuses = await market_reads.devices(client, at)
+    owners = sorted({status.device.owner for status in statuses})
+    providers = await market_reads.providers(client, at)
+    candidates = await _candidates(client, owners, at)
+    spendable = {
+        owner: _spendable(account)
+        for owner, account in zip(owners, await client.read_many(System.account, owners, at=at), strict=True)
+    }
+    least = {
+        DeviceClass.CPU: await client.read(Devices.cpu_bond_min.item, at=at),
+        DeviceClass.CONSUMER: await client.read(Devices.consumer_bond_min.item, at=at),
+        DeviceClass.DATACENTER: await client.read(Devices.datacenter_bond_min.item, at=at),
+    }
+    return [
+        BiddingDevice(
+            device=status.id,
+            owner=status.device.owner,
+            kind=status.device.kind,
+            bond=status.device.bond,
+            bond_min=least[status.device.kind],
+            is_provider=status.device.owner in providers,
+            is_candidate=status.device.owner in candidates,
+            is_paused=status.device.is_paused,
+            is_busy=status.device.assignment is not None,
+            spendable=spendable[status.device.owner],
+        )
+        for status in statuses
+    ]
+
+
+async def own(client: ChainClient, customer: bytes, at: bytes) -> frozenset[bytes]:
+    """The accounts that a customer acts for."""
+    return frozenset(await own_accounts(client, customer, at))
+
+
+async def _candidates(client: ChainClient, owners: list[bytes], at: bytes) -> set[bytes]:
+    """Those of `owners` whom `TrustStake.is_candidate` calls one."""
+    offered = await client.read_many(TrustStake.candidates, owners, at=at)
+    banned = await client.read_many(TrustStake.tombstones, owners, at=at)
+    staked = await client.read_many(TrustStake.stakes, [(owner, owner) for owner in owners], at=at)
+    least: int = await client.read(TrustStake.validator_bond_min.item, at=at)
+    rows = zip(owners, offered, banned, staked, strict=True)
+    return {
+        owner
+        for owner, candidate, tombstone, stake in rows
+        if candidate is not None and tombstone is None and stake >= least
+    }
+
+
+def _spendable(account: AccountInfo) -> int:
+    """What an account can lock: what is frozen is covered by reserves first."""
+    return max(0, account.data.free - max(0, account.data.frozen - account.data.reserved))

@@ -1,0 +1,147 @@
+"""Plans: why a device could not bid, what a task needs; an auction among those who could comes out as planned."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auction_bids import SEED, terms
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.money import customer_bond, escrow
+from gpu_tasks.market.training.reputation import TrackRecord
+from gpu_tasks.market.training.rules import DEFAULT_RULES
+from gpu_tasks.market.training.selection import select
+from gpu_tasks.market.training.terms import Bid, TaskTerms
+from gpu_tasks.tasks.plan import BEACON_BLOCKS, AuctionWindows, BiddingDevice, Hindrance, TaskPlan, plan_of
+from offered import name
+
+ALL = tuple(DeviceClass)
+TASK = terms(collateral_min=100)
+WINDOWS = AuctionWindows(commit=4, reveal=5, start=6)
+
+
+def device(number: int, owner: int | None = None, **changes: Any) -> BiddingDevice:
+    """A device that could bid; its owner can cover ten bids."""
+    plain = BiddingDevice(
+        name(number), name(number if owner is None else owner), DeviceClass.CPU, 10, 10,
+        is_provider=True, is_candidate=True, is_paused=False, is_busy=False, spendable=1_000,
+    )  # fmt: skip
+    return replace(plain, **changes)
+
+
+def planned(task: TaskTerms, *devices: BiddingDevice, classes: tuple[DeviceClass, ...] = ALL) -> TaskPlan:
+    return plan_of(task, classes, DEFAULT_RULES, WINDOWS, devices, frozenset({name(99)}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, None),
+        ({"owner": name(99)}, Hindrance.OWN),
+        ({"kind": DeviceClass.DATACENTER}, Hindrance.CLASS),
+        ({"is_provider": False}, Hindrance.NO_PROVIDER),
+        ({"is_candidate": False}, Hindrance.NO_CANDIDATE),
+        ({"bond": 9}, Hindrance.BOND),
+        ({"is_paused": True, "is_busy": True}, Hindrance.PAUSED),
+        ({"is_busy": True}, Hindrance.BUSY),
+        ({"spendable": 99}, Hindrance.FUNDS),
+        ({"spendable": 100}, None),
+        ({"owner": name(99), "kind": DeviceClass.DATACENTER, "is_paused": True}, Hindrance.OWN),
+    ],
+)
+def test_why_a_device_could_not_bid(changes: dict[str, Any], why: Hindrance | None) -> None:
+    plan = planned(TASK, replace(device(1), **changes), classes=(DeviceClass.CPU, DeviceClass.CONSUMER))
+    assert [each.hindrance for each in plan.devices] == [why]
+    assert plan.is_served == (why is None)
+
+
+def test_an_owner_counts_for_as_many_devices_as_it_can_cover() -> None:
+    devices = [device(number, owner=1, spendable=250) for number in range(3)]
+    busy = device(9, owner=1, spendable=250, is_busy=True)
+    plan = planned(TASK, busy, *devices, device(5))
+    assert [each.hindrance for each in plan.devices] == [Hindrance.BUSY, None, None, Hindrance.FUNDS, None]
+
+
+@pytest.mark.parametrize(
+    ("slots", "is_homogeneous", "kinds", "expected"),
+    [
+        (1, False, "", (0, False, False, False)),
+        (1, False, "c", (1, True, False, False)),
+        (1, False, "cg", (2, True, True, True)),
+        (2, False, "cg", (2, True, False, False)),
+        (2, False, "cgg", (3, True, True, True)),
+        (2, True, "cg", (1, False, False, False)),
+        (2, True, "cgg", (2, True, False, False)),
+        (2, True, "ccgg", (2, True, True, False)),
+        (2, True, "ccc", (3, True, True, True)),
+        (1, True, "cg", (2, True, True, True)),
+        (3, False, "cc", (2, False, False, False)),
+    ],
+)
+def test_gangs(slots: int, is_homogeneous: bool, kinds: str, expected: tuple[int, bool, bool, bool]) -> None:
+    classes = {"c": DeviceClass.CPU, "g": DeviceClass.DATACENTER}
+    devices = [device(number, kind=classes[kind]) for number, kind in enumerate(kinds)]
+    plan = planned(replace(TASK, slots=slots, is_homogeneous=is_homogeneous), *devices)
+    assert (plan.able, plan.is_served, plan.has_rival, plan.has_standby) == expected
+
+
+def test_a_second_device_of_a_winner_stands_by_for_nobody() -> None:
+    plan = planned(TASK, device(1, owner=1), device(2, owner=1))
+    assert (plan.has_rival, plan.has_standby) == (True, False)
+
+
+def test_cost_and_start() -> None:
+    plan = planned(replace(TASK, slots=3, price_max=1_000_000), device(1))
+    assert plan.most == 3 * escrow(DEFAULT_RULES, 1_000_000)
+    assert plan.locked == plan.most + 3 * customer_bond(DEFAULT_RULES, 1_000_000)
+    award = 4 + 5 + BEACON_BLOCKS
+    assert (plan.starts_from, plan.starts_by, plan.ends_by) == (award, award + 6, award + 6 + TASK.blocks_max)
+
+
+def test_the_reason_counts_who_stands_where() -> None:
+    devices = (device(1), device(2, is_busy=True), device(3, is_busy=True), device(4, kind=DeviceClass.DATACENTER))
+    plan = planned(replace(TASK, slots=2, is_homogeneous=True), *devices, classes=(DeviceClass.CPU,))
+    assert plan.why_not == (
+        "it takes 2 devices of one class, and 1 could bid; the chain has 4: 1 of another class, 2 at work"
+    )
+    assert planned(TASK).why_not == "it takes 1 device, and 0 could bid; the chain has 0"
+
+
+TASKS = st.builds(
+    lambda slots, is_one: replace(TASK, slots=slots, is_homogeneous=is_one), st.integers(1, 4), st.booleans()
+)
+DEVICES = st.lists(
+    st.tuples(
+        st.integers(0, 5), st.sampled_from(DeviceClass), st.integers(0, 350), st.sampled_from(["", "busy", "paused"])
+    ),
+    max_size=9,
+)
+
+
+@given(TASKS, DEVICES, st.sets(st.sampled_from(DeviceClass), min_size=1), st.integers(1, 1_000))
+def test_an_auction_among_those_who_could_bid_comes_out_as_planned(
+    task: TaskTerms, drawn: list[tuple[int, DeviceClass, int, str]], classes: set[DeviceClass], price: int
+) -> None:
+    funds = {owner: spendable for owner, _, spendable, _ in drawn}
+    devices = [
+        device(
+            number, owner=owner, kind=kind, spendable=funds[owner], is_busy=state == "busy", is_paused=state == "paused"
+        )
+        for number, (owner, kind, _, state) in enumerate(drawn)
+    ]
+    plan = planned(task, *devices, classes=tuple(sorted(classes)))
+    able = [each.device for each in plan.devices if each.hindrance is None]
+    bids = [
+        Bid(found.owner, found.device, found.kind, 1 + number * price % 1_000, 1, task.collateral_min, TrackRecord())
+        for number, found in enumerate(able)
+    ]
+    award = select(task, bids, SEED)
+    assert bool(award.winners) == plan.is_served
+    assert (award.clearing is not None) == plan.has_rival
+    assert not plan.has_standby or award.standby is not None
+    for owner, spendable in funds.items():
+        assert sum(found.owner == name(owner) for found in able) * task.collateral_min <= spendable
+    if not plan.is_served:  # nor with fewer of them
+        assert not any(select(task, bids[:count], SEED).winners for count in range(len(bids)))
