@@ -76,7 +76,7 @@ class MarketCalls:
             count: InferenceMarket.post(service=RACED, units=(races.terms(),) * count)
             for count in (1, UNITS_PER_POST_MAX)
         }
-        looks = find_judges(self.world.now()[Devices], CUSTOMER.stash, races.terms().sealed_at).looks
+        looks = find_judges(self.world.now()[Devices], CUSTOMER.stash, races.terms().sealed_at, seat=0).looks
         found.growing(CUSTOMER.stash, "unit", post, beside=looks * LOOK_WEIGHT.ref_time / 1_000)
         (sleeper,) = races.post(PRICEY, 1, price=2 * OGPU)
         self.world.blocks(4)

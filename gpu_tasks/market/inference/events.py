@@ -228,7 +228,7 @@ class StaleSealing(DispatchError):
 
 
 class TooFewJudges(DispatchError):
-    """Too few of those in office may judge what comes of the unit, its customer apart: it could never be drawn."""
+    """Too few in office may judge what comes of the unit, its customer apart, or can pay for a seat at its price."""
 
 
 class MarketBusy(DispatchError):

@@ -28,10 +28,9 @@ from gpu_tasks.market.inference.agenda import (
 from gpu_tasks.market.inference.catalogue import Catalogue, OfferedServices
 from gpu_tasks.market.inference.easing import NEVER_SEEN, Eased, Easing
 from gpu_tasks.market.inference.ending import Ending
-from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT
 from gpu_tasks.market.inference.judging import Judging
 from gpu_tasks.market.inference.numbers import MarketNumbers
-from gpu_tasks.market.inference.posting import AdmittedDraws, Posting
+from gpu_tasks.market.inference.posting import AdmittedDraws, Posting, post_weight
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.racing import Racing
 from gpu_tasks.market.inference.refilling import Refilling
@@ -44,7 +43,7 @@ from gpu_tasks.market.inference.services import (
     terms_from_json,
 )
 from gpu_tasks.market.inference.sleepers import Sleepers, SleepKey, StirredServices
-from gpu_tasks.market.inference.slots import DRAW_WEIGHT, draw_weight
+from gpu_tasks.market.inference.slots import DRAW_WEIGHT
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
     UNIT_DEPOSIT,
@@ -61,7 +60,6 @@ from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import AccountId, BlockNumber, CompactBalance, Hash, Weight
 from runtime.frame.agenda import Budget
-from runtime.frame.measured import times
 from runtime.frame.pallet import (
     FREE,
     Constant,
@@ -105,20 +103,8 @@ RESERVED_BUDGETS = (
 NewUnits = Annotated[tuple[UnitTerms, ...], Bounded(UNITS_PER_POST_MAX)]
 
 
-def _post_weight(
-    service: int,  # noqa: ARG001 - the call's arguments
-    units: tuple[UnitTerms, ...],
-    looks: int = VALIDATORS_MAX,
-) -> Weight:
-    """With a look at so many in office, and the draws that the units will cause.
-
-    Without looking for slots: that is bounded by `ADMITTED_MAX`.
-    """
-    weight = WEIGHTS["InferenceMarket.post"] + times(len(units), WEIGHTS["InferenceMarket.post unit"])
-    weight += times(looks, LOOK_WEIGHT)
-    for terms in units:
-        weight += draw_weight(0, terms.racers)
-    return weight
+def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa: ARG001 - the call's arguments
+    return post_weight(units, VALIDATORS_MAX)
 
 
 class InferenceMarket(AgendaGround, MarketNumbers, index=10):
@@ -217,7 +203,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
         back.
         """
         looks = self.posting.post(origin.account, service, units)
-        return PostDispatch(actual_weight=_post_weight(service, units, looks))
+        return PostDispatch(actual_weight=post_weight(units, looks))
 
     @call(index=5, weight=WEIGHTS["InferenceMarket.cancel"])
     def cancel(self, origin: Signed, unit: UnitId) -> None:

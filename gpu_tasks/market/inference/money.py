@@ -6,7 +6,7 @@ or is burned.
 """
 
 from gpu_tasks.market.courts.cases import AUDIT_POT
-from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee
+from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.units import Refund, Unit
 from runtime.pallets.staking.slashing import PPM, Share, part
@@ -68,6 +68,11 @@ def duty_calls(racers: int) -> int:
 def collateral(rules: UnitRules, price: int) -> int:
     """The provider's side of the trust lock: what makes a lie not pay at the chance of an audit."""
     return case_collateral(price, rules.audit_rate_ppm, fee_of_judge(rules, price))
+
+
+def judge_seat(rules: UnitRules, price: int) -> int:
+    """What a judge of the unit must hold until the case ends."""
+    return seat_hold(collateral(rules, price), fee_of_judge(rules, price))
 
 
 def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:

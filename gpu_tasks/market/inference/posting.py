@@ -15,7 +15,7 @@ from gpu_tasks.market.inference.events import (
     UnitPosted,
     UnsoundTerms,
 )
-from gpu_tasks.market.inference.judges_left import find_judges
+from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, find_judges
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import ServiceTerms
@@ -31,8 +31,10 @@ from gpu_tasks.market.inference.units import (
     UnitTerms,
     unit_id_of,
 )
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.codec import U32, struct
 from runtime.encoding.types import AccountId, BlockNumber, Weight
+from runtime.frame.measured import times
 from runtime.frame.pallet import Hold, StorageMap, StorageValue, ensure
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances, Withdraw
@@ -40,6 +42,18 @@ from runtime.pallets.staking.trust_lock import TrustLock
 
 ADMITTED_MAX = work(microseconds=80_000)
 """What the draws of all units that one block takes in may come to: half of `DRAW_BUDGET`."""
+
+
+def post_weight(units: tuple[UnitTerms, ...], looks: int) -> Weight:
+    """Of a post that looks at so many in office, with the draws that its units will cause.
+
+    Without looking for slots: that is bounded by `ADMITTED_MAX`.
+    """
+    weight = WEIGHTS["InferenceMarket.post"] + times(len(units), WEIGHTS["InferenceMarket.post unit"])
+    weight += times(looks, LOOK_WEIGHT)
+    for terms in units:
+        weight += draw_weight(0, terms.racers)
+    return weight
 
 
 @struct
@@ -76,8 +90,10 @@ class Posting:
         ensure(catalogue.open_units.get() + len(units) <= UNITS_OPEN_MAX, TooManyOpen)
         for terms in units:
             self._check(sold, terms)
-        oldest = min(terms.sealed_at for terms in units)  # who can read this input can read all
-        judges = find_judges(self.state.devices, customer, oldest)
+        oldest = min(terms.sealed_at for terms in units)  # who can judge this input can judge all
+        dearest = max(terms.price_max for terms in units)
+        seat = money.judge_seat(self.rules, dearest) + self.balances.existential_deposit
+        judges = find_judges(self.state.devices, customer, oldest, seat)
         ensure(judges.is_enough, TooFewJudges)
         self._admit(service, units)
         for terms in units:

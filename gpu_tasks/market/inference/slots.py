@@ -84,15 +84,17 @@ class Slots:
         """
         own = (self._state.devices.operator(record.customer), record.customer)
         excluded = (*own, *record.declined_by, *(racer.owner for racer in record.racers))
-        judges = self._in_office()
+        judges, sealed_at = self._in_office(), record.terms.sealed_at
+        seat = money.judge_seat(record.rules, price) + self._state.devices.stake.balances.existential_deposit
+        can_pay = judges.can_pay(sealed_at, excluded, seat)
         return Wanted(
             price=price,
             collateral=money.collateral(record.rules, price),
-            sealed_at=record.terms.sealed_at,
+            sealed_at=sealed_at,
             recorded_at=record.recorded_at,
             excluded=excluded,
             judges=judges.since,
-            spare=judges.spare(record.terms.sealed_at, excluded),
+            spare=judges.spare(sealed_at, excluded) if can_pay else -1,
         )
 
     def engage(self, slot: FreeSlot, unit_id: bytes, collateral: int) -> Racer:

@@ -10,16 +10,20 @@ from gpu_tasks.market.inference import slots
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import (
     LOOK_WEIGHT,
+    JudgeMeans,
     JudgesFound,
     JudgesLeft,
     find_judges,
     judges_needed,
     read_judges,
 )
+from gpu_tasks.market.inference.money import judge_seat, ramped_price
 from gpu_tasks.market.inference.units import UnitState
 from runtime.encoding.types import Signed, Weight
 from runtime.frame.runtime import Bound
 from runtime.frame.weights import work
+from runtime.pallets.balances import Balances
+from runtime.pallets.pots import RESERVE
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import (
@@ -245,27 +249,108 @@ def test_who_is_no_candidate_judges_nothing() -> None:
     bound[TrustStake].tombstone(chain.validators[0].stash)
     left, _ = read_judges(bound[Devices])
     assert sorted(left.since) == sorted(who.stash for who in chain.validators[1:])
-    assert find_judges(bound[Devices], CUSTOMER.stash, 1) == JudgesFound(is_enough=True, looks=3)
+    assert find_judges(bound[Devices], CUSTOMER.stash, 1, seat=0) == JudgesFound(is_enough=True, looks=3)
     for who in chain.validators[1:3]:
         bound[TrustStake].tombstone(who.stash)
-    assert find_judges(bound[Devices], CUSTOMER.stash, 1) == JudgesFound(is_enough=False, looks=4)
+    assert find_judges(bound[Devices], CUSTOMER.stash, 1, seat=0) == JudgesFound(is_enough=False, looks=4)
 
 
-@pytest.mark.parametrize("gone", [0, 2, 5])
-def test_a_post_pays_for_each_in_office_that_it_looked_at_and_for_no_other(gone: int) -> None:
+@pytest.mark.parametrize(("gone", "looks"), [(0, 6), (2, 6), (5, 8)])
+def test_a_post_pays_for_each_in_office_that_it_looked_at_and_for_no_other(gone: int, looks: int) -> None:
+    """Two thirds of eight that weigh the same are six; of six, four behind two that judge nothing; of three, all."""
     chain = chain_of(8)
     bound = chain.block(*(without_key(chain, who) for who in by_stash(chain)[:gone]))
     call = InferenceMarket.post(service=0, units=(terms(sealed_at=chain.height - 1),))
     declared = call.weight.ref_time
     paid = bound.dispatch(call, Signed(CUSTOMER.stash)).actual_weight
     assert paid is not None
-    assert declared - paid.ref_time == (VALIDATORS_MAX - gone - 3) * LOOK_WEIGHT.ref_time
+    assert declared - paid.ref_time == (VALIDATORS_MAX - looks) * LOOK_WEIGHT.ref_time
     assert paid.proof_size == call.weight.proof_size
 
 
 def by_stash(chain: MarketChain) -> list[Keys]:
     """The validators in the order in which they are looked at."""
     return sorted(chain.validators, key=lambda who: who.stash)
+
+
+# ------------------------------------------------------------------------------------------- who can pay for a seat
+
+
+def with_no_more_than(who: Keys, free: int) -> Step:
+    """Somebody spends all but so many free grains."""
+
+    def step(bound: Bound) -> None:
+        spent = bound[Balances].free_balance(who.stash) - free
+        signed(who.stash, Balances.transfer_allow_death(dest=RESERVE, value=spent))(bound)
+
+    return step
+
+
+def seat_of(chain: MarketChain, price: int) -> int:
+    """The free grains that a seat takes at a price, with what an account keeps."""
+    bound = chain.now()
+    return judge_seat(bound[InferenceMarket].rules(), price) + bound[Balances].existential_deposit
+
+
+@pytest.mark.parametrize("short", [0, 1])
+def test_a_post_needs_two_thirds_of_the_stake_that_may_judge_to_cover_its_seats(short: int) -> None:
+    """Six that weigh the same: four with what a seat takes, to the grain, are enough."""
+    chain = chain_of(6)
+    needed = seat_of(chain, OGPU)
+    chain.block(*(with_no_more_than(who, needed - 1) for who in chain.validators[:2]))
+    chain.block(*(with_no_more_than(who, needed - short) for who in chain.validators[2:3]))
+    chain.block(*(with_no_more_than(who, needed) for who in chain.validators[3:]))
+    dear, cheap = (terms(price=price, racers=1, sealed_at=chain.height - 1) for price in (OGPU, OGPU // 2))
+    calls = {units: InferenceMarket.post(service=0, units=units) for units in ((cheap,), (cheap, dear))}
+    chain.block(
+        signed(CUSTOMER.stash, calls[cheap,]),
+        refused(CUSTOMER.stash, calls[cheap, dear], ev.TooFewJudges)
+        if short
+        else signed(CUSTOMER.stash, calls[cheap, dear]),
+    )
+
+
+@pytest.mark.parametrize(("rich", "is_enough"), [((3,), False), ((0, 1, 2), False), ((0, 3), True)])
+def test_stake_counts_for_seats_and_not_heads(rich: tuple[int, ...], *, is_enough: bool) -> None:
+    """Of four the last weighs half: with any other it is two thirds, and the three others are not."""
+    chain = MarketChain(named_keys(4), bonds=(1_000 * OGPU,) * 3 + (3_000 * OGPU,))
+    needed = seat_of(chain, OGPU)
+    poor = [who for place, who in enumerate(chain.validators) if place not in rich]
+    bound = chain.block(*(with_no_more_than(who, needed - 1) for who in poor))
+    assert find_judges(bound[Devices], CUSTOMER.stash, 0, needed).is_enough is is_enough
+
+
+def test_whoever_may_not_judge_a_unit_need_not_cover_its_seats() -> None:
+    """Of six two are no providers and one is the customer: two of the three others are two thirds."""
+    chain = chain_of(6)
+    needed = seat_of(chain, OGPU)
+    strangers, customer, poor = chain.validators[:2], chain.validators[2], chain.validators[3]
+    bound = chain.block(*(without_key(chain, who) for who in strangers), with_no_more_than(poor, needed - 1))
+    assert find_judges(bound[Devices], customer.stash, 0, needed).is_enough
+    bound = chain.block(with_no_more_than(chain.validators[4], needed - 1))
+    assert not find_judges(bound[Devices], customer.stash, 0, needed).is_enough
+
+
+def test_of_those_a_draw_may_count_on_two_thirds_must_pay() -> None:
+    means = {b"a": JudgeMeans(10, 5), b"b": JudgeMeans(10, 5), b"c": JudgeMeans(10, 4), b"d": JudgeMeans(90, 0)}
+    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9, b"d": 9}, means)
+    assert judges.can_pay(9, (b"d",), 5)
+    assert not judges.can_pay(9, (b"d",), 6)
+    assert not judges.can_pay(9, (b"a", b"d"), 5), "half of it"
+    assert judges.can_pay(5, (), 5), "whose key is newer counts for nothing"
+    assert not judges.can_pay(9, (), 5)
+    assert JudgesLeft(0, {}).can_pay(9, (), 5), "a chain for development"
+
+
+@pytest.mark.parametrize("poor", [2, 3])
+def test_a_unit_whose_judges_have_spent_what_its_seats_take_sleeps(poor: int) -> None:
+    chain = chain_of(6)
+    needed = seat_of(chain, ramped_price(OGPU // 100, OGPU, TO_THE_DRAW, 10))
+    (unit_id,) = chain.post(terms(racers=1, sealed_at=chain.height - 1))
+    chain.block(*(with_no_more_than(who, needed - 1) for who in chain.validators[:poor]))
+    chain.block(*(with_no_more_than(who, needed) for who in chain.validators[poor:]))
+    chain.blocks(TO_THE_DRAW - 2)
+    assert is_racing(chain, unit_id) is (poor == 2)
 
 
 def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,4 +374,4 @@ def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) 
         taken.append(spent[-1])
     assert taken[1] - taken[0] == 1_000, "once, although two were drawn"
     chain = chain_of(7)
-    assert read_judges(chain.now()[Devices])[1] == work(reads=4 * 7, microseconds=4 * 7)
+    assert read_judges(chain.now()[Devices])[1] == work(reads=5 * 7, microseconds=5 * 7)
