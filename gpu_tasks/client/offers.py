@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus
-from gpu_tasks.market.inference.judges_left import JudgesLeft
+from gpu_tasks.market.draws import Spare
+from gpu_tasks.market.inference.judges_left import LEFT_MIN, JudgesLeft
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm
@@ -77,24 +78,25 @@ async def own_accounts(client: ChainClient, customer: bytes, at: bytes | None = 
     return {customer} if stash is None else {customer, stash}
 
 
-def too_few_judges(racers: int, racing: int, spare: int, judges: JudgesLeft) -> str:
+def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -> str:
     """A sentence: who of those in office must stay outside a race to judge it, and what that leaves."""
-    if spare < 0:
+    if spare.count < 0:
         return (
             f"too few judges would be left: {judges.needed} validators in office must stay to judge it, "
-            f"and {judges.needed + spare} could, for the customer, decliners and later keys do not count"
+            f"and {judges.needed + spare.count} could, for the customer, decliners and later keys do not count"
         )
     owners = "1 owner" if racers == 1 else f"{racers} owners"
     return (
         f"too few judges would be left: needs {owners}, and {racing} of those that suit may race, "
         f"for {judges.needed} validators in office must stay to judge it"
+        + (", with two thirds of the stake" if judges.needed >= LEFT_MIN else "")
     )
 
 
 async def require_judges(client: ChainClient, number: int, customer: bytes) -> None:
     """ServiceError if the chain would refuse a unit, for nobody could judge it however few race."""
-    judges, spare = await _judges_for(client, number, customer)
-    if spare < 0:
+    judges, spare = await _judges_for(client, number, customer, 1)
+    if spare.count < 0:
         raise ServiceError(
             f"{too_few_judges(0, 0, spare, judges)}: the chain takes no unit of yours until more of them are providers"
         )
@@ -112,7 +114,7 @@ async def require_owners(client: ChainClient, number: int, customer: bytes, *, r
             f"and by {taking} of them for {format_amount(price_max)} oGPU or less: ask for fewer racers, raise "
             "--price, or post with --anyway and wait for more"
         )
-    judges, spare = await _judges_for(client, number, customer)
+    judges, spare = await _judges_for(client, number, customer, racers)
     racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= price_max}, spare)
     if racing < racers:
         raise ServiceError(
@@ -121,8 +123,8 @@ async def require_owners(client: ChainClient, number: int, customer: bytes, *, r
         )
 
 
-async def _judges_for(client: ChainClient, number: int, customer: bytes) -> tuple[JudgesLeft, int]:
-    """Who may judge units that this customer posts now, and how many of them may race."""
+async def _judges_for(client: ChainClient, number: int, customer: bytes, racers: int) -> tuple[JudgesLeft, Spare]:
+    """Who may judge units for so many racers that this customer posts now, and who of them may race."""
     final = await client.finalized()
     judges = await market_reads.judges_left(client, await market_reads.readers(client, number, final), final)
-    return judges, judges.spare(await client.height(final), await own_accounts(client, customer, final))
+    return judges, judges.spare(await client.height(final), await own_accounts(client, customer, final), racers)

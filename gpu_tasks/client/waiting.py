@@ -105,11 +105,11 @@ def _reason(unit: Unit, view: MarketView) -> str:
     if _owners(reading) < needed:
         return f"needs {_needed(needed)} who can open its input, {_owners(reading)} can: cancel it and post it again"
 
-    spare = view.judges.spare(unit.terms.sealed_at, _excluded(unit, view))
+    spare = view.judges.spare(unit.terms.sealed_at, _excluded(unit, view), needed)
     racing = view.judges.racing({slot.owner for slot in reading}, spare)
-    if spare < 0 or racing < needed:
+    if spare.count < 0 or racing < needed:
         why = too_few_judges(needed, racing, spare, view.judges)
-        return f"{why}: cancel it and post it again" if spare < 0 else why
+        return f"{why}: cancel it and post it again" if spare.count < 0 else why
 
     free = view.judges.racing({slot.owner for slot in reading if slot.is_free}, spare)
     if free < needed:

@@ -91,9 +91,10 @@ async def judging_readers(chain: ChainClient, at: bytes | None = None) -> tuple[
 
 async def judges_left(chain: ChainClient, readers: Iterable[InputReader], at: bytes | None = None) -> JudgesLeft:
     """Those of a service's readers who are in office and may judge, and how many must stay outside a race."""
-    in_office = {seat.stash for seat in await chain.read(TrustStake.seats, at=at)}
-    since = {reader.stash: reader.key_since for reader in readers if reader.stash in in_office}
-    return JudgesLeft(judges_needed(len(in_office)), since)
+    stakes = {seat.stash: seat.weight for seat in await chain.read(TrustStake.seats, at=at)}
+    needed = judges_needed(len(stakes))
+    since = {reader.stash: reader.key_since for reader in readers if reader.stash in stakes}
+    return JudgesLeft(needed, since, stakes if needed else {})
 
 
 async def duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DutyStatus, ...]:

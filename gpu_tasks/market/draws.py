@@ -13,11 +13,17 @@ two. Among more owners it is less: docs/market.md has the table, `tests/gpu_task
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from runtime.cryptography.draw import lottery
 
 BEACON_DELAY = 2
 """A draw for something recorded at b uses the beacon of b + 2, which nobody knew at b."""
+
+
+RACING_PART = 3
+"""Who races for a unit, declined it or is its customer holds one part in so many of the stake in office at most: of
+what is left to judge it, a coalition of less than a third is less than half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,16 @@ class FreeSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class Spare:
+    """Who of those in office may race: the others must stay to judge."""
+
+    count: int
+    """So many; below 0 there are too few judges already."""
+    heaviest: int
+    """None who has more stake than this."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """What a unit asks of a slot."""
 
@@ -48,9 +64,9 @@ class Wanted:
     excluded: tuple[bytes, ...]
     """Owners who may not race: the customer and those who declined."""
     judges: Mapping[bytes, int] = field(default_factory=dict)
-    """Those in office who may judge."""
-    spare: int = 0
-    """How many of them may race: the others must stay to judge. Below 0 there are too few already."""
+    """Those in office, each with its stake."""
+    spare: Spare = Spare(0, 0)
+    """Who of them may race."""
 
 
 def is_eligible(candidate: FreeSlot, wanted: Wanted) -> bool:
@@ -62,6 +78,24 @@ def is_eligible(candidate: FreeSlot, wanted: Wanted) -> bool:
         and candidate.changed_at <= wanted.recorded_at  # nobody joins a draw whose beacon he may know
         and candidate.owner not in wanted.excluded
     )
+
+
+def spare_of_stake(stakes: Mapping[bytes, int], barred: Mapping[bytes, None], places: int) -> Spare:
+    """How many of those in office may take so many places, however the draw falls: they hold a third at most.
+
+    As many places as can be: for each number of them, the heaviest are left out until any so many of the others, with
+    the barred, are within the third. It goes by who is in office alone: were it looked at while drawing whether one
+    more still fits, who withdrew a slot once the beacon is known could put a rival out of a race.
+    """
+    room = sum(stakes.values()) // RACING_PART - sum(stake for stash, stake in stakes.items() if stash in barred)
+    heavy = sorted((stake for stash, stake in stakes.items() if stash not in barred), reverse=True)
+    before = list(accumulate(heavy, initial=0))
+    for count in range(min(places, len(heavy)), 0, -1):
+        for first in range(len(heavy) - count + 1):
+            is_tied = first > 0 and heavy[first] == heavy[first - 1]
+            if not is_tied and before[first + count] - before[first] <= room:
+                return Spare(count, heavy[first])
+    return Spare(0, 0)
 
 
 class DrawOrder:
@@ -80,15 +114,16 @@ class DrawOrder:
         The first slot of an owner comes as early as one slot with the sum of its bonds would: owners are drawn by that.
         Who would leave too few judges is passed over: those who come later and judge nothing race instead.
         """
-        if wanted.spare < 0:
+        spare = wanted.spare.count
+        if spare < 0:
             return []
         drawn: dict[bytes, FreeSlot] = {}
-        spare = wanted.spare
         for place, candidate in enumerate(self._slots, 1):
             if candidate.device in taken or candidate.owner in drawn or not is_eligible(candidate, wanted):
                 continue
-            if candidate.owner in wanted.judges:
-                if not spare:
+            stake = wanted.judges.get(candidate.owner)
+            if stake is not None:
+                if not spare or stake > wanted.spare.heaviest:
                     continue
                 spare -= 1
             drawn[candidate.owner] = candidate

@@ -1,15 +1,17 @@
 """Who of those in office stays outside a race, to judge what comes of it, and whether they can pay for their seats.
 
 Always: a unit is drawn, and a place of its race filled, only if `judges_needed` of those in office who may judge it
-neither race, nor declined it, nor are its customer, and those of two thirds of the stake of those who may judge it have
-what a seat takes at its price; a case looks again when it opens, for nobody knows now what is spent by then.
+neither race, nor declined it, nor are its customer; in sets that are not small these hold a third of the stake in
+office at most; and those of two thirds of the stake of those who may judge it have what a seat takes at its price; a
+case looks again when it opens, for nobody knows now what is spent by then.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, judge_of
+from gpu_tasks.market.draws import Spare, spare_of_stake
 from runtime.encoding.types import Weight
 from runtime.frame.weights import work
 
@@ -32,38 +34,37 @@ half of what the price leaves: the others decide its benches.
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeMeans:
-    """What somebody in office weighs, and what it can spend."""
-
-    stake: int
-    free: int
-
-
-@dataclass(frozen=True, slots=True)
 class JudgesLeft:
     """Those in office who may judge, each with the block since which it can read inputs, and how many must stay."""
 
     needed: int
     since: Mapping[bytes, int]
-    means: Mapping[bytes, JudgeMeans] = field(default_factory=dict)
-    """The stake and the free grains of each: what programs ask about a race does without."""
+    stakes: Mapping[bytes, int]
+    """What each in office weighs, whether or not it may judge."""
+    free: Mapping[bytes, int] = field(default_factory=dict)
+    """The free grains of each who may judge: what programs ask about a race does without."""
 
-    def spare(self, sealed_at: int, barred: Iterable[bytes]) -> int:
-        """How many may race for an input of that height, the barred apart; below 0 it has too few judges already."""
-        outside = sum(self.since[stash] <= sealed_at for stash in dict.fromkeys(barred) if stash in self.since)
-        return sum(since <= sealed_at for since in self.since.values()) - outside - self.needed
+    def spare(self, sealed_at: int, barred: Iterable[bytes], places: int) -> Spare:
+        """Who may take so many places of a race for an input of that height, the barred apart."""
+        outside = dict.fromkeys(barred)
+        able = (stash for stash, since in self.since.items() if since <= sealed_at and stash not in outside)
+        count = sum(1 for _ in able) - self.needed
+        if self.needed < LEFT_MIN:
+            return Spare(count, sum(self.stakes.values()))
+        by_stake = spare_of_stake(self.stakes, outside, places)
+        return replace(by_stake, count=min(count, by_stake.count))
 
     def can_pay(self, sealed_at: int, barred: Collection[bytes], seat: int) -> bool:
         """Whether enough of those who may judge an input of that height, the barred apart, can pay for a seat."""
-        there = (stash for stash, since in self.since.items() if since <= sealed_at and stash not in barred)
-        means = [self.means[stash] for stash in there]
-        paying = sum(each.stake for each in means if each.free >= seat)
-        return is_covered(paying, sum(each.stake for each in means))
+        there = [stash for stash, since in self.since.items() if since <= sealed_at and stash not in barred]
+        paying = sum(self.stakes[stash] for stash in there if self.free[stash] >= seat)
+        return is_covered(paying, sum(self.stakes[stash] for stash in there))
 
-    def racing(self, owners: Collection[bytes], spare: int) -> int:
+    def racing(self, owners: Collection[bytes], spare: Spare) -> int:
         """How many of the owners may race for one unit, where so many who may judge are to spare."""
-        judging = sum(owner in self.since for owner in owners)
-        return len(owners) - judging + min(judging, max(0, spare))
+        in_office = [self.stakes[owner] for owner in owners if owner in self.stakes]
+        fit = sum(stake <= spare.heaviest for stake in in_office)
+        return len(owners) - len(in_office) + min(fit, max(0, spare.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +89,17 @@ def is_covered(paying: int, stake: int) -> bool:
 
 def read_judges(devices: Devices) -> tuple[JudgesLeft, Weight]:
     """Those who may judge now, and what reading them weighs."""
-    seats = in_office(devices)
-    needed = judges_needed(len(seats))
+    stakes = dict(in_office(devices))
+    needed = judges_needed(len(stakes))
     if not needed:
-        return JudgesLeft(0, {}), Weight(0, 0)
-    since, means, balances = dict[bytes, int](), dict[bytes, JudgeMeans](), devices.stake.balances
-    for stash, stake in seats:
+        return JudgesLeft(0, {}, {}), Weight(0, 0)
+    since, free, balances = dict[bytes, int](), dict[bytes, int](), devices.stake.balances
+    for stash in stakes:
         judge = judge_of(devices, stash)
         if judge is not None:
             since[stash] = judge.key_since
-            means[stash] = JudgeMeans(stake, balances.free_balance(stash))
-    return JudgesLeft(needed, since, means), Weight(len(seats) * LOOK_WEIGHT.ref_time, 0)
+            free[stash] = balances.free_balance(stash)
+    return JudgesLeft(needed, since, stakes, free), Weight(len(stakes) * LOOK_WEIGHT.ref_time, 0)
 
 
 def find_judges(devices: Devices, customer: bytes, sealed_at: int, seat: int) -> JudgesFound:

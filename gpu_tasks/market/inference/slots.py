@@ -5,7 +5,7 @@ Always: what is drawn leaves every service at once; a unit whose price is too lo
 
 from bisect import bisect_right
 
-from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
+from gpu_tasks.market.draws import DrawOrder, FreeSlot, Spare, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.judges_left import JudgesLeft, read_judges
 from gpu_tasks.market.inference.services import Offer
@@ -87,14 +87,15 @@ class Slots:
         judges, sealed_at = self._in_office(), record.terms.sealed_at
         seat = money.judge_seat(record.rules, price) + self._state.devices.stake.balances.existential_deposit
         can_pay = judges.can_pay(sealed_at, excluded, seat)
+        places = 1 if record.racers else record.terms.racers
         return Wanted(
             price=price,
             collateral=money.collateral(record.rules, price),
             sealed_at=sealed_at,
             recorded_at=record.recorded_at,
             excluded=excluded,
-            judges=judges.since,
-            spare=judges.spare(sealed_at, excluded) if can_pay else -1,
+            judges=judges.stakes,
+            spare=judges.spare(sealed_at, excluded, places) if can_pay else Spare(-1, 0),
         )
 
     def engage(self, slot: FreeSlot, unit_id: bytes, collateral: int) -> Racer:

@@ -55,7 +55,7 @@ def buying(monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, own: 
 
         async def read(self, item: object, at: bytes) -> list[Any]:
             assert (item, at) == (TrustStake.seats, b"f" * 32)
-            return [SimpleNamespace(stash=owner) for owner in OWNERS[:in_office]]
+            return [SimpleNamespace(stash=owner, weight=10) for owner in OWNERS[:in_office]]
 
     monkeypatch.setattr(market_reads, "devices_for", devices)
     monkeypatch.setattr(market_reads, "readers", readers)
@@ -75,8 +75,8 @@ def buying(monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, own: 
             4,
             "and 3 of those that suit may race, for 2 validators in office .* ask for fewer racers, or post with",
         ),
-        (6, 6, 3, ""),
-        (6, 6, 4, "and 3 of those that suit may race, for 3 validators"),
+        (6, 6, 2, ""),
+        (6, 6, 3, "and 2 .* may race, for 3 validators in office must stay to judge it, with two thirds of the stake:"),
         (3, 3, 3, ""),
         (2, 4, 3, "a unit with --racers 3 needs as many owners"),
     ],

@@ -42,14 +42,16 @@ def view(*devices: DeviceStatus, **changed: Any) -> MarketView:
         devices=devices,
         readers={0: dict.fromkeys(OWNERS, 5)},
         own={CUSTOMER: {CUSTOMER}},
-        judges=JudgesLeft(0, {}),
+        judges=JudgesLeft(0, {}, {}),
     )
     return replace(known, **changed)
 
 
 def judging(count: int, since: int = 5) -> JudgesLeft:
     """The first owners are in office, and two must stay; the last of them can read since a block."""
-    return JudgesLeft(2, dict.fromkeys(OWNERS[:count], 5) | {OWNERS[count - 1]: since})
+    return JudgesLeft(
+        2, dict.fromkeys(OWNERS[:count], 5) | {OWNERS[count - 1]: since}, dict.fromkeys(OWNERS[:count], 1)
+    )
 
 
 OUTSIDER = {0: dict.fromkeys([*OWNERS, b"outside" * 4], 5)}

@@ -1,16 +1,20 @@
 """A race leaves enough of those in office to judge what comes of it; else its unit waits, or is refused."""
 
+import random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attackers import post_unit
 from declined_places import TO_THE_DRAW, declines, racers_of, racing
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.draws import RACING_PART, Spare, spare_of_stake
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import slots
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import (
     LOOK_WEIGHT,
-    JudgeMeans,
     JudgesFound,
     JudgesLeft,
     find_judges,
@@ -79,23 +83,74 @@ def test_three_must_stay_two_in_small_sets_and_nobody_where_that_is_for_developm
 
 
 def test_who_cannot_read_the_input_and_who_is_barred_is_no_judge_and_each_counts_once() -> None:
-    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9, b"d": 10})
-    assert judges.spare(10, ()) == 2
-    assert judges.spare(9, ()) == 1
-    assert judges.spare(4, ()) == -1
-    assert judges.spare(10, (b"a", b"a", b"stranger")) == 1
-    assert judges.spare(9, (b"d",)) == 1, "who could not judge takes nobody away"
+    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9, b"d": 10}, dict.fromkeys((b"a", b"b", b"c", b"d"), 10))
+
+    def spare(sealed_at: int, *barred: bytes) -> int:
+        return judges.spare(sealed_at, barred, 8).count
+
+    assert spare(10) == 2
+    assert spare(9) == 1
+    assert spare(4) == -1
+    assert spare(10, b"a", b"a", b"stranger") == 1
+    assert spare(9, b"d") == 1, "who could not judge takes nobody away"
 
 
 def test_of_owners_so_many_race_as_are_to_spare_and_all_who_judge_nothing() -> None:
-    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9})
-    assert [judges.racing((b"a", b"b", b"x"), spare) for spare in (-1, 0, 1, 2, 3)] == [1, 1, 2, 3, 3]
+    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9}, {b"a": 10, b"b": 20, b"c": 30})
+    owners = (b"a", b"b", b"x")
+    assert [judges.racing(owners, Spare(count, 30)) for count in (-1, 0, 1, 2, 3)] == [1, 1, 2, 3, 3]
+    assert [judges.racing(owners, Spare(2, heaviest)) for heaviest in (9, 10, 20)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("stakes", "barred", "places", "spare"),
+    [
+        ([10] * 6, 0, 8, Spare(2, 10)),
+        ([10] * 7, 0, 8, Spare(2, 10)),
+        ([10] * 9, 0, 8, Spare(3, 10)),
+        ([10] * 9, 0, 1, Spare(1, 10)),
+        ([10] * 9, 2, 8, Spare(1, 10)),
+        ([10] * 9, 3, 8, Spare(0, 0)),
+        ([30, 10, 10, 10, 10, 10, 10], 0, 1, Spare(1, 30)),
+        ([30, 10, 10, 10, 10, 10, 10], 0, 2, Spare(2, 10)),
+        ([30, 10, 10, 10, 10, 10, 10], 0, 4, Spare(3, 10)),
+        ([40, 10, 10, 10, 10, 10], 0, 1, Spare(1, 10)),
+        ([20, 20, 10, 10, 10, 10], 0, 2, Spare(2, 10)),
+        ([20, 20, 20, 10, 10, 10], 0, 2, Spare(2, 10)),
+        ([23, 22, 21, 12, 11, 11], 0, 2, Spare(2, 21)),
+    ],
+)
+def test_of_a_set_that_is_not_small_a_third_by_stake_may_race(
+    stakes: list[int], barred: int, places: int, spare: Spare
+) -> None:
+    """The heaviest are left out until any who may race hold no more, with whom the unit bars."""
+    held = {bytes([number]): stake for number, stake in enumerate(stakes)}
+    out = list(reversed(held))[:barred]
+    assert JudgesLeft(3, dict.fromkeys(held, 1), held).spare(1, out, places) == spare
+
+
+@given(
+    stakes=st.lists(st.integers(1, 10**6), min_size=6, max_size=20),
+    places=st.integers(1, 8),
+    barred=st.sets(st.integers(0, 19)),
+    chance=st.randoms(use_true_random=False),
+)
+def test_whoever_may_race_holds_a_third_with_who_is_barred(
+    stakes: list[int], places: int, barred: set[int], chance: random.Random
+) -> None:
+    held = {bytes([number]): stake for number, stake in enumerate(stakes)}
+    out = {bytes([number]): None for number in sorted(barred)}
+    spare = spare_of_stake(held, out, places)
+    may = [stake for stash, stake in held.items() if stash not in out and stake <= spare.heaviest]
+    assert spare.count <= min(places, len(may))
+    racing = sum(chance.sample(may, spare.count)) + sum(held.get(stash, 0) for stash in out)
+    assert spare.count == 0 or RACING_PART * racing <= sum(stakes)
 
 
 # ------------------------------------------------------------------------------------------------------------- the draw
 
 
-@pytest.mark.parametrize(("validators", "most"), [(2, 2), (3, 3), (4, 2), (5, 3), (6, 3), (7, 4)])
+@pytest.mark.parametrize(("validators", "most"), [(2, 2), (3, 3), (4, 2), (5, 3), (6, 2), (7, 2), (9, 3)])
 def test_a_unit_is_drawn_as_long_as_enough_stay_to_judge_it(validators: int, most: int) -> None:
     chain = chain_of(validators)
     assert is_racing(chain, posted(chain, most))
@@ -104,7 +159,7 @@ def test_a_unit_is_drawn_as_long_as_enough_stay_to_judge_it(validators: int, mos
         assert not is_racing(chain, posted(chain, most + 1)), "of the same free slots"
 
 
-@pytest.mark.parametrize(("validators", "most"), [(4, 1), (6, 2), (7, 3)])
+@pytest.mark.parametrize(("validators", "most"), [(4, 1), (6, 1), (7, 1), (9, 2)])
 def test_a_customer_in_office_judges_nothing_of_its_own(validators: int, most: int) -> None:
     for more in (0, 1):
         chain = chain_of(validators)
@@ -170,7 +225,9 @@ def test_a_sleeping_unit_is_drawn_when_who_judges_nothing_has_a_slot_free_again(
 # ------------------------------------------------------------------------------------------------------ a filled place
 
 
-@pytest.mark.parametrize(("validators", "racers", "is_filled"), [(4, 2, False), (5, 2, True), (6, 3, False)])
+@pytest.mark.parametrize(
+    ("validators", "racers", "is_filled"), [(4, 2, False), (5, 2, True), (6, 2, False), (9, 2, True), (9, 3, False)]
+)
 def test_a_place_is_filled_out_of_those_in_office_only_if_enough_stay(
     *, validators: int, racers: int, is_filled: bool
 ) -> None:
@@ -332,14 +389,14 @@ def test_whoever_may_not_judge_a_unit_need_not_cover_its_seats() -> None:
 
 
 def test_of_those_a_draw_may_count_on_two_thirds_must_pay() -> None:
-    means = {b"a": JudgeMeans(10, 5), b"b": JudgeMeans(10, 5), b"c": JudgeMeans(10, 4), b"d": JudgeMeans(90, 0)}
-    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9, b"d": 9}, means)
+    stakes, free = {b"a": 10, b"b": 10, b"c": 10, b"d": 90}, {b"a": 5, b"b": 5, b"c": 4, b"d": 0}
+    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9, b"d": 9}, stakes, free)
     assert judges.can_pay(9, (b"d",), 5)
     assert not judges.can_pay(9, (b"d",), 6)
     assert not judges.can_pay(9, (b"a", b"d"), 5), "half of it"
     assert judges.can_pay(5, (), 5), "whose key is newer counts for nothing"
     assert not judges.can_pay(9, (), 5)
-    assert JudgesLeft(0, {}).can_pay(9, (), 5), "a chain for development"
+    assert JudgesLeft(0, {}, {}).can_pay(9, (), 5), "a chain for development"
 
 
 @pytest.mark.parametrize("poor", [2, 3])

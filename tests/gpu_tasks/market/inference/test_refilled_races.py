@@ -38,7 +38,7 @@ from unit_cases import RIGHT, WRONG, ended, judged
 
 
 def test_whoever_fills_a_place_has_a_whole_lease_from_the_finality_of_its_draw() -> None:
-    chain = MarketChain(named_keys(6), final_lag=2)
+    chain = MarketChain(named_keys(9), final_lag=2)
     unit_id, (declined, other) = racing(chain)
     chain.blocks(20)
     old = closes_at(chain, unit_id)
@@ -59,7 +59,7 @@ def test_whoever_fills_a_place_has_a_whole_lease_from_the_finality_of_its_draw()
 
 
 def test_no_clock_runs_while_the_draw_of_the_place_is_not_final() -> None:
-    chain = MarketChain(named_keys(6), epoch_blocks=1_000)
+    chain = MarketChain(named_keys(9), epoch_blocks=1_000)
     unit_id, _, substitute, racers = refilled(chain)
     chain.final_lag = 10**6
     chain.blocks(3 * LEASE)
@@ -73,7 +73,7 @@ def test_no_clock_runs_while_the_draw_of_the_place_is_not_final() -> None:
 
 @pytest.mark.parametrize("blocks", range(8))
 def test_who_was_drawn_before_may_commit_in_every_block_meanwhile(blocks: int) -> None:
-    chain = MarketChain(named_keys(6))
+    chain = MarketChain(named_keys(9))
     unit_id, (declined, other) = racing(chain)
     chain.block(declines(declined, unit_id))
     for _ in range(blocks):
@@ -89,7 +89,7 @@ def test_who_was_drawn_before_may_commit_in_every_block_meanwhile(blocks: int) -
 
 
 def test_commits_close_ten_blocks_after_the_first_and_who_is_shut_out_has_not_missed() -> None:
-    chain = MarketChain(named_keys(6))
+    chain = MarketChain(named_keys(9))
     unit_id, declined, substitute, (_, other) = refilled(chain)
     chain.block(commits(chain, other, unit_id))
     close = chain.height + chain.unit(unit_id).rules.race_close
@@ -108,7 +108,7 @@ def test_commits_close_ten_blocks_after_the_first_and_who_is_shut_out_has_not_mi
 
 
 def test_who_declined_a_good_input_pays_although_its_place_was_filled() -> None:
-    chain = MarketChain(named_keys(7))
+    chain = MarketChain(named_keys(9))
     unit_id, declined, _, (first, second) = refilled(chain)
     chain.block(commits(chain, first, unit_id, RIGHT), commits(chain, second, unit_id, WRONG))
     unit = chain.unit(unit_id)
@@ -126,7 +126,7 @@ def test_who_declined_a_good_input_pays_although_its_place_was_filled() -> None:
 
 
 def test_who_declined_and_was_replaced_is_out_of_the_race() -> None:
-    chain = MarketChain(named_keys(6))
+    chain = MarketChain(named_keys(9))
     unit_id, declined, _, _ = refilled(chain)
     late = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=RIGHT)
     again = InferenceMarket.decline(unit=unit_id, attempt=1)
@@ -136,7 +136,7 @@ def test_who_declined_and_was_replaced_is_out_of_the_race() -> None:
 @pytest.mark.parametrize("too_many", [0, 1])
 def test_so_many_may_decline_that_a_filled_place_still_has_room(too_many: int) -> None:
     """A list that did not fit would make the hook fail, and stop the chain."""
-    chain = MarketChain(named_keys(12))
+    chain = MarketChain(named_keys(27))
     chain.blocks(3)
     (unit_id,) = chain.post(terms(racers=8))
     bound, strangers = chain.now(), DECLINES_MAX - RACE_DECLINES_MAX + too_many

@@ -63,7 +63,7 @@ def test_a_declined_place_is_filled_and_two_that_agree_are_paid(place: int) -> N
 
 def test_the_place_is_drawn_with_the_beacon_of_two_blocks_after_the_decline_and_when_that_is_final() -> None:
     for seed in range(6):  # one beacon may draw whom another would have drawn
-        chain = MarketChain(named_keys(7), final_lag=3)
+        chain = MarketChain(named_keys(9), final_lag=3)
         chain.chance.seed(seed)
         unit_id, (declined, other) = racing(chain)
         chain.blocks(2)
@@ -229,7 +229,7 @@ def test_a_commit_before_the_draw_calls_it_off(blocks: int) -> None:
 
 
 def test_a_second_decline_calls_it_off_and_brings_a_committee() -> None:
-    chain = MarketChain(named_keys(6))
+    chain = MarketChain(named_keys(9))
     unit_id, (first, second, third) = racing(chain, racers=3)
     chain.block(declines(first, unit_id))
     chain.block(declines(second, unit_id))
@@ -242,7 +242,7 @@ def test_a_second_decline_calls_it_off_and_brings_a_committee() -> None:
 
 
 def test_only_one_place_of_a_race_is_filled() -> None:
-    chain = MarketChain(named_keys(6))
+    chain = MarketChain(named_keys(9))
     unit_id, first, substitute, (_, other) = refilled(chain)
     chain.block(declines(substitute, unit_id))
     assert not is_awaited(chain, unit_id)
@@ -256,7 +256,7 @@ def test_only_one_place_of_a_race_is_filled() -> None:
 
 
 def test_where_an_earlier_race_was_declined_no_place_is_filled() -> None:
-    chain = MarketChain(named_keys(6))
+    chain = MarketChain(named_keys(9))
     unit_id, first, substitute, _ = refilled(chain)
     while chain.unit(unit_id).state is UnitState.RACING:
         chain.block()
@@ -283,7 +283,7 @@ def test_a_lone_racer_that_declines_is_replaced_by_a_race_anew() -> None:
 
 
 def test_a_lease_that_ends_before_the_draw_calls_it_off_and_the_unit_is_drawn_once() -> None:
-    chain = MarketChain(named_keys(6))
+    chain = MarketChain(named_keys(9))
     unit_id, (first, second) = racing(chain)
     chain.block()  # the draw is final: the lease runs
     while closes_at(chain, unit_id) > chain.height + 2:
@@ -304,7 +304,7 @@ def test_a_race_whose_lease_is_over_gets_nobody_however_late_the_block_that_ends
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A block that has too much to do ends it later: until then nobody may begin it anew."""
-    chain = MarketChain(named_keys(6))
+    chain = MarketChain(named_keys(9))
     unit_id, (first, second) = racing(chain)
     chain.block()  # the draw is final: the lease runs
     while closes_at(chain, unit_id) > chain.height + BEACON_DELAY + 1:

@@ -89,7 +89,7 @@ def test_a_change_in_the_block_of_a_post_comes_too_late_for_it() -> None:
 
 LIVES: dict[str, tuple[tuple[Habit | None, ...], int, type[Any]]] = {
     "settled": ((Habit.HONEST,) * 3, 2, UnitSettled),
-    "judged": ((Habit.LIAR,) * 3 + (Habit.HONEST,) * 3, 3, ProviderSlashed),
+    "judged": ((Habit.LIAR,) * 4 + (Habit.HONEST,) * 5, 3, ProviderSlashed),
     "missed": ((None, None), 2, RaceMissed),
     "declined": ((Habit.DECLINER,) * 4, 2, ProviderSlashed),
     "expired": ((Habit.HONEST,), 2, UnitRefunded),
