@@ -32,6 +32,7 @@ from gpu_tasks.market.courts.cases import (
     JudgeSeat,
     PartyFault,
     fault_of,
+    judges_of,
     sitting,
 )
 from gpu_tasks.market.courts.events import (
@@ -137,17 +138,29 @@ def open_opinion(
 
 
 def appeal(courts: CourtsGround, case_id: bytes, case: CourtCase, appellant: bytes) -> None:
-    """Put a bond against a verdict. Who stands to lose collateral by it stands with that, and once the price."""
+    """Put a bond against a verdict: the court is paid for, whatever it finds."""
     height = courts.system.number.get()
     ensure(case.stage is CaseStage.APPEALABLE and height <= case.appealable_until, NotAppealable)
     against = replace(case, appeal=CaseAppeal(appellant, 0))  # who appeals judges no more
     seats = courts.count_left(against, case.rules.court_seats)
     ensure(seats >= COURT_MIN, NotAppealable)
-    loses = any(claim.account == appellant and fault_of(claim, case.verdict) is not None for claim in case.terms.claims)
-    bond = case.terms.price if loses else case.fee * seats
+    bond = appeal_bond(case, appellant, seats)
     courts.lock.lock(appellant, Hold(APPEAL_BOND, case_id), bond)
     courts.emit(CaseAppealed(case_id, appellant, bond))
     _record(courts, case_id, replace(case, appeal=CaseAppeal(appellant, bond)), CaseStage.COURT)
+
+
+def appeal_bond(case: CourtCase, appellant: bytes, seats: int) -> int:
+    """What an appeal holds that brings a court of so many.
+
+    Who stands to lose collateral by the verdict stands with that, and once the price; but where it is less than the
+    price and the fees of all judges, as for dust, with what is missing: else a grain would seat a court for nothing.
+    """
+    fees = case.fee * (len(judges_of(case)) + seats)
+    for claim in case.terms.claims:
+        if claim.account == appellant and fault_of(claim, case.verdict) is not None:
+            return max(case.terms.price, case.terms.price + fees - claim.held)
+    return case.fee * seats
 
 
 def open_late(courts: CourtsGround, case_id: bytes, case: CourtCase, party: bytes, root: bytes) -> None:

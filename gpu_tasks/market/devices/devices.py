@@ -22,6 +22,7 @@ from gpu_tasks.market.devices.events import (
     DeviceRegistered,
     DeviceResumed,
     DeviceUnregistered,
+    Expelled,
     NotOwner,
     NotProvider,
     ProviderRegistered,
@@ -92,6 +93,9 @@ class Devices(Pallet, index=9):
 
     providers: StorageMap[AccountId, Provider | None] = StorageMap(doc="How to reach a provider, by stash.")
     devices: StorageMap[DeviceId, Device | None] = StorageMap(doc="Every device.")
+    expelled_until: StorageMap[AccountId, BlockNumber] = StorageMap(
+        default=0, doc="The block up to which a stash that was expelled may not be a provider again."
+    )
     device_of_uuid: StorageMap[Hash, DeviceId | None] = StorageMap(doc="The device that has this hardware.")
     device_count: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Devices of a provider.")
     devices_of: StorageDoubleMap[AccountId, DeviceId, bool] = StorageDoubleMap(
@@ -113,7 +117,7 @@ class Devices(Pallet, index=9):
     )  # fmt: skip
     errors = (
         NotProvider, NotOwner, UnknownDevice, DeviceKnown, DeviceBusy, TooManyDevices, DeviceBondTooSmall, BadEndpoint,
-        UnsafeSealKey,
+        UnsafeSealKey, Expelled,
     )  # fmt: skip
     hold_reasons = (FREE_BOND, COLLATERAL)
 
@@ -122,8 +126,12 @@ class Devices(Pallet, index=9):
         """Publish the key that inputs are sealed to, and where the blob store answers. The signer is the stash."""
         stash = origin.account
         ensure(self.stake.is_candidate(stash), NotProvider)
+        until = self.expelled_until[stash]
+        ensure(self.system.number.get() > until, Expelled)
         ensure(is_store_address(endpoint), BadEndpoint)
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
+        if until:
+            del self.expelled_until[stash]
         self._set_provider(stash, seal_key, endpoint)
 
     @call(index=1, weight=WEIGHTS["Devices.register_device"])
@@ -302,8 +310,9 @@ class Devices(Pallet, index=9):
         self.lock.pay_out(before.owner, Hold(COLLATERAL, unit), shares)
         self.devices[device] = replace(before, bond=before.bond - taken, secured=before.secured - taken)
 
-    def expel(self, stash: bytes) -> None:
-        """End a registration: none of its devices works any more, unless it registers anew."""
+    def expel(self, stash: bytes, until: int) -> None:
+        """End a registration: none of its devices works any more, unless it registers anew after block `until`."""
+        self.expelled_until[stash] = until
         if stash in self.providers:
             del self.providers[stash]
             self.emit(ProviderUnregistered(stash))

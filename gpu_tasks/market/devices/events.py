@@ -104,6 +104,10 @@ class DeviceBondTooSmall(DispatchError):
     """The bond is below the minimum of the device's class."""
 
 
+class Expelled(DispatchError):
+    """A court has ended the registration, and what it was ended for still counts."""
+
+
 class UnsafeSealKey(DispatchError):
     """Anybody could open what is sealed to this key."""
 

@@ -2,13 +2,13 @@
 
 from court_habits import COLLATERAL, FEE, LIES, SEAT, SEATS, SILENT, appealed, by_bench, gains, judges, split
 from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.cases import CaseStage, CourtCase, PartyFault
+from gpu_tasks.market.courts.cases import CaseStage, ClaimKind, CourtCase, PartyFault
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import NotAppealable
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
 from runtime.frame.errors import FundsUnavailable
-from scripts.chains.court_chain import PRICE, RIGHT, CourtChain, Says
+from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
 from scripts.chains.market_chain import CUSTOMER, Keys, refused, signed
 from scripts.chains.toy_handler import Toys
 
@@ -41,6 +41,22 @@ def test_who_loses_collateral_by_a_verdict_appeals_with_once_the_price() -> None
     assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.APPEAL_LOST
     assert moved[liar.stash] == -COLLATERAL - PRICE
     assert all(moved[judge] == FEE for judge in judges(stage) + judges(stage, BenchKind.COURT))
+
+
+def test_who_loses_a_collateral_of_dust_appeals_with_what_its_court_costs() -> None:
+    """S15: for a grain a court of all in office was seated, and nobody paid it."""
+    stage = CourtChain(size=9)
+    claims = [(keys.stash, ClaimKind.ANSWERED, root) for keys, root in zip(stage.racers, (RIGHT, WRONG), strict=True)]
+    case_id = stage.bring(claims, price=1)
+    stage.run(case_id, until=CaseStage.APPEALABLE)
+    liar, fee = stage.racers[1], stage.chain.now()[Courts].fee_of(1)
+    held, before = 1 + 5 * fee, stage.free(liar.stash)
+    stage.chain.block(signed(liar.stash, Courts.appeal(case=case_id)))
+    assert before - stage.free(liar.stash) == 1 + 9 * fee - held, "of three and of six judges"
+    pot = stage.pot
+    moved = gains(stage, lambda: stage.run(case_id))
+    assert all(moved[judge] == fee for judge in judges(stage) + judges(stage, BenchKind.COURT))
+    assert (moved[liar.stash], stage.pot) == (-held - (1 + 9 * fee - held), pot)
 
 
 def test_anybody_appeals_with_the_fees_of_the_court() -> None:

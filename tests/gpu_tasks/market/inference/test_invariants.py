@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.events import Expelled
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, Device
 from gpu_tasks.market.inference import money, races
 from gpu_tasks.market.inference.agenda import FINAL_BUDGET, HEIGHT_BUDGET
@@ -348,4 +350,21 @@ def test_who_is_expelled_works_no_more() -> None:
     assert device is not None
     assert devices.providers[racer.stash] is None
     assert not devices.can_work(device)
-    devices.expel(racer.stash)  # a second time there is nothing to end
+    devices.expel(racer.stash, 9)  # a second time there is nothing to end
+
+
+def test_who_is_expelled_registers_anew_only_once_its_lies_count_no_more() -> None:
+    """S13: it was a provider again in the next block, and the registration that ended cost it nothing."""
+    bound, unit, racer = racing()
+    market, height = bound[InferenceMarket], bound[System].number.get()
+    market.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
+    market.carry_out(unit.id, CaseRuling(CaseOutcome.UNDECIDED, None, expelled=(racer.stash,)))
+    call = Devices.register_provider(seal_key=racer.public("seal"), endpoint=b"http://127.0.0.1:1")
+    for passed in (1, bound[Courts].conviction_blocks):
+        bound[System].number.set(height + passed)
+        with pytest.raises(Expelled):
+            bound.dispatch(call, Signed(racer.stash))
+    bound[System].number.set(height + bound[Courts].conviction_blocks + 1)
+    bound.dispatch(call, Signed(racer.stash))
+    assert bound[Devices].providers[racer.stash] is not None
+    assert not list(bound[Devices].expelled_until.keys()), "nothing is kept of it"
