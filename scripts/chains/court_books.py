@@ -4,6 +4,7 @@ from collections import Counter
 
 from gpu_tasks.market.courts.cases import APPEAL_BOND, JUDGE_SEAT
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.due import case_of
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 
@@ -11,6 +12,7 @@ from runtime.frame.runtime import Bound
 def court_holds(bound: Bound) -> Counter[tuple[bytes, Hold]]:
     """What each account should hold for each case; every case ends by itself, and nothing else is on an agenda."""
     courts = bound[Courts]
+    due = {case_of(key) for key, _ in courts.due.items()}
     expected: Counter[tuple[bytes, Hold]] = Counter()
     for (judge, case_id), seat in courts.seats.items():
         assert seat is not None
@@ -22,8 +24,10 @@ def court_holds(bound: Bound) -> Counter[tuple[bytes, Hold]]:
         members |= {(judge, case_id) for bench in case.benches for judge in bench.members}
         if case.appeal:
             expected[case.appeal.appellant, Hold(APPEAL_BOND, case_id)] += case.appeal.bond
-        assert courts.height_place[case_id] or courts.final_place[case_id], "every case ends by itself"
+        is_awaited = courts.height_place[case_id] or courts.final_place[case_id] or case_id in due
+        assert is_awaited, "every case ends by itself"
+        assert courts.prices[case_id] == case.terms.price
     assert seated == members
     waiting = {case_id for case_id, _ in (*courts.height_place.items(), *courts.final_place.items())}
-    assert waiting == {case_id for case_id, _ in courts.cases.items()}
+    assert waiting | due == {case_id for case_id, _ in courts.cases.items()} == set(courts.prices.keys())
     return expected

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.due import case_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from runtime.frame.runtime import Bound, Runtime
 from runtime.frame.storage import StorageItem, StorageValue
@@ -99,6 +100,7 @@ class Books:
         table = self.timetable
         self._listen(InferenceMarket.units, lambda keys, unit, sign: table.unit(keys[0], unit, sign))
         self._listen(Courts.cases, lambda keys, _, sign: table.case(keys[0], sign))
+        self._listen(Courts.due, lambda keys, _, sign: table.is_due(case_of(keys[0]), sign))
         for schedule in SCHEDULES:
             self._listen(schedule.cursor, partial(_reach, table, schedule))
             self._listen(schedule.waiting, partial(_wait, table, schedule))

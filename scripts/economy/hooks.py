@@ -4,7 +4,7 @@ Always: a piece of work that is begun within a budget is finished, so a budget m
 """
 
 from gpu_tasks.market.courts import courts as of_the_courts
-from gpu_tasks.market.courts.hearing import COURT_WEIGHT
+from gpu_tasks.market.courts.hearing import COURT_WEIGHT, END_WEIGHT, LOOKS_MAX, SEAT_LOOK_WEIGHT
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
 from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, EXPIRY_WEIGHT, FINAL_BUDGET, HEIGHT_BUDGET, STEP_WEIGHT
 from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
@@ -15,10 +15,12 @@ from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT
+from runtime.frame.measured import times
 
 BUDGETS = (
     of_the_courts.HEIGHT_BUDGET,
     of_the_courts.FINAL_BUDGET,
+    of_the_courts.CASES_BUDGET,
     HEIGHT_BUDGET,
     FINAL_BUDGET,
     DRAW_BUDGET,
@@ -29,8 +31,9 @@ BUDGETS = (
     EXPIRY_BUDGET,
 )
 LAST_PIECES = (
-    COURT_WEIGHT + TAKE_WEIGHT,
-    COURT_WEIGHT + TAKE_WEIGHT,
+    of_the_courts.DUE_WEIGHT + TAKE_WEIGHT,
+    of_the_courts.DUE_WEIGHT + TAKE_WEIGHT,
+    COURT_WEIGHT + END_WEIGHT + times(LOOKS_MAX, SEAT_LOOK_WEIGHT),
     STEP_WEIGHT + TAKE_WEIGHT,
     STEP_WEIGHT + TAKE_WEIGHT,
     reading_weight(OFFERS_PER_SERVICE_MAX) + draw_weight(OFFERS_PER_SERVICE_MAX, RACERS_MAX),

@@ -115,6 +115,10 @@ class Timetable:
         if unit.is_refilling or (unit.state is UnitState.QUEUED and not unit.asleep_since):
             self.drawn.claim(unit_id, sign)
 
+    def is_due(self, case_id: bytes, sign: int) -> None:
+        """A case waits for a block with room to look at it."""
+        self.judged.count(case_id, sign)
+
     def case(self, case_id: bytes, sign: int) -> None:
         """An open case needs a block that looks at it."""
         self.judged.claim(case_id, sign)

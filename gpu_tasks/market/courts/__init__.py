@@ -4,6 +4,7 @@ In reading order:
 
 * `opinions`: what a judge says, and what it commits to before
 * `benches`: who sits, and when a bench has decided
+* `due`: the order in which cases that are due are looked at
 * `money`: the money table: who loses what in each outcome, and who gets it
 * `table_page`: the money table as a page shows it
 * `cases`: the records: a case with its terms and claims, its benches, a judge's seat

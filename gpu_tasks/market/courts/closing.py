@@ -99,6 +99,7 @@ def _reckoned(
 def skip(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
     """End a case that the beacon picked for no audit."""
     assert not case.benches, "nobody was drawn for it"
+    del courts.prices[case_id]
     del courts.cases[case_id]
     courts.handler(case.handler).carry_out(case_id, CaseRuling(CaseOutcome.NOT_AUDITED, None))
 
@@ -215,6 +216,7 @@ def _dissolve(courts: CourtsGround, case_id: bytes, case: CourtCase, seats: _Sea
     courts.lock.end(Hold(APPEAL_BOND, case_id))
     courts.by_height.drop(case_id)
     courts.by_finality.drop(case_id)
+    del courts.prices[case_id]
     del courts.cases[case_id]
 
 

@@ -1,22 +1,25 @@
 """The ground of Courts: storage, who may judge, and which block looks at which case.
 
-Always: every case is on an agenda, so each ends by itself; a case that is over is on none; `seats` has exactly the
-judges of open cases, each holding what its seat says.
+Always: every case is on an agenda or due, so each ends by itself; a case that is over is neither; `seats` has exactly
+the judges of open cases, each holding what its seat says.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Annotated
 
 from gpu_tasks.market.courts.benches import COURT_MIN
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat, parties_of
+from gpu_tasks.market.courts.due import DueCase
 from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
 from gpu_tasks.market.courts.numbers import CourtNumbers
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, judge_of
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.codec import Bounded
-from runtime.encoding.types import AccountId, BlockNumber, Hash
+from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.agenda import Schedule
 from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue
 from runtime.pallets.balances import Balances
@@ -30,6 +33,13 @@ CONVICTIONS_MAX = 2
 _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 
 Convictions = Annotated[tuple[BlockNumber, ...], Bounded(CONVICTIONS_MAX)]
+
+
+@dataclass(slots=True)
+class SeatTally:
+    """Counts looks."""
+
+    looks: int = 0
 
 
 class CourtsGround(CourtNumbers):
@@ -59,6 +69,16 @@ class CourtsGround(CourtNumbers):
     )
     final_place: StorageMap[Hash, BlockNumber] = StorageMap(default=0, doc="The height whose finality a case awaits.")
     final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Final heights are done up to here.")
+
+    due: StorageMap[DueCase, bool] = StorageMap(
+        default=False, hasher=Hasher.IDENTITY, doc="Cases that are due and were not looked at yet, the dearest first."
+    )
+    prices: StorageMap[Hash, Balance] = StorageMap(default=0, doc="What open cases are about: who is due goes by it.")
+
+    @cached_property
+    def tally(self) -> SeatTally:
+        """How many in office this block has looked at, whether they may sit."""
+        return SeatTally()
 
     @property
     def by_height(self) -> Schedule[bytes]:
@@ -94,6 +114,7 @@ class CourtsGround(CourtNumbers):
         needed = case.seat + self.balances.existential_deposit
 
         def may(stash: bytes) -> bool:
+            self.tally.looks += 1
             return stash not in parties and self._can_judge(stash, case.terms.sealed_at, needed)
 
         return may

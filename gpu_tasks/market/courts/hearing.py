@@ -55,18 +55,26 @@ from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.rounds import Round
 from runtime.encoding.types import Weight
 from runtime.frame.holds import Hold
+from runtime.frame.measured import times
 from runtime.frame.pallet import ensure, known
 from runtime.frame.weights import work
+from runtime.pallets.staking.stakers import VALIDATORS_MAX
 
 LOOK_WEIGHT = work(reads=20, writes=10, microseconds=50)
 """A case called, and nothing in it but a window that begins or ends."""
 SKIP_WEIGHT = work(reads=40, writes=40, microseconds=150)
 """The chance of an audit, taken: most often it ends the case, and its handler sets the parties free."""
-FEW_WEIGHT = work(reads=1_000, writes=100, microseconds=1_500)
-"""A pair or a committee drawn, or read, or paid and set free. Mostly a third of it: the rest is for looking at 128
-validators of whom few have what a seat takes."""
-COURT_WEIGHT = work(reads=700, writes=600, microseconds=3_000)
+FEW_WEIGHT = work(reads=230, writes=100, microseconds=300)
+"""A pair or a committee drawn, or read."""
+COURT_WEIGHT = work(reads=700, writes=600, microseconds=1_700)
 """The same of a court."""
+END_WEIGHT = work(reads=200, writes=100, microseconds=2_000)
+"""Judges and parties paid, charged and set free, beside reading the bench."""
+SEAT_LOOK_WEIGHT = work(reads=6, microseconds=9)
+"""One in office, and whether it may sit: mostly the first few may; where hardly anybody can pay for a seat, all 128 are
+looked at."""
+LOOKS_MAX = 2 * VALIDATORS_MAX
+"""In one step: for a bench that cannot be drawn, and whether there is a court."""
 
 _BENCH_OF = {stage: bench for bench, stage in STAGE_OF.items()}
 _Verdict = Answered | Unanswerable
@@ -76,6 +84,7 @@ def begin(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
     """Take a new case in: its first bench, or the chance of one, is drawn once the beacon is final."""
     assert case_id not in courts.cases, "a case has an id of its own"
     courts.handler(case.handler)  # there is one, or the case could never be carried out
+    courts.prices[case_id] = case.terms.price
     if case.stage is CaseStage.CHANCE:
         _await_chance(courts, case_id, case)
         return
@@ -84,7 +93,15 @@ def begin(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
 
 
 def step(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
-    """Do what is due in a case; what that weighed."""
+    """Do what is due in a case; what that weighed, with all at whom it looked."""
+    before = courts.tally.looks
+    weight = _step(courts, case_id, case)
+    if case.stage is not CaseStage.CHANCE and case_id not in courts.cases:
+        weight += END_WEIGHT
+    return weight + times(courts.tally.looks - before, SEAT_LOOK_WEIGHT)
+
+
+def _step(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
     height, final = courts.system.number.get(), courts.beacon.final_height()
     if case.stage is CaseStage.CHANCE:
         _take_chance(courts, case_id, case)
@@ -183,7 +200,7 @@ def _end_if_over(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weigh
 
 
 def _bench_weight(stage: CaseStage) -> Weight:
-    """Of drawing a bench, or of reading it and what follows at once: with a court, up to 38 judges paid and freed."""
+    """Of drawing a bench, or of reading it and what follows at once."""
     return COURT_WEIGHT if stage is CaseStage.COURT else FEW_WEIGHT
 
 

@@ -119,8 +119,7 @@ def blocks_of_a_dispute(dust: int) -> int:
     return courts.chain.height - begun
 
 
-# Mend: a draw is charged what it looked at, dearer cases go first, and `post` prepays the pair of a lone answer.
-@open_finding("S8: cases about dust keep the others in line")
+# S8: cases about dust kept the others in line.
 def test_dust_keeps_no_dispute_waiting() -> None:
     assert 2 * blocks_of_a_dispute(dust=150) <= 3 * blocks_of_a_dispute(dust=0)
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from gpu_tasks.market.courts.cases import CaseStage, ClaimKind, CourtCase
-from gpu_tasks.market.courts.courts import FINAL_BUDGET, HEIGHT_BUDGET, Courts
+from gpu_tasks.market.courts.courts import CASES_BUDGET, Courts
 from gpu_tasks.market.courts.hearing import FEW_WEIGHT
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
@@ -102,7 +102,7 @@ def test_a_backlog_costs_no_block_more_than_its_budget_and_is_worked_off() -> No
             toys.bring(case_id, terms)
 
     stage.chain.block(flood)
-    most = (HEIGHT_BUDGET.ref_time + FINAL_BUDGET.ref_time) // FEW_WEIGHT.ref_time + 2
+    most = CASES_BUDGET.ref_time // FEW_WEIGHT.ref_time + 1
     left = count
     for _ in range(60):
         bound = stage.chain.block()
