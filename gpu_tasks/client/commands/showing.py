@@ -68,7 +68,7 @@ async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) 
         "ended_in_block": unit.ended_at or None,
         "price": Grains(unit.price or unit.terms.price_max),
         "cost": Grains(unit.paid) if unit.state is UnitState.SETTLED else None,
-        "may_be_audited": unit.is_watched,
+        "may_be_audited": unit.is_watched if unit.state is UnitState.SETTLED else None,
     }
 
 
@@ -98,7 +98,7 @@ def _racer_row(racer: Racer) -> dict[str, Any]:
 def _payment_row(payment: UnitPayment) -> dict[str, Any]:
     return {
         "to": payment.role,
-        "account": "" if payment.account is None else Account(payment.account),
+        "account": None if payment.account is None else Account(payment.account),
         "amount": Grains(payment.grains),
         "out_of": payment.source,
         "payer": Account(payment.payer),
