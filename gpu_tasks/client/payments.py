@@ -19,7 +19,7 @@ from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import Flow, Purse
 from gpu_tasks.market.inference import money, races
 from gpu_tasks.market.inference.events import ProviderRebated, UnitRefunded, UnitSettled
-from gpu_tasks.market.inference.units import Unit, UnitState
+from gpu_tasks.market.inference.units import Refund, Unit, UnitState
 from runtime.frame.runtime import Bound
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 from wallet.client import ChainClient
@@ -55,10 +55,10 @@ async def payments_of(client: ChainClient, unit_id: bytes, unit: Unit) -> tuple[
     paid = _by_record(unit) if unit.state is UnitState.SETTLED else []
     ending = await _ending(client, unit_id, unit)
     if ending is None:
-        known = sum(payment.grains for payment in paid)
-        if unit.state is UnitState.SETTLED and unit.paid > known:
-            paid.append(UnitPayment("judges", None, unit.paid - known, unit.customer))
-        return paid, False
+        rest = unit.paid - sum(payment.grains for payment in paid)
+        if rest:
+            paid.append(UnitPayment(_unnamed(unit), None, rest, unit.customer))
+        return paid, unit.refund in (Refund.CANCELLED, Refund.EXPIRED)
     return [*paid, *_of_case(unit, ending.case, ending.flows), *_of_events(unit_id, unit, ending)], True
 
 
@@ -78,6 +78,13 @@ def _by_record(unit: Unit) -> list[UnitPayment]:
         if share.payee != unit.customer:
             sums[share.payee] = sums.get(share.payee, 0) + share.amount
     return [UnitPayment(roles[payee], payee, grains, unit.customer) for payee, grains in sums.items()]
+
+
+def _unnamed(unit: Unit) -> str:
+    """Who got what the customer paid beside what the record tells."""
+    if unit.state is UnitState.SETTLED:
+        return "judges"
+    return "burned" if unit.refund is Refund.CANCELLED else "judges, or burned"
 
 
 def _of_case(unit: Unit, case: CourtCase | None, flows: Sequence[Flow]) -> list[UnitPayment]:
@@ -101,7 +108,7 @@ def _of_events(unit_id: bytes, unit: Unit, ending: UnitEnd) -> list[UnitPayment]
                 UnitPayment("winner, of its fee", before.provider, before.amount, PROVIDER_REWARDS, "the emission")
             )
         if isinstance(event, UnitRefunded) and event.unit == unit_id:
-            burned = event.lost - sum(flow.amount for flow in ending.flows if flow.purse in CUSTOMER_PURSES)
+            burned = unit.paid - sum(flow.amount for flow in ending.flows if flow.purse in CUSTOMER_PURSES)
             found += [UnitPayment("burned", None, burned, unit.customer)] if burned else []
         before = event
     return found

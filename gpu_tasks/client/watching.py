@@ -141,7 +141,7 @@ async def row_of(
     if unit.state is UnitState.SETTLED:
         row |= await _completion(client, blobs, key, unit_id, unit, at)
     elif unit.state is UnitState.REFUNDED:
-        row["why"] = await why_refunded(client, unit_id, unit)
+        row["why"] = why_refunded(unit)
     elif unit.state is UnitState.JUDGING:
         case = await market_reads.case(client, unit_id, at)
         row["why"] = why_judging(case) if case is not None else None

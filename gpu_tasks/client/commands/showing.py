@@ -9,7 +9,7 @@ import click
 from gpu_tasks.client.commands.units import known_unit, unit_id_of_text
 from gpu_tasks.client.hearings import why_judging
 from gpu_tasks.client.payments import UnitPayment, payments_of
-from gpu_tasks.client.refunds import reason_of, why_refunded
+from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import progress
 from gpu_tasks.client.waiting import look, why_queued
 from gpu_tasks.data import market_reads
@@ -54,12 +54,11 @@ def show(session: WalletSession, unit: str) -> None:
 
 
 async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> dict[str, Any]:
-    refund = await reason_of(client, unit_id, unit) if unit.state is UnitState.REFUNDED else None
     return {
         "unit": unit_id,
         "state": progress(unit),
         "why": await _why(client, unit_id, unit, final),
-        "refund": None if refund is None else refund.name.lower(),
+        "refund": None if unit.refund is None else unit.refund.name.lower(),
         "customer": Account(unit.customer),
         "service": unit.service,
         "racers": unit.terms.racers,
@@ -67,7 +66,7 @@ async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) 
         "posted_in_block": unit.posted_at,
         "ended_in_block": unit.ended_at or None,
         "price": Grains(unit.price or unit.terms.price_max),
-        "cost": Grains(unit.paid) if unit.state is UnitState.SETTLED else None,
+        "cost": None if is_open(unit) else Grains(unit.paid),
         "may_be_audited": unit.is_watched if unit.state is UnitState.SETTLED else None,
     }
 
@@ -75,7 +74,7 @@ async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) 
 async def _why(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> str | None:
     """Why it waits, is judged, or ended without a result."""
     if unit.state is UnitState.REFUNDED:
-        return await why_refunded(client, unit_id, unit)
+        return why_refunded(unit)
     if unit.state is UnitState.JUDGING:
         case = await market_reads.case(client, unit_id, final)
         return None if case is None else why_judging(case)

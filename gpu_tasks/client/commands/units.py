@@ -82,7 +82,7 @@ def result(session: WalletSession, unit: str, key_text: str) -> None:
                 session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view, final))
                 return
             if found.state is UnitState.REFUNDED:
-                raise ResultError(f"the unit has no result: {await why_refunded(client, unit_id, found)}")
+                raise ResultError(f"the unit has no result: {why_refunded(found)}")
             if found.state is not UnitState.SETTLED:
                 raise ResultError(f"the unit is {progress(found)}: follow it with `ogpu watch {unit}`")
             completion = await completion_of(client, blobs, key, unit_id, found, final)

@@ -61,9 +61,10 @@ class Ending:
     def refund(self, unit: OpenUnit, reason: Refund) -> None:
         """Give back what is held: all, but a part of the bond where the customer changed its mind."""
         shares = money.refund(unit.record, self.held(unit), reason)
-        self._end(unit, shares, replace(unit.record, state=UnitState.REFUNDED))
         kept = sum(share.amount for share in shares if share.payee == unit.record.customer)
-        self.state.emit(UnitRefunded(unit.id, reason, unit.record.escrow + unit.record.bond - kept))
+        lost = unit.record.escrow + unit.record.bond - kept
+        self._end(unit, shares, replace(unit.record, state=UnitState.REFUNDED, refund=reason, paid=lost))
+        self.state.emit(UnitRefunded(unit.id, reason, lost))
 
     def let_go(self, unit: OpenUnit) -> None:
         """No case about the unit can come any more: its racers are free, and its record waits for its end."""

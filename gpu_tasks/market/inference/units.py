@@ -125,7 +125,7 @@ class Unit:
     output_root: Hash | None = None
     """The result, once settled."""
     paid: Balance = 0
-    """All that the customer paid for it, to racers, judges, pot and fees."""
+    """All that the customer paid for it, once it ended: to racers, judges, pot and fees, or to the fire."""
     ended_at: BlockNumber = 0
     is_watched: bool = False
     """Whether it is settled and may yet be audited: its racers stand for it until that is over."""
@@ -137,6 +137,8 @@ class Unit:
     """What it goes by, whatever the parameters become."""
     is_refilling: bool = False
     """Whether a place of its race that was declined waits for a draw."""
+    refund: Refund | None = None
+    """Why the price went back, once it did."""
 
 
 @dataclass(frozen=True, slots=True)

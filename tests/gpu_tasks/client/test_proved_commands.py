@@ -135,7 +135,7 @@ def test_an_old_final_block_is_said_once(tmp_path: Path) -> None:
         assert ogpu(tmp_path, url, "providers").stderr.count("old: what it shows may have changed since") == 1
 
 
-def test_a_reason_for_a_refund_is_an_event_that_was_shown(tmp_path: Path) -> None:
+def test_what_the_events_of_a_unit_s_end_say_of_payments_was_shown(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         (unit,) = [row["unit"] for row in answer(ogpu(tmp_path, url, *post_words(tmp_path)))]
         answer(ogpu(tmp_path, url, "cancel", unit, "--key", "//Bob", "--yes"))
@@ -146,7 +146,7 @@ def test_a_reason_for_a_refund_is_an_event_that_was_shown(tmp_path: Path) -> Non
             return {**said, "proof": said["proof"][1:]} if is_of_events else said
 
         with lied_to_by(forge):
-            refused = ogpu(tmp_path, url, "result", unit, "--key", "//Bob")
+            refused = ogpu(tmp_path, url, "show", unit)
         assert refused.exit_code == 2
         assert NAMED + url in refused.stderr
 

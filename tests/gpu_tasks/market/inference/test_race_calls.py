@@ -182,6 +182,8 @@ def test_cancelled_while_queued_and_not_later() -> None:
     chain.block(refused(CUSTOMER.stash, InferenceMarket.cancel(unit=second), ev.NotQueued))
     (refunded,) = chain.happened(ev.UnitRefunded)
     assert (refunded.unit, refunded.refund, refunded.lost) == (first, Refund.CANCELLED, OGPU // 200)
+    assert (chain.unit(first).refund, chain.unit(first).paid) == (Refund.CANCELLED, OGPU // 200)
+    assert chain.unit(second).refund is None
 
 
 def test_an_unmatched_unit_expires() -> None:
