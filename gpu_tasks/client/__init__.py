@@ -14,6 +14,7 @@ In reading order:
 * `waiting`: why a queued unit is not taken
 * `watching`: following units: a table that changes with the chain, or JSON lines
 * `market_view`: offers and late payments at one final block
+* `bid_rows`: the bids of an auction, in rows
 * `planning`: what a plan asks a chain
 * `task_files`: task files and their inputs on the disk
 * `commands`: the commands of `ogpu`: about units, about services, and how one is sent

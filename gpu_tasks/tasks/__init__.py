@@ -12,5 +12,6 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `offers`: what is on offer, in rows
 * `offer_query`: which of them are asked for
 * `prices`: what units cost now
+* `bid_explanation`: why each bid of an auction won or lost
 * `plan`: who could serve a task, why the others cannot, cost and start
 """

@@ -1,0 +1,122 @@
+"""Why each bid of an auction won or lost: its score by price, time and risk, and a sentence.
+
+Always: what is said follows from the selection, which anybody recomputes out of the chain's records; "a price lower by
+so much" is one with which the bid would have tied with the last winner, all else as it was.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.selection import BidFate, Placed, Score, Selection
+from gpu_tasks.market.training.terms import TaskTerms
+from wallet.amounts import SYMBOL, format_amount
+
+
+@dataclass(frozen=True, slots=True)
+class SealedBid:
+    """A bid that was committed to and never opened."""
+
+    provider: bytes
+    device: bytes
+    kind: DeviceClass
+    bond: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedBid:
+    """A bid, and why it has the fate that it has. Amounts are grains; None: unknown, for it was never opened."""
+
+    place: int
+    """From 1: winners first, then by score, then those that could not win, then those that were not opened."""
+    provider: bytes
+    device: bytes
+    kind: DeviceClass
+    score: Score | None
+    promised: int | None
+    collateral: int | None
+    fate: BidFate | None
+    pay: int
+    """A winner's; a standby's, if it takes over the whole task."""
+    why: str
+
+
+def explain(terms: TaskTerms, selection: Selection, sealed: Sequence[SealedBid] = ()) -> list[ExplainedBid]:
+    """Every bid in the order of its place."""
+    last = selection.winners[-1].score if selection.winners else None
+    kinds = Counter(placed.bid.device_class for placed in selection.places if placed.fate is BidFate.TOO_FEW)
+    rows = []
+    for place, placed in enumerate(selection.places, 1):
+        bid = placed.bid
+        why = _why(terms, selection, placed, last, kinds)
+        opened = (placed.score, bid.blocks, bid.collateral, placed.fate, placed.pay)
+        rows.append(ExplainedBid(place, bid.provider, bid.device, bid.device_class, *opened, why))
+    for place, closed in enumerate(sorted(sealed, key=lambda bid: (bid.provider, bid.device)), len(rows) + 1):
+        why = f"was not opened: its bond of {_money(closed.bond)} burns"
+        rows.append(ExplainedBid(place, closed.provider, closed.device, closed.kind, None, None, None, None, 0, why))
+    return rows
+
+
+def _why(
+    terms: TaskTerms, selection: Selection, placed: Placed, last: Score | None, too_few: Counter[DeviceClass]
+) -> str:
+    bid = placed.bid
+    match placed.fate:
+        case BidFate.WON:
+            return _why_paid(terms, selection.clearing, placed)
+        case BidFate.STANDBY:
+            return f"stands by: {_behind(placed, last)}"
+        case BidFate.OUTBID:
+            return f"{_behind(placed, last)}; {_what_would_have_helped(placed)}"
+        case BidFate.OTHER_CLASS:
+            return f"another class fills its {terms.slots} slots at a lower score: {_behind(placed, last)}"
+        case BidFate.TOO_FEW:
+            is_of_class = terms.is_homogeneous and terms.slots > 1
+            count = too_few[bid.device_class] if is_of_class else too_few.total()
+            bids = "1 bid" if count == 1 else f"{count} bids"
+            return f"{bids}{' of its class' * is_of_class} for {terms.slots} slots: all or none"
+        case BidFate.PRICE:
+            return f"its price of {_money(bid.price)} is not between a grain and {_money(terms.price_max)}"
+        case BidFate.TIME:
+            return f"its promise of {bid.blocks} blocks is not between 1 and {terms.blocks_max}"
+        case BidFate.COLLATERAL:
+            return f"its collateral of {_money(bid.collateral)} is less than {_money(terms.collateral_min)}"
+
+
+def _why_paid(terms: TaskTerms, clearing: int | None, placed: Placed) -> str:
+    """Where a winner's pay comes from."""
+    if clearing is None:
+        return f"won, with no loser to set the price: paid the greatest, {_money(placed.pay)}"
+    if placed.pay == terms.price_max:
+        return f"won: paid {_money(placed.pay)}, the greatest price, for the best loser has a score beyond it"
+    rest = f"{_money(placed.score.time)} for its time and {_money(placed.score.risk)} for its risk"
+    return f"won: paid {_money(placed.pay)}, the best loser's score of {_money(clearing)} less {rest}"
+
+
+def _behind(placed: Placed, last: Score | None) -> str:
+    """By how much a bid lost to the last winner, and in what."""
+    assert last is not None, "who is behind is behind somebody"
+    score = placed.score
+    if score.total == last.total:
+        return "tied with the last winner, and the beacon decided"
+    parts = {"price": score.price - last.price, "time": score.time - last.time, "risk": score.risk - last.risk}
+    named = ", ".join(f"{name} {'+' * (part > 0)}{format_amount(part)}" for name, part in parts.items() if part)
+    return f"{_money(abs(score.total - last.total))} {_side(score, last)} the last winner ({named})"
+
+
+def _side(score: Score, last: Score) -> str:
+    """A bid of a class that was not chosen may have a lower score than a winner."""
+    return "behind" if score.total > last.total else "before"
+
+
+def _what_would_have_helped(placed: Placed) -> str:
+    if placed.behind == 0:
+        return "any lower price would have won"
+    if placed.behind < placed.score.price:
+        return f"a price lower by {_money(placed.behind)} would have tied"
+    return "no price would have: less time or more collateral was wanted"
+
+
+def _money(grains: int) -> str:
+    return f"{format_amount(grains)} {SYMBOL}"
