@@ -12,6 +12,9 @@ from gpu_tasks.tasks.problems import Problem, shown, unknown
 from gpu_tasks.tasks.quantities import QuantityError
 from gpu_tasks.tasks.yaml_tree import FileNode, Listing, Scalar, Table
 
+VALUE_LETTERS_MAX = 300
+"""No value is longer: what reads one may look at each letter more than once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Word:
@@ -157,6 +160,8 @@ def _word(word: Word, node: FileNode, path: str, reading: FileReading) -> Any:
         reading.refuse(node.line, path, "takes a single value; write it behind the colon")
     elif node.is_plain and node.text in {"", "~", "null"}:
         reading.refuse(node.line, path, "says nothing; give it a value, or leave the line out")
+    elif len(node.text) > VALUE_LETTERS_MAX:
+        reading.refuse(node.line, path, f"is longer than {VALUE_LETTERS_MAX} letters; shorten it")
     elif word.needs_no_quotes and not node.is_plain:
         reading.refuse(node.line, path, f"is no text; write {node.text[:20]} without quotes")
     else:

@@ -1,6 +1,7 @@
 """Training tasks from files: six lines suffice, nothing unknown passes, and everything wrong is said at once."""
 
 import re
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from gpu_tasks.tasks.canonical import CANONICAL, INPUT_BYTES_MAX, CanonicalTask,
 from gpu_tasks.tasks.problems import PROBLEMS_SHOWN_MAX, TaskFileError
 from gpu_tasks.tasks.quantities import TimeSpan
 from gpu_tasks.tasks.training_task import TaskFile, read_task
+from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
 
 SIX_LINES = """\
 apiVersion: ogpu/v1
@@ -85,6 +87,7 @@ def test_every_key_has_its_effect() -> None:
         ("2.5 oGPU", "2.5", ":6: spec.market.maxPrice: '2.5': it is an amount; it has no unit: write `2.5 oGPU`"),
         ("2.5 oGPU", "999 grains", "is at least 1000 grains"),
         ("2.5 oGPU", "[2.5 oGPU]", "takes a single value; write it behind the colon"),
+        ("2.5 oGPU", f"{'1' * 301} oGPU", "spec.market.maxPrice: is longer than 300 letters; shorten it"),
         ("2.5 oGPU", "~", "task.yaml:6: spec.market.maxPrice: says nothing; give it a value, or leave the line out"),
         ("TrainingTask", "Training", "task.yaml:2: kind: 'Training': it is none of these: there is no kind of task"),
         ("TrainingTask", "Training", "did you mean TrainingTask?"),
@@ -117,6 +120,27 @@ def test_every_key_has_its_effect() -> None:
 def test_what_is_wrong_is_said_with_file_line_reason_and_remedy(was: str, becomes: str, said: str) -> None:
     assert was in SIX_LINES
     assert any(said in line for line in problems(SIX_LINES.replace(was, becomes, 1)))
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        SIX_LINES + "  limits: {deadline: " + "1h" * 15_000 + "}\n",
+        SIX_LINES.replace("2.5 oGPU", "1" * 30_000),
+        SIX_LINES.replace("{name: haiku}", "{name: haiku, labels: {" + "a-" * 15_000 + ": b}}"),
+        "".join(f"maxPric{number}: v\n" for number in range(990)),
+    ],
+)
+def test_hostile_values_take_little_memory(hostile: str) -> None:
+    assert len(hostile) <= FILE_BYTES_MAX
+    tracemalloc.start()
+    try:
+        said = problems(hostile)
+        used = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert used < 2_000_000
+    assert max(map(len, said)) < 300
 
 
 def test_everything_is_said_at_once_in_the_order_of_the_lines() -> None:
