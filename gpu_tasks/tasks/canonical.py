@@ -13,7 +13,7 @@ from gpu_tasks.market.training.money import collateral_min
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms, default_loss, default_time_value
 from gpu_tasks.tasks.problems import Problem, TaskFileError
-from gpu_tasks.tasks.training_task import TaskFile, TrainingTask, stepwise_forms
+from gpu_tasks.tasks.training_task import TaskFile, stepwise_forms
 from gpu_tasks.workloads.form import RequestError
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U8, U32, Bounded, codec, struct
@@ -49,6 +49,8 @@ class PreparedTask:
     """A task with its request, which is what goes to whoever computes it."""
 
     request: bytes
+    segments: int
+    """Of the trace of its run: milestones stand at their ends."""
     canonical: CanonicalTask
 
     @property
@@ -77,22 +79,26 @@ def prepare(file: TaskFile, given: bytes, seed: bytes) -> PreparedTask:
         raise _refused(file, "input", f"{task.input} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
     except RequestError as error:
         raise _refused(file, "", f"{task.workload} takes no such request: {error}") from None
+    segments = form.segments(request)
+    if task.milestones > segments and file.names("spec.run.milestones"):
+        text = f"{task.milestones} milestones need as many segments, and the run has {segments}; take fewer, or shorter"
+        raise _refused(file, "milestones", f"{text} segments where the workload has an option for it")
     canonical = CanonicalTask(
         workload=form.workload_id,
         model=form.model_id,
         request=blake2_256(request),
         request_bytes=len(request),
         cost=form.cost_asked(request),
-        milestones=task.milestones,
+        milestones=min(task.milestones, segments),
         slots=task.devices,
         is_homogeneous=task.is_homogeneous,
         classes=task.classes,
     )
-    return PreparedTask(request, canonical)
+    return PreparedTask(request, segments, canonical)
 
 
 def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
-    """What the task asks of bids, on a chain with these rules and slots; TaskFileError if its times are none there."""
+    """What the task asks of bids, with these rules and slots; TaskFileError where a chain would refuse it."""
     task = file.task
     blocks_max = task.deadline.in_blocks(slot_ms)
     if blocks_max < 1:
@@ -102,7 +108,7 @@ def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
         )
     return TaskTerms(
         price_max=task.price_max,
-        time_value=_time_value(task, blocks_max, slot_ms),
+        time_value=_time_value(file, blocks_max, slot_ms),
         loss=default_loss(task.price_max) if task.loss is None else task.loss,
         blocks_max=blocks_max,
         collateral_min=collateral_min(rules, task.price_max, task.collateral),
@@ -111,10 +117,17 @@ def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
     )
 
 
-def _time_value(task: TrainingTask, blocks_max: int, slot_ms: int) -> int:
+def _time_value(file: TaskFile, blocks_max: int, slot_ms: int) -> int:
+    """TaskFileError where a block is worth more than the whole task, which no chain takes."""
+    task = file.task
     if task.time_value is None:
         return default_time_value(task.price_max, blocks_max)
-    return task.time_value.per_block(slot_ms)
+    value = task.time_value.per_block(slot_ms)
+    if value > task.price_max:
+        where = "spec.market.valueOfTime"
+        text = "makes a block worth more than maxPrice: a bid would pay to be done; give less"
+        raise TaskFileError(file.file, [Problem(file.line(where), where, text)])
+    return value
 
 
 def _refused(file: TaskFile, key: str, text: str) -> TaskFileError:

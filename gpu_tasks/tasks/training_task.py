@@ -65,6 +65,10 @@ class TaskFile:
     task: TrainingTask
     lines: Mapping[str, int]
 
+    def names(self, path: str) -> bool:
+        """Whether the file says something of a key by itself."""
+        return path in self.lines
+
     def line(self, path: str) -> int:
         """Where a key stands; of one that is left out, the section that it would stand in."""
         while path and path not in self.lines:

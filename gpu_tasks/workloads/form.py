@@ -81,6 +81,10 @@ class WorkloadForm(Protocol):
         """The most that a request may cost, in `cost_unit`, known before it is computed; DecodeError for no request."""
         ...
 
+    def segments(self, request: bytes) -> int:
+        """How many segments the trace of a request's run has, 0 where there is none; DecodeError for no request."""
+        ...
+
     def cost(self, output: bytes) -> int:
         """What an output cost, in `cost_unit`: what its attestation states, at most the unit's `tokens_max`."""
         ...

@@ -36,6 +36,9 @@ class FakeForm:
     def cost_asked(self, request: bytes) -> int:
         return len(request) // self.bytes_a_token if request.startswith(b"complete") else 0
 
+    def segments(self, request: bytes) -> int:
+        return 0
+
     def cost(self, output: bytes) -> int:
         return len(output) // self.bytes_a_token
 

@@ -56,6 +56,10 @@ class TextGenerationForm:
         """The tokens that it asks for."""
         return REQUEST.decode(request).max_tokens
 
+    def segments(self, request: bytes) -> int:
+        """It runs in no steps."""
+        return 0
+
     def cost(self, output: bytes) -> int:
         """A token is a byte."""
         return len(output)

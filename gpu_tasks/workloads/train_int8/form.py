@@ -23,6 +23,7 @@ from gpu_tasks.workloads.train_int8.request import (
     cost_of,
     decode_request,
     limits_broken,
+    segments,
     step_cost,
 )
 from gpu_tasks.workloads.workload import Workload
@@ -85,6 +86,10 @@ class TrainingForm:
     def cost_asked(self, request: bytes) -> int:
         """All steps, each by its size."""
         return cost_of(decode_request(request))
+
+    def segments(self, request: bytes) -> int:
+        """All but the last of the length that the request names."""
+        return segments(decode_request(request))
 
     def cost(self, output: bytes) -> int:
         """What the output says; nothing if the bytes are no output."""

@@ -220,6 +220,27 @@ def test_terms_are_integers_for_the_chain_s_slots() -> None:
     assert plain.collateral_min == 250_000_000 + 5 * 125_000_000  # the price, and what judges of a lie are paid
 
 
+def test_milestones_stand_at_the_ends_of_segments() -> None:
+    """A segment of `train-int8` has 20 steps unless the file says otherwise."""
+    short = SIX_LINES.replace("{input: corpus.txt}", "{input: corpus.txt, length: 100}")
+    prepared = prepare(read(short), TEXT, SEED)
+    assert (prepared.segments, prepared.canonical.milestones) == (5, 5)
+    assert prepare(read(SIX_LINES), TEXT, SEED).canonical.milestones == 10
+    named = short.replace("length: 100", "length: 100, milestones: 5")
+    assert prepare(read(named), TEXT, SEED).canonical.milestones == 5
+    with pytest.raises(TaskFileError, match=r"task.yaml:5: spec.run.milestones: 6 milestones need as many segments"):
+        prepare(read(named.replace("milestones: 5", "milestones: 6")), TEXT, SEED)
+    finer = named.replace("milestones: 5", "milestones: 6, options: {segment: 10}")
+    assert prepare(read(finer), TEXT, SEED).segments == 10
+
+
+def test_no_block_is_worth_more_than_the_task() -> None:
+    dear = ALL_KEYS.replace("0.5 oGPU/h", "12.5 oGPU/s")
+    assert terms_of(read(dear), DEFAULT_RULES, SLOT_MS).time_value == 25 * 10**8
+    with pytest.raises(TaskFileError, match=r"task.yaml:17: spec.market.valueOfTime: makes a block worth more than"):
+        terms_of(read(dear.replace("12.5", "12.50000001")), DEFAULT_RULES, SLOT_MS)
+
+
 def test_a_deadline_shorter_than_a_block_is_none() -> None:
     with pytest.raises(TaskFileError, match=r"task.yaml:20: spec.limits.deadline: is less than a block; give more"):
         terms_of(read(ALL_KEYS.replace("90m", "1s")), DEFAULT_RULES, SLOT_MS)
