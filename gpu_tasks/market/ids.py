@@ -5,4 +5,5 @@ from runtime.encoding.types import Hash
 
 UnitId = Hash
 DeviceId = Hash
+TaskId = Hash
 ServiceId = U32

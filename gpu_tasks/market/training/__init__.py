@@ -1,6 +1,6 @@
-"""The auction of training tasks, as pure functions: who is awarded a task, at which price, who gets what of the money.
+"""Tasks that go to auction: whom they are given to, for how much, and who gets what of the money.
 
-In reading order:
+In reading order, first the rules as pure functions:
 
 * `rules`: what a task goes by: the numbers of market and courts as they were when it was submitted
 * `reputation`: what a provider has settled and failed, as value, and what a task makes of it
@@ -8,4 +8,14 @@ In reading order:
 * `selection`: who wins, at which price, and why everybody else does not
 * `money`: the money table: in each outcome, who gets which part of what was locked for a slot
 * `table_page`: the money table as a page shows it
+* `showing`: which segments of a trace are looked at, and whether what is shown of them is in it
+
+then the pallet, which no chain lists yet:
+
+* `tasks`: a task as it stands: what was ordered, who works on it, how far it came
+* `bids`: a bid, and what is committed to
+* `events`: what TrainingMarket tells the world, and why a call of it can fail
+* `numbers`: the numbers of the market that a chain may change
+* `ground`: storage, and which block looks at which task
+* `training_market`: the pallet TrainingMarket
 """

@@ -1,0 +1,121 @@
+"""The ground of TrainingMarket: storage, and which block looks at which task.
+
+Always: a task that is open waits for a block, for a height to be final, or for the courts; one that has ended waits for
+its record to be dropped; bids that lost give back what they hold a few in a block, whoever else is in it.
+"""
+
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.ids import DeviceId, TaskId
+from gpu_tasks.market.training.bids import AuctionId, Award, TaskBid
+from gpu_tasks.market.training.events import NotSlotOwner, NotTaskCustomer, UnknownTask, WrongTaskState
+from gpu_tasks.market.training.numbers import TrainingNumbers
+from gpu_tasks.market.training.reputation import Patrons, TrackRecord
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open
+from runtime.encoding.codec import U32
+from runtime.encoding.types import AccountId, BlockNumber
+from runtime.frame.agenda import Schedule
+from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue, ensure, known
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+
+_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
+
+
+class TrainingGround(TrainingNumbers):
+    """Tasks, bids, records of providers, and agendas."""
+
+    system: System
+    balances: Balances
+    beacon: Beacon
+    stake: TrustStake
+    lock: TrustLock
+    devices: Devices
+    courts: Courts
+
+    tasks: StorageMap[TaskId, Task | None] = StorageMap(doc="Open tasks, and ended ones for a while.")
+    submitted: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Tasks that a customer has submitted, ever.")
+    open_tasks: StorageValue[U32] = StorageValue(default=0, doc="Tasks that hold money.")
+    awards: StorageMap[AuctionId, Award | None] = StorageMap(doc="By which terms and seed an auction was decided.")
+    bids: StorageDoubleMap[AuctionId, DeviceId, TaskBid | None] = StorageDoubleMap(
+        doc="The bids of an auction, until its task is dropped: with its award, the selection can be made again."
+    )
+    held_bids: StorageDoubleMap[AuctionId, DeviceId, bool] = StorageDoubleMap(
+        default=False, doc="Bids that still hold their device and money, and have no slot."
+    )
+    clearing: StorageDoubleMap[BlockNumber, AuctionId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Auctions whose bids give back what they hold, a few in a block."
+    )
+    clearing_place: StorageMap[AuctionId, BlockNumber] = StorageMap(
+        default=0, doc="The block that looks at the bids of an auction that is over."
+    )
+    clearing_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Auctions are cleared up to here.")
+    duties: StorageDoubleMap[AccountId, TaskId, bool] = StorageDoubleMap(
+        default=False, doc="The tasks of which a provider has a slot, or stands by, by stash."
+    )
+    task_of_case: StorageMap[TaskId, TaskId | None] = StorageMap(doc="The task of a case that is before the courts.")
+    records: StorageMap[AccountId, TrackRecord] = StorageMap(
+        default=TrackRecord(), doc="What a provider has settled and failed."
+    )
+    patrons: StorageMap[AccountId, Patrons] = StorageMap(
+        default=Patrons(), doc="From whom a provider's settled value comes."
+    )
+
+    heights: StorageDoubleMap[BlockNumber, TaskId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Tasks whose deadline is over in a block, or whose record is dropped."
+    )
+    height_place: StorageMap[TaskId, BlockNumber] = StorageMap(default=0, doc="The block that looks at a task.")
+    height_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Heights are done up to here.")
+    finals: StorageDoubleMap[BlockNumber, TaskId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Tasks to look at once a height is final."
+    )
+    final_place: StorageMap[TaskId, BlockNumber] = StorageMap(default=0, doc="The height whose finality a task awaits.")
+    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Final heights are done up to here.")
+
+    @property
+    def by_height(self) -> Schedule[TaskId]:
+        """Tasks that wait for a block."""
+        return Schedule(self.heights, self.height_place, self.height_cursor)
+
+    @property
+    def by_finality(self) -> Schedule[TaskId]:
+        """Tasks that wait for a height to be final."""
+        return Schedule(self.finals, self.final_place, self.final_cursor)
+
+    @property
+    def to_clear(self) -> Schedule[AuctionId]:
+        """Auctions that are over, whose bids still hold something."""
+        return Schedule(self.clearing, self.clearing_place, self.clearing_cursor)
+
+    @property
+    def height(self) -> int:
+        """Of this block."""
+        return self.system.number.get()
+
+    def open_task(self, task_id: bytes) -> Task:
+        """A task that has not ended; UnknownTask if there is none."""
+        task = known(self.tasks[task_id], UnknownTask)
+        ensure(is_open(task), UnknownTask)
+        return task
+
+    def customers(self, task_id: bytes, account: bytes) -> Task:
+        """An open task of this customer."""
+        task = self.open_task(task_id)
+        ensure(task.customer == account, NotTaskCustomer)
+        return task
+
+    def worked(self, task_id: bytes, place: int, account: bytes) -> tuple[Task, Slot]:
+        """An open task and a slot of it, which the account's stash has; the account is the stash or its key."""
+        task = self.open_task(task_id)
+        ensure(place < len(task.slots), NotSlotOwner)
+        slot = task.slots[place]
+        ensure(slot.provider == self.devices.operator(account), NotSlotOwner)
+        return task, slot
+
+    def ensure_in(self, task: Task, *states: TaskState) -> None:
+        """WrongTaskState unless the task is in one of these states, and its window is open."""
+        ensure(task.state in states, WrongTaskState)
+        ensure(not task.deadline or self.height <= task.deadline, WrongTaskState)

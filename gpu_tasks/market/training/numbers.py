@@ -1,0 +1,146 @@
+"""The numbers of TrainingMarket that a chain may change, each with its bounds and its reason.
+
+Always: a task goes by what `rules` and `windows` gave it when it was submitted, and by nothing here from then on.
+"""
+
+from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
+from gpu_tasks.market.training.tasks import TaskWindows
+from runtime.encoding.codec import U32
+from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
+from runtime.frame.pallet import Pallet, Parameter
+
+ALL = 1_000_000
+"""In millionths."""
+WINDOW_BLOCKS_MAX = 50_000
+"""No window of a task is longer: a day at two seconds a block."""
+AUCTION_BLOCKS_LEAST = 4
+"""An author that has a third of the stake fills four blocks in a row once in 81 times."""
+
+
+class TrainingNumbers(Pallet):
+    """Shares and windows of tasks, and what a task pays beside its price."""
+
+    settlement_fee: Parameter[U32] = Parameter(
+        DEFAULT_RULES.settlement_fee, unit="ppm", least=0, greatest=50_000,
+        doc="Of every payment for work, half burned and half the treasury's: to trade with oneself must cost.",
+    )  # fmt: skip
+    customer_bond: Parameter[U32] = Parameter(
+        DEFAULT_RULES.customer_bond, unit="ppm", least=1, greatest=ALL,
+        doc="Of the greatest price, held of the customer: a task whose input is missing must cost who submits it.",
+    )  # fmt: skip
+    bid_bond: Parameter[U32] = Parameter(
+        DEFAULT_RULES.bid_bond, unit="ppm", least=10_000, greatest=ALL,
+        doc="Of the greatest price, locked by a bid, burned if it is not opened: two bids to choose from must not pay.",
+    )  # fmt: skip
+    dispute_bond: Parameter[U32] = Parameter(
+        DEFAULT_RULES.dispute_bond, unit="ppm", least=1, greatest=ALL,
+        doc="Of the price, locked by a customer who disputes, beside the judges' fees: a false dispute must cost.",
+    )  # fmt: skip
+    standby_share: Parameter[U32] = Parameter(
+        DEFAULT_RULES.standby_share, unit="ppm", least=0, greatest=200_000,
+        doc="Of the price, to the runner-up for being ready until the first milestone.",
+    )  # fmt: skip
+    cancel_burn: Parameter[U32] = Parameter(
+        DEFAULT_RULES.cancel_burn, unit="ppm", least=0, greatest=ALL,
+        doc="Of the customer's bond, burned when a task is cancelled before its award: bids were work.",
+    )  # fmt: skip
+    no_start_penalty: Parameter[U32] = Parameter(
+        DEFAULT_RULES.no_start_penalty, unit="ppm", least=0, greatest=ALL,
+        doc="Of the greatest price, from who was awarded a slot and does not start.",
+    )  # fmt: skip
+    failure_penalty: Parameter[U32] = Parameter(
+        DEFAULT_RULES.failure_penalty, unit="ppm", least=0, greatest=ALL,
+        doc="Of the price that was not earned, from who started and does not end.",
+    )  # fmt: skip
+    late_times: Parameter[U32] = Parameter(
+        DEFAULT_RULES.late_times, unit="times", least=1, greatest=20,
+        doc="A late block costs so many times what it is worth to the customer: a promise must be kept mostly.",
+    )  # fmt: skip
+    judge_fee_ppm: Parameter[U32] = Parameter(
+        DEFAULT_RULES.judge_fee_ppm, unit="ppm", least=10_000, greatest=ALL,
+        doc="Of what a case is about, to a judge; who computes segments computes a small share of a task.",
+    )  # fmt: skip
+    judge_fee_min: Parameter[Balance] = Parameter(
+        DEFAULT_RULES.judge_fee_min, unit="grains", least=1, greatest=GRAINS_PER_OGPU,
+        doc="The least that a judge of a task is paid.",
+    )  # fmt: skip
+    audit_rate_ppm: Parameter[U32] = Parameter(
+        DEFAULT_RULES.audit_rate_ppm, unit="ppm", least=1_000, greatest=ALL,
+        doc="The chance that a result is audited before it is paid: the least collateral follows from it.",
+    )  # fmt: skip
+    commit_blocks: Parameter[BlockNumber] = Parameter(
+        12, unit="blocks", least=AUCTION_BLOCKS_LEAST, greatest=WINDOW_BLOCKS_MAX,
+        doc="To commit to bids: who has a third of the stake keeps one out of 12 blocks twice in a million times.",
+    )  # fmt: skip
+    reveal_blocks: Parameter[BlockNumber] = Parameter(
+        12, unit="blocks", least=AUCTION_BLOCKS_LEAST, greatest=WINDOW_BLOCKS_MAX,
+        doc="To open bids: a reveal that is kept out costs an honest bidder its bond.",
+    )  # fmt: skip
+    start_blocks: Parameter[BlockNumber] = Parameter(
+        10, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
+        doc="To fetch the input and start, from the award.",
+    )  # fmt: skip
+    grace_blocks: Parameter[BlockNumber] = Parameter(
+        10, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
+        doc="For a milestone, beside twice its share of the promised blocks: a slow network must kill nobody.",
+    )  # fmt: skip
+    ask_blocks: Parameter[BlockNumber] = Parameter(
+        8, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
+        doc="For a runner-up that is bound no more to take over, before the rest is auctioned.",
+    )  # fmt: skip
+    dispute_blocks: Parameter[BlockNumber] = Parameter(
+        20, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
+        doc="To look at a result and dispute it.",
+    )  # fmt: skip
+    accept_blocks: Parameter[BlockNumber] = Parameter(
+        30, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
+        doc="After so long a silent customer has accepted: no provider waits for anybody.",
+    )  # fmt: skip
+    show_blocks: Parameter[BlockNumber] = Parameter(
+        12, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
+        doc="To show the states that were drawn: who does not, counts as having lied.",
+    )  # fmt: skip
+    task_keep: Parameter[BlockNumber] = Parameter(
+        7_200, unit="blocks", least=1, greatest=1_000_000,
+        doc="Blocks that the record of an ended task is kept, for who wants to reckon its award again.",
+    )  # fmt: skip
+    step_fee: Parameter[Balance] = Parameter(
+        20_000, unit="grains", least=1, greatest=10_000_000,
+        doc="What a task prepays for each time that a block may have to look at it.",
+    )  # fmt: skip
+    task_deposit: Parameter[Balance] = Parameter(
+        GRAINS_PER_OGPU, unit="grains", least=GRAINS_PER_OGPU // 100, greatest=100 * GRAINS_PER_OGPU,
+        doc="Held for the record of a task until that is dropped: few are open at once, and each is large.",
+    )  # fmt: skip
+
+    def rules(self) -> TaskRules:
+        """What a task that is submitted now goes by."""
+        return TaskRules(
+            settlement_fee=self.settlement_fee,
+            customer_bond=self.customer_bond,
+            bid_bond=self.bid_bond,
+            dispute_bond=self.dispute_bond,
+            standby_share=self.standby_share,
+            cancel_burn=self.cancel_burn,
+            no_start_penalty=self.no_start_penalty,
+            failure_penalty=self.failure_penalty,
+            late_times=self.late_times,
+            judge_fee_ppm=self.judge_fee_ppm,
+            judge_fee_min=self.judge_fee_min,
+            audit_rate_ppm=self.audit_rate_ppm,
+            found_ppm=self.audit_rate_ppm,
+        )
+
+    def windows(self) -> TaskWindows:
+        """How long its parts last."""
+        return TaskWindows(
+            commit=self.commit_blocks,
+            reveal=self.reveal_blocks,
+            start=self.start_blocks,
+            grace=self.grace_blocks,
+            ask=self.ask_blocks,
+            dispute=self.dispute_blocks,
+            accept=self.accept_blocks,
+            show=self.show_blocks,
+            keep=self.task_keep,
+        )

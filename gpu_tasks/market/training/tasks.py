@@ -1,0 +1,293 @@
+"""A task as it stands in the state: what was ordered, who works on it, how far it came, how it ended.
+
+Always: what a task goes by (rules, windows, terms) is frozen in its record; every state but the last has a deadline on
+the agenda, or waits for a height to be final, or for the courts; amounts are for one slot. A *leg* is what one award
+covers: when work changes hands, the milestones that were counted are behind it, and the rest is a task of its own.
+"""
+
+from enum import IntEnum
+from typing import Annotated
+
+from gpu_tasks.market.ids import DeviceId, TaskId
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.rules import TaskRules
+from gpu_tasks.market.training.terms import SLOTS_MAX, TaskTerms
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import U8, U16, U32, U64, Bounded, codec, named, struct
+from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
+from runtime.frame.holds import HoldReason
+
+MILESTONES_MAX = 64
+AUCTIONS_MAX = 4
+"""How often a task, or what is left of it, may go to auction."""
+TASKS_OPEN_MAX = 4_000
+
+TASK_ESCROW = HoldReason("TaskEscrow", "What a slot of a task may cost its customer; the case is the slot.")
+TASK_BOND = HoldReason("TaskBond", "The customer's bond for a slot of a task; the case is the slot.")
+TASK_DEPOSIT = HoldReason("TaskDeposit", "For the record of a task, which is the case, until that is dropped.")
+TASK_DISPUTE = HoldReason("TaskDispute", "The customer's bond of its dispute about a slot, which is the case.")
+BID_BOND = HoldReason("BidBond", "What a bid locks until it is revealed; the case is the bid.")
+TASK_COLLATERAL = HoldReason("TaskCollateral", "What a bid stands for once it is revealed; the case is the bid.")
+
+
+@named("ogpu::TaskState")
+class TaskState(IntEnum):
+    """How far a task is: `docs/training.md` says who may do what in each, and what its deadline does."""
+
+    COMMITTING = 0
+    """Providers commit to bids."""
+    REVEALING = 1
+    """They open them."""
+    AWARDING = 2
+    """The beacon that decides between equal bids is awaited."""
+    STARTING = 3
+    """Awarded; not all have started."""
+    RUNNING = 4
+    """All have started; the next milestone, or the result, is awaited."""
+    ASKING = 5
+    """Who worked is gone; the runner-up, bound no more, is asked first."""
+    SUBMITTED = 6
+    """All have stated a result; the customer's word is awaited, and whether the beacon asks for an audit."""
+    SHOWING = 7
+    """The states that were drawn are to be shown."""
+    JUDGED = 8
+    """The courts judge it."""
+    ENDED = 9
+    """Nothing is held for it any more but the deposit for its record."""
+
+
+@named("ogpu::Acceptance")
+class Acceptance(IntEnum):
+    """How a customer took a result."""
+
+    ACCEPTED = 0
+    BY_SILENCE = 1
+
+
+@named("ogpu::JudgedFor")
+class JudgedFor(IntEnum):
+    """Why a task is before the courts."""
+
+    AUDIT = 0
+    """The beacon asked for it."""
+    DISPUTE = 1
+    """The customer says that the result is wrong."""
+    INPUT = 2
+    """A provider says that the input is not to be had."""
+    FRAUD_PROOF = 3
+    """Somebody shows a segment that does not follow."""
+
+
+@struct
+class TaskWindows:
+    """How long each part of a task's life lasts, in blocks."""
+
+    commit: BlockNumber
+    """To commit to bids: so long that no few authors can keep one out."""
+    reveal: BlockNumber
+    """To reveal them; the same holds."""
+    start: BlockNumber
+    """To start, from the award."""
+    grace: BlockNumber
+    """For a milestone beside twice its share of the promised blocks: who is silent for longer is gone."""
+    ask: BlockNumber
+    """For a runner-up that is bound no more to take over."""
+    dispute: BlockNumber
+    """To dispute a result, from when it is stated."""
+    accept: BlockNumber
+    """After so long a silent customer has accepted."""
+    show: BlockNumber
+    """To show the states that were drawn."""
+    keep: BlockNumber
+    """For so long the record of an ended task is kept."""
+
+
+@struct
+class TaskOrder:
+    """What a customer submits. Amounts are for one slot."""
+
+    task_hash: Hash
+    """Of the canonical task file: who bids knows by it what it bids for."""
+    workload: Hash
+    input_root: Hash
+    input_blob: Hash
+    """Address of the input, sealed as that of a unit."""
+    sealed_at: BlockNumber
+    """Only providers whose keys date from then or earlier can read the input, so only they bid and judge."""
+    classes: U8
+    """Which classes of devices may bid: a bit for each (`DeviceClass`)."""
+    milestones: U8
+    """m: parts of equal worth; the last one is the result."""
+    segments: U16
+    """Of the trace that the result's root is over; 0 where there is none, and judges execute the whole."""
+    run_blocks: BlockNumber
+    """How long what a judge computes may take."""
+    price_max: Balance
+    time_value: Balance | None
+    """None: `default_time_value`."""
+    loss: Balance | None
+    """None: `default_loss`."""
+    blocks_max: BlockNumber
+    collateral_min: Balance
+    """What the customer asks for; what the rules ask for counts if it is more."""
+    slots: U8
+    is_homogeneous: bool
+    auctions: U8
+    """How often it may go to auction, 1 to `AUCTIONS_MAX`."""
+
+
+@struct
+class Milestone:
+    """What a provider says of a point of its run."""
+
+    number: U8
+    """Counted from 1 over all legs of the task."""
+    root: Hash
+    """Of the state there."""
+    metric: U64
+    """A figure of the workload's own, the loss say; for people."""
+    blob: Hash
+    """Where the checkpoint lies: its address in the blob store of the provider."""
+
+
+@struct
+class HeldCheckpoint:
+    """A milestone that counts: somebody beside the provider has signed that it holds the blob."""
+
+    milestone: Milestone
+    holder: AccountId
+
+
+@struct
+class TaskResult:
+    """What a slot's provider states at its end."""
+
+    root: Hash
+    """Over the trace, or of the output where there is none."""
+    blob: Hash
+    metric: U64
+
+
+@struct
+class Slot:
+    """One of the k places of a leg, and who has it."""
+
+    provider: AccountId
+    device: DeviceId
+    price: Balance
+    promised: BlockNumber
+    collateral: Balance
+    """K, as it was locked."""
+    started_at: BlockNumber = 0
+    reported: U8 = 0
+    """Milestones of this leg that it has stated."""
+    milestone: Milestone | None = None
+    """The newest of them."""
+    finished_at: BlockNumber = 0
+    result: TaskResult | None = None
+    is_shown: bool = False
+    """Whether it has shown the states that were drawn."""
+    outcome: TaskOutcome | None = None
+    """How it ended, or what the courts have found that it has to end as."""
+
+
+@struct
+class Standby:
+    """The runner-up: who takes over, at which price."""
+
+    provider: AccountId
+    device: DeviceId
+    price: Balance
+    """Its own second-score price, for the whole leg."""
+    promised: BlockNumber
+    collateral: Balance
+    is_bound: bool = True
+    """Its device and its collateral are; until the first milestone of the leg."""
+
+
+@struct
+class CloseOffer:
+    """Another end that a customer offers, for each slot, and who of the providers has signed it."""
+
+    pay: Balance
+    """Of the escrow, to the provider."""
+    back: Balance
+    """Of the collateral, to the customer."""
+    signed: U32 = 0
+    """A bit for each slot."""
+
+
+@struct
+class Task:
+    """A task as it stands."""
+
+    customer: AccountId
+    order: TaskOrder
+    rules: TaskRules
+    windows: TaskWindows
+    state: TaskState
+    submitted_at: BlockNumber
+    deadline: BlockNumber
+    """The last block of the state's window; 0 where it waits for finality or the courts."""
+    terms: TaskTerms
+    """Of this leg."""
+    milestones: U8
+    """Of this leg."""
+    done: U8 = 0
+    """How many of them count."""
+    behind: U8 = 0
+    """Milestones that counted in earlier legs."""
+    checkpoint: HeldCheckpoint | None = None
+    """The newest that counts, of any leg."""
+    auction: U8 = 1
+    """Which auction this is, or was the last."""
+    bids: U8 = 0
+    """How many were committed to in it."""
+    revealed: U8 = 0
+    beacon_at: BlockNumber = 0
+    """The height whose beacon breaks ties, or draws segments; the chance of an audit is of the four from two on."""
+    slots: Annotated[tuple[Slot, ...], Bounded(SLOTS_MAX)] = ()
+    standby: Standby | None = None
+    started_at: BlockNumber = 0
+    """When all had started."""
+    reported_at: BlockNumber = 0
+    """When all had last stated a milestone, or started."""
+    finished_at: BlockNumber = 0
+    accepted: Acceptance | None = None
+    judged_for: JudgedFor | None = None
+    drawn: Hash | None = None
+    """What draws the segments that are to be shown."""
+    cases: U8 = 0
+    """How many are open before the courts."""
+    close: CloseOffer | None = None
+    deposit: Balance = 0
+
+
+@struct
+class _TaskBody:
+    customer: AccountId
+    number: U32
+
+
+_TASK_BODY = codec(_TaskBody)
+
+
+def task_id_of(genesis: bytes, customer: bytes, number: int) -> TaskId:
+    """The id of the task that `customer` submits as its number `number`, counted from 0."""
+    return blake2_256(domain(b"task", genesis, _TASK_BODY.encode(_TaskBody(customer, number))))
+
+
+def slot_case(task: bytes, place: int) -> bytes:
+    """The case of a slot: of what its customer holds for it, and before the courts."""
+    return blake2_256(b"ogpu/slot" + task + bytes((place,)))
+
+
+def is_open(task: Task) -> bool:
+    """Whether money is held for its work."""
+    return task.state is not TaskState.ENDED
+
+
+def has_bidding(task: Task) -> bool:
+    """Whether its bids still hold something."""
+    return task.state in (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
