@@ -7,7 +7,6 @@ it cannot open it.
 
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.ids import DeviceId
-from gpu_tasks.market.training.selection import BidFate
 from gpu_tasks.market.training.terms import Bid, TaskTerms
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
@@ -38,16 +37,14 @@ class TaskBid:
     bond: Balance
     opened: Bid | None = None
     """As the selection reads it."""
-    fate: BidFate | None = None
-    """Once it is awarded; None of a bid that was never opened."""
 
 
 @struct
 class Award:
-    """What decided an auction: with its bids, the selection can be made again."""
+    """What decides an auction whose reveals are over: with its bids, the selection can be made again."""
 
     terms: TaskTerms
-    seed: Hash
+    seed: Hash | None = None
     """Of the beacon, for this auction alone: it breaks ties."""
 
 

@@ -3,9 +3,8 @@
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.selection import BidFate
 from gpu_tasks.market.training.tasks import Acceptance, JudgedFor, Milestone, TaskResult
-from runtime.encoding.codec import U8, U16
+from runtime.encoding.codec import U8
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.pallet import DispatchError, event
 
@@ -82,12 +81,12 @@ class StandbyReleased:
 
 @event
 class BidEnded:
-    """A bid holds nothing any more; without a fate it was never opened, and its bond burned."""
+    """A bid that did not win holds nothing any more; `burned` of its bond, if it was not opened."""
 
     task: TaskId
     provider: AccountId
     device: DeviceId
-    fate: BidFate | None
+    burned: Balance
 
 
 @event
@@ -221,7 +220,7 @@ class TaskEnded:
 
     task: TaskId
     outcome: TaskOutcome
-    auctions: U16
+    auctions: U8
 
 
 class UnknownTask(DispatchError):

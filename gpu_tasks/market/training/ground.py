@@ -46,13 +46,13 @@ class TrainingGround(TrainingNumbers):
     held_bids: StorageDoubleMap[AuctionId, DeviceId, bool] = StorageDoubleMap(
         default=False, doc="Bids that still hold their device and money, and have no slot."
     )
-    clearing: StorageDoubleMap[BlockNumber, AuctionId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Auctions whose bids give back what they hold, a few in a block."
+    clearing: StorageDoubleMap[BlockNumber, TaskId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Tasks whose bids give back what they hold, a few in a block."
     )
-    clearing_place: StorageMap[AuctionId, BlockNumber] = StorageMap(
-        default=0, doc="The block that looks at the bids of an auction that is over."
+    clearing_place: StorageMap[TaskId, BlockNumber] = StorageMap(
+        default=0, doc="The block that looks at the bids of a task whose auction is over."
     )
-    clearing_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Auctions are cleared up to here.")
+    clearing_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Bids are cleared up to here.")
     duties: StorageDoubleMap[AccountId, TaskId, bool] = StorageDoubleMap(
         default=False, doc="The tasks of which a provider has a slot, or stands by, by stash."
     )
@@ -86,8 +86,8 @@ class TrainingGround(TrainingNumbers):
         return Schedule(self.finals, self.final_place, self.final_cursor)
 
     @property
-    def to_clear(self) -> Schedule[AuctionId]:
-        """Auctions that are over, whose bids still hold something."""
+    def to_clear(self) -> Schedule[TaskId]:
+        """Tasks whose auction is over, and whose bids still hold something."""
         return Schedule(self.clearing, self.clearing_place, self.clearing_cursor)
 
     @property
@@ -119,3 +119,15 @@ class TrainingGround(TrainingNumbers):
         """WrongTaskState unless the task is in one of these states, and its window is open."""
         ensure(task.state in states, WrongTaskState)
         ensure(not task.deadline or self.height <= task.deadline, WrongTaskState)
+
+    def put(self, task_id: bytes, task: Task) -> None:
+        """Write a task, and have it looked at in the block after its deadline."""
+        self.tasks[task_id] = task
+        if task.deadline:
+            self.by_height.put(task.deadline + 1, task_id)
+        else:
+            self.by_height.drop(task_id)
+
+    def clear(self, task_id: bytes) -> None:
+        """Have the bids of auctions that are over give back what they hold, from the next block on."""
+        self.to_clear.put(self.height + 1, task_id)

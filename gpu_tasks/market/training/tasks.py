@@ -5,6 +5,7 @@ the agenda, or waits for a height to be final, or for the courts; amounts are fo
 covers: when work changes hands, the milestones that were counted are behind it, and the rest is a task of its own.
 """
 
+from dataclasses import replace
 from enum import IntEnum
 from typing import Annotated
 
@@ -186,6 +187,8 @@ class Slot:
     """The newest of them."""
     finished_at: BlockNumber = 0
     result: TaskResult | None = None
+    was_standby: bool = False
+    """Whether it took over while it was bound: what it is paid for that falls due when it starts."""
     is_shown: bool = False
     """Whether it has shown the states that were drawn."""
     outcome: TaskOutcome | None = None
@@ -255,6 +258,8 @@ class Task:
     """When all had last stated a milestone, or started."""
     finished_at: BlockNumber = 0
     accepted: Acceptance | None = None
+    is_checked: bool = False
+    """Whether the beacon has said that there is no audit, or one is over."""
     judged_for: JudgedFor | None = None
     drawn: Hash | None = None
     """What draws the segments that are to be shown."""
@@ -262,6 +267,8 @@ class Task:
     """How many are open before the courts."""
     close: CloseOffer | None = None
     deposit: Balance = 0
+    outcome: TaskOutcome | None = None
+    """Of its first slot, or of the whole, once it has ended."""
 
 
 @struct
@@ -291,3 +298,25 @@ def is_open(task: Task) -> bool:
 def has_bidding(task: Task) -> bool:
     """Whether its bids still hold something."""
     return task.state in (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
+
+
+def with_slot(task: Task, place: int, slot: Slot) -> Task:
+    """The task with another slot at a place."""
+    return replace(task, slots=(*task.slots[:place], slot, *task.slots[place + 1 :]))
+
+
+def kept_step(task: Task) -> int:
+    """Milestones of this leg that all providers have stated."""
+    return min(slot.reported for slot in task.slots)
+
+
+def slot_of(standby: Standby, *, was_standby: bool = False) -> Slot:
+    """A runner-up as who has the slot; price and promise are already those of what is left."""
+    return Slot(
+        provider=standby.provider,
+        device=standby.device,
+        price=standby.price,
+        promised=standby.promised,
+        collateral=standby.collateral,
+        was_standby=was_standby,
+    )

@@ -1,11 +1,29 @@
-"""TrainingMarket: tasks that go to sealed auctions. No chain lists it yet: events, errors and reasons stand.
+"""TrainingMarket: tasks that go to sealed auctions. This is the pallet: calls, hook, and what the courts ask of it.
 
 Always: a device has one active assignment, and a bid is one; what a task can cost its customer is locked when it is
-submitted; each state has a deadline that the agenda keeps, so that nobody waits for anybody's transaction.
+submitted; each state has a deadline that the agenda keeps, so that nobody waits for anybody's transaction; the hook is
+bounded by work. No chain lists it yet.
 """
 
+from collections.abc import Sequence
+
+from gpu_tasks.market.courts.handlers import CaseRuling
+from gpu_tasks.market.ids import DeviceId, TaskId
+from gpu_tasks.market.training import (
+    awarding,
+    bidding,
+    ending,
+    failing,
+    judging,
+    leaving,
+    running,
+    submitting,
+)
 from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.leaving import Amendment
+from gpu_tasks.market.training.showing import ShownSegments
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -13,11 +31,42 @@ from gpu_tasks.market.training.tasks import (
     TASK_DEPOSIT,
     TASK_DISPUTE,
     TASK_ESCROW,
+    Milestone,
+    Task,
+    TaskOrder,
+    TaskResult,
+    TaskState,
 )
+from gpu_tasks.market.training.terms import SLOTS_MAX
+from runtime.encoding.codec import U8
+from runtime.encoding.types import Balance, BlockNumber, Hash, Weight
+from runtime.frame.agenda import Budget
+from runtime.frame.measured import times
+from runtime.frame.pallet import Constant, PostDispatch, Signed, call
+from runtime.frame.weights import work
+from runtime.pallets.staking.slashing import Share
+
+CALL_WEIGHT = work(reads=20, writes=15, microseconds=200)
+"""An estimate: a chain that lists the pallet has measured weights."""
+SLOT_WEIGHT = work(reads=30, writes=30, microseconds=400)
+"""A slot settled and set free, and all that its customer held for it."""
+BID_WEIGHT = work(reads=12, writes=12, microseconds=150)
+"""A bid set free."""
+READ_BID_WEIGHT = work(reads=1, microseconds=40)
+"""A bid read, scored and placed."""
+HEIGHT_BUDGET = work(microseconds=24_000)
+FINAL_BUDGET = work(microseconds=16_000)
+CLEARING_BUDGET = work(microseconds=8_000)
+
+
+def _of_slots(slots: int) -> Weight:
+    return CALL_WEIGHT + times(slots, SLOT_WEIGHT)
 
 
 class TrainingMarket(TrainingGround, index=15):
     """Tasks, bids, milestones and results."""
+
+    sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
 
     events = (
         ev.TaskSubmitted, ev.BidCommitted, ev.BidsClosed, ev.BidRevealed, ev.TaskAwarded, ev.StandbyNamed,
@@ -32,3 +81,153 @@ class TrainingMarket(TrainingGround, index=15):
         ev.NoCloseOffer, ev.UnsoundAmendment,
     )  # fmt: skip
     hold_reasons = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL)
+
+    # ------------------------------------------------------------------------------------------------- the auction
+
+    @call(index=0, weight=lambda order: _of_slots(order.slots))
+    def submit(self, origin: Signed, order: TaskOrder) -> None:
+        """Put a task to auction: locks all that it can cost, and prepays the blocks that have to look at it."""
+        submitting.submit(self, origin.account, order, self.sealed_age_max)
+
+    @call(index=1, weight=CALL_WEIGHT + BID_WEIGHT)
+    def commit_bid(self, origin: Signed, task: TaskId, device: DeviceId, commitment: Hash) -> None:
+        """Commit to a sealed bid for one slot with a device (bids.bid_commitment); the stash signs, or its key."""
+        bidding.commit(self, task, origin.account, device, commitment)
+
+    @call(index=2, weight=CALL_WEIGHT)
+    def reveal_bid(self, origin: Signed, task: TaskId, device: DeviceId, offer: BidOffer, salt: Hash) -> None:
+        """Open a bid: its collateral is locked, of which the bond is a part."""
+        bidding.reveal(self, task, origin.account, device, offer, salt)
+
+    # ---------------------------------------------------------------------------------------------------- the work
+
+    @call(index=3, weight=CALL_WEIGHT)
+    def start(self, origin: Signed, task: TaskId, place: U8) -> None:
+        """Say that the work on a slot begins; a runner-up that is asked takes it over so."""
+        running.start(self, task, place, origin.account)
+
+    @call(index=4, weight=CALL_WEIGHT)
+    def checkpoint(self, origin: Signed, task: TaskId, place: U8, milestone: Milestone) -> None:
+        """State the next milestone; it counts once somebody else holds its checkpoint."""
+        running.checkpoint(self, task, place, origin.account, milestone)
+
+    @call(index=5, weight=CALL_WEIGHT)
+    def hold_checkpoint(self, origin: Signed, task: TaskId, number: U8) -> None:
+        """Sign, as the customer or the runner-up, that one holds the blob of a milestone's checkpoint."""
+        running.hold_checkpoint(self, task, origin.account, number)
+
+    @call(index=6, weight=_of_slots(SLOTS_MAX))
+    def finish(self, origin: Signed, task: TaskId, place: U8, result: TaskResult) -> PostDispatch:
+        """State the result of a slot."""
+        weight = self._weight(task)
+        running.finish(self, task, place, origin.account, result)
+        return weight
+
+    # ------------------------------------------------------------------------------------------------- the result
+
+    @call(index=7, weight=CALL_WEIGHT)
+    def accept(self, origin: Signed, task: TaskId) -> None:
+        """Take the result; it is paid as soon as it is known that it is not audited."""
+        judging.accept(self, task, origin.account)
+
+    @call(index=8, weight=_of_slots(SLOTS_MAX))
+    def dispute(self, origin: Signed, task: TaskId) -> PostDispatch:
+        """Say that the result is wrong, with a bond that pays the judges if it is not."""
+        weight = self._weight(task)
+        judging.dispute(self, task, origin.account)
+        return weight
+
+    @call(index=9, weight=CALL_WEIGHT)
+    def show(self, origin: Signed, task: TaskId, place: U8, segments: ShownSegments) -> None:
+        """Show the states that were drawn of a slot's trace; who does not in time counts as having lied."""
+        judging.show(self, task, place, origin.account, segments)
+
+    # ------------------------------------------------------------------------------------------- changes of mind
+
+    @call(index=10, weight=_of_slots(SLOTS_MAX))
+    def amend(self, origin: Signed, task: TaskId, change: Amendment) -> PostDispatch:
+        """Raise the price before the first bid, give a running task more blocks, or stop it."""
+        weight = self._weight(task)
+        leaving.amend(self, task, origin.account, change)
+        return weight
+
+    @call(index=11, weight=_of_slots(SLOTS_MAX))
+    def cancel(self, origin: Signed, task: TaskId) -> PostDispatch:
+        """Take back a task that does not run yet."""
+        weight = self._weight(task)
+        leaving.cancel(self, task, origin.account)
+        return weight
+
+    @call(index=12, weight=_of_slots(SLOTS_MAX))
+    def close(self, origin: Signed, task: TaskId, pay: Balance, back: Balance) -> PostDispatch:
+        """Offer another end as the customer, or sign the one that is offered as the stash of a slot."""
+        weight = self._weight(task)
+        leaving.close(self, task, origin.account, pay, back)
+        return weight
+
+    # ------------------------------------------------------ a handler of cases: what the courts ask of who brings them
+
+    def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of the collateral of a slot."""
+        judging.charge_party(self, case, party, shares)
+
+    def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of what the customer holds for a slot."""
+        judging.charge_customer(self, case, shares)
+
+    def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
+        """A case about a slot is over."""
+        judging.carry_out(self, case, ruling)
+
+    def _weight(self, task: bytes) -> PostDispatch:
+        """What a call takes that may touch every slot of a task; before it is known how many, it is charged for all."""
+        return PostDispatch(actual_weight=_of_slots(self.open_task(task).terms.slots))
+
+    # -------------------------------------------------------------------------------------------------------- hook
+
+    def on_initialize(self) -> Weight:
+        """Look at every task whose deadline is over or whose beacon is final; then clear bids."""
+        reached, final, cleared = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET), Budget(CLEARING_BUDGET)
+        for task_id in self.by_height.take(self.height, reached):
+            reached.spend(self._due(task_id))
+        for task_id in self.by_finality.take(self.beacon.final_height(), final):
+            final.spend(self._awaited(task_id))
+        for task_id in self.to_clear.take(self.height, cleared):
+            cleared.spend(times(ending.clear_bids(self, task_id), BID_WEIGHT))
+        return reached.spent + final.spent + cleared.spent
+
+    def _due(self, task_id: bytes) -> Weight:
+        """Do what a deadline does; what that weighed."""
+        task = self._on_agenda(task_id)
+        if task.state is TaskState.ENDED:
+            return times(1 + ending.drop(self, task_id, task), BID_WEIGHT)
+        steps = {
+            TaskState.COMMITTING: awarding.close_commits,
+            TaskState.REVEALING: awarding.close_reveals,
+            TaskState.STARTING: failing.not_started,
+            TaskState.RUNNING: failing.died,
+            TaskState.ASKING: ending.reopen,
+            TaskState.SUBMITTED: judging.end_of_acceptance,
+            TaskState.SHOWING: judging.end_of_showing,
+            TaskState.JUDGED: judging.conclude,
+        }
+        steps[task.state](self, task_id, task)
+        return _of_slots(task.terms.slots)
+
+    def _awaited(self, task_id: bytes) -> Weight:
+        """Do what a final beacon allows; what that weighed."""
+        task = self._on_agenda(task_id)
+        if task.state is TaskState.AWARDING:
+            awarding.award(self, task_id, task)
+            return _of_slots(task.terms.slots) + times(task.bids, READ_BID_WEIGHT)
+        if task.state is TaskState.SUBMITTED:
+            judging.take_chance(self, task_id, task)
+        else:
+            assert task.state is TaskState.SHOWING, "no other state waits for finality"
+            judging.draw_segments(self, task_id, task)
+        return _of_slots(task.terms.slots)
+
+    def _on_agenda(self, task_id: bytes) -> Task:
+        task = self.tasks[task_id]
+        assert task is not None, "a task that is gone is on no agenda"
+        return task

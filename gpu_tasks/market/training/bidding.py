@@ -1,0 +1,79 @@
+"""Bids: committed to sealed, then opened.
+
+Always: a bid holds its bond from its commitment, and its device, which is drawn for nothing else meanwhile; who may bid
+is known from the state alone, device by device; what decides is opened when nobody can commit any more.
+"""
+
+from dataclasses import replace
+
+from gpu_tasks.market.devices.records import Device
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.bids import BidOffer, TaskBid, auction_id, bid_case, bid_commitment
+from gpu_tasks.market.training.events import (
+    BidCommitted,
+    BidRevealed,
+    CollateralTooLow,
+    DeviceHasBid,
+    NoSuchBid,
+    NotEligible,
+    TooManyBids,
+    WrongBidOpening,
+)
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.reputation import record_at
+from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.tasks import BID_BOND, TASK_COLLATERAL, Task, TaskState
+from gpu_tasks.market.training.terms import Bid
+from runtime.frame.holds import Hold
+from runtime.frame.pallet import ensure, known
+
+
+def commit(market: TrainingGround, task_id: bytes, account: bytes, device: bytes, commitment: bytes) -> None:
+    """Commit to a bid for one slot with one device; its bond is its stash's."""
+    task = market.open_task(task_id)
+    market.ensure_in(task, TaskState.COMMITTING)
+    provider, auction = market.devices.operator(account), auction_id(task_id, task.auction)
+    found = market.devices.owned(device, provider)
+    ensure(market.bids[auction, device] is None, DeviceHasBid)
+    ensure(is_eligible(market, task, found), NotEligible)
+    ensure(task.bids < BIDS_MAX, TooManyBids)
+    bond = money.bid_bond(task.rules, task.terms.price_max)
+    market.lock.lock(provider, Hold(BID_BOND, bid_case(auction, device)), bond)
+    market.devices.assign(device, task_id, 0)
+    market.bids[auction, device] = TaskBid(provider, found.kind, commitment, bond)
+    market.held_bids[auction, device] = True
+    market.put(task_id, replace(task, bids=task.bids + 1))
+    market.emit(BidCommitted(task_id, provider, device))
+
+
+def reveal(market: TrainingGround, task_id: bytes, account: bytes, device: bytes, offer: BidOffer, salt: bytes) -> None:
+    """Open a bid: its collateral is locked, the bond a part of it."""
+    task = market.open_task(task_id)
+    market.ensure_in(task, TaskState.REVEALING)
+    provider, auction = market.devices.operator(account), auction_id(task_id, task.auction)
+    bid = known(market.bids[auction, device], NoSuchBid)
+    ensure(bid.provider == provider and bid.opened is None, NoSuchBid)
+    genesis = market.system.block_hash[0]
+    ensure(bid.commitment == bid_commitment(genesis, auction, provider, device, offer, salt), WrongBidOpening)
+    ensure(offer.collateral >= bid.bond, CollateralTooLow)
+    case = bid_case(auction, device)
+    market.lock.rededicate(provider, Hold(BID_BOND, case), Hold(TASK_COLLATERAL, case), bid.bond)
+    market.lock.lock(provider, Hold(TASK_COLLATERAL, case), offer.collateral - bid.bond)
+    past = record_at(market.records[provider], market.stake.current_era.get())
+    opened = Bid(provider, device, bid.device_class, offer.price, offer.blocks, offer.collateral, past)
+    market.bids[auction, device] = replace(bid, opened=opened)
+    market.put(task_id, replace(task, revealed=task.revealed + 1))
+    market.emit(BidRevealed(task_id, provider, device, offer))
+
+
+def is_eligible(market: TrainingGround, task: Task, device: Device) -> bool:
+    """Whether a device may bid for a task now: free, of a class that is asked for, its owner able to read the input."""
+    reader = market.devices.providers[device.owner]
+    return (
+        market.devices.can_work(device)
+        and bool(task.order.classes >> device.kind & 1)
+        and device.bond >= market.devices.bond_min(device.kind)
+        and reader is not None
+        and reader.key_since <= task.order.sealed_at
+        and device.owner not in (task.customer, market.devices.operator(task.customer))
+    )

@@ -1,0 +1,195 @@
+"""How the parts of a task end: slots and standbys are set free, the task ends or is auctioned again, bids are cleared.
+
+Always: who is set free holds nothing for the task, and its device may be drawn again; a task that has ended holds its
+deposit alone; what is auctioned again costs no more than the escrow still has; bids and records go a few in a block.
+"""
+
+from dataclasses import replace
+from itertools import islice
+
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.bids import auction_id, bid_case
+from gpu_tasks.market.training.events import BidEnded, StandbyReleased, TaskEnded, TaskReopened
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.purses import collateral_hold, customer_holds, pay_standby
+from gpu_tasks.market.training.tasks import (
+    BID_BOND,
+    TASK_COLLATERAL,
+    TASK_DEPOSIT,
+    TASK_ESCROW,
+    Task,
+    TaskState,
+    has_bidding,
+    slot_case,
+)
+from runtime.frame.holds import Hold
+from runtime.pallets.staking.slashing import Share
+
+CLEARED_MAX = 8
+"""Bids that one look at a task sets free."""
+DROPPED_MAX = 32
+"""Records of bids that one look at an ended task drops."""
+
+
+def set_free(market: TrainingGround, task_id: bytes, task: Task, provider: bytes, device: bytes) -> None:
+    """End what binds a provider's device to a task: its collateral comes back, as far as nobody was due."""
+    hold = collateral_hold(task_id, task, device)
+    market.lock.unlock(provider, hold, market.lock.locked(provider, hold))
+    market.lock.end(hold)
+    market.devices.free(device, task_id)
+
+
+def free_slots(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """Set everybody free who had a slot."""
+    for slot in task.slots:
+        set_free(market, task_id, task, slot.provider, slot.device)
+        del market.duties[slot.provider, task_id]
+
+
+def release_standby(market: TrainingGround, task_id: bytes, task: Task, place: int = 0) -> Task:
+    """Pay the runner-up for having stood by, if it still does, and bind it no more; it is still asked first."""
+    standby = task.standby
+    if standby is None or not standby.is_bound:
+        return task
+    pay_standby(market, task_id, task, place, standby.provider, task.slots[place].price)
+    set_free(market, task_id, task, standby.provider, standby.device)
+    market.emit(StandbyReleased(task_id, standby.provider))
+    return replace(task, standby=replace(standby, is_bound=False))
+
+
+def end(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome) -> None:
+    """Give back what the customer still holds for a task whose slots are settled, and keep its record for a while."""
+    assert task.standby is None or not task.standby.is_bound, "who stands by is released before the end"
+    for place in range(task.terms.slots):
+        for hold in customer_holds(task_id, place).values():
+            market.lock.unlock(task.customer, hold, market.lock.locked(task.customer, hold))
+            market.lock.end(hold)
+    if task.standby is not None:
+        del market.duties[task.standby.provider, task_id]
+    market.open_tasks.set(market.open_tasks.get() - 1)
+    market.by_finality.drop(task_id)
+    if has_bidding(task):
+        market.clear(task_id)
+    ended = replace(task, state=TaskState.ENDED, deadline=market.height + task.windows.keep, outcome=outcome)
+    market.put(task_id, replace(ended, standby=None, close=None))
+    market.emit(TaskEnded(task_id, outcome, task.auction))
+
+
+def reopen(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """Auction what is left of a task whose slots are settled and free, from its newest checkpoint; or end it."""
+    price_max = _rest_price_max(market, task_id, task)
+    if task.auction >= task.order.auctions or not price_max:
+        end(market, task_id, replace(task, slots=()), TaskOutcome.NO_AWARD)
+        return
+    if task.standby is not None:
+        del market.duties[task.standby.provider, task_id]
+    task = next_leg(task)
+    terms = replace(
+        task.terms,
+        price_max=price_max,
+        collateral_min=money.collateral_min(task.rules, price_max, task.order.collateral_min),
+    )
+    market.emit(TaskReopened(task_id, task.auction + 1, price_max, task.milestones))
+    market.put(
+        task_id,
+        replace(
+            task,
+            state=TaskState.COMMITTING,
+            deadline=market.height + task.windows.commit,
+            terms=terms,
+            auction=task.auction + 1,
+            bids=0,
+            revealed=0,
+            slots=(),
+            standby=None,
+        ),
+    )
+
+
+def next_leg(task: Task) -> Task:
+    """The task with what counted behind it; nobody has begun the rest."""
+    left = money.remaining_blocks(task.terms.blocks_max, task.done, task.milestones)
+    return replace(
+        task,
+        terms=replace(task.terms, blocks_max=left),
+        milestones=task.milestones - task.done,
+        behind=task.behind + task.done,
+        done=0,
+        started_at=0,
+        reported_at=0,
+        finished_at=0,
+        close=None,
+    )
+
+
+def clear_bids(market: TrainingGround, task_id: bytes) -> int:
+    """Set some bids free whose auction is over; how many."""
+    task = market.tasks[task_id]
+    assert task is not None, "a task is there until its bids are cleared"
+    last = task.auction - 1 if has_bidding(task) else task.auction
+    cleared = 0
+    for number in range(1, last + 1):
+        auction = auction_id(task_id, number)
+        for device in _first_held(market, auction, CLEARED_MAX - cleared):
+            _clear_bid(market, task_id, auction, device)
+            cleared += 1
+    if cleared == CLEARED_MAX:  # there may be more
+        market.clear(task_id)
+    return cleared
+
+
+def drop(market: TrainingGround, task_id: bytes, task: Task) -> int:
+    """Drop the record of a task that ended long ago, some bids in each block; how many of them."""
+    dropped = 0
+    for number in range(1, task.auction + 1):
+        auction = auction_id(task_id, number)
+        if _first_held(market, auction, 1):  # its bids wait for room in a block
+            market.put(task_id, replace(task, deadline=market.height))
+            return dropped
+        for device, _ in list(islice(market.bids.under(auction), DROPPED_MAX - dropped)):
+            del market.bids[auction, device]
+            dropped += 1
+        if dropped == DROPPED_MAX:
+            market.put(task_id, replace(task, deadline=market.height))
+            return dropped
+        del market.awards[auction]
+    hold = Hold(TASK_DEPOSIT, task_id)
+    market.lock.unlock(task.customer, hold, task.deposit)
+    market.lock.end(hold)
+    del market.tasks[task_id]
+    return dropped
+
+
+def _rest_price_max(market: TrainingGround, task_id: bytes, task: Task) -> int:
+    """The greatest price of a slot that every slot's escrow still has room for."""
+    holds = [Hold(TASK_ESCROW, slot_case(task_id, place)) for place in range(task.terms.slots)]
+    left = min(market.lock.locked(task.customer, hold) for hold in holds)
+    before = task.terms.price_max
+    if money.escrow(task.rules, before) <= left:
+        return before
+    return min(before, money.affordable(task.rules, left))
+
+
+def _first_held(market: TrainingGround, auction: bytes, most: int) -> list[bytes]:
+    return [device for device, _ in islice(market.held_bids.under(auction), most)]
+
+
+def _clear_bid(market: TrainingGround, task_id: bytes, auction: bytes, device: bytes) -> None:
+    """Set a bid free that has no slot: its collateral comes back; a bond that was not opened in time burns."""
+    bid = market.bids[auction, device]
+    assert bid is not None, "a bid that holds something is there"
+    case = bid_case(auction, device)
+    burned = 0
+    if bid.opened is not None:
+        market.lock.unlock(bid.provider, Hold(TASK_COLLATERAL, case), bid.opened.collateral)
+    elif auction in market.awards:  # its time to be opened was over
+        burned = bid.bond
+        market.lock.pay_out(bid.provider, Hold(BID_BOND, case), (Share(None, burned),))
+    else:
+        market.lock.unlock(bid.provider, Hold(BID_BOND, case), bid.bond)
+    market.lock.end(Hold(BID_BOND, case))
+    market.lock.end(Hold(TASK_COLLATERAL, case))
+    del market.held_bids[auction, device]
+    market.devices.free(device, task_id)
+    market.emit(BidEnded(task_id, bid.provider, device, burned))

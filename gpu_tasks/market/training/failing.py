@@ -1,0 +1,78 @@
+"""What happens when those who were awarded a slot do not start, or die.
+
+Always: who failed is settled and set free before anybody takes its place; the milestones that counted are paid for,
+once; whoever takes over has the rest of the work as its task, at its own price for it; what nobody takes over goes to
+auction again.
+"""
+
+from dataclasses import replace
+
+from gpu_tasks.market.training import ending, money, purses
+from gpu_tasks.market.training.events import StandbyAsked, TaskAwarded
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import Task, TaskState, kept_step, slot_of, with_slot
+
+
+def not_started(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """The time to start is over: who has not loses a part of its collateral; one place goes to the runner-up."""
+    late = [place for place, slot in enumerate(task.slots) if not slot.started_at]
+    assert late, "when all have started it runs"
+    for place in late:
+        was_standby = task.slots[place].was_standby
+        outcome = TaskOutcome.STANDBY_NOT_STARTED if was_standby else TaskOutcome.NOT_STARTED
+        purses.settle(market, task_id, task, place, outcome)
+    if len(late) == 1 and task.standby is not None and task.standby.is_bound:
+        _replace(market, task_id, task, late[0])
+    else:
+        _again(market, task_id, task)
+
+
+def died(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """A milestone was not stated in time: who did not state it is gone, and the leg ends."""
+    step = kept_step(task)
+    for place, slot in enumerate(task.slots):
+        is_gone = slot.reported == step and slot.result is None
+        purses.settle(market, task_id, task, place, TaskOutcome.DIED if is_gone else TaskOutcome.PARTNER_DIED)
+    hand_over(market, task_id, task)
+
+
+def hand_over(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """The leg of a task whose slots are settled is over: the runner-up has or is asked for the rest, or it is sold."""
+    standby = task.standby
+    if task.terms.slots > 1 or standby is None:
+        _again(market, task_id, task)
+        return
+    rest = replace(
+        standby,
+        price=money.remaining(standby.price, task.done, task.milestones),
+        promised=money.remaining_blocks(standby.promised, task.done, task.milestones),
+    )
+    if standby.is_bound:
+        _replace(market, task_id, ending.next_leg(replace(task, standby=rest)), 0)
+        return
+    ending.free_slots(market, task_id, task)
+    until = market.height + task.windows.ask
+    task = replace(ending.next_leg(task), state=TaskState.ASKING, deadline=until, slots=(), standby=rest)
+    market.put(task_id, task)
+    market.emit(StandbyAsked(task_id, standby.provider, until))
+
+
+def _replace(market: TrainingGround, task_id: bytes, task: Task, place: int) -> None:
+    """The runner-up, which is bound, has the place of who is gone; it has as long to start as that had."""
+    gone, standby = task.slots[place], task.standby
+    assert standby is not None, "somebody stands by"
+    ending.set_free(market, task_id, task, gone.provider, gone.device)
+    if all(slot.provider != gone.provider for other, slot in enumerate(task.slots) if other != place):
+        del market.duties[gone.provider, task_id]
+    until = market.height + task.windows.start
+    task = with_slot(task, place, slot_of(standby, was_standby=True))
+    market.put(task_id, replace(task, state=TaskState.STARTING, deadline=until, standby=None))
+    market.emit(TaskAwarded(task_id, place, standby.provider, standby.device, standby.price, until))
+
+
+def _again(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """Release who stood by, set all free, and auction the rest."""
+    task = ending.release_standby(market, task_id, task)
+    ending.free_slots(market, task_id, task)
+    ending.reopen(market, task_id, task)

@@ -1,0 +1,297 @@
+"""What is looked at of a result, by whom, and what comes of it: the market as a handler of the courts' cases.
+
+A slot that is judged has a case of its own, under the slot's id: an audit's pair first, whoever asked for it, so that
+who disputes a right result pays its judges. Where the task has a trace, the provider first shows the states that the
+beacon draws; judges compute these segments and no more.
+
+Always: nothing of a task is paid until it is known that nobody looks at it, or what was found; a case moves what it
+charges a provider out of that slot's collateral alone; what a court took for a lie is all that a lie costs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpu_tasks.market.courts.benches import AUDIT_DELAYS, is_audited
+from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim, PartyFault
+from gpu_tasks.market.courts.handlers import CaseRuling
+from gpu_tasks.market.courts.money import FIRST_JUDGES, judge_fee
+from gpu_tasks.market.courts.numbers import PromisedNumbers
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.training import ending, money, purses
+from gpu_tasks.market.training.events import (
+    DoneAlready,
+    NotShown,
+    ResultAccepted,
+    SegmentsDrawn,
+    StatesShown,
+    TaskJudged,
+    WrongTaskState,
+)
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, is_shown, leg_segments
+from gpu_tasks.market.training.tasks import (
+    TASK_DISPUTE,
+    TASK_ESCROW,
+    Acceptance,
+    JudgedFor,
+    Slot,
+    Task,
+    TaskState,
+    slot_case,
+    with_slot,
+)
+from gpu_tasks.market.training.terms import covered
+from runtime.frame.holds import Hold
+from runtime.frame.pallet import ensure
+from runtime.pallets.staking.slashing import Share
+
+
+def take_results(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """All have stated a result: the customer has the word, and the beacon says whether there is an audit."""
+    task = replace(task, finished_at=market.height, state=TaskState.SUBMITTED)
+    if len({slot.result.root for slot in task.slots if slot.result is not None}) > 1:
+        _look(market, task_id, task, JudgedFor.AUDIT)  # partners who do not agree: somebody has to
+        return
+    market.put(task_id, replace(task, deadline=market.height + task.windows.accept))
+    _await_chance(market, task_id, market.height)
+
+
+def accept(market: TrainingGround, task_id: bytes, customer: bytes) -> None:
+    """Take the result: it is paid as soon as it is known that it is not audited."""
+    task = market.customers(task_id, customer)
+    market.ensure_in(task, TaskState.SUBMITTED)
+    ensure(task.accepted is None, DoneAlready)
+    market.emit(ResultAccepted(task_id, Acceptance.ACCEPTED))
+    # paid by the hook of the next block: the call would cost what the settlement does
+    market.put(task_id, replace(task, accepted=Acceptance.ACCEPTED, deadline=market.height))
+
+
+def dispute(market: TrainingGround, task_id: bytes, customer: bytes) -> None:
+    """Say that the result is wrong, with a bond for each slot that pays the judges if it is not."""
+    task = market.customers(task_id, customer)
+    market.ensure_in(task, TaskState.SUBMITTED)
+    ensure(task.accepted is None and market.height <= task.finished_at + task.windows.dispute, WrongTaskState)
+    for place, slot in enumerate(task.slots):
+        bond = money.dispute_bond(task.rules, task.terms.price_max, slot.price)
+        market.lock.lock(customer, Hold(TASK_DISPUTE, slot_case(task_id, place)), bond)
+    _look(market, task_id, task, JudgedFor.DISPUTE)
+
+
+def show(
+    market: TrainingGround, task_id: bytes, place: int, account: bytes, segments: tuple[ShownSegment, ...]
+) -> None:
+    """Show the states before and after the segments that were drawn of a slot's trace."""
+    task, slot = market.worked(task_id, place, account)
+    market.ensure_in(task, TaskState.SHOWING)
+    ensure(not slot.is_shown, DoneAlready)
+    ensure(task.drawn is not None and slot.result is not None, WrongTaskState)
+    assert task.drawn is not None
+    assert slot.result is not None
+    wanted = drawn_segments(task.drawn, slot_case(task_id, place), _own_segments(task))
+    ensure(is_shown(slot.result.root, task.order.segments, wanted, segments), NotShown)
+    market.emit(StatesShown(task_id, place))
+    task = with_slot(task, place, replace(slot, is_shown=True))
+    is_last = all(each.is_shown for each in task.slots)
+    # the cases are opened by the hook of the next block
+    market.put(task_id, replace(task, deadline=market.height) if is_last else task)
+
+
+# -------------------------------------------------------------------------------------------------- steps of the agenda
+
+
+def take_chance(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """The beacon's four values are final: there is an audit, or the way is free for a payment."""
+    start = task.beacon_at or task.finished_at
+    values = [market.beacon.value_at(start + delay) for delay in AUDIT_DELAYS]
+    there = [value for value in values if value is not None]
+    if len(there) < len(values):  # finality stood still for longer than the beacon remembers
+        market.put(task_id, replace(task, beacon_at=market.height))
+        _await_chance(market, task_id, market.height)
+    elif is_audited(there, task_id, task.rules.audit_rate_ppm):
+        _look(market, task_id, task, JudgedFor.AUDIT)
+    elif task.accepted is not None:
+        conclude(market, task_id, replace(task, is_checked=True))
+    else:
+        market.put(task_id, replace(task, is_checked=True))
+
+
+def end_of_acceptance(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """The customer has accepted, or said nothing for as long as it might."""
+    if task.accepted is None:
+        task = replace(task, accepted=Acceptance.BY_SILENCE)
+        market.emit(ResultAccepted(task_id, Acceptance.BY_SILENCE))
+    if task.is_checked:
+        conclude(market, task_id, task)
+    else:
+        market.put(task_id, replace(task, deadline=0))  # the chance of an audit is awaited
+
+
+def draw_segments(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """The beacon is final that says which states have to be shown."""
+    seed = market.beacon.value_at(task.beacon_at)
+    if seed is None:
+        _await_draw(market, task_id, task)
+        return
+    until = market.height + task.windows.show
+    market.put(task_id, replace(task, drawn=seed, deadline=until))
+    market.emit(SegmentsDrawn(task_id, _why(task), until))
+
+
+def end_of_showing(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """Who has not shown what was drawn counts as having lied; the others are judged."""
+    for place, slot in enumerate(task.slots):
+        if not slot.is_shown:
+            purses.settle(market, task_id, task, place, TaskOutcome.LIED)
+            task = with_slot(task, place, replace(slot, outcome=TaskOutcome.LIED))
+    _open_cases(market, task_id, task)
+
+
+def conclude(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """Settle every slot as was found, and end the task."""
+    outcomes = [slot.outcome or _accepted(task, slot) for slot in task.slots]
+    for place, (slot, outcome) in enumerate(zip(task.slots, outcomes, strict=True)):
+        if slot.outcome is not TaskOutcome.LIED:  # which was settled when it was found
+            purses.settle(market, task_id, task, place, outcome)
+    ending.free_slots(market, task_id, task)
+    slots = tuple(replace(slot, outcome=outcome) for slot, outcome in zip(task.slots, outcomes, strict=True))
+    ending.end(market, task_id, replace(task, slots=slots), outcomes[0])
+
+
+# ----------------------------------------------------------------------------------- what the courts ask of a handler
+
+
+def charge_party(market: TrainingGround, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
+    """Pay the shares out of the collateral of the slot that the case is about."""
+    task_id, task, place = _of_case(market, case)
+    slot = task.slots[place]
+    assert slot.provider == party, "a slot's case names its provider alone"
+    market.lock.pay_out(party, purses.collateral_hold(task_id, task, slot.device), shares)
+
+
+def charge_customer(market: TrainingGround, case: bytes, shares: Sequence[Share]) -> None:
+    """Pay the shares out of the customer's dispute bond, and what that does not cover out of the escrow."""
+    _, task, _ = _of_case(market, case)
+    bond = Hold(TASK_DISPUTE, case)
+    left, from_bond, from_escrow = market.lock.locked(task.customer, bond), [], []
+    for share in shares:
+        part = min(share.amount, left)
+        left -= part
+        from_bond.append(replace(share, amount=part))
+        from_escrow.append(replace(share, amount=share.amount - part))
+    market.lock.pay_out(task.customer, bond, from_bond)
+    market.lock.pay_out(task.customer, Hold(TASK_ESCROW, case), from_escrow)
+
+
+def carry_out(market: TrainingGround, case: bytes, ruling: CaseRuling) -> None:
+    """A case about a slot is over, and what it moved has moved; after the last one the task ends in the next block."""
+    task_id, task, place = _of_case(market, case)
+    slot = task.slots[place]
+    outcome = _found(task, ruling)
+    if outcome is TaskOutcome.LIED:
+        purses.note_lie(market, task_id, task, place)
+    for party in ruling.expelled:
+        market.devices.expel(party)
+    del market.task_of_case[case]
+    task = replace(with_slot(task, place, replace(slot, outcome=outcome)), cases=task.cases - 1)
+    market.put(task_id, task if task.cases else replace(task, deadline=market.height))
+
+
+def _found(task: Task, ruling: CaseRuling) -> TaskOutcome | None:
+    """What a ruling makes of a slot; None: it is paid as if nobody had looked."""
+    if any(fault is PartyFault.LIED for _, fault in ruling.faults):
+        return TaskOutcome.LIED
+    if isinstance(ruling.verdict, Unanswerable):
+        return TaskOutcome.INPUT_MISSING
+    if task.judged_for is not JudgedFor.DISPUTE:
+        return None
+    return TaskOutcome.DISPUTED_FALSELY if isinstance(ruling.verdict, Answered) else TaskOutcome.UNDECIDED
+
+
+def _accepted(task: Task, slot: Slot) -> TaskOutcome:
+    """How a slot whose result nobody has refuted ends."""
+    if task.accepted is Acceptance.BY_SILENCE:
+        return TaskOutcome.ACCEPTED_BY_SILENCE
+    is_late = slot.finished_at - task.started_at > slot.promised
+    return TaskOutcome.LATE if is_late else TaskOutcome.ON_TIME
+
+
+def _look(market: TrainingGround, task_id: bytes, task: Task, why: JudgedFor) -> None:
+    """Have the results of a task looked at: after its states were shown, where it has a trace."""
+    market.by_finality.drop(task_id)
+    task = replace(task, state=TaskState.SHOWING, judged_for=why, is_checked=True, close=None)
+    if task.order.segments:
+        _await_draw(market, task_id, task)
+    else:
+        _open_cases(market, task_id, task)
+
+
+def _await_draw(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    height = market.height + BEACON_DELAY
+    market.put(task_id, replace(task, deadline=0, beacon_at=height))
+    market.by_finality.put(height, task_id)
+
+
+def _await_chance(market: TrainingGround, task_id: bytes, start: int) -> None:
+    market.by_finality.put(start + AUDIT_DELAYS[-1], task_id)
+
+
+def _open_cases(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """A case for each slot that has something to be judged."""
+    judged = [place for place, slot in enumerate(task.slots) if slot.outcome is None]
+    if not judged:
+        conclude(market, task_id, task)
+        return
+    market.put(task_id, replace(task, state=TaskState.JUDGED, deadline=0, cases=len(judged)))
+    fee = judge_fee(task.terms.price_max, task.rules.judge_fee_ppm, task.rules.judge_fee_min)
+    promised = PromisedNumbers(fee, task.rules.audit_rate_ppm)
+    for place in judged:
+        case, slot = slot_case(task_id, place), task.slots[place]
+        assert slot.result is not None, "who is judged has stated a result"
+        market.task_of_case[case] = task_id
+        terms = _terms(market, task_id, task, place, fee)
+        market.courts.confirm(market.index, case, terms, promised, slot.result.root)
+    market.emit(TaskJudged(task_id, _why(task)))
+
+
+def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: int) -> CaseTerms:
+    slot, case = task.slots[place], slot_case(task_id, place)
+    assert slot.result is not None
+    is_disputed = task.judged_for is JudgedFor.DISPUTE
+    spare = market.lock.locked(task.customer, Hold(TASK_DISPUTE, case)) if is_disputed else 0
+    held = market.lock.locked(slot.provider, purses.collateral_hold(task_id, task, slot.device))
+    others = [each.provider for each in task.slots if each.provider != slot.provider]
+    standby = [task.standby.provider] if task.standby is not None else []
+    return CaseTerms(
+        customer=task.customer,
+        price=covered(task.terms.price_max, slot.collateral),
+        customer_bond=0,  # of which the provider is due a half, where the input is missing
+        customer_price=min(FIRST_JUDGES * fee, market.lock.locked(task.customer, Hold(TASK_ESCROW, case))),
+        customer_spare=spare,
+        collateral=slot.collateral,
+        pot_max=FIRST_JUDGES * fee,
+        sealed_at=task.order.sealed_at,
+        run_blocks=task.order.run_blocks,
+        excluded=tuple(dict.fromkeys((*others, *standby))),
+        claims=(PartyClaim(slot.provider, ClaimKind.ANSWERED, slot.result.root, held),),
+    )
+
+
+def _own_segments(task: Task) -> range:
+    return leg_segments(task.order.segments, task.behind, task.order.milestones)
+
+
+def _why(task: Task) -> JudgedFor:
+    assert task.judged_for is not None, "somebody has asked for it"
+    return task.judged_for
+
+
+def _of_case(market: TrainingGround, case: bytes) -> tuple[bytes, Task, int]:
+    """The task and the place of a slot that is before the courts."""
+    task_id = market.task_of_case[case]
+    assert task_id is not None, "a case that is open has a task"
+    task = market.tasks[task_id]
+    assert task is not None, "a task is there until its cases are over"
+    place = next(place for place in range(len(task.slots)) if slot_case(task_id, place) == case)
+    return task_id, task, place

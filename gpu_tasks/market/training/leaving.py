@@ -1,0 +1,121 @@
+"""What customers change their minds about: cancelled, stopped, amended tasks, and ends that both have signed.
+
+Always: before the award nobody but the customer loses anything; afterwards its bond goes, half of it to who was
+awarded; no amendment takes anything from a provider, or makes a bid mean something else.
+"""
+
+from dataclasses import replace
+from typing import Annotated
+
+from gpu_tasks.market.training import ending, purses
+from gpu_tasks.market.training.events import (
+    CloseOffered,
+    DoneAlready,
+    NoCloseOffer,
+    NotSlotOwner,
+    TaskAmended,
+    UnsoundAmendment,
+    WrongTaskState,
+)
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.running import silent_until
+from gpu_tasks.market.training.submitting import BLOCKS_MAX, raise_price
+from gpu_tasks.market.training.tasks import CloseOffer, Task, TaskState, has_bidding
+from runtime.encoding.codec import Tagged, variant
+from runtime.encoding.types import CAP_GRAINS, Balance, BlockNumber
+from runtime.frame.pallet import ensure, known
+
+
+@variant(0)
+class RaisePrice:
+    """A higher greatest price for each slot, while nobody has bid."""
+
+    price_max: Balance
+
+
+@variant(1)
+class MoreBlocks:
+    """So many more promised blocks for every provider that works."""
+
+    blocks: BlockNumber
+
+
+@variant(2)
+class Stop:
+    """Stop a task that runs: what has elapsed is paid."""
+
+
+Amendment = Annotated[RaisePrice | MoreBlocks | Stop, Tagged("ogpu::TaskAmendment")]
+
+
+def cancel(market: TrainingGround, task_id: bytes, customer: bytes) -> None:
+    """Take a task back that has not begun to run."""
+    task = market.customers(task_id, customer)
+    if has_bidding(task) or task.state is TaskState.ASKING:
+        _end_all(market, task_id, task, TaskOutcome.CANCELLED_BEFORE_AWARD)
+    else:
+        ensure(task.state is TaskState.STARTING, WrongTaskState)
+        _end_all(market, task_id, task, TaskOutcome.CANCELLED_BEFORE_START)
+
+
+def amend(market: TrainingGround, task_id: bytes, customer: bytes, change: RaisePrice | MoreBlocks | Stop) -> None:
+    """Raise the price before the first bid, give a running task more blocks, or stop it."""
+    task = market.customers(task_id, customer)
+    if isinstance(change, RaisePrice):
+        market.ensure_in(task, TaskState.COMMITTING)
+        ensure(not task.bids and task.terms.price_max < change.price_max <= CAP_GRAINS, UnsoundAmendment)
+        task = raise_price(market, task_id, task, change.price_max)
+        market.put(task_id, replace(task, deadline=market.height + task.windows.commit))
+        market.emit(TaskAmended(task_id, change.price_max, 0))
+        return
+    market.ensure_in(task, TaskState.RUNNING)
+    if isinstance(change, Stop):
+        _end_all(market, task_id, task, TaskOutcome.CANCELLED_RUNNING)
+        return
+    slots = tuple(replace(slot, promised=slot.promised + change.blocks) for slot in task.slots)
+    ensure(change.blocks > 0 and all(slot.promised <= BLOCKS_MAX for slot in slots), UnsoundAmendment)
+    task = replace(task, slots=slots)
+    market.put(task_id, replace(task, deadline=silent_until(task)))
+    market.emit(TaskAmended(task_id, task.terms.price_max, change.blocks))
+
+
+def close(market: TrainingGround, task_id: bytes, account: bytes, pay: int, back: int) -> None:
+    """Offer another end as the customer, or sign the offered one as the stash of a slot; the last one ends the task."""
+    task = market.open_task(task_id)
+    market.ensure_in(task, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
+    ensure(task.accepted is None, WrongTaskState)
+    if account == task.customer:
+        ensure(pay <= min(slot.price for slot in task.slots), UnsoundAmendment)
+        ensure(back <= min(slot.collateral for slot in task.slots), UnsoundAmendment)
+        market.put(task_id, replace(task, close=CloseOffer(pay, back)))
+        market.emit(CloseOffered(task_id, pay, back))
+        return
+    places = [place for place, slot in enumerate(task.slots) if slot.provider == account]
+    ensure(bool(places), NotSlotOwner)
+    offer = known(task.close, NoCloseOffer)
+    ensure((offer.pay, offer.back) == (pay, back), NoCloseOffer)
+    bits = sum(1 << place for place in places)
+    ensure(offer.signed & bits == 0, DoneAlready)
+    offer = replace(offer, signed=offer.signed | bits)
+    if offer.signed == (1 << len(task.slots)) - 1:
+        _end_all(market, task_id, task, TaskOutcome.CLOSED, pay=pay, back=back)
+    else:
+        market.put(task_id, replace(task, close=offer))
+
+
+def _end_all(
+    market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome, *, pay: int = 0, back: int = 0
+) -> None:
+    """End every slot alike, and the task with them."""
+    if not task.slots:
+        for place in range(task.terms.slots):
+            purses.burn_for_cancelling(market, task_id, task, place)
+    for place in range(len(task.slots)):
+        slot = task.slots[place]
+        purses.settle(market, task_id, task, place, outcome, pay=pay, back=back)
+        if slot.was_standby:  # it was ready until this end
+            purses.pay_standby(market, task_id, task, place, slot.provider, slot.price)
+    task = ending.release_standby(market, task_id, task)
+    ending.free_slots(market, task_id, task)
+    ending.end(market, task_id, task, outcome)

@@ -1,0 +1,156 @@
+"""What is held for a slot, and how a row of the money table moves it.
+
+Always: what moves is what `money.settle` lists, each grain out of the hold that its purse is; a purse belongs to one
+slot or one bid, so that no slot is ever paid from another's; what is paid to a provider counts for its record, and what
+it failed at counts against it.
+"""
+
+from dataclasses import replace
+
+from gpu_tasks.market.courts.cases import AUDIT_POT
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.bids import auction_id, bid_case
+from gpu_tasks.market.training.events import SlotSettled
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
+from gpu_tasks.market.training.reputation import record_after_failing, record_after_settling
+from gpu_tasks.market.training.tasks import (
+    TASK_BOND,
+    TASK_COLLATERAL,
+    TASK_DISPUTE,
+    TASK_ESCROW,
+    Slot,
+    Task,
+    slot_case,
+)
+from runtime.frame.holds import Hold
+from runtime.pallets.pots import TREASURY
+from runtime.pallets.staking.slashing import Share
+
+_CUSTOMERS = {
+    TaskPurse.ESCROW: TASK_ESCROW,
+    TaskPurse.CUSTOMER_BOND: TASK_BOND,
+    TaskPurse.DISPUTE_BOND: TASK_DISPUTE,
+}
+FAILURES = (TaskOutcome.LIED, TaskOutcome.DIED, TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED)
+UNMARKED = (TaskOutcome.CLOSED, TaskOutcome.STOOD_BY)
+"""What is paid so says nothing of work that was done: both could agree on anything, and who stands by does none."""
+
+
+def collateral_hold(task_id: bytes, task: Task, device: bytes) -> Hold:
+    """What a bid of the newest auction holds for its work."""
+    return Hold(TASK_COLLATERAL, bid_case(auction_id(task_id, task.auction), device))
+
+
+def customer_holds(task_id: bytes, place: int) -> dict[TaskPurse, Hold]:
+    """What a customer holds for a slot."""
+    return {purse: Hold(reason, slot_case(task_id, place)) for purse, reason in _CUSTOMERS.items()}
+
+
+def settle(
+    market: TrainingGround,
+    task_id: bytes,
+    task: Task,
+    place: int,
+    outcome: TaskOutcome,
+    *,
+    pay: int = 0,
+    back: int = 0,
+) -> None:
+    """Move what a row moves between the customer and who has the slot. What is left stays held."""
+    slot = task.slots[place]
+    own = TaskPurse.STANDBY_COLLATERAL if outcome is TaskOutcome.STANDBY_NOT_STARTED else TaskPurse.COLLATERAL
+    holds = customer_holds(task_id, place)
+    holds[own] = collateral_hold(task_id, task, slot.device)
+    owners = {purse: slot.provider if purse is own else task.customer for purse in holds}
+    held = {purse: market.lock.locked(owners[purse], hold) for purse, hold in holds.items()}
+    state = replace(_money(market, task, slot, held), agreed_pay=pay, agreed_back=back)
+    flows = money.settle(outcome, state)
+    _move(market, task, slot.provider, {purse: (owners[purse], hold) for purse, hold in holds.items()}, flows)
+    earned = sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
+    _mark(market, task, slot, outcome, _of(flows, TaskPurse.ESCROW, TaskPayee.PROVIDER, TaskPayee.FEE))
+    lost = sum(flow.amount for flow in flows if flow.purse is own)
+    market.emit(SlotSettled(task_id, place, slot.provider, outcome, earned, lost))
+
+
+def pay_standby(market: TrainingGround, task_id: bytes, task: Task, place: int, provider: bytes, price: int) -> None:
+    """Pay who stood by, or took over, its share of the price of the slot at `place`."""
+    hold = Hold(TASK_ESCROW, slot_case(task_id, place))
+    held = {TaskPurse.ESCROW: market.lock.locked(task.customer, hold)}
+    flows = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held, price))
+    _move(market, task, provider, {TaskPurse.ESCROW: (task.customer, hold)}, flows)
+
+
+def burn_for_cancelling(market: TrainingGround, task_id: bytes, task: Task, place: int) -> None:
+    """Burn a part of the customer's bond for a slot that nobody has: the task is taken back before the award."""
+    holds = {purse: (task.customer, hold) for purse, hold in customer_holds(task_id, place).items()}
+    held = {purse: market.lock.locked(owner, hold) for purse, (owner, hold) in holds.items()}
+    flows = money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(task.rules, task.terms, held))
+    _move(market, task, task.customer, holds, flows)
+
+
+def note_lie(market: TrainingGround, task_id: bytes, task: Task, place: int) -> None:
+    """Note that a court has found a slot's result wrong: it has taken of the collateral what a lie costs."""
+    slot = task.slots[place]
+    left = market.lock.locked(slot.provider, collateral_hold(task_id, task, slot.device))
+    _mark(market, task, slot, TaskOutcome.LIED, 0)
+    market.emit(SlotSettled(task_id, place, slot.provider, TaskOutcome.LIED, 0, slot.collateral - left))
+
+
+def _money(market: TrainingGround, task: Task, slot: Slot, held: dict[TaskPurse, int]) -> TaskMoney:
+    until = slot.finished_at or market.height
+    return TaskMoney(
+        rules=task.rules,
+        terms=task.terms,
+        held=held,
+        price=slot.price,
+        collateral=slot.collateral,
+        promised=slot.promised,
+        elapsed=until - task.started_at if task.started_at else 0,
+        milestones=task.milestones,
+        done=task.done,
+    )
+
+
+def _move(
+    market: TrainingGround,
+    task: Task,
+    provider: bytes,
+    purses: dict[TaskPurse, tuple[bytes, Hold]],
+    flows: tuple[TaskFlow, ...],
+) -> None:
+    """Pay each purse's flows out of its hold; `provider` is who worked, stood by, or bid."""
+    shares: dict[TaskPurse, list[Share]] = {}
+    for flow in flows:
+        paid = shares.setdefault(flow.purse, [])
+        if flow.payee is TaskPayee.FEE:
+            to_treasury, burned = money.fee_parts(flow.amount)
+            paid += [Share(TREASURY, to_treasury), Share(None, burned)]
+        else:
+            paid.append(Share(_payee(task, provider, flow.payee), flow.amount))
+    for purse, paid in shares.items():
+        owner, hold = purses[purse]
+        market.lock.pay_out(owner, hold, paid)
+
+
+def _payee(task: Task, provider: bytes, payee: TaskPayee) -> bytes | None:
+    if payee is TaskPayee.BURNED:
+        return None
+    if payee is TaskPayee.POT:
+        return AUDIT_POT
+    return task.customer if payee is TaskPayee.CUSTOMER else provider
+
+
+def _of(flows: tuple[TaskFlow, ...], purse: TaskPurse, *payees: TaskPayee) -> int:
+    return sum(flow.amount for flow in flows if flow.purse is purse and flow.payee in payees)
+
+
+def _mark(market: TrainingGround, task: Task, slot: Slot, outcome: TaskOutcome, paid: int) -> None:
+    """Note in a provider's record what it was paid, and what it failed at."""
+    era, who = market.stake.current_era.get(), slot.provider
+    if paid and outcome not in UNMARKED:
+        market.records[who], market.patrons[who] = record_after_settling(
+            market.records[who], market.patrons[who], customer=task.customer, paid=paid, era=era
+        )
+    if outcome in FAILURES:
+        market.records[who] = record_after_failing(market.records[who], slot.price - paid, era)

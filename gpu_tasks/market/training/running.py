@@ -1,0 +1,142 @@
+"""The work: starts, milestones, results.
+
+Always: the promised blocks count from when all have started; who is silent for twice a milestone's share of them, and
+some grace, is gone; all providers of a gang keep step; a milestone counts only when somebody beside them holds its
+checkpoint.
+"""
+
+from dataclasses import replace
+
+from gpu_tasks.market.training import ending, judging, purses
+from gpu_tasks.market.training.events import (
+    DoneAlready,
+    MayNotHold,
+    MilestoneCounted,
+    MilestoneReported,
+    NotEligible,
+    NothingToHold,
+    NotSlotOwner,
+    ResultStated,
+    SlotStarted,
+    TaskRunning,
+    WrongMilestone,
+)
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.tasks import (
+    HeldCheckpoint,
+    Milestone,
+    Slot,
+    Task,
+    TaskResult,
+    TaskState,
+    kept_step,
+    slot_of,
+    with_slot,
+)
+from runtime.frame.pallet import ensure, known
+
+SILENT_TIMES = 2
+"""Who has not stated a milestone after so many times its share of the promised blocks, and the grace, is gone."""
+
+
+def start(market: TrainingGround, task_id: bytes, place: int, account: bytes) -> None:
+    """Say that the work on a slot begins; when all have, the promised blocks count."""
+    task = market.open_task(task_id)
+    market.ensure_in(task, TaskState.STARTING, TaskState.ASKING)
+    if task.state is TaskState.ASKING:
+        task = _take_over(market, task_id, task, place, account)
+    _, slot = _of(market, task, place, account)
+    ensure(not slot.started_at, DoneAlready)
+    if slot.was_standby:
+        purses.pay_standby(market, task_id, task, place, slot.provider, slot.price)
+    task = with_slot(task, place, replace(slot, started_at=market.height, was_standby=False))
+    market.emit(SlotStarted(task_id, place, slot.provider))
+    if all(each.started_at for each in task.slots):
+        task = replace(task, state=TaskState.RUNNING, started_at=market.height, reported_at=market.height)
+        task = replace(task, deadline=silent_until(task))
+        market.emit(TaskRunning(task_id))
+    market.put(task_id, task)
+
+
+def checkpoint(market: TrainingGround, task_id: bytes, place: int, account: bytes, milestone: Milestone) -> None:
+    """State the next milestone of a slot; the last one is the result."""
+    task, slot = market.worked(task_id, place, account)
+    market.ensure_in(task, TaskState.RUNNING)
+    _ensure_next(task, slot)
+    number = slot.reported + 1
+    ensure(number < task.milestones and milestone.number == task.behind + number, WrongMilestone)
+    market.emit(MilestoneReported(task_id, place, milestone))
+    slot = replace(slot, reported=number, milestone=milestone)
+    market.put(task_id, _in_step(market, task, with_slot(task, place, slot)))
+
+
+def hold_checkpoint(market: TrainingGround, task_id: bytes, account: bytes, number: int) -> None:
+    """Sign as the customer or the runner-up that one holds the checkpoint of a milestone: it counts from here."""
+    task = market.open_task(task_id)
+    market.ensure_in(task, TaskState.RUNNING)
+    standby = task.standby
+    is_standby = standby is not None and standby.provider == market.devices.operator(account)
+    ensure(account == task.customer or is_standby, MayNotHold)
+    ensure(number > task.behind + task.done, NothingToHold)
+    newest = known(task.slots[0].milestone, NothingToHold)
+    ensure(all(_states(slot, number, newest.root) for slot in task.slots), NothingToHold)
+    task = replace(task, done=number - task.behind, checkpoint=HeldCheckpoint(newest, account))
+    market.put(task_id, ending.release_standby(market, task_id, task))
+    market.emit(MilestoneCounted(task_id, number, account))
+
+
+def finish(market: TrainingGround, task_id: bytes, place: int, account: bytes, result: TaskResult) -> None:
+    """State the result of a slot; when all have, the customer has the word, and the beacon may ask for an audit."""
+    task, slot = market.worked(task_id, place, account)
+    market.ensure_in(task, TaskState.RUNNING)
+    _ensure_next(task, slot)
+    market.emit(ResultStated(task_id, place, result))
+    slot = replace(slot, reported=task.milestones, finished_at=market.height, result=result)
+    after = with_slot(task, place, slot)
+    if any(each.result is None for each in after.slots):
+        market.put(task_id, _in_step(market, task, after))
+    else:
+        judging.take_results(market, task_id, ending.release_standby(market, task_id, after))
+
+
+def silent_until(task: Task) -> int:
+    """The last block in which the next milestone may be stated."""
+    share = max(-(-slot.promised // task.milestones) for slot in task.slots)
+    return task.reported_at + SILENT_TIMES * share + task.windows.grace
+
+
+def _of(market: TrainingGround, task: Task, place: int, account: bytes) -> tuple[Task, Slot]:
+    ensure(place < len(task.slots), NotSlotOwner)
+    slot = task.slots[place]
+    ensure(slot.provider == market.devices.operator(account), NotSlotOwner)
+    return task, slot
+
+
+def _ensure_next(task: Task, slot: Slot) -> None:
+    """DoneAlready for who is ahead of its partners, or done."""
+    ensure(slot.result is None and slot.reported == kept_step(task), DoneAlready)
+
+
+def _in_step(market: TrainingGround, before: Task, task: Task) -> Task:
+    """The task, with time for the next milestone where all have stated one more than before."""
+    if kept_step(task) == kept_step(before):
+        return task
+    task = replace(task, reported_at=market.height)
+    return replace(task, deadline=silent_until(task))
+
+
+def _states(slot: Slot, number: int, root: bytes) -> bool:
+    """Whether the newest milestone of a slot is this one, with this root."""
+    newest = slot.milestone
+    return newest is not None and (newest.number, newest.root) == (number, root)
+
+
+def _take_over(market: TrainingGround, task_id: bytes, task: Task, place: int, account: bytes) -> Task:
+    """The runner-up, bound no more, takes the rest of a task of one slot: its collateral is locked again."""
+    standby = known(task.standby, NotSlotOwner)
+    ensure(place == 0 and standby.provider == market.devices.operator(account), NotSlotOwner)
+    device = known(market.devices.devices[standby.device], NotEligible)
+    ensure(device.owner == standby.provider and market.devices.can_work(device), NotEligible)
+    market.lock.lock(standby.provider, purses.collateral_hold(task_id, task, standby.device), standby.collateral)
+    market.devices.assign(standby.device, task_id, 0)
+    return replace(task, state=TaskState.STARTING, slots=(slot_of(standby),), standby=None)

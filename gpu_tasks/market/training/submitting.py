@@ -1,0 +1,141 @@
+"""How a task begins: what a customer orders is checked, and all that it can ever cost is locked.
+
+Always: every grain that an outcome can pay out of the customer's purses is held from here on; each look that a block
+may have to take at the task is paid for here; so many tasks are open at most that their looks fit.
+"""
+
+from dataclasses import replace
+
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.events import StaleOrder, TaskSubmitted, TooManyTasks, UnsoundOrder
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.tasks import (
+    AUCTIONS_MAX,
+    MILESTONES_MAX,
+    TASK_BOND,
+    TASK_DEPOSIT,
+    TASK_ESCROW,
+    TASKS_OPEN_MAX,
+    Task,
+    TaskOrder,
+    TaskState,
+    slot_case,
+    task_id_of,
+)
+from gpu_tasks.market.training.terms import SLOTS_MAX, TaskTerms, default_loss, default_time_value
+from gpu_tasks.traces.trace import SEGMENTS_MAX
+from runtime.encoding.types import CAP_GRAINS
+from runtime.frame.holds import Hold
+from runtime.frame.pallet import ensure
+from runtime.pallets.balances import Withdraw
+
+PRICE_LEAST = 1_000
+"""Grains: of less, the shares of the money table are nothing."""
+BLOCKS_MAX = 1_000_000
+RUN_BLOCKS_MAX = 7_200
+CLASSES_ALL = 0b111
+LOOKS_PER_AUCTION = 12
+"""End of the commits, of the reveals, the award, the start of winners and of a standby, the death, the asking, the end
+of a result's time, of an audit's chance, the draw and the showing of segments, the conclusion."""
+LOOKS_PER_SLOT = 2
+LOOKS_AT_THE_END = 20
+"""For bids that are cleared and records that are dropped, beside what each bid pays."""
+
+
+def submit(market: TrainingGround, customer: bytes, order: TaskOrder, sealed_age_max: int) -> None:
+    """Put a task to auction: lock what it can cost, and prepay the looks at it."""
+    ensure(market.open_tasks.get() < TASKS_OPEN_MAX, TooManyTasks)
+    ensure(_is_sound(order), UnsoundOrder)
+    final = market.beacon.final_height()
+    ensure(final - sealed_age_max <= order.sealed_at <= final, StaleOrder)
+    number, genesis = market.submitted[customer], market.system.block_hash[0]
+    task_id, rules, windows = task_id_of(genesis, customer, number), market.rules(), market.windows()
+    locked = _lock(market, customer, task_id, order)
+    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots))
+    market.submitted[customer] = number + 1
+    market.open_tasks.set(market.open_tasks.get() + 1)
+    task = Task(
+        customer=customer,
+        order=order,
+        rules=rules,
+        windows=windows,
+        state=TaskState.COMMITTING,
+        submitted_at=market.height,
+        deadline=market.height + windows.commit,
+        terms=_terms(market, order),
+        milestones=order.milestones,
+        deposit=market.task_deposit,
+    )
+    market.put(task_id, task)
+    market.emit(TaskSubmitted(task_id, customer, order.workload, order.price_max, order.slots, locked))
+
+
+def looks(auctions: int, slots: int) -> int:
+    """How often blocks may have to look at a task by themselves: so much of `step_fee` it prepays."""
+    return auctions * (LOOKS_PER_AUCTION + LOOKS_PER_SLOT * slots) + LOOKS_AT_THE_END
+
+
+def raise_price(market: TrainingGround, task_id: bytes, task: Task, price_max: int) -> Task:
+    """Offer more for each slot: the terms change, and what is locked grows with them."""
+    for place in range(task.terms.slots):
+        case = slot_case(task_id, place)
+        escrow, bond = Hold(TASK_ESCROW, case), Hold(TASK_BOND, case)
+        for hold, wanted in (
+            (escrow, money.escrow(task.rules, price_max)),
+            (bond, money.customer_bond(task.rules, price_max)),
+        ):
+            market.lock.lock(task.customer, hold, max(0, wanted - market.lock.locked(task.customer, hold)))
+    collateral = money.collateral_min(task.rules, price_max, task.order.collateral_min)
+    return replace(task, terms=replace(task.terms, price_max=price_max, collateral_min=collateral))
+
+
+def _is_sound(order: TaskOrder) -> bool:
+    """Whether every number lies where the rules can reckon with it."""
+    ranges = (
+        (order.price_max, PRICE_LEAST, CAP_GRAINS),
+        (order.time_value or 0, 0, order.price_max),
+        (order.loss or 0, 0, CAP_GRAINS),
+        (order.collateral_min, 0, CAP_GRAINS),
+        (order.blocks_max, 1, BLOCKS_MAX),
+        (order.run_blocks, 0, RUN_BLOCKS_MAX),
+        (order.slots, 1, SLOTS_MAX),
+        (order.milestones, 1, MILESTONES_MAX),
+        (order.segments, 0, SEGMENTS_MAX),
+        (order.auctions, 1, AUCTIONS_MAX),
+        (order.classes, 1, CLASSES_ALL),
+    )
+    return all(least <= number <= greatest for number, least, greatest in ranges)
+
+
+def _terms(market: TrainingGround, order: TaskOrder) -> TaskTerms:
+    rules, price_max = market.rules(), order.price_max
+    time_value = default_time_value(price_max, order.blocks_max) if order.time_value is None else order.time_value
+    return TaskTerms(
+        price_max=price_max,
+        time_value=time_value,
+        loss=default_loss(price_max) if order.loss is None else order.loss,
+        blocks_max=order.blocks_max,
+        collateral_min=money.collateral_min(rules, price_max, order.collateral_min),
+        slots=order.slots,
+        is_homogeneous=order.is_homogeneous,
+    )
+
+
+def _lock(market: TrainingGround, customer: bytes, task_id: bytes, order: TaskOrder) -> int:
+    """Lock what each slot can cost, and the deposit; how much that is."""
+    rules, total = market.rules(), market.task_deposit
+    escrow, bond = money.escrow(rules, order.price_max), money.customer_bond(rules, order.price_max)
+    for place in range(order.slots):
+        case = slot_case(task_id, place)
+        market.lock.lock(customer, Hold(TASK_ESCROW, case), escrow)
+        market.lock.lock(customer, Hold(TASK_BOND, case), bond)
+        total += escrow + bond
+    market.lock.lock(customer, Hold(TASK_DEPOSIT, task_id), market.task_deposit)
+    return total
+
+
+def _prepay(market: TrainingGround, customer: bytes, amount: int) -> None:
+    """Burn what the looks at the task would have cost; those that take them pay nothing."""
+    market.balances.debit(customer, amount)
+    market.balances.retire(amount)
+    market.emit(Withdraw(customer, amount))

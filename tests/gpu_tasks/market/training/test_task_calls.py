@@ -1,0 +1,319 @@
+"""Every call of TrainingMarket by every wrong signer, at every wrong time, with every wrong argument."""
+
+from typing import Any
+
+import pytest
+
+from gpu_tasks.market.devices.events import NotOwner
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.tasks import TASKS_OPEN_MAX, TaskResult, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.encoding.types import CAP_GRAINS
+from runtime.frame.errors import FundsUnavailable
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused, signed
+from task_chain import PRICE, TaskChain, a_milestone, an_offer, an_order, with_offers
+
+STRANGER = Keys("stranger")
+RESULT = TaskResult(b"r" * 32, b"o" * 32, 7)
+
+
+def at(state: TaskState) -> TaskChain:
+    """A task that Alice has and for which Bob stands by, at a state."""
+    chain = TaskChain()
+    chain.submit()
+    if state is TaskState.COMMITTING:
+        return chain
+    if state is TaskState.REVEALING:
+        chain.do(chain.keys[0], chain.commit_call(chain.keys[0], an_offer(6 * OGPU)))
+        chain.until(TaskState.REVEALING)
+        return chain
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    if state in (TaskState.RUNNING, TaskState.SUBMITTED):
+        chain.start(chain.keys[0])
+    if state is TaskState.SUBMITTED:
+        chain.finish(chain.keys[0])
+    assert chain.state() is state
+    return chain
+
+
+def calls(chain: TaskChain) -> dict[str, Any]:
+    """Every call about a task, with right arguments; who may make it stands in `SIGNERS`."""
+    task, alice = chain.task, chain.keys[0]
+    return {
+        "commit_bid": chain.commit_call(alice, an_offer(6 * OGPU)),
+        "reveal_bid": chain.reveal_call(alice, an_offer(6 * OGPU)),
+        "start": TrainingMarket.start(task=task, place=0),
+        "checkpoint": TrainingMarket.checkpoint(task=task, place=0, milestone=a_milestone(1)),
+        "hold_checkpoint": TrainingMarket.hold_checkpoint(task=task, number=1),
+        "finish": TrainingMarket.finish(task=task, place=0, result=RESULT),
+        "accept": TrainingMarket.accept(task=task),
+        "dispute": TrainingMarket.dispute(task=task),
+        "show": TrainingMarket.show(task=task, place=0, segments=()),
+        "amend": TrainingMarket.amend(task=task, change=MoreBlocks(3)),
+        "cancel": TrainingMarket.cancel(task=task),
+        "close": TrainingMarket.close(task=task, pay=0, back=0),
+    }
+
+
+STATES = {
+    "commit_bid": (TaskState.COMMITTING,),
+    "reveal_bid": (TaskState.REVEALING,),
+    "start": (TaskState.STARTING,),
+    "checkpoint": (TaskState.RUNNING,),
+    "hold_checkpoint": (TaskState.RUNNING,),
+    "finish": (TaskState.RUNNING,),
+    "accept": (TaskState.SUBMITTED,),
+    "dispute": (TaskState.SUBMITTED,),
+    "show": (),
+    "amend": (TaskState.RUNNING,),
+    "cancel": (TaskState.COMMITTING, TaskState.REVEALING, TaskState.STARTING),
+    "close": (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED),
+}
+TRIED = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
+CUSTOMERS = ("accept", "dispute", "amend", "cancel", "close")
+
+
+@pytest.mark.parametrize("state", TRIED)
+def test_a_call_at_a_wrong_time_changes_nothing(state: TaskState) -> None:
+    chain = at(state)
+    before = chain.now()
+    for name, call in calls(chain).items():
+        if state in STATES[name]:
+            continue
+        signer = CUSTOMER.stash if name in (*CUSTOMERS, "hold_checkpoint") else chain.keys[0].provider
+        errors = (ev.WrongTaskState, ev.NotSlotOwner)  # nobody has a slot yet
+        bound = chain.chain.now()
+        with pytest.raises(errors):
+            signed(signer, call)(bound)
+    assert chain.now() == before
+
+
+WRONG_SIGNERS = {
+    "commit_bid": (TaskState.COMMITTING, NotOwner, ("bob", "stranger", "customer")),
+    "reveal_bid": (TaskState.REVEALING, ev.NoSuchBid, ("bob", "stranger", "customer")),
+    "start": (TaskState.STARTING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
+    "checkpoint": (TaskState.RUNNING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
+    "hold_checkpoint": (TaskState.RUNNING, ev.MayNotHold, ("alice", "charlie", "stranger")),
+    "finish": (TaskState.RUNNING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
+    "accept": (TaskState.SUBMITTED, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
+    "dispute": (TaskState.SUBMITTED, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
+    "amend": (TaskState.RUNNING, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
+    "cancel": (TaskState.STARTING, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
+    "close": (TaskState.RUNNING, ev.NotSlotOwner, ("bob", "stranger")),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SIGNERS)
+@pytest.mark.parametrize("role", ["stash", "provider"])
+def test_a_wrong_signer_is_refused(name: str, role: str) -> None:
+    state, error, signers = WRONG_SIGNERS[name]
+    chain = at(state)
+    call = calls(chain)[name]
+    for signer in signers:
+        bound = chain.chain.now()
+        refused(Keys(signer).public(role), call, error)(bound)
+
+
+@pytest.mark.parametrize("name", ["start", "checkpoint", "finish", "commit_bid", "reveal_bid"])
+@pytest.mark.parametrize("role", ["stash", "provider"])
+def test_stash_and_provider_key_may_both_act(name: str, role: str) -> None:
+    chain = at(WRONG_SIGNERS[name][0])
+    signed(chain.keys[0].public(role), calls(chain)[name])(chain.chain.now())
+
+
+def test_the_standby_may_hold_with_either_key_and_an_end_is_signed_by_the_stash_alone() -> None:
+    chain = at(TaskState.RUNNING)
+    alice, bob = chain.keys[:2]
+    chain.report(alice, 1)
+    for account in (bob.stash, bob.provider, CUSTOMER.stash):
+        signed(account, calls(chain)["hold_checkpoint"])(chain.chain.now())
+    chain.ask(calls(chain)["close"])
+    refused(alice.provider, calls(chain)["close"], ev.NotSlotOwner)(chain.chain.now())
+    signed(alice.stash, calls(chain)["close"])(chain.chain.now())
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_task_that_is_unknown_or_ended_is_refused(name: str) -> None:
+    chain = at(TaskState.COMMITTING)
+    call, task = calls(chain)[name], chain.task
+    chain.ask(TrainingMarket.cancel(task=task))
+    assert chain.state() is TaskState.ENDED
+    refused(CUSTOMER.stash, call, ev.UnknownTask)(chain.chain.now())
+
+
+# ---------------------------------------------------------------------------------------------------------- the order
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("price_max", 999),
+        ("price_max", CAP_GRAINS + 1),
+        ("time_value", PRICE + 1),
+        ("loss", CAP_GRAINS + 1),
+        ("collateral_min", CAP_GRAINS + 1),
+        ("blocks_max", 0),
+        ("blocks_max", 1_000_001),
+        ("run_blocks", 7_201),
+        ("slots", 0),
+        ("slots", 33),
+        ("milestones", 0),
+        ("milestones", 65),
+        ("segments", 1_024),
+        ("auctions", 0),
+        ("auctions", 5),
+        ("classes", 0),
+        ("classes", 8),
+    ],
+)
+def test_an_order_that_does_not_hold_together_is_refused(field: str, value: int) -> None:
+    chain = TaskChain()
+    order = an_order(**{field: value})
+    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
+    sound = value - 1 if value > 1 and field != "price_max" else value + 1
+    if field not in ("price_max", "collateral_min", "loss"):  # which nobody here can lock
+        chain.submit(**{field: sound})
+
+
+def test_a_sealing_that_is_not_final_or_long_ago_is_refused() -> None:
+    chain = TaskChain(constants={"TrainingMarket.sealed_age_max": 3})
+    chain.chain.blocks(6)
+    final = chain.chain.height  # the block that is made refers to it
+    for sealed_at in (final + 1, final - 4):
+        call = TrainingMarket.submit(order=an_order(sealed_at=sealed_at))
+        chain.chain.block(refused(CUSTOMER.stash, call, ev.StaleOrder))
+        final += 1
+    chain.submit(sealed_at=final)
+    chain.submit(sealed_at=final - 2)
+
+
+def test_who_cannot_lock_the_task_submits_none() -> None:
+    chain = TaskChain()
+    order = an_order(price_max=6_000 * OGPU)
+    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), FundsUnavailable))
+
+
+def test_no_more_tasks_than_may_be_open() -> None:
+    chain = TaskChain(check=lambda _bound, _issued: None)
+    chain.chain.block(lambda bound: bound[TrainingMarket].open_tasks.set(TASKS_OPEN_MAX))
+    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=an_order()), ev.TooManyTasks))
+
+
+# ---------------------------------------------------------------------------------------------------------- the work
+
+
+def test_milestones_come_one_after_another_and_the_last_is_the_result() -> None:
+    chain = at(TaskState.RUNNING)
+    alice = chain.keys[0]
+
+    def wrong(number: int) -> None:
+        call = TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(number))
+        refused(alice.provider, call, ev.WrongMilestone)(chain.chain.now())
+
+    for number in (0, 2, 4):
+        wrong(number)
+    chain.report(alice, 1)
+    wrong(1)
+    chain.report(alice, 2)
+    chain.report(alice, 3)
+    wrong(4)
+    chain.finish(alice)
+    assert chain.state() is TaskState.SUBMITTED
+
+
+def test_a_milestone_counts_once_and_only_as_it_was_stated() -> None:
+    chain = at(TaskState.RUNNING)
+    alice = chain.keys[0]
+    hold = TrainingMarket.hold_checkpoint
+    chain.ask(hold(task=chain.task, number=1), ev.NothingToHold)
+    chain.report(alice, 1)
+    chain.ask(hold(task=chain.task, number=2), ev.NothingToHold)
+    chain.count(1)
+    chain.ask(hold(task=chain.task, number=1), ev.NothingToHold)
+    chain.report(alice, 2)
+    chain.report(alice, 3)
+    chain.ask(hold(task=chain.task, number=2), ev.NothingToHold)  # the newest alone
+    chain.count(3)
+    assert chain.now().done == 3
+
+
+def test_partners_keep_step_and_count_together() -> None:
+    chain = TaskChain()
+    chain.submit(slots=2)
+    chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 7 * OGPU))
+    first, second = (chain.chain.keys_of(slot.provider) for slot in chain.now().slots)
+    chain.start(first)
+    for place, error in ((0, ev.DoneAlready), (1, ev.NotSlotOwner), (2, ev.NotSlotOwner)):
+        refused(first.provider, TrainingMarket.start(task=chain.task, place=place), error)(chain.chain.now())
+    chain.start(second, 1)
+    chain.report(first, 1)
+    ahead = TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(2))
+    chain.do(first, ahead, ev.DoneAlready)
+    chain.ask(TrainingMarket.hold_checkpoint(task=chain.task, number=1), ev.NothingToHold)
+    chain.report(second, 1, 1, root=b"x" * 32)
+    chain.ask(TrainingMarket.hold_checkpoint(task=chain.task, number=1), ev.NothingToHold)  # two roots
+    chain.report(first, 2)
+    chain.report(second, 2, 1)
+    chain.count(2)
+    assert chain.now().done == 2
+
+
+# ----------------------------------------------------------------------------------------------- the customer's word
+
+
+def test_a_result_is_accepted_once_and_disputed_in_time() -> None:
+    chain = at(TaskState.SUBMITTED)
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task), ev.WrongTaskState))
+    chain.ask(TrainingMarket.accept(task=chain.task), ev.DoneAlready)
+    chain = at(TaskState.SUBMITTED)
+    chain.chain.blocks(6)
+    assert chain.chain.height == chain.now().finished_at + 6
+    dispute = TrainingMarket.dispute(task=chain.task)
+    signed(CUSTOMER.stash, dispute)(chain.chain.now())  # in the last block of its window
+    chain.chain.block(refused(CUSTOMER.stash, dispute, ev.WrongTaskState))
+
+
+@pytest.mark.parametrize(
+    "change", [RaisePrice(PRICE), RaisePrice(PRICE - 1), RaisePrice(CAP_GRAINS + 1)], ids=["equal", "lower", "cap"]
+)
+def test_a_price_is_only_raised(change: RaisePrice) -> None:
+    chain = at(TaskState.COMMITTING)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=change), ev.UnsoundAmendment)
+
+
+def test_a_price_is_not_raised_once_somebody_has_bid() -> None:
+    chain = at(TaskState.COMMITTING)
+    chain.do(chain.keys[0], chain.commit_call(chain.keys[0], an_offer(6 * OGPU)))
+    chain.ask(TrainingMarket.amend(task=chain.task, change=RaisePrice(2 * PRICE)), ev.UnsoundAmendment)
+
+
+def test_blocks_are_given_never_taken() -> None:
+    chain = at(TaskState.RUNNING)
+    for blocks in (0, 1_000_000):
+        chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(blocks)), ev.UnsoundAmendment)
+    before = chain.now()
+    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(8)))
+    after = chain.now()
+    assert after.slots[0].promised == before.slots[0].promised + 8
+    assert after.deadline == before.deadline + 4
+
+
+def test_what_does_not_run_is_not_stopped() -> None:
+    chain = at(TaskState.STARTING)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()), ev.WrongTaskState)
+
+
+def test_an_end_is_signed_as_it_was_offered() -> None:
+    chain = at(TaskState.RUNNING)
+    alice, close = chain.keys[0], TrainingMarket.close
+    chain.do(alice, close(task=chain.task, pay=0, back=0), ev.NoCloseOffer, role="stash")
+    price = chain.now().slots[0].price
+    chain.ask(close(task=chain.task, pay=price + 1, back=0), ev.UnsoundAmendment)
+    chain.ask(close(task=chain.task, pay=0, back=chain.now().slots[0].collateral + 1), ev.UnsoundAmendment)
+    chain.ask(close(task=chain.task, pay=OGPU, back=0))
+    chain.do(alice, close(task=chain.task, pay=OGPU, back=1), ev.NoCloseOffer, role="stash")
+    chain.do(alice, close(task=chain.task, pay=OGPU + 1, back=0), ev.NoCloseOffer, role="stash")
+    chain.do(alice, close(task=chain.task, pay=OGPU, back=0), role="stash")
+    assert chain.state() is TaskState.ENDED

@@ -1,0 +1,169 @@
+"""Changes of mind: tasks that are cancelled, stopped, amended, or closed by both."""
+
+import pytest
+
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.bids import auction_id, bid_case
+from gpu_tasks.market.training.events import BidEnded
+from gpu_tasks.market.training.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import BID_BOND, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.frame.holds import Hold
+from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
+from task_chain import (
+    BOND,
+    COLLATERAL,
+    PRICE,
+    Books,
+    TaskChain,
+    an_offer,
+    awarded,
+    finish_and_accept,
+    net,
+    with_offers,
+    work,
+)
+
+
+@pytest.mark.parametrize("state", [TaskState.COMMITTING, TaskState.REVEALING])
+def test_before_the_award_only_the_customer_pays_for_cancelling(state: TaskState) -> None:
+    chain = TaskChain()
+    books = Books(chain)
+    chain.submit()
+    alice, bob = chain.keys[:2]
+    offer = an_offer(6 * OGPU)
+    chain.chain.block(*(signed(keys.provider, chain.commit_call(keys, offer)) for keys in (alice, bob)))
+    chain.until(state)
+    if state is TaskState.REVEALING:
+        chain.do(alice, chain.reveal_call(alice, offer))
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    assert chain.now().outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
+    assert books.change(CUSTOMER) == -BOND // 10
+    chain.chain.block()
+    assert [event.burned for event in chain.chain.happened(BidEnded)] == [0, 0]
+    assert books.change(alice) == books.change(bob) == 0
+    assert chain.is_idle(alice)
+
+
+def test_while_the_award_is_awaited_a_bond_that_was_not_opened_burns_all_the_same() -> None:
+    chain = TaskChain(final_lag=6)
+    books = Books(chain)
+    chain.submit()
+    alice, bob = chain.keys[:2]
+    offer = an_offer(6 * OGPU)
+    chain.chain.block(*(signed(keys.provider, chain.commit_call(keys, offer)) for keys in (alice, bob)))
+    chain.until(TaskState.REVEALING)
+    chain.do(alice, chain.reveal_call(alice, offer))
+    chain.until(TaskState.AWARDING)
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.chain.block()
+    assert books.change(alice) == 0
+    assert books.change(bob) == -PRICE // 10
+
+
+def test_between_award_and_start_half_of_the_bond_is_the_providers() -> None:
+    chain, books = awarded()
+    alice, bob = chain.keys[:2]
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    assert chain.now().outcome is TaskOutcome.CANCELLED_BEFORE_START
+    assert books.change(alice) == BOND // 2
+    assert books.change(bob) == net(7 * OGPU // 50)
+    assert books.change(CUSTOMER) == -BOND - 7 * OGPU // 50
+
+
+def test_a_cancelled_takeover_pays_who_stood_by() -> None:
+    chain, books = awarded()
+    bob = chain.keys[1]
+    chain.chain.blocks(5)
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    assert books.change(bob) == BOND // 2 + net(8 * OGPU // 50)
+
+
+def test_a_task_that_runs_is_stopped_for_what_has_elapsed() -> None:
+    chain, books = awarded()
+    alice, bob = chain.keys[:2]
+    chain.start(alice)
+    chain.chain.blocks(9)
+    chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    task = chain.now()
+    assert task.outcome is TaskOutcome.CANCELLED_RUNNING
+    earned = 7 * OGPU * 11 // 40
+    assert books.change(alice) == net(earned) + BOND // 2
+    assert books.change(bob) == net(7 * OGPU // 50)
+    assert books.change(CUSTOMER) == -earned - 7 * OGPU // 50 - BOND
+
+
+def test_while_the_standby_is_asked_the_customer_may_leave() -> None:
+    chain, books = awarded()
+    alice = chain.keys[0]
+    work(chain, alice, milestones=1)
+    chain.until(TaskState.ASKING)
+    before = books.change(CUSTOMER)
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    assert books.change(CUSTOMER) == before - BOND // 10
+    assert not list(chain.market.duties.items())
+
+
+@pytest.mark.parametrize("state", [TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED])
+def test_both_may_sign_another_end(state: TaskState) -> None:
+    chain, books = awarded()
+    alice, bob = chain.keys[:2]
+    if state is not TaskState.STARTING:
+        chain.start(alice)
+    if state is TaskState.SUBMITTED:
+        chain.finish(alice)
+    assert chain.state() is state
+    close = TrainingMarket.close(task=chain.task, pay=3 * OGPU, back=5 * OGPU)
+    chain.ask(close)
+    chain.do(alice, close, role="stash")
+    assert chain.now().outcome is TaskOutcome.CLOSED
+    assert books.change(alice) == net(3 * OGPU) - 5 * OGPU
+    assert books.change(bob) == net(7 * OGPU // 50)
+    assert books.change(CUSTOMER) == 2 * OGPU - 7 * OGPU // 50
+    assert chain.market.records[alice.stash].settled == 0  # it says nothing of work
+
+
+def test_an_end_needs_every_provider_of_a_gang() -> None:
+    chain, books = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
+    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    close = TrainingMarket.close(task=chain.task, pay=OGPU, back=0)
+    chain.ask(close)
+    chain.do(gang[0], close, role="stash")
+    assert chain.state() is TaskState.STARTING
+    refused(gang[0].stash, close, ev.DoneAlready)(chain.chain.now())
+    chain.ask(TrainingMarket.close(task=chain.task, pay=2 * OGPU, back=0))  # another offer is signed anew
+    close = TrainingMarket.close(task=chain.task, pay=2 * OGPU, back=0)
+    for keys in gang:
+        signed(keys.stash, close)(chain.chain.now())
+    chain.chain.block(*(signed(keys.stash, close) for keys in gang))
+    assert chain.state() is TaskState.ENDED
+    assert [books.change(keys) for keys in gang] == [net(2 * OGPU)] * 2
+
+
+def test_a_higher_price_is_locked_and_bid_for() -> None:
+    chain = TaskChain()
+    chain.submit()
+    chain.ask(TrainingMarket.amend(task=chain.task, change=RaisePrice(2 * PRICE)))
+    task = chain.now()
+    assert task.terms.price_max == 2 * PRICE
+    assert task.terms.collateral_min == money.collateral_min(task.rules, 2 * PRICE)
+    chain.auction(with_offers(chain.keys, 15 * OGPU, 16 * OGPU, collateral=80 * OGPU))
+    assert chain.now().slots[0].price == 16 * OGPU
+    bond = Hold(BID_BOND, bid_case(auction_id(chain.task, 1), chain.keys[0].device))
+    assert chain.market.lock.locked(chain.keys[0].stash, bond) == 0
+
+
+def test_more_blocks_make_a_late_result_a_timely_one() -> None:
+    chain = TaskChain()
+    chain.submit()
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, blocks=4))
+    alice = chain.keys[0]
+    chain.start(alice)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(20)))
+    chain.chain.blocks(8)
+    finish_and_accept(chain, alice)
+    assert chain.now().outcome is TaskOutcome.ON_TIME
+    assert chain.now().slots[0].collateral == COLLATERAL

@@ -1,0 +1,259 @@
+"""A task from its order to its payment, as it should go."""
+
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training.events import (
+    BidEnded,
+    SlotSettled,
+    StandbyReleased,
+    TaskAwarded,
+    TaskEnded,
+    WrongTaskState,
+)
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.selection import BidFate, select
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.pallets.pots import TREASURY
+from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
+from task_chain import COLLATERAL, PRICE, TaskChain, an_offer, with_offers
+
+BIDS = (6 * OGPU, 7 * OGPU, 8 * OGPU)
+
+
+def awarded(chain: TaskChain | None = None, **order: object) -> TaskChain:
+    """A task of one slot that Alice has, at Bob's price, with Bob standing by."""
+    chain = chain or TaskChain()
+    chain.submit(**order)
+    chain.auction(with_offers(chain.keys, *BIDS))
+    assert chain.state() is TaskState.STARTING
+    return chain
+
+
+def done(chain: TaskChain) -> TaskChain:
+    """The task of `awarded`, with a result that the beacon asks nobody to look at."""
+    alice = chain.keys[0]
+    chain.start(alice)
+    for number in (1, 2, 3):
+        chain.report(alice, number)
+        chain.count(number)
+    chain.finish(alice)
+    while not chain.now().is_checked:
+        chain.chain.block()
+    assert chain.state() is TaskState.SUBMITTED
+    return chain
+
+
+def test_the_lowest_score_wins_at_the_second_and_the_second_stands_by_at_the_third() -> None:
+    chain = awarded()
+    task = chain.now()
+    assert [(slot.provider, slot.price) for slot in task.slots] == [(chain.keys[0].stash, 7 * OGPU)]
+    assert task.standby is not None
+    assert (task.standby.provider, task.standby.price) == (chain.keys[1].stash, 8 * OGPU)
+
+
+def test_an_accepted_result_is_paid_to_the_grain() -> None:
+    chain = TaskChain()
+    before = {keys: chain.wealth(keys.stash) for keys in (*chain.keys, CUSTOMER)}
+    treasury, pot = chain.free(TREASURY), chain.pot
+    done(awarded(chain))
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.chain.block()
+    task = chain.now()
+    assert (task.state, task.outcome) == (TaskState.ENDED, TaskOutcome.ON_TIME)
+    price, share = 7 * OGPU, 7 * OGPU // 50
+    premium = money.premium(task.rules, price)
+    alice, bob, third = chain.keys[:3]
+    fee, small_fee = price // 50, share // 50
+    assert chain.wealth(alice.stash) == before[alice] + price - fee
+    assert chain.wealth(bob.stash) == before[bob] + share - small_fee
+    assert chain.wealth(third.stash) == before[third]
+    looks = 20_000 * (2 * (12 + 2) + 20)
+    assert chain.wealth(CUSTOMER.stash) == before[CUSTOMER] - price - share - premium - looks
+    assert chain.free(TREASURY) - treasury == fee // 2 + small_fee // 2
+    assert chain.pot - pot == premium
+    assert all(chain.is_idle(keys) for keys in chain.keys)
+    assert chain.market.records[alice.stash].settled > 0
+
+
+def test_silence_is_paid_after_the_time_to_accept() -> None:
+    chain = done(awarded())
+    end = chain.now().finished_at + 10
+    while chain.chain.height < end:
+        chain.chain.block()
+    assert chain.state() is TaskState.SUBMITTED
+    chain.chain.block()
+    assert chain.now().outcome is TaskOutcome.ACCEPTED_BY_SILENCE
+
+
+def test_a_late_result_pays_the_customer_out_of_the_collateral() -> None:
+    chain = TaskChain()
+    chain.submit()
+    chain.auction(with_offers(chain.keys, *BIDS, blocks=4))
+    alice, before = chain.keys[0], chain.wealth(chain.keys[0].stash)
+    done(chain)
+    task = chain.now()
+    late = task.finished_at - task.started_at - 4
+    assert late > 0
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.chain.block()
+    price = task.slots[0].price
+    lost = 5 * task.terms.time_value * late
+    assert chain.now().outcome is TaskOutcome.LATE
+    assert chain.wealth(alice.stash) == before + price - price // 50 - lost
+
+
+def test_the_award_can_be_made_again_from_the_state() -> None:
+    chain = awarded()
+    auction = auction_id(chain.task, 1)
+    award = chain.market.awards[auction]
+    assert award is not None
+    assert award.seed is not None
+    bids = [bid.opened for _, bid in chain.market.bids.under(auction) if bid is not None and bid.opened]
+    made = select(award.terms, bids, award.seed)
+    assert [place.fate for place in made.places] == [BidFate.WON, BidFate.STANDBY, BidFate.OUTBID]
+    assert [place.pay for place in made.winners] == [slot.price for slot in chain.now().slots]
+
+
+def test_equal_bids_are_decided_by_the_beacon_and_not_by_their_order() -> None:
+    winners = set()
+    for lag in range(1, 9):
+        chain = TaskChain(final_lag=lag % 4 + 1)
+        chain.chain.chance.seed(lag)
+        chain.submit()
+        chain.auction(with_offers(chain.keys, *[7 * OGPU] * 4))
+        winners.add(chain.now().slots[0].provider)
+    assert len(winners) > 1
+
+
+def test_a_bid_takes_its_device_out_of_every_draw_until_it_has_lost() -> None:
+    chain = TaskChain()
+    chain.submit()
+    alice, third = chain.keys[0], chain.keys[2]
+    assert chain.is_idle(third)
+    chain.auction(with_offers(chain.keys, *BIDS))
+    assert not chain.is_idle(alice)
+    assert not chain.is_idle(third)
+    chain.chain.block()
+    assert chain.is_idle(third)
+    assert not chain.is_idle(chain.keys[1])  # who stands by
+    assert [event.burned for event in chain.chain.happened(BidEnded)] == [0]
+
+
+def test_a_bond_that_is_not_opened_burns_and_nobody_has_it() -> None:
+    chain = TaskChain()
+    before = {keys: chain.wealth(keys.stash) for keys in chain.keys}
+    chain.submit()
+    chain.auction(with_offers(chain.keys, *BIDS), unopened=(chain.keys[0],))
+    chain.chain.block()
+    assert chain.wealth(chain.keys[0].stash) == before[chain.keys[0]] - PRICE // 10
+    assert chain.now().slots[0].provider == chain.keys[1].stash
+    assert [event.burned for event in chain.chain.happened(BidEnded)] == [PRICE // 10]
+
+
+def test_a_lone_bidder_is_paid_the_greatest_price() -> None:
+    chain = TaskChain()
+    chain.submit()
+    chain.auction(with_offers(chain.keys, 6 * OGPU))
+    task = chain.now()
+    assert [slot.price for slot in task.slots] == [PRICE]
+    assert task.standby is None
+
+
+def test_the_standby_is_paid_and_free_with_the_first_milestone_that_counts() -> None:
+    chain = awarded()
+    alice, bob = chain.keys[:2]
+    chain.start(alice)
+    chain.report(alice, 1)
+    assert not chain.is_idle(bob)
+    before = chain.wealth(bob.stash)
+    chain.do(bob, TrainingMarket.hold_checkpoint(task=chain.task, number=1))
+    share = 7 * OGPU // 50
+    assert chain.wealth(bob.stash) == before + share - share // 50
+    assert chain.is_idle(bob)
+    assert chain.now().done == 1
+    chain.report(alice, 2)
+    chain.count(2)
+    assert len(chain.chain.happened(StandbyReleased)) == 1
+
+
+def test_a_gang_is_awarded_runs_and_is_paid_slot_by_slot() -> None:
+    chain = TaskChain(size=9)
+    chain.submit(slots=3, milestones=2)
+    chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, 9 * OGPU))
+    assert len(chain.now().slots) == 3
+    assert [event.price for event in chain.chain.happened(TaskAwarded)] == [8 * OGPU] * 3
+    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    chain.start(gang[0])
+    chain.start(gang[1], 1)
+    assert chain.state() is TaskState.STARTING
+    chain.start(gang[2], 2)
+    for place, keys in enumerate(gang):
+        chain.report(keys, 1, place)
+    chain.count(1)
+    for place, keys in enumerate(gang):
+        assert chain.state() is TaskState.RUNNING
+        chain.finish(keys, place)
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.until(TaskState.ENDED)
+    assert [event.earned for event in chain.chain.happened(SlotSettled)] == [8 * OGPU] * 3
+
+
+def test_a_gang_of_one_class_is_given_to_one_class() -> None:
+    chain = TaskChain()
+    chain.submit(slots=2, is_homogeneous=True)
+    chain.auction(with_offers(chain.keys, *BIDS))
+    assert len(chain.now().slots) == 2  # all are of the class cpu here
+
+
+def test_fewer_bids_than_the_gang_needs_award_nothing() -> None:
+    chain = TaskChain()
+    before = {keys: chain.wealth(keys.stash) for keys in (*chain.keys, CUSTOMER)}
+    chain.submit(slots=4)
+    chain.auction(with_offers(chain.keys, *BIDS))
+    assert chain.now().outcome is TaskOutcome.NO_AWARD
+    chain.chain.blocks(2)
+    assert all(chain.is_idle(keys) for keys in chain.keys)
+    assert [chain.wealth(keys.stash) for keys in chain.keys] == [before[keys] for keys in chain.keys]
+    assert chain.wealth(CUSTOMER.stash) == before[CUSTOMER] - 20_000 * (2 * (12 + 8) + 20)
+
+
+def test_without_a_bid_it_ends_with_the_time_to_bid() -> None:
+    chain = TaskChain()
+    chain.submit()
+    chain.chain.blocks(4)
+    assert chain.state() is TaskState.COMMITTING
+    chain.chain.block()
+    assert chain.now().outcome is TaskOutcome.NO_AWARD
+
+
+def test_a_record_goes_and_its_deposit_comes_back() -> None:
+    chain = done(awarded())
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.chain.blocks(40)
+    assert chain.market.tasks[chain.task] is None
+    assert not list(chain.market.bids.under(auction_id(chain.task, 1)))
+    assert chain.market.awards[auction_id(chain.task, 1)] is None
+    assert [event.outcome for event in chain.chain.happened(TaskEnded)] == [TaskOutcome.ON_TIME]
+
+
+def test_what_a_task_goes_by_does_not_change_with_the_parameters() -> None:
+    chain = awarded()
+    before = chain.now()
+    assert before.rules == chain.market.rules()
+    assert before.windows == chain.market.windows()
+
+
+def test_a_deadline_passes_and_the_call_comes_too_late() -> None:
+    chain = TaskChain()
+    chain.submit()
+    offer = an_offer(6 * OGPU)
+    alice, bob = chain.keys[:2]
+    call = chain.commit_call(alice, offer)
+    chain.do(bob, chain.commit_call(bob, offer))
+    chain.chain.blocks(3)
+    chain.chain.block(refused(alice.provider, call, WrongTaskState))
+    chain.chain.block(signed(bob.provider, chain.reveal_call(bob, offer)))
+    chain.until(TaskState.STARTING)
+    chain.start(bob)
+    assert chain.now().slots[0].collateral == COLLATERAL

@@ -1,0 +1,363 @@
+"""A chain with courts and the market of tasks, and books that count every grain, device and agenda item of it."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpu_tasks.market.courts.cases import AUDIT_POT
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_case, bid_commitment
+from gpu_tasks.market.training.tasks import (
+    BID_BOND,
+    TASK_BOND,
+    TASK_COLLATERAL,
+    TASK_DEPOSIT,
+    TASK_DISPUTE,
+    TASK_ESCROW,
+    Milestone,
+    Slot,
+    Standby,
+    Task,
+    TaskOrder,
+    TaskResult,
+    TaskState,
+    is_open,
+    slot_case,
+    task_id_of,
+)
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.types import AccountId
+from runtime.frame.holds import Hold
+from runtime.frame.runtime import Bound
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.session import Session
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from scripts.chains.hold_books import check_holds
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
+
+PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, TrainingMarket)
+SMALL = {
+    "TrustStake.validator_seats": 64,
+    "TrainingMarket.commit_blocks": 4,
+    "TrainingMarket.reveal_blocks": 4,
+    "TrainingMarket.start_blocks": 4,
+    "TrainingMarket.grace_blocks": 3,
+    "TrainingMarket.ask_blocks": 4,
+    "TrainingMarket.dispute_blocks": 6,
+    "TrainingMarket.accept_blocks": 10,
+    "TrainingMarket.show_blocks": 6,
+    "TrainingMarket.task_keep": 30,
+    "TrainingMarket.audit_rate_ppm": 250_000,
+    "TrainingMarket.judge_fee_ppm": 50_000,
+}
+PRICE = 10 * OGPU
+COLLATERAL = 40 * OGPU
+BOND = PRICE // 20
+"""The customer's, for a slot."""
+LOOKS = 20_000 * (2 * (12 + 2) + 20)
+"""What a task of one slot and two auctions prepays."""
+RIGHT, WRONG = b"r" * 32, b"w" * 32
+OWN_REASONS = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL)
+BIDDING = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
+
+
+def an_order(**changed: Any) -> TaskOrder:
+    """What a test customer orders: a task of one slot, four milestones, no trace."""
+    fields: dict[str, Any] = {
+        "task_hash": b"t" * 32,
+        "workload": b"w" * 32,
+        "input_root": b"i" * 32,
+        "input_blob": b"b" * 32,
+        "sealed_at": 0,
+        "classes": 0b111,
+        "milestones": 4,
+        "segments": 0,
+        "run_blocks": 4,
+        "price_max": PRICE,
+        "time_value": None,
+        "loss": None,
+        "blocks_max": 100,
+        "collateral_min": 0,
+        "slots": 1,
+        "is_homogeneous": False,
+        "auctions": 2,
+        **changed,
+    }
+    return TaskOrder(**fields)
+
+
+def check_task_books(bound: Bound, issued: int) -> None:
+    """Every grain is counted; every hold, every busy device and every agenda item has its task."""
+    accounts = dict(bound[System].account.items())
+    total = sum(info.data.free + info.data.reserved for info in accounts.values())
+    assert total == bound[Balances].total_issuance.get()
+    assert total + bound[Balances].burned.get() == issued
+    check_holds(bound)
+    market = bound[TrainingMarket]
+    exact: Counter[tuple[AccountId, Hold]] = Counter()
+    loose: dict[tuple[AccountId, Hold], int] = {}
+    busy: dict[bytes, bytes] = {}
+    for task_id, task in market.tasks.items():
+        assert task is not None
+        exact[task.customer, Hold(TASK_DEPOSIT, task_id)] += task.deposit
+        _bids(market, task_id, task, exact, busy)
+        if is_open(task):
+            _work(task_id, task, exact, loose, busy)
+        _agenda(market, task_id, task)
+    held = {key: amount for key, amount in bound[Balances].held_cases.items() if key[1].reason in OWN_REASONS}
+    assert {key: amount for key, amount in held.items() if key not in loose} == {k: v for k, v in exact.items() if v}
+    assert all(amount <= loose[key] for key, amount in held.items() if key in loose)
+    assert market.open_tasks.get() == sum(is_open(task) for _, task in market.tasks.items() if task)
+    devices = bound[Devices].devices
+    assert {key: device.assignment for key, device in devices.items() if device and device.assignment} == busy
+
+
+def _bids(
+    market: TrainingMarket, task_id: bytes, task: Task, exact: Counter[tuple[AccountId, Hold]], busy: dict[bytes, bytes]
+) -> None:
+    for number in range(1, task.auction + 1):
+        auction = auction_id(task_id, number)
+        for device, _ in market.held_bids.under(auction):
+            bid = market.bids[auction, device]
+            assert bid is not None
+            busy[device] = task_id
+            case = bid_case(auction, device)
+            if bid.opened is None:
+                exact[bid.provider, Hold(BID_BOND, case)] += bid.bond
+            else:
+                exact[bid.provider, Hold(TASK_COLLATERAL, case)] += bid.opened.collateral
+
+
+def _work(
+    task_id: bytes,
+    task: Task,
+    exact: Counter[tuple[AccountId, Hold]],
+    loose: dict[tuple[AccountId, Hold], int],
+    busy: dict[bytes, bytes],
+) -> None:
+    for place in range(task.terms.slots):
+        case = slot_case(task_id, place)
+        for reason in (TASK_ESCROW, TASK_BOND, TASK_DISPUTE):
+            loose[task.customer, Hold(reason, case)] = 10 * task.order.price_max
+    auction = auction_id(task_id, task.auction)
+    workers: list[Slot | Standby] = list(task.slots)
+    if task.standby is not None and task.standby.is_bound:
+        workers.append(task.standby)
+    for worker in workers:
+        busy[worker.device] = task_id
+        key = worker.provider, Hold(TASK_COLLATERAL, bid_case(auction, worker.device))
+        if task.state in (TaskState.SHOWING, TaskState.JUDGED):
+            loose[key] = worker.collateral
+        else:
+            exact[key] += worker.collateral
+
+
+def _agenda(market: TrainingMarket, task_id: bytes, task: Task) -> None:
+    waits = [market.height_place[task_id], market.final_place[task_id], task.cases]
+    assert any(waits), "every task waits for something"
+    assert bool(waits[0]) == bool(task.deadline)
+    if market.height_place[task_id]:
+        assert market.height_place[task_id] == task.deadline + 1
+    if not is_open(task):
+        assert not market.final_place[task_id]
+        assert not task.cases
+
+
+@dataclass
+class TaskChain:
+    """Tasks of one customer on a chain of `size` validators with one device each."""
+
+    size: int = 7
+    constants: dict[str, Any] = field(default_factory=dict)
+    bonds: tuple[int, ...] = (1_000 * OGPU, 2_000 * OGPU, 1_500 * OGPU)
+    final_lag: int = 1
+    check: Callable[[Bound, int], None] = check_task_books
+    task: bytes = b""
+
+    def __post_init__(self) -> None:
+        """Make block 0, and put something into the pot."""
+        self.keys = named_keys(self.size)
+        self.chain = MarketChain(
+            self.keys,
+            [Keys("stranger")],
+            {**SMALL, **self.constants},
+            pallets=PALLETS,
+            bonds=self.bonds,
+            final_lag=self.final_lag,
+            check=self.check,
+        )
+        self.chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 100 * OGPU))
+
+    # --------------------------------------------------------------------------------------------------------- reading
+
+    @property
+    def market(self) -> TrainingMarket:
+        """The pallet on the newest state."""
+        return self.chain.now()[TrainingMarket]
+
+    def now(self, task: bytes = b"") -> Task:
+        """The task as it stands."""
+        found = self.market.tasks[task or self.task]
+        assert found is not None
+        return found
+
+    def state(self) -> TaskState:
+        """How far the task is."""
+        return self.now().state
+
+    def free(self, who: bytes) -> int:
+        """What an account may spend."""
+        return self.chain.now()[Balances].free_balance(who)
+
+    def wealth(self, who: bytes) -> int:
+        """What an account has, held or not."""
+        data = self.chain.now()[System].account[who].data
+        return data.free + data.reserved
+
+    @property
+    def pot(self) -> int:
+        """What is in the audit pot."""
+        return self.free(AUDIT_POT)
+
+    def is_idle(self, keys: Keys) -> bool:
+        """Whether the first device of somebody may be drawn."""
+        device = self.chain.now()[Devices].devices[keys.device]
+        assert device is not None
+        return self.chain.now()[Devices].can_work(device)
+
+    # --------------------------------------------------------------------------------------------------------- acting
+
+    def submit(self, **changed: Any) -> bytes:
+        """A block with an order of the customer's; the id of its task."""
+        number = self.market.submitted[CUSTOMER.stash]
+        self.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=an_order(**changed))))
+        self.task = task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
+        return self.task
+
+    def commit_call(self, keys: Keys, offer: BidOffer, device: bytes = b"", task: bytes = b"") -> Any:
+        """The call with which somebody commits to a bid with its first device."""
+        task, device = task or self.task, device or keys.device
+        auction = auction_id(task, self.now(task).auction)
+        sealed = bid_commitment(GENESIS_HASH, auction, keys.stash, device, offer, bid_salt(keys, device))
+        return TrainingMarket.commit_bid(task=task, device=device, commitment=sealed)
+
+    def reveal_call(self, keys: Keys, offer: BidOffer, device: bytes = b"", task: bytes = b"") -> Any:
+        """The call that opens it."""
+        device = device or keys.device
+        salt = bid_salt(keys, device)
+        return TrainingMarket.reveal_bid(task=task or self.task, device=device, offer=offer, salt=salt)
+
+    def auction(self, bids: dict[Keys, BidOffer], *, unopened: tuple[Keys, ...] = ()) -> None:
+        """Commits and reveals, up to the block of the award, or of the end without one."""
+        commits = [signed(keys.provider, self.commit_call(keys, offer)) for keys, offer in bids.items()]
+        self.chain.block(*commits)
+        self.until(TaskState.REVEALING)
+        opened = {keys: offer for keys, offer in bids.items() if keys not in unopened}
+        self.chain.block(*(signed(keys.provider, self.reveal_call(keys, offer)) for keys, offer in opened.items()))
+        while self.state() in BIDDING:
+            self.chain.block()
+
+    def do(self, keys: Keys, call: Any, error: Any = None, *, role: str = "provider") -> None:
+        """A block with a call of somebody's that succeeds, or fails with an error."""
+        account = keys.public(role)
+        self.chain.block(signed(account, call) if error is None else refused(account, call, error))
+
+    def ask(self, call: Any, error: Any = None) -> None:
+        """A block with a call of the customer's."""
+        self.do(CUSTOMER, call, error, role="stash")
+
+    def start(self, keys: Keys, place: int = 0) -> None:
+        """A block in which a provider starts."""
+        self.do(keys, TrainingMarket.start(task=self.task, place=place))
+
+    def report(self, keys: Keys, number: int, place: int = 0, root: bytes = RIGHT) -> None:
+        """A block in which a provider states a milestone."""
+        self.do(keys, TrainingMarket.checkpoint(task=self.task, place=place, milestone=a_milestone(number, root)))
+
+    def count(self, number: int) -> None:
+        """A block in which the customer says that it holds a checkpoint."""
+        self.ask(TrainingMarket.hold_checkpoint(task=self.task, number=number))
+
+    def finish(self, keys: Keys, place: int = 0, root: bytes = RIGHT) -> None:
+        """A block in which a provider states its result."""
+        self.do(keys, TrainingMarket.finish(task=self.task, place=place, result=TaskResult(root, b"o" * 32, 7)))
+
+    def until(self, *states: TaskState, blocks: int = 400) -> None:
+        """Empty blocks, until the task is in one of the states."""
+        for _ in range(blocks):
+            if self.state() in states:
+                return
+            self.chain.block()
+        raise AssertionError(f"the task stays in {self.state()!r}")
+
+
+def an_offer(price: int, blocks: int = 40, collateral: int = COLLATERAL) -> BidOffer:
+    """A bid."""
+    return BidOffer(price, blocks, collateral)
+
+
+def a_milestone(number: int, root: bytes = RIGHT) -> Milestone:
+    """What is stated of a milestone."""
+    return Milestone(number, root, 1_000 - number, b"c" * 32)
+
+
+def bid_salt(keys: Keys, device: bytes) -> bytes:
+    """The salt of a test bidder."""
+    return blake2_256(b"bid salt" + keys.stash + device)
+
+
+def with_offers(keys: list[Keys], *prices: int, **changed: Any) -> dict[Keys, BidOffer]:
+    """Bids of the first of these providers, alike but for their prices."""
+    return {each: replace(an_offer(price), **changed) for each, price in zip(keys, prices, strict=False)}
+
+
+class Books:
+    """What everybody had before, and what of it is gone or won."""
+
+    def __init__(self, chain: TaskChain) -> None:
+        self.chain = chain
+        self.before = {keys: chain.wealth(keys.stash) for keys in (*chain.keys, CUSTOMER)}
+
+    def change(self, keys: Keys) -> int:
+        """Grains won since; the customer's looks apart."""
+        won = self.chain.wealth(keys.stash) - self.before[keys]
+        return won + LOOKS if keys is CUSTOMER else won
+
+
+def net(paid: int) -> int:
+    """What is left of a payment after the settlement fee."""
+    return paid - paid // 50
+
+
+def awarded(*prices: int, **order: object) -> tuple[TaskChain, Books]:
+    """A task that Alice has at the second price; the second stands by at the third."""
+    chain = TaskChain()
+    books = Books(chain)
+    chain.submit(**order)
+    chain.auction(with_offers(chain.keys, *(prices or (6 * OGPU, 7 * OGPU, 8 * OGPU))))
+    return chain, books
+
+
+def work(chain: TaskChain, keys: Keys, *, milestones: int, counted: int | None = None, first: int = 1) -> None:
+    """Start, and state so many milestones, of which the customer counts some."""
+    chain.start(keys)
+    for number in range(first, first + milestones):
+        chain.report(keys, number)
+        if counted is None or number < first + counted:
+            chain.count(number)
+
+
+def finish_and_accept(chain: TaskChain, keys: Keys) -> None:
+    """The result, and its payment."""
+    chain.finish(keys)
+    while not chain.now().is_checked:
+        chain.chain.block()
+    assert chain.state() is TaskState.SUBMITTED
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.until(TaskState.ENDED)
