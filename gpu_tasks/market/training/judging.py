@@ -14,7 +14,7 @@ from dataclasses import replace
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS, is_audited
 from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim, PartyFault
 from gpu_tasks.market.courts.handlers import CaseRuling
-from gpu_tasks.market.courts.money import FIRST_JUDGES, judge_fee
+from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseOutcome, judge_fee
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.draws import BEACON_DELAY
@@ -206,7 +206,9 @@ def _found(task: Task, ruling: CaseRuling) -> TaskOutcome | None:
         return TaskOutcome.INPUT_MISSING
     if task.judged_for is not JudgedFor.DISPUTE:
         return None
-    return TaskOutcome.DISPUTED_FALSELY if isinstance(ruling.verdict, Answered) else TaskOutcome.UNDECIDED
+    # Who disputes gives the judges something to look at: else a customer that hides its input would pay for nothing.
+    is_right = isinstance(ruling.verdict, Answered) or ruling.outcome is CaseOutcome.UNHEARD
+    return TaskOutcome.DISPUTED_FALSELY if is_right else TaskOutcome.UNDECIDED
 
 
 def _accepted(task: Task, slot: Slot) -> TaskOutcome:

@@ -3,6 +3,7 @@
 Always: a task goes by what `rules` and `windows` gave it when it was submitted, and by nothing here from then on.
 """
 
+from gpu_tasks.market.courts.money import chance_found
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
 from gpu_tasks.market.training.tasks import TaskWindows
 from runtime.encoding.codec import U32
@@ -115,6 +116,7 @@ class TrainingNumbers(Pallet):
 
     def rules(self) -> TaskRules:
         """What a task that is submitted now goes by."""
+        found, of = chance_found(self.audit_rate_ppm)  # a result is audited before it is paid
         return TaskRules(
             settlement_fee=self.settlement_fee,
             customer_bond=self.customer_bond,
@@ -128,7 +130,7 @@ class TrainingNumbers(Pallet):
             judge_fee_ppm=self.judge_fee_ppm,
             judge_fee_min=self.judge_fee_min,
             audit_rate_ppm=self.audit_rate_ppm,
-            found_ppm=self.audit_rate_ppm,
+            found_ppm=found * ALL // of,
         )
 
     def windows(self) -> TaskWindows:

@@ -1,0 +1,292 @@
+"""Results that are audited, disputed, shown: who pays whom, and that nothing is paid before."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.showing import SEGMENTS_SHOWN, ShownSegment, drawn_segments, leg_segments, refuted
+from gpu_tasks.market.training.tasks import JudgedFor, TaskState, slot_case
+from gpu_tasks.market.training.terms import covered
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import trace_root, traced_state
+from runtime.cryptography.hashing import blake2_256
+from scripts.chains.judge_steps import due_of, opens
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, Step, refused
+from task_chain import BOND, COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, net, with_offers
+
+Opinion = Answered | Unanswerable | None
+SEGMENTS = 20
+DIGESTS = [blake2_256(bytes((number,))) for number in range(SEGMENTS + 1)]
+TRACE = trace_root(DIGESTS)
+OFTEN = {"TrainingMarket.audit_rate_ppm": 1_000_000}
+FEE = PRICE // 20
+
+
+def judges_say(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> Iterator[Step]:
+    """What the judges of all cases do in the next block."""
+    courts, height = chain.chain.now()[Courts], chain.chain.height + 1
+    for case_id, case in courts.cases.items():
+        if case is None or case.round is None:
+            continue
+        for judge in case.benches[-1].members:
+            keys = chain.chain.keys_of(judge)
+            said = opinion(keys)
+            if said is not None:
+                yield from due_of(courts, case_id, keys, opens(keys, case_id, said), height=height, final=height - 1)
+
+
+def judged(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> CaseOutcome:
+    """Let the judges say this until the task has ended; how its first case did."""
+    for _ in range(300):
+        if chain.state() is TaskState.ENDED:
+            return CaseOutcome(chain.chain.happened(CaseEnded)[0].outcome)
+        chain.chain.block(*judges_say(chain, opinion))
+    raise AssertionError("a task without end")
+
+
+def submitted(chain: TaskChain, root: bytes = RIGHT, **order: object) -> TaskChain:
+    """A task whose result Alice has stated."""
+    chain.submit(**order)
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    chain.start(chain.keys[0])
+    chain.finish(chain.keys[0], root=root)
+    return chain
+
+
+def audited(size: int = 12, root: bytes = RIGHT, **order: object) -> tuple[TaskChain, Books]:
+    """A task of whose result the beacon asks for an audit."""
+    for seed in range(20):
+        chain = TaskChain(size=size, constants=OFTEN)
+        chain.chain.chance.seed(seed)
+        books = Books(chain)
+        submitted(chain, root, **order)
+        while not chain.now().is_checked:
+            chain.chain.block()
+        if chain.state() is not TaskState.SUBMITTED:
+            return chain, books
+    raise AssertionError("no beacon asks for an audit")
+
+
+def disputed(size: int = 12, root: bytes = RIGHT, **order: object) -> tuple[TaskChain, Books]:
+    """A task whose result the customer disputes."""
+    chain = TaskChain(size=size)
+    books = Books(chain)
+    submitted(chain, root, **order)
+    chain.ask(TrainingMarket.dispute(task=chain.task))
+    return chain, books
+
+
+def says(root: bytes) -> Callable[[Keys], Opinion]:
+    """All judges find this root right."""
+    return lambda _keys: Answered(root)
+
+
+STOOD_BY = 7 * OGPU // 50
+PAID = 7 * OGPU
+
+
+def test_an_audit_that_finds_the_result_right_pays_it() -> None:
+    chain, books = audited()
+    pot = chain.pot
+    assert chain.now().judged_for is JudgedFor.AUDIT
+    assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
+    assert chain.now().outcome is TaskOutcome.ON_TIME
+    assert books.change(chain.keys[0]) == net(PAID)
+    premium = money.premium(chain.now().rules, PAID)
+    assert books.change(CUSTOMER) == -PAID - STOOD_BY - premium
+    assert chain.pot == pot + premium - 2 * FEE
+
+
+@pytest.mark.parametrize("size", [12, 8])
+def test_a_lie_that_an_audit_finds_costs_the_collateral_and_pays_nothing(size: int) -> None:
+    chain, books = audited(size, root=WRONG)
+    assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
+    task, alice = chain.now(), chain.keys[0]
+    assert task.outcome is TaskOutcome.LIED
+    due = covered(PRICE, COLLATERAL)
+    if size == 12:
+        assert books.change(alice) == -COLLATERAL
+    else:  # no court of three is left: the courts take less
+        assert -COLLATERAL < books.change(alice) < -due
+    assert books.change(CUSTOMER) == due - STOOD_BY
+    assert chain.market.records[alice.stash].failed == 5 * PAID
+    assert chain.market.records[alice.stash].settled == 0
+
+
+def test_an_audit_that_nobody_decides_changes_nothing() -> None:
+    chain, books = audited()
+    assert judged(chain, lambda _keys: None) is CaseOutcome.UNHEARD
+    assert books.change(chain.keys[0]) == net(PAID)
+
+
+def test_nothing_is_paid_before_it_is_known_whether_there_is_an_audit() -> None:
+    chain = submitted(TaskChain(final_lag=6))
+    alice, before = chain.keys[0], chain.wealth(chain.keys[0].stash)
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    while not chain.now().is_checked:
+        assert chain.wealth(alice.stash) == before
+        chain.chain.block()
+    assert chain.chain.height >= chain.now().finished_at + 11
+
+
+def test_a_right_result_that_is_disputed_is_paid_and_the_bond_pays_its_judges() -> None:
+    chain, books = disputed()
+    bond = money.dispute_bond(chain.now().rules, PRICE, PAID)
+    assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
+    assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
+    left = bond - 2 * FEE
+    assert books.change(chain.keys[0]) == net(PAID) + left // 2
+    premium = money.premium(chain.now().rules, PAID)
+    assert books.change(CUSTOMER) == -PAID - STOOD_BY - premium - bond
+
+
+def test_a_wrong_result_that_is_disputed_costs_the_customer_nothing() -> None:
+    chain, books = disputed(root=WRONG)
+    assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
+    assert books.change(CUSTOMER) == covered(PRICE, COLLATERAL) - STOOD_BY
+    assert books.change(chain.keys[0]) == -COLLATERAL
+
+
+def test_a_dispute_that_judges_cannot_decide_moves_nothing() -> None:
+    chain, books = disputed()
+    roots = [blake2_256(bytes((number,))) for number in range(12)]
+
+    def differ(keys: Keys) -> Opinion:
+        return Answered(roots[chain.keys.index(keys)])
+
+    assert judged(chain, differ) is CaseOutcome.AUDIT_UNDECIDED
+    assert chain.now().outcome is TaskOutcome.UNDECIDED
+    assert books.change(chain.keys[0]) == 0
+    assert books.change(CUSTOMER) == -STOOD_BY
+
+
+def test_who_disputes_and_shows_the_judges_nothing_pays_all_the_same() -> None:
+    chain, books = disputed()
+    bond = money.dispute_bond(chain.now().rules, PRICE, PAID)
+    assert judged(chain, lambda _keys: None) is CaseOutcome.UNHEARD
+    assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
+    assert books.change(chain.keys[0]) == net(PAID) + bond // 2
+
+
+def test_an_input_that_is_missing_costs_the_customer_its_bond_and_the_judges() -> None:
+    chain, books = disputed()
+    pot = chain.pot
+    assert judged(chain, lambda _keys: Unanswerable()) is CaseOutcome.INPUT_BAD
+    assert chain.now().outcome is TaskOutcome.INPUT_MISSING
+    assert books.change(chain.keys[0]) == BOND // 2
+    assert chain.pot == pot
+    fees = 5 * FEE  # a pair that does not confirm, and the committee after it
+    assert books.change(CUSTOMER) == -BOND - STOOD_BY - fees
+
+
+def test_partners_that_state_different_results_are_judged_without_anybody_asking() -> None:
+    chain = TaskChain(size=14)
+    books = Books(chain)
+    chain.submit(slots=2, milestones=1)
+    chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 7 * OGPU))
+    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    for place, keys in enumerate(gang):
+        chain.start(keys, place)
+    chain.finish(gang[0])
+    chain.finish(gang[1], 1, root=WRONG)
+    assert (chain.state(), chain.now().cases) == (TaskState.JUDGED, 2)
+    judged(chain, says(RIGHT))
+    assert [slot.outcome for slot in chain.now().slots] == [TaskOutcome.ON_TIME, TaskOutcome.LIED]
+    assert books.change(gang[0]) == net(7 * OGPU)
+    assert books.change(gang[1]) == -COLLATERAL
+
+
+# ----------------------------------------------------------------------------------------------------------- traces
+
+
+def shown(chain: TaskChain) -> tuple[ShownSegment, ...]:
+    """What Alice has to show."""
+    task = chain.now()
+    assert task.drawn is not None
+    wanted = drawn_segments(task.drawn, slot_case(chain.task, 0), leg_segments(SEGMENTS, 0, 4))
+    return tuple(ShownSegment(each, traced_state(DIGESTS, each), traced_state(DIGESTS, each + 1)) for each in wanted)
+
+
+def to_be_shown() -> tuple[TaskChain, Books]:
+    """A task with a trace that is disputed, and the beacon has drawn its segments."""
+    chain, books = disputed(root=TRACE, segments=SEGMENTS)
+    assert chain.now().drawn is None
+    while chain.now().drawn is None:
+        chain.chain.block()
+    return chain, books
+
+
+def test_states_that_are_drawn_are_shown_and_then_judged() -> None:
+    chain, books = to_be_shown()
+    show = TrainingMarket.show(task=chain.task, place=0, segments=shown(chain))
+    chain.do(chain.keys[0], show)
+    refused(chain.keys[0].provider, show, ev.DoneAlready)(chain.chain.now())
+    chain.chain.block()
+    assert chain.state() is TaskState.JUDGED
+    judged(chain, says(TRACE))
+    assert books.change(chain.keys[0]) > 0
+
+
+def test_who_shows_nothing_has_lied_though_nobody_judges_it() -> None:
+    chain, books = to_be_shown()
+    chain.chain.blocks(7)
+    assert (chain.state(), chain.now().outcome) == (TaskState.ENDED, TaskOutcome.LIED)
+    assert books.change(chain.keys[0]) == -COLLATERAL
+    assert books.change(CUSTOMER) == covered(PRICE, COLLATERAL) - STOOD_BY
+    assert not chain.chain.happened(CaseEnded)
+
+
+def test_a_wrong_segment_is_refuted_without_a_root_that_is_right() -> None:
+    chain, books = to_be_shown()
+    chain.do(chain.keys[0], TrainingMarket.show(task=chain.task, place=0, segments=shown(chain)))
+    assert judged(chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
+    assert books.change(chain.keys[0]) == -COLLATERAL
+
+
+def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
+    chain, _ = to_be_shown()
+    right = shown(chain)
+    assert len(right) == SEGMENTS_SHOWN
+    other = next(number for number in range(SEGMENTS) if all(each.index != number for each in right))
+    not_drawn = ShownSegment(other, traced_state(DIGESTS, other), traced_state(DIGESTS, other + 1))
+    bent = replace(right[0], after=replace(right[0].after, digest=b"x" * 32))
+    swapped = replace(right[0], before=right[0].after, after=right[0].before)
+    for wrong in ((), right[1:], right[::-1], (not_drawn, *right[1:]), (bent, *right[1:]), (swapped, *right[1:])):
+        call = TrainingMarket.show(task=chain.task, place=0, segments=wrong)
+        refused(chain.keys[0].provider, call, ev.NotShown)(chain.chain.now())
+    call = TrainingMarket.show(task=chain.task, place=0, segments=right)
+    refused(chain.keys[1].provider, call, ev.NotSlotOwner)(chain.chain.now())
+    refused(CUSTOMER.stash, call, ev.NotSlotOwner)(chain.chain.now())
+
+
+def test_segments_are_drawn_of_the_own_leg_each_once_and_any_of_them() -> None:
+    assert leg_segments(20, 2, 4) == range(10, 20)
+    assert leg_segments(7, 1, 3) == range(2, 7)
+    seen = set()
+    for number in range(200):
+        drawn = drawn_segments(bytes((number,)), b"s" * 32, range(10, 20))
+        assert len(set(drawn)) == SEGMENTS_SHOWN
+        assert list(drawn) == sorted(drawn)
+        seen.update(drawn)
+    assert seen == set(range(10, 20))
+    assert drawn_segments(b"", b"s" * 32, range(2)) == (0, 1)
+
+
+def test_what_the_courts_take_for_a_lie_is_what_the_table_of_tasks_says() -> None:
+    chain, books = audited(root=WRONG)
+    task = chain.now()
+    slot = task.slots[0]
+    held = {money.TaskPurse.COLLATERAL: slot.collateral}
+    state = money.TaskMoney(task.rules, task.terms, held, price=slot.price, collateral=slot.collateral)
+    shares = money.shares(TaskOutcome.LIED, state)
+    judged(chain, says(RIGHT))
+    assert books.change(CUSTOMER) == shares[money.TaskPayee.CUSTOMER] - STOOD_BY
+    assert books.change(chain.keys[0]) == shares[money.TaskPayee.PROVIDER] - slot.collateral
