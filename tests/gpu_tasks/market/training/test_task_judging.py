@@ -270,7 +270,7 @@ def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
 def test_segments_are_drawn_of_the_own_leg_each_once_and_any_of_them() -> None:
     assert leg_segments(20, 2, 4) == range(10, 20)
     assert leg_segments(7, 1, 3) == range(2, 7)
-    seen = set()
+    seen: set[int] = set()
     for number in range(200):
         drawn = drawn_segments(bytes((number,)), b"s" * 32, range(10, 20))
         assert len(set(drawn)) == SEGMENTS_SHOWN
