@@ -54,7 +54,10 @@ def test_a_daemon_that_is_overdue_may_not_run(tmp_path: Path) -> None:
     assert noted(path, 111) == PauseNote(MISSED + OVERDUE, 90)
 
 
-@pytest.mark.parametrize("line", [b'{"event": "missed", "dev', b'"missed"\n', b"[1, 2]\n", b'\xff"missed"\n', b"\n"])
+@pytest.mark.parametrize(
+    "line",
+    [b'{"event": "missed", "dev', b'"missed"\n', b"[1, 2]\n", b'{"event": "missed"}\n', b'\xff"missed"\n', b"\n"],
+)
 def test_lines_that_are_no_events_are_passed_over(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / TELEMETRY_FILE
     event = {"event": "missed", "device": DEVICE.hex(), "resumes_at": 90, "problem": MISSED}
