@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
+from gpu_tasks.market.draws import DrawOrder, FreeSlot, Spare, Wanted
 
 WANTED = Wanted(price=100, collateral=25, sealed_at=50, recorded_at=60, excluded=())
 
@@ -45,6 +45,32 @@ def test_who_may_not_race(bad: FreeSlot) -> None:
 def test_the_customer_and_who_declined_are_excluded() -> None:
     wanted = replace(WANTED, excluded=(slot(1, 1).owner,))
     assert draw_racers([slot(1, 1)], wanted, 1, seed=b"s", label=b"u") == []
+
+
+def test_in_office_only_who_is_light_enough_races_and_so_many_as_are_to_spare() -> None:
+    slots = [slot(number, number) for number in range(6)]
+    stakes = {owner.owner: 10 + place for place, owner in enumerate(slots[:4])}
+    for number in range(50):
+        seed = bytes([number])
+        wanted = replace(WANTED, judges=stakes, spare=Spare(1, 11))
+        drawn = [one.owner for one in draw_racers(slots, wanted, 3, seed=seed, label=b"u")]
+        assert {slots[4].owner, slots[5].owner} < set(drawn) < {one.owner for one in (*slots[:2], *slots[4:])}
+        assert draw_racers(slots, wanted, 4, seed=seed, label=b"u") == []
+        assert draw_racers(slots, replace(wanted, spare=Spare(-1, 99)), 1, seed=seed, label=b"u") == []
+
+
+def test_who_leaves_an_office_race_puts_no_rival_out_of_it() -> None:
+    """Whether one more fits is not looked at while drawing: a slot less never bars who was drawn."""
+    slots = [slot(number, number) for number in range(8)]
+    stakes = {one.owner: 10 for one in slots[:5]}
+    wanted = replace(WANTED, judges=stakes, spare=Spare(2, 10))
+    for number in range(40):
+        seed = bytes([number])
+        all_drawn = {one.owner for one in draw_racers(slots, wanted, 3, seed=seed, label=b"u")}
+        for leaving in slots:
+            rest = [one for one in slots if one is not leaving]
+            drawn = {one.owner for one in draw_racers(rest, wanted, 3, seed=seed, label=b"u")}
+            assert all_drawn - {leaving.owner} <= drawn
 
 
 @given(
