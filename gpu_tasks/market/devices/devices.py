@@ -127,7 +127,7 @@ class Devices(Pallet, index=9):
         stash = origin.account
         ensure(self.stake.is_candidate(stash), NotProvider)
         until = self.expelled_until[stash]
-        ensure(self.system.number.get() > until, Expelled)
+        ensure(not until or self.system.number.get() > until, Expelled)
         ensure(is_store_address(endpoint), BadEndpoint)
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
         if until:

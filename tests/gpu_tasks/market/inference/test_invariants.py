@@ -368,3 +368,5 @@ def test_who_is_expelled_registers_anew_only_once_its_lies_count_no_more() -> No
     bound.dispatch(call, Signed(racer.stash))
     assert bound[Devices].providers[racer.stash] is not None
     assert not list(bound[Devices].expelled_until.keys()), "nothing is kept of it"
+    bound[System].number.set(0)  # programs try their calls over the first state, before there is a block
+    bound.dispatch(call, Signed(racer.stash))
