@@ -192,7 +192,7 @@ def carry_out(market: TrainingGround, case: bytes, ruling: CaseRuling) -> None:
     if outcome is TaskOutcome.LIED:
         purses.note_lie(market, task_id, task, place)
     for party in ruling.expelled:
-        market.devices.expel(party)
+        market.devices.expel(party, market.height + market.courts.conviction_blocks)
     del market.task_of_case[case]
     task = replace(with_slot(task, place, replace(slot, outcome=outcome)), cases=task.cases - 1)
     market.put(task_id, task if task.cases else replace(task, deadline=market.height))
