@@ -9,9 +9,11 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_case, bid_commitment
+from gpu_tasks.market.training.fraud_claims import claim_bond
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
+    TASK_CHALLENGE,
     TASK_COLLATERAL,
     TASK_DEPOSIT,
     TASK_DISPUTE,
@@ -63,7 +65,7 @@ BOND = PRICE // 20
 LOOKS = 20_000 * (2 * (12 + 2) + 20)
 """What a task of one slot and two auctions prepays."""
 RIGHT, WRONG = b"r" * 32, b"w" * 32
-OWN_REASONS = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL)
+OWN_REASONS = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE)
 BIDDING = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
 
 
@@ -107,6 +109,10 @@ def check_task_books(bound: Bound, issued: int) -> None:
         assert task is not None
         exact[task.customer, Hold(TASK_DEPOSIT, task_id)] += task.deposit
         _bids(market, task_id, task, exact, busy)
+        for challenger, _ in market.claims.under(task_id):
+            exact[challenger, Hold(TASK_CHALLENGE, task_id)] += claim_bond(task)
+        if task.challenge is not None:
+            loose[task.challenge.challenger, Hold(TASK_CHALLENGE, task_id)] = task.challenge.bond
         if is_open(task):
             _work(task_id, task, exact, loose, busy)
         _agenda(market, task_id, task)

@@ -17,14 +17,8 @@ then the pallet, which no chain lists yet:
 * `events`: what TrainingMarket tells the world, and why a call of it can fail
 * `numbers`: the numbers of the market that a chain may change
 * `ground`: storage, and which block looks at which task
+* `fraud_claims`: fraud proofs before they are opened, and their bonds
 * `purses`: what is held for a slot, and how a row of the money table moves it
-* `ending`: how slots, standbys, bids and the task itself end, or go to auction again
-* `submitting`: how a task begins
-* `bidding`: bids, sealed and opened
-* `awarding`: from the last commitment to the award
-* `failing`: who does not start, or dies
-* `judging`: audits, disputes, and what the courts make of them
-* `running`: starts, milestones, results
-* `leaving`: cancelled, amended and closed tasks
+* `life`: what calls and deadlines do: bids, awards, work, failures, judges, ends
 * `training_market`: the pallet TrainingMarket
 """

@@ -4,6 +4,7 @@ from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Acceptance, JudgedFor, Milestone, TaskResult
+from gpu_tasks.traces.trace import TraceFraudProof
 from runtime.encoding.codec import U8
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.pallet import DispatchError, event
@@ -177,6 +178,35 @@ class StatesShown:
 
 
 @event
+class FraudClaimed:
+    """Somebody has committed to a fraud proof."""
+
+    task: TaskId
+    challenger: AccountId
+    bond: Balance
+
+
+@event
+class FraudShown:
+    """A fraud proof was opened: judges compute this segment of a slot's trace."""
+
+    task: TaskId
+    place: U8
+    challenger: AccountId
+    proof: TraceFraudProof
+
+
+@event
+class FraudProven:
+    """A fraud proof was right; it is paid out of the collateral of who lied."""
+
+    task: TaskId
+    place: U8
+    challenger: AccountId
+    reward: Balance
+
+
+@event
 class TaskJudged:
     """The courts have the task: a case for each slot."""
 
@@ -293,6 +323,18 @@ class MayNotHold(DispatchError):
 
 class NotShown(DispatchError):
     """These are not the states that were drawn, or they are not in the trace."""
+
+
+class TooManyClaims(DispatchError):
+    """As many fraud proofs were committed to as a task may have."""
+
+
+class NoSuchClaim(DispatchError):
+    """The signer has committed to no fraud proof of this task, or in this very block."""
+
+
+class ProvesNothing(DispatchError):
+    """This is not what was committed to, or it says nothing of the slot's trace."""
 
 
 class NoCloseOffer(DispatchError):

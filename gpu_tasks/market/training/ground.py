@@ -11,7 +11,7 @@ from gpu_tasks.market.training.bids import AuctionId, Award, TaskBid
 from gpu_tasks.market.training.events import NotSlotOwner, NotTaskCustomer, UnknownTask, WrongTaskState
 from gpu_tasks.market.training.numbers import TrainingNumbers
 from gpu_tasks.market.training.reputation import Patrons, TrackRecord
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open
+from gpu_tasks.market.training.tasks import FraudClaim, Slot, Task, TaskState, is_open
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId, BlockNumber
 from runtime.frame.agenda import Schedule
@@ -55,6 +55,9 @@ class TrainingGround(TrainingNumbers):
     clearing_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Bids are cleared up to here.")
     duties: StorageDoubleMap[AccountId, TaskId, bool] = StorageDoubleMap(
         default=False, doc="The tasks of which a provider has a slot, or stands by, by stash."
+    )
+    claims: StorageDoubleMap[TaskId, AccountId, FraudClaim | None] = StorageDoubleMap(
+        doc="Fraud proofs that were committed to and not opened, by who made them."
     )
     task_of_case: StorageMap[TaskId, TaskId | None] = StorageMap(doc="The task of a case that is before the courts.")
     records: StorageMap[AccountId, TrackRecord] = StorageMap(

@@ -20,6 +20,8 @@ from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
 MILESTONES_MAX = 64
+CLAIMS_MAX = 4
+"""Of a task: each fraud proof that is wrong delays its payment."""
 AUCTIONS_MAX = 4
 """How often a task, or what is left of it, may go to auction."""
 TASKS_OPEN_MAX = 4_000
@@ -29,6 +31,7 @@ TASK_BOND = HoldReason("TaskBond", "The customer's bond for a slot of a task; th
 TASK_DEPOSIT = HoldReason("TaskDeposit", "For the record of a task, which is the case, until that is dropped.")
 TASK_DISPUTE = HoldReason("TaskDispute", "The customer's bond of its dispute about a slot, which is the case.")
 BID_BOND = HoldReason("BidBond", "What a bid locks until it is revealed; the case is the bid.")
+TASK_CHALLENGE = HoldReason("TaskChallenge", "What a fraud proof costs if it proves nothing; the case is the task.")
 TASK_COLLATERAL = HoldReason("TaskCollateral", "What a bid stands for once it is revealed; the case is the bid.")
 
 
@@ -74,9 +77,7 @@ class JudgedFor(IntEnum):
     """The beacon asked for it."""
     DISPUTE = 1
     """The customer says that the result is wrong."""
-    INPUT = 2
-    """A provider says that the input is not to be had."""
-    FRAUD_PROOF = 3
+    FRAUD_PROOF = 2
     """Somebody shows a segment that does not follow."""
 
 
@@ -222,6 +223,27 @@ class CloseOffer:
 
 
 @struct
+class FraudClaim:
+    """A fraud proof that was committed to."""
+
+    commitment: Hash
+    made_at: BlockNumber
+
+
+@struct
+class Challenge:
+    """A fraud proof that was opened, and is judged."""
+
+    challenger: AccountId
+    place: U8
+    """Of the slot whose trace it is about."""
+    segment: U16
+    bond: Balance
+    reward: Balance
+    """Out of the liar's collateral, if it is one."""
+
+
+@struct
 class Task:
     """A task as it stands."""
 
@@ -263,6 +285,9 @@ class Task:
     judged_for: JudgedFor | None = None
     drawn: Hash | None = None
     """What draws the segments that are to be shown."""
+    claims: U8 = 0
+    """Fraud proofs that were committed to, ever."""
+    challenge: Challenge | None = None
     cases: U8 = 0
     """How many are open before the courts."""
     close: CloseOffer | None = None

@@ -9,24 +9,26 @@ from collections.abc import Sequence
 
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.ids import DeviceId, TaskId
-from gpu_tasks.market.training import (
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training.bids import BidOffer
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.life import (
     awarding,
     bidding,
     ending,
     failing,
+    fraud_proofs,
     judging,
     leaving,
     running,
     submitting,
 )
-from gpu_tasks.market.training import events as ev
-from gpu_tasks.market.training.bids import BidOffer
-from gpu_tasks.market.training.ground import TrainingGround
-from gpu_tasks.market.training.leaving import Amendment
+from gpu_tasks.market.training.life.leaving import Amendment
 from gpu_tasks.market.training.showing import ShownSegments
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
+    TASK_CHALLENGE,
     TASK_COLLATERAL,
     TASK_DEPOSIT,
     TASK_DISPUTE,
@@ -38,6 +40,7 @@ from gpu_tasks.market.training.tasks import (
     TaskState,
 )
 from gpu_tasks.market.training.terms import SLOTS_MAX
+from gpu_tasks.traces.trace import TraceFraudProof
 from runtime.encoding.codec import U8
 from runtime.encoding.types import Balance, BlockNumber, Hash, Weight
 from runtime.frame.agenda import Budget
@@ -72,15 +75,16 @@ class TrainingMarket(TrainingGround, index=15):
         ev.TaskSubmitted, ev.BidCommitted, ev.BidsClosed, ev.BidRevealed, ev.TaskAwarded, ev.StandbyNamed,
         ev.StandbyReleased, ev.BidEnded, ev.SlotStarted, ev.TaskRunning, ev.MilestoneReported, ev.MilestoneCounted,
         ev.ResultStated, ev.ResultAccepted, ev.StandbyAsked, ev.TaskReopened, ev.SegmentsDrawn, ev.StatesShown,
-        ev.TaskJudged, ev.TaskAmended, ev.CloseOffered, ev.SlotSettled, ev.TaskEnded,
+        ev.FraudClaimed, ev.FraudShown, ev.FraudProven, ev.TaskJudged, ev.TaskAmended, ev.CloseOffered,
+        ev.SlotSettled, ev.TaskEnded,
     )  # fmt: skip
     errors = (
         ev.UnknownTask, ev.UnsoundOrder, ev.StaleOrder, ev.TooManyTasks, ev.NotTaskCustomer, ev.WrongTaskState,
         ev.NotEligible, ev.TooManyBids, ev.DeviceHasBid, ev.NoSuchBid, ev.WrongBidOpening, ev.CollateralTooLow,
         ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToHold, ev.MayNotHold, ev.NotShown,
-        ev.NoCloseOffer, ev.UnsoundAmendment,
+        ev.TooManyClaims, ev.NoSuchClaim, ev.ProvesNothing, ev.NoCloseOffer, ev.UnsoundAmendment,
     )  # fmt: skip
-    hold_reasons = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL)
+    hold_reasons = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE)
 
     # ------------------------------------------------------------------------------------------------- the auction
 
@@ -141,6 +145,16 @@ class TrainingMarket(TrainingGround, index=15):
     def show(self, origin: Signed, task: TaskId, place: U8, segments: ShownSegments) -> None:
         """Show the states that were drawn of a slot's trace; who does not in time counts as having lied."""
         judging.show(self, task, place, origin.account, segments)
+
+    @call(index=13, weight=CALL_WEIGHT)
+    def claim_fraud(self, origin: Signed, task: TaskId, commitment: Hash) -> None:
+        """Commit to a fraud proof of a trace (fraud_claims.claim_commitment), with a bond that pays its judges."""
+        fraud_proofs.claim(self, task, origin.account, commitment)
+
+    @call(index=14, weight=_of_slots(1))
+    def show_fraud(self, origin: Signed, task: TaskId, place: U8, proof: TraceFraudProof, salt: Hash) -> None:
+        """Open a fraud proof in a later block: right, it brings twice its bond; wrong, it costs that."""
+        fraud_proofs.show(self, task, place, origin.account, proof, salt)
 
     # ------------------------------------------------------------------------------------------- changes of mind
 
@@ -209,7 +223,7 @@ class TrainingMarket(TrainingGround, index=15):
             TaskState.ASKING: ending.reopen,
             TaskState.SUBMITTED: judging.end_of_acceptance,
             TaskState.SHOWING: judging.end_of_showing,
-            TaskState.JUDGED: judging.conclude,
+            TaskState.JUDGED: judging.end_of_case,
         }
         steps[task.state](self, task_id, task)
         return _of_slots(task.terms.slots)

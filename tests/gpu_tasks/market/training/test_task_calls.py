@@ -6,7 +6,7 @@ import pytest
 
 from gpu_tasks.market.devices.events import NotOwner
 from gpu_tasks.market.training import events as ev
-from gpu_tasks.market.training.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.tasks import TASKS_OPEN_MAX, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS

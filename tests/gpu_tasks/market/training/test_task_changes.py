@@ -6,7 +6,7 @@ from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import auction_id, bid_case
 from gpu_tasks.market.training.events import BidEnded
-from gpu_tasks.market.training.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import BID_BOND, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket

@@ -1,11 +1,9 @@
 """Results that are audited, disputed, shown: who pays whom, and that nothing is paid before."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
@@ -16,81 +14,11 @@ from gpu_tasks.market.training.showing import SEGMENTS_SHOWN, ShownSegment, draw
 from gpu_tasks.market.training.tasks import JudgedFor, TaskState, slot_case
 from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import trace_root, traced_state
+from gpu_tasks.traces.trace import traced_state
+from looked_at import DIGESTS, FEE, PAID, SEGMENTS, STOOD_BY, TRACE, Opinion, audited, disputed, judged, says, submitted
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.judge_steps import due_of, opens
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, Step, refused
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused
 from task_chain import BOND, COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, net, with_offers
-
-Opinion = Answered | Unanswerable | None
-SEGMENTS = 20
-DIGESTS = [blake2_256(bytes((number,))) for number in range(SEGMENTS + 1)]
-TRACE = trace_root(DIGESTS)
-OFTEN = {"TrainingMarket.audit_rate_ppm": 1_000_000}
-FEE = PRICE // 20
-
-
-def judges_say(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> Iterator[Step]:
-    """What the judges of all cases do in the next block."""
-    courts, height = chain.chain.now()[Courts], chain.chain.height + 1
-    for case_id, case in courts.cases.items():
-        if case is None or case.round is None:
-            continue
-        for judge in case.benches[-1].members:
-            keys = chain.chain.keys_of(judge)
-            said = opinion(keys)
-            if said is not None:
-                yield from due_of(courts, case_id, keys, opens(keys, case_id, said), height=height, final=height - 1)
-
-
-def judged(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> CaseOutcome:
-    """Let the judges say this until the task has ended; how its first case did."""
-    for _ in range(300):
-        if chain.state() is TaskState.ENDED:
-            return CaseOutcome(chain.chain.happened(CaseEnded)[0].outcome)
-        chain.chain.block(*judges_say(chain, opinion))
-    raise AssertionError("a task without end")
-
-
-def submitted(chain: TaskChain, root: bytes = RIGHT, **order: object) -> TaskChain:
-    """A task whose result Alice has stated."""
-    chain.submit(**order)
-    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
-    chain.start(chain.keys[0])
-    chain.finish(chain.keys[0], root=root)
-    return chain
-
-
-def audited(size: int = 12, root: bytes = RIGHT, **order: object) -> tuple[TaskChain, Books]:
-    """A task of whose result the beacon asks for an audit."""
-    for seed in range(20):
-        chain = TaskChain(size=size, constants=OFTEN)
-        chain.chain.chance.seed(seed)
-        books = Books(chain)
-        submitted(chain, root, **order)
-        while not chain.now().is_checked:
-            chain.chain.block()
-        if chain.state() is not TaskState.SUBMITTED:
-            return chain, books
-    raise AssertionError("no beacon asks for an audit")
-
-
-def disputed(size: int = 12, root: bytes = RIGHT, **order: object) -> tuple[TaskChain, Books]:
-    """A task whose result the customer disputes."""
-    chain = TaskChain(size=size)
-    books = Books(chain)
-    submitted(chain, root, **order)
-    chain.ask(TrainingMarket.dispute(task=chain.task))
-    return chain, books
-
-
-def says(root: bytes) -> Callable[[Keys], Opinion]:
-    """All judges find this root right."""
-    return lambda _keys: Answered(root)
-
-
-STOOD_BY = 7 * OGPU // 50
-PAID = 7 * OGPU
 
 
 def test_an_audit_that_finds_the_result_right_pays_it() -> None:
@@ -258,8 +186,17 @@ def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
     other = next(number for number in range(SEGMENTS) if all(each.index != number for each in right))
     not_drawn = ShownSegment(other, traced_state(DIGESTS, other), traced_state(DIGESTS, other + 1))
     bent = replace(right[0], after=replace(right[0].after, digest=b"x" * 32))
+    unfounded = replace(right[0], before=replace(right[0].before, digest=b"x" * 32))
     swapped = replace(right[0], before=right[0].after, after=right[0].before)
-    for wrong in ((), right[1:], right[::-1], (not_drawn, *right[1:]), (bent, *right[1:]), (swapped, *right[1:])):
+    for wrong in (
+        (),
+        right[1:],
+        right[::-1],
+        (not_drawn, *right[1:]),
+        (bent, *right[1:]),
+        (swapped, *right[1:]),
+        (unfounded, *right[1:]),
+    ):
         call = TrainingMarket.show(task=chain.task, place=0, segments=wrong)
         refused(chain.keys[0].provider, call, ev.NotShown)(chain.chain.now())
     call = TrainingMarket.show(task=chain.task, place=0, segments=right)

@@ -15,7 +15,7 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.events import BidEnded, SlotSettled, StandbyReleased, TaskEnded
-from gpu_tasks.market.training.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, leg_segments
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState, slot_case

@@ -7,7 +7,7 @@ awarded; no amendment takes anything from a provider, or makes a bid mean someth
 from dataclasses import replace
 from typing import Annotated
 
-from gpu_tasks.market.training import ending, purses
+from gpu_tasks.market.training import purses
 from gpu_tasks.market.training.events import (
     CloseOffered,
     DoneAlready,
@@ -18,9 +18,10 @@ from gpu_tasks.market.training.events import (
     WrongTaskState,
 )
 from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.life import ending
+from gpu_tasks.market.training.life.running import silent_until
+from gpu_tasks.market.training.life.submitting import BLOCKS_MAX, raise_price
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.running import silent_until
-from gpu_tasks.market.training.submitting import BLOCKS_MAX, raise_price
 from gpu_tasks.market.training.tasks import CloseOffer, Task, TaskState, has_bidding
 from runtime.encoding.codec import Tagged, variant
 from runtime.encoding.types import CAP_GRAINS, Balance, BlockNumber

@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS, is_audited
-from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim, PartyFault
+from gpu_tasks.market.courts.cases import EXCLUDED_MAX, CaseTerms, ClaimKind, PartyClaim, PartyFault
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseOutcome, judge_fee
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.draws import BEACON_DELAY
-from gpu_tasks.market.training import ending, money, purses
+from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.events import (
     DoneAlready,
+    FraudProven,
     NotShown,
     ResultAccepted,
     SegmentsDrawn,
@@ -28,13 +29,17 @@ from gpu_tasks.market.training.events import (
     TaskJudged,
     WrongTaskState,
 )
+from gpu_tasks.market.training.fraud_claims import burn_bond, return_bond
 from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, is_shown, leg_segments
 from gpu_tasks.market.training.tasks import (
+    TASK_CHALLENGE,
     TASK_DISPUTE,
     TASK_ESCROW,
     Acceptance,
+    Challenge,
     JudgedFor,
     Slot,
     Task,
@@ -96,6 +101,12 @@ def show(
     is_last = all(each.is_shown for each in task.slots)
     # the cases are opened by the hook of the next block
     market.put(task_id, replace(task, deadline=market.height) if is_last else task)
+
+
+def judge_challenge(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """Have the segment of a fraud proof computed; whether there is an audit is asked again, if it proves nothing."""
+    market.by_finality.drop(task_id)
+    _open_cases(market, task_id, replace(task, judged_for=JudgedFor.FRAUD_PROOF, close=None))
 
 
 # -------------------------------------------------------------------------------------------------- steps of the agenda
@@ -172,7 +183,10 @@ def charge_party(market: TrainingGround, case: bytes, party: bytes, shares: Sequ
 
 def charge_customer(market: TrainingGround, case: bytes, shares: Sequence[Share]) -> None:
     """Pay the shares out of the customer's dispute bond, and what that does not cover out of the escrow."""
-    _, task, _ = _of_case(market, case)
+    task_id, task, _ = _of_case(market, case)
+    if task.challenge is not None:  # who showed a fraud proof pays its judges
+        market.lock.pay_out(task.challenge.challenger, Hold(TASK_CHALLENGE, task_id), shares)
+        return
     bond = Hold(TASK_DISPUTE, case)
     left, from_bond, from_escrow = market.lock.locked(task.customer, bond), [], []
     for share in shares:
@@ -191,11 +205,48 @@ def carry_out(market: TrainingGround, case: bytes, ruling: CaseRuling) -> None:
     outcome = _found(task, ruling)
     if outcome is TaskOutcome.LIED:
         purses.note_lie(market, task_id, task, place)
+    if task.challenge is not None:
+        _settle_challenge(market, task_id, task, task.challenge, ruling)
     for party in ruling.expelled:
         market.devices.expel(party, market.height + market.courts.conviction_blocks)
     del market.task_of_case[case]
     task = replace(with_slot(task, place, replace(slot, outcome=outcome)), cases=task.cases - 1)
     market.put(task_id, task if task.cases else replace(task, deadline=market.height))
+
+
+def end_of_case(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """All cases of a task are over: it is settled; or the customer has its time again, if a fraud proof was wrong."""
+    if task.challenge is None:
+        conclude(market, task_id, task)
+        return
+    challenged = task.slots[task.challenge.place]
+    if challenged.outcome is None:
+        task = replace(task, state=TaskState.SUBMITTED, challenge=None, judged_for=None, finished_at=market.height)
+        until = market.height + task.windows.accept
+        market.put(task_id, replace(task, deadline=until, beacon_at=market.height))
+        if not task.is_checked:
+            _await_chance(market, task_id, market.height)
+        return
+    for place, slot in enumerate(task.slots):  # who stated the same root said the same
+        if slot.outcome is None and slot.result == challenged.result:
+            purses.settle(market, task_id, task, place, challenged.outcome)
+            task = with_slot(task, place, replace(slot, outcome=challenged.outcome))
+    conclude(market, task_id, task)
+
+
+def _settle_challenge(
+    market: TrainingGround, task_id: bytes, task: Task, challenge: Challenge, ruling: CaseRuling
+) -> None:
+    """Pay who showed a fraud proof, or burn its bond, or give it back where nobody decided."""
+    slot = task.slots[challenge.place]
+    if any(fault is PartyFault.LIED for _, fault in ruling.faults):
+        hold = purses.collateral_hold(task_id, task, slot.device)
+        reward = min(challenge.reward, market.lock.locked(slot.provider, hold))
+        market.lock.pay_out(slot.provider, hold, (Share(challenge.challenger, reward),))
+        market.emit(FraudProven(task_id, challenge.place, challenge.challenger, reward))
+    elif isinstance(ruling.verdict, Answered):
+        burn_bond(market, task_id, challenge)
+    return_bond(market, task_id, challenge.challenger)
 
 
 def _found(task: Task, ruling: CaseRuling) -> TaskOutcome | None:
@@ -242,6 +293,8 @@ def _await_chance(market: TrainingGround, task_id: bytes, start: int) -> None:
 def _open_cases(market: TrainingGround, task_id: bytes, task: Task) -> None:
     """A case for each slot that has something to be judged."""
     judged = [place for place, slot in enumerate(task.slots) if slot.outcome is None]
+    if task.challenge is not None:
+        judged = [task.challenge.place]
     if not judged:
         conclude(market, task_id, task)
         return
@@ -260,22 +313,25 @@ def _open_cases(market: TrainingGround, task_id: bytes, task: Task) -> None:
 def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: int) -> CaseTerms:
     slot, case = task.slots[place], slot_case(task_id, place)
     assert slot.result is not None
-    is_disputed = task.judged_for is JudgedFor.DISPUTE
-    spare = market.lock.locked(task.customer, Hold(TASK_DISPUTE, case)) if is_disputed else 0
     held = market.lock.locked(slot.provider, purses.collateral_hold(task_id, task, slot.device))
+    price = min(FIRST_JUDGES * fee, market.lock.locked(task.customer, Hold(TASK_ESCROW, case)))
+    spare = market.lock.locked(task.customer, Hold(TASK_DISPUTE, case))
+    if task.challenge is not None:
+        held, price, spare = held - task.challenge.reward, 0, task.challenge.bond
     others = [each.provider for each in task.slots if each.provider != slot.provider]
     standby = [task.standby.provider] if task.standby is not None else []
+    challenger = [task.challenge.challenger] if task.challenge is not None else []
     return CaseTerms(
         customer=task.customer,
         price=covered(task.terms.price_max, slot.collateral),
         customer_bond=0,  # of which the provider is due a half, where the input is missing
-        customer_price=min(FIRST_JUDGES * fee, market.lock.locked(task.customer, Hold(TASK_ESCROW, case))),
+        customer_price=price,
         customer_spare=spare,
         collateral=slot.collateral,
         pot_max=FIRST_JUDGES * fee,
         sealed_at=task.order.sealed_at,
         run_blocks=task.order.run_blocks,
-        excluded=tuple(dict.fromkeys((*others, *standby))),
+        excluded=tuple(dict.fromkeys((*challenger, *standby, *others)))[:EXCLUDED_MAX],
         claims=(PartyClaim(slot.provider, ClaimKind.ANSWERED, slot.result.root, held),),
     )
 

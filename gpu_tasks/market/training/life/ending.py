@@ -10,6 +10,7 @@ from itertools import islice
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import auction_id, bid_case
 from gpu_tasks.market.training.events import BidEnded, StandbyReleased, TaskEnded, TaskReopened
+from gpu_tasks.market.training.fraud_claims import end_claims
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.purses import collateral_hold, customer_holds, pay_standby
@@ -67,6 +68,7 @@ def end(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome
             market.lock.end(hold)
     if task.standby is not None:
         del market.duties[task.standby.provider, task_id]
+    end_claims(market, task_id)
     market.open_tasks.set(market.open_tasks.get() - 1)
     market.by_finality.drop(task_id)
     if has_bidding(task):

@@ -8,10 +8,10 @@ none.
 from dataclasses import replace
 
 from gpu_tasks.market.draws import BEACON_DELAY
-from gpu_tasks.market.training import ending
 from gpu_tasks.market.training.bids import Award, auction_id, tie_seed
 from gpu_tasks.market.training.events import BidsClosed, StandbyNamed, TaskAwarded
 from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.selection import Placed, Selection, select
 from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState

@@ -7,9 +7,10 @@ auction again.
 
 from dataclasses import replace
 
-from gpu_tasks.market.training import ending, money, purses
+from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.events import StandbyAsked, TaskAwarded
 from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState, kept_step, slot_of, with_slot
 

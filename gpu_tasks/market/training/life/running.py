@@ -7,7 +7,7 @@ checkpoint.
 
 from dataclasses import replace
 
-from gpu_tasks.market.training import ending, judging, purses
+from gpu_tasks.market.training import purses
 from gpu_tasks.market.training.events import (
     DoneAlready,
     MayNotHold,
@@ -22,6 +22,7 @@ from gpu_tasks.market.training.events import (
     WrongMilestone,
 )
 from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.life import ending, judging
 from gpu_tasks.market.training.tasks import (
     HeldCheckpoint,
     Milestone,

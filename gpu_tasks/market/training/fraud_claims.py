@@ -1,0 +1,76 @@
+"""A fraud proof before it is opened: what is committed to, what is held, and what becomes of that.
+
+Authors are bidders, and would steal a naked proof: so it is committed to in one block, bound to who makes it, and
+opened in a later one.
+
+Always: a claim holds its bond until its task ends, or its case does; a proof that is right is paid twice its bond out
+of the liar's collateral, at most a fourth of that, so that who proves its own lie keeps no more of it; one that is
+wrong pays its judges, and the rest of its bond burns.
+"""
+
+from gpu_tasks.market.courts.money import FIRST_JUDGES, judge_fee
+from gpu_tasks.market.ids import TaskId
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.tasks import TASK_CHALLENGE, Challenge, Slot, Task
+from gpu_tasks.traces.trace import TraceFraudProof
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import U8, codec, struct
+from runtime.encoding.types import AccountId, Hash
+from runtime.frame.holds import Hold
+from runtime.pallets.staking.slashing import Share
+
+REWARD_TIMES = 2
+REWARD_PART = 4
+"""At most one part in so many of the collateral: the customer is due up to a half of it before."""
+
+
+@struct
+class _ClaimBody:
+    task: TaskId
+    challenger: AccountId
+    place: U8
+    proof: TraceFraudProof
+    salt: Hash
+
+
+_CLAIM_BODY = codec(_ClaimBody)
+
+
+def claim_commitment(
+    genesis: bytes, task: bytes, challenger: bytes, place: int, proof: TraceFraudProof, salt: bytes
+) -> bytes:
+    """The 32 bytes that `challenger` (its stash) commits to; `salt` is its own chance."""
+    body = _CLAIM_BODY.encode(_ClaimBody(task, challenger, place, proof, salt))
+    return blake2_256(domain(b"fraud", genesis, body))
+
+
+def claim_bond(task: Task) -> int:
+    """What a fraud proof costs if it is wrong: the judges that it calls."""
+    return FIRST_JUDGES * judge_fee(task.terms.price_max, task.rules.judge_fee_ppm, task.rules.judge_fee_min)
+
+
+def reward_of(task: Task, slot: Slot) -> int:
+    """What a fraud proof brings if it is right, beside its bond."""
+    return min(REWARD_TIMES * claim_bond(task), slot.collateral // REWARD_PART)
+
+
+def burn_bond(market: TrainingGround, task_id: bytes, challenge: Challenge) -> None:
+    """Burn what the judges have left of the bond of a proof that was wrong."""
+    hold = Hold(TASK_CHALLENGE, task_id)
+    left = market.lock.locked(challenge.challenger, hold)
+    market.lock.pay_out(challenge.challenger, hold, (Share(None, left),))
+
+
+def return_bond(market: TrainingGround, task_id: bytes, challenger: bytes) -> None:
+    """Give a bond back."""
+    hold = Hold(TASK_CHALLENGE, task_id)
+    market.lock.unlock(challenger, hold, market.lock.locked(challenger, hold))
+
+
+def end_claims(market: TrainingGround, task_id: bytes) -> None:
+    """Where a task ends: claims that were not opened get their bonds back."""
+    for challenger, _ in list(market.claims.under(task_id)):
+        return_bond(market, task_id, challenger)
+        del market.claims[task_id, challenger]
+    market.lock.end(Hold(TASK_CHALLENGE, task_id))

@@ -1,0 +1,14 @@
+"""The life of a task: what its calls and its deadlines do.
+
+In reading order:
+
+* `submitting`: how a task begins
+* `bidding`: bids, sealed and opened
+* `ending`: how slots, standbys, bids and the task itself end, or go to auction again
+* `awarding`: from the last commitment to the award
+* `failing`: who does not start, or dies
+* `judging`: audits, disputes, and what the courts make of them
+* `fraud_proofs`: proofs that a stated trace is wrong
+* `running`: starts, milestones, results
+* `leaving`: cancelled, amended and closed tasks
+"""

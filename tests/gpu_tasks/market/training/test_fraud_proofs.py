@@ -1,0 +1,169 @@
+"""Fraud proofs: committed to, opened, judged, paid; who steals one gets nothing, who is wrong pays for it."""
+
+import pytest
+
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training.events import FraudProven
+from gpu_tasks.market.training.fraud_claims import claim_commitment
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.showing import refuted
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.terms import covered
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud
+from looked_at import DIGESTS, FEE, PAID, SEGMENTS, STOOD_BY, TRACE, judged, judges_say, says, submitted
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, refused, signed
+from task_chain import COLLATERAL, PRICE, Books, TaskChain, net
+
+PROOF = proof_of_fraud(DIGESTS, 7, b"n" * 32)
+SALT = b"s" * 32
+BOND = 5 * FEE
+
+
+def stated(size: int = 14, **changed: object) -> tuple[TaskChain, Books]:
+    """A task over a trace whose result Alice has stated."""
+    chain = TaskChain(size=size)
+    books = Books(chain)
+    submitted(chain, TRACE, **{"segments": SEGMENTS, **changed})
+    return chain, books
+
+
+def claim(chain: TaskChain, who: Keys, proof: TraceFraudProof = PROOF, by: Keys | None = None) -> object:
+    """The call with which somebody commits to a proof; `by` is whose commitment it is, if it is copied."""
+    maker = (by or who).stash
+    return TrainingMarket.claim_fraud(
+        task=chain.task, commitment=claim_commitment(GENESIS_HASH, chain.task, maker, 0, proof, SALT)
+    )
+
+
+def show(chain: TaskChain, proof: TraceFraudProof = PROOF, salt: bytes = SALT) -> object:
+    """The call that opens it."""
+    return TrainingMarket.show_fraud(task=chain.task, place=0, proof=proof, salt=salt)
+
+
+def challenged() -> tuple[TaskChain, Books, Keys]:
+    """A task whose trace somebody says to be wrong."""
+    chain, books = stated()
+    eve = chain.keys[4]
+    chain.do(eve, claim(chain, eve))
+    chain.do(eve, show(chain))
+    assert chain.state() is TaskState.JUDGED
+    return chain, books, eve
+
+
+def test_a_proof_that_is_right_is_paid_out_of_the_liars_collateral() -> None:
+    chain, books, eve = challenged()
+    judged(chain, says(refuted(TRACE)))
+    assert chain.now().outcome is TaskOutcome.LIED
+    reward = min(2 * BOND, COLLATERAL // 4)
+    assert books.change(eve) == reward
+    assert books.change(chain.keys[0]) == -COLLATERAL
+    assert books.change(CUSTOMER) == covered(PRICE, COLLATERAL) - STOOD_BY
+    assert [event.reward for event in chain.chain.happened(FraudProven)] == [reward]
+
+
+def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_again() -> None:
+    chain, books, eve = challenged()
+    while chain.state() is TaskState.JUDGED:
+        chain.chain.block(*judges_say(chain, says(TRACE)))
+    task = chain.now()
+    assert (task.state, task.accepted, task.is_checked) == (TaskState.SUBMITTED, None, False)
+    assert task.finished_at == chain.chain.height
+    assert books.change(eve) == -BOND
+    while not chain.now().is_checked:
+        chain.chain.block()
+    assert chain.state() is TaskState.SUBMITTED
+    signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task))(chain.chain.now())
+    chain.until(TaskState.ENDED)
+    assert books.change(chain.keys[0]) == net(PAID)
+
+
+def test_a_proof_that_nobody_decides_costs_nobody_anything() -> None:
+    chain, books, eve = challenged()
+    while chain.state() is TaskState.JUDGED:
+        chain.chain.block()
+    assert chain.state() is TaskState.SUBMITTED
+    assert books.change(eve) == 0
+
+
+def test_a_claim_that_is_not_opened_gets_its_bond_back_when_the_task_ends() -> None:
+    chain, books = stated()
+    eve = chain.keys[4]
+    chain.do(eve, claim(chain, eve))
+    assert books.chain.free(eve.stash) < books.before[eve]
+    chain.until(TaskState.ENDED)
+    assert books.change(eve) == 0
+    assert not list(chain.market.claims.items())
+
+
+def test_a_commitment_that_is_copied_opens_nothing() -> None:
+    chain, _ = stated()
+    eve, thief = chain.keys[4:6]
+    chain.chain.block(
+        signed(eve.provider, claim(chain, eve)),
+        signed(thief.provider, claim(chain, thief, by=eve)),
+    )
+    chain.chain.block(
+        refused(thief.provider, show(chain), ev.ProvesNothing),
+        signed(eve.provider, show(chain)),
+    )
+
+
+def test_a_proof_is_not_opened_in_the_block_that_commits_to_it() -> None:
+    chain, _ = stated()
+    thief = chain.keys[5]
+    chain.chain.block(signed(thief.provider, claim(chain, thief)), refused(thief.provider, show(chain), ev.NoSuchClaim))
+    chain.do(chain.keys[4], show(chain), ev.NoSuchClaim)
+
+
+def test_who_has_a_part_in_the_task_or_no_bond_makes_no_claim() -> None:
+    chain, _ = stated()
+    alice, eve = chain.keys[0], chain.keys[4]
+    for who, error in ((alice, ev.NotEligible), (CUSTOMER, ev.NotEligible), (Keys("stranger"), ev.NotEligible)):
+        refused(who.stash, claim(chain, who), error)(chain.chain.now())
+    chain.do(eve, claim(chain, eve))
+    refused(eve.provider, claim(chain, eve), ev.DoneAlready)(chain.chain.now())
+
+
+def test_a_task_takes_so_many_claims_and_no_more() -> None:
+    chain, _ = stated()
+    chain.chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in chain.keys[3:7]))
+    chain.do(chain.keys[7], claim(chain, chain.keys[7]), ev.TooManyClaims)
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [
+        TraceFraudProof(8, PROOF.before, PROOF.after, PROOF.right),
+        TraceFraudProof(7, PROOF.before, PROOF.after, PROOF.after.digest),
+        TraceFraudProof(7, PROOF.after, PROOF.before, PROOF.right),
+    ],
+    ids=["of another segment", "that says the same", "turned round"],
+)
+def test_a_proof_that_says_nothing_of_the_trace_is_refused(proof: TraceFraudProof) -> None:
+    chain, _ = stated()
+    eve = chain.keys[4]
+    chain.do(eve, claim(chain, eve, proof))
+    chain.do(eve, show(chain, proof), ev.ProvesNothing)
+
+
+def test_only_what_was_committed_to_is_opened() -> None:
+    chain, _ = stated()
+    eve = chain.keys[4]
+    chain.do(eve, claim(chain, eve))
+    chain.chain.block()
+    other = proof_of_fraud(DIGESTS, 8, b"n" * 32)
+    for call in (show(chain, other), show(chain, salt=b"z" * 32)):
+        refused(eve.provider, call, ev.ProvesNothing)(chain.chain.now())
+    wrong = TrainingMarket.show_fraud(task=chain.task, place=1, proof=PROOF, salt=SALT)
+    refused(eve.provider, wrong, ev.NotSlotOwner)(chain.chain.now())
+
+
+def test_without_a_trace_or_after_the_customers_word_there_is_nothing_to_claim() -> None:
+    chain, _ = stated(segments=0)
+    eve = chain.keys[4]
+    chain.do(eve, claim(chain, eve), ev.WrongTaskState)
+    chain, _ = stated()
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    refused(eve.provider, claim(chain, eve), ev.WrongTaskState)(chain.chain.now())
+    refused(eve.provider, show(chain), ev.WrongTaskState)(chain.chain.now())
