@@ -9,9 +9,11 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `training_task`: the keys of a training task
 * `json_schema`: the declarations, for editors and other programs
 * `canonical`: request, canonical bytes, hash and terms of a task
+* `order`: what is submitted
 * `offers`: what is on offer, in rows
 * `offer_query`: which of them are asked for
 * `prices`: what units cost now
 * `bid_explanation`: why each bid of an auction won or lost
+* `auction_check`: an auction made again out of the records of a chain
 * `plan`: who could serve a task, why the others cannot, cost and start
 """

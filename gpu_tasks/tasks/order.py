@@ -1,0 +1,61 @@
+"""From a task that was prepared to what is submitted: the order, as the pallet of tasks takes it.
+
+Always: what the file leaves to the chain's defaults the order leaves to them too; the terms that the chain makes of an
+order are those that `canonical.terms_of` shows before it is sent.
+"""
+
+from dataclasses import dataclass
+
+from gpu_tasks.market.training.rules import TaskRules
+from gpu_tasks.market.training.showing import SEGMENTS_SHOWN
+from gpu_tasks.market.training.submitting import RUN_BLOCKS_MAX
+from gpu_tasks.market.training.tasks import TaskOrder
+from gpu_tasks.tasks.canonical import PreparedTask, terms_of
+from gpu_tasks.tasks.training_task import TaskFile
+
+RUN_BLOCKS_LEAST = 10
+"""A judge fetches states before it computes: so long it has, however small the work is."""
+AUCTIONS = 2
+"""If a task's winner and its standby are gone, the rest is sold once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredInput:
+    """A request that is sealed and stored."""
+
+    root: bytes
+    blob: bytes
+    """Its address."""
+    sealed_at: int
+    """Whoever had a key at that height can read it."""
+
+
+def order_of(file: TaskFile, prepared: PreparedTask, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
+    """The order; TaskFileError where a chain with these slots would refuse its terms."""
+    task, canonical = file.task, prepared.canonical
+    terms = terms_of(file, rules, slot_ms)
+    return TaskOrder(
+        task_hash=prepared.task_hash,
+        workload=canonical.workload,
+        input_root=stored.root,
+        input_blob=stored.blob,
+        sealed_at=stored.sealed_at,
+        classes=sum(1 << kind for kind in canonical.classes),
+        milestones=canonical.milestones,
+        segments=prepared.segments,
+        run_blocks=run_blocks(terms.blocks_max, prepared.segments),
+        price_max=terms.price_max,
+        time_value=None if task.time_value is None else terms.time_value,
+        loss=task.loss,
+        blocks_max=terms.blocks_max,
+        collateral_min=task.collateral,
+        slots=terms.slots,
+        is_homogeneous=terms.is_homogeneous,
+        auctions=AUCTIONS,
+    )
+
+
+def run_blocks(blocks_max: int, segments: int) -> int:
+    """How long a judge has: as long as the slowest bid that may win takes for the segments that are drawn."""
+    drawn = min(SEGMENTS_SHOWN, segments)
+    return min(max(-(-blocks_max * drawn // segments), RUN_BLOCKS_LEAST), RUN_BLOCKS_MAX)

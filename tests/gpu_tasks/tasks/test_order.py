@@ -1,0 +1,112 @@
+"""Orders that a chain takes as they were planned, and auctions that are made again out of its records."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.market.training.bids import Award, TaskBid, auction_id
+from gpu_tasks.market.training.selection import BidFate
+from gpu_tasks.market.training.submitting import RUN_BLOCKS_MAX
+from gpu_tasks.market.training.tasks import TaskState, task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.auction_check import award_problems, explained_auction
+from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
+from gpu_tasks.tasks.order import RUN_BLOCKS_LEAST, StoredInput, order_of, run_blocks
+from gpu_tasks.tasks.training_task import TaskFile
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
+from task_chain import COLLATERAL, TaskChain, an_offer, with_offers
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+STORED = StoredInput(b"r" * 32, b"b" * 32, 0)
+SLOT_MS = 1_000
+
+
+def prepared(path: Path) -> tuple[TaskFile, PreparedTask]:
+    file = load(path)
+    return file, prepare(file, load_input(path, file), bytes(32))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_chain_takes_every_example_with_the_terms_that_were_shown(path: Path) -> None:
+    chain = TaskChain()
+    file, ready = prepared(path)
+    rules = chain.market.rules()
+    order = order_of(file, ready, STORED, rules, SLOT_MS)
+    chain.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
+    task = chain.now(task_id_of(GENESIS_HASH, CUSTOMER.stash, 0))
+    assert task.state is TaskState.COMMITTING
+    assert task.terms == terms_of(file, rules, SLOT_MS)
+    assert (task.order.task_hash, task.order.milestones) == (ready.task_hash, ready.canonical.milestones)
+
+
+def test_an_order_says_what_the_file_says() -> None:
+    file, ready = prepared(next(path for path in EXAMPLES if path.stem == "gang"))
+    order = order_of(file, ready, STORED, TaskChain().market.rules(), SLOT_MS)
+    assert (order.classes, order.slots, order.is_homogeneous) == (0b110, 2, True)
+    assert (order.milestones, order.segments) == (4, 10)
+    assert (order.price_max, order.time_value, order.loss) == (OGPU, None, OGPU // 5)
+    assert (order.collateral_min, order.blocks_max) == (20 * OGPU, 5_400)
+    assert (order.input_root, order.input_blob, order.sealed_at) == (STORED.root, STORED.blob, STORED.sealed_at)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "segments", "expected"),
+    [(1_000, 10, 400), (1_000, 3, 1_000), (1_000, 1_000, RUN_BLOCKS_LEAST), (10**6, 4, RUN_BLOCKS_MAX), (101, 40, 11)],
+)
+def test_a_judge_has_as_long_as_the_slowest_bid_takes_for_what_is_drawn(
+    blocks: int, segments: int, expected: int
+) -> None:
+    assert run_blocks(blocks, segments) == expected
+
+
+def records(chain: TaskChain) -> tuple[Award, dict[bytes, TaskBid]]:
+    auction = auction_id(chain.task, 1)
+    award = chain.market.awards[auction]
+    assert award is not None
+    return award, {device: bid for device, bid in chain.market.bids.under(auction) if bid is not None}
+
+
+def test_an_auction_is_made_again_out_of_its_records() -> None:
+    chain = TaskChain()
+    chain.submit()
+    alice, bob, carol, dave, eve = chain.keys[:5]
+    bids = {
+        **with_offers([alice, bob, carol], 6 * OGPU, 7 * OGPU, 8 * OGPU),
+        dave: an_offer(5 * OGPU, collateral=COLLATERAL // 10),
+        eve: an_offer(1),
+    }
+    chain.auction(bids, unopened=(eve,))
+    award, kept = records(chain)
+    rows = explained_auction(award, kept)
+    assert [(row.provider, row.fate) for row in rows] == [
+        (alice.stash, BidFate.WON),
+        (bob.stash, BidFate.STANDBY),
+        (carol.stash, BidFate.OUTBID),
+        (dave.stash, BidFate.COLLATERAL),
+        (eve.stash, None),
+    ]
+    assert rows[0].pay == chain.now().slots[0].price == 7 * OGPU
+    assert rows[4].why == "was not opened: its bond of 1 oGPU burns"
+    assert award_problems(chain.now(), award, kept) == []
+
+
+def test_an_award_that_is_not_the_selection_s_is_found() -> None:
+    chain = TaskChain()
+    chain.submit()
+    chain.auction(with_offers(chain.keys[:3], 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    award, kept = records(chain)
+    task, standby = chain.now(), chain.now().standby
+    assert standby is not None
+    dearer = replace(task, slots=(replace(task.slots[0], price=9 * OGPU),))
+    assert award_problems(dearer, award, kept) == ["slot 0: price 900000000, and 700000000 by the selection"]
+    other = replace(task, slots=(replace(task.slots[0], provider=chain.keys[2].stash),))
+    assert len(award_problems(other, award, kept)) == 1
+    assert award_problems(replace(task, slots=()), award, kept) == [
+        "0 slots are awarded, and the selection has 1 winners"
+    ]
+    assert len(award_problems(replace(task, standby=None), award, kept)) == 1
+    late = replace(task, standby=replace(standby, promised=1))
+    assert award_problems(late, award, kept) == ["standby: promised blocks 1, and 40 by the selection"]
+    assert "no beacon yet" in award_problems(task, replace(award, seed=None), kept)[0]
