@@ -17,7 +17,7 @@ SPAN_PATTERN = rf"^(?:{_SPAN})$"
 RATE_PATTERN = rf"^(?:{_AMOUNT}) ?/ ?(?:[dhms]|block)$"
 WHOLE_DIGITS_MAX = 12
 
-_UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
+UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
 _PARTS = re.compile(r"([0-9]+)(?:\.([0-9]+))? ?([dhms]) ?", re.ASCII)
 
 
@@ -74,7 +74,7 @@ def span(text: str) -> TimeSpan:
     else:
         parts = _PARTS.findall(text)
         units = [unit for _, _, unit in parts]
-        if units != sorted(set(units), key=list(_UNITS_MS).index):
+        if units != sorted(set(units), key=list(UNITS_MS).index):
             raise QuantityError("is a time; name each of d, h, m and s once at most, the largest first: `1h 30m`")
         found = TimeSpan(sum(_milliseconds(*part) for part in parts))
     if found == TimeSpan():
@@ -86,9 +86,9 @@ def rate(text: str) -> Rate:
     """`0.5 oGPU/h`, `200 grains/block`; for d, h, m, s or block."""
     value, slash, unit = text.partition("/")
     unit = unit.strip()
-    if not slash or unit not in (*_UNITS_MS, "block"):
+    if not slash or unit not in (*UNITS_MS, "block"):
         raise QuantityError(f"is an amount for a time; write it like `0.5 {SYMBOL}/h`, for d, h, m, s or block")
-    return Rate(amount(value.strip()), TimeSpan(blocks=1) if unit == "block" else TimeSpan(_UNITS_MS[unit]))
+    return Rate(amount(value.strip()), TimeSpan(blocks=1) if unit == "block" else TimeSpan(UNITS_MS[unit]))
 
 
 def whole(text: str) -> int:
@@ -100,4 +100,4 @@ def whole(text: str) -> int:
 
 def _milliseconds(number: str, decimals: str, unit: str) -> int:
     """Exact: a unit is a multiple of 1,000 milliseconds, and there are three decimals at most."""
-    return (int(number) * 1_000 + int(decimals.ljust(3, "0"))) * (_UNITS_MS[unit] // 1_000)
+    return (int(number) * 1_000 + int(decimals.ljust(3, "0"))) * (UNITS_MS[unit] // 1_000)

@@ -17,6 +17,7 @@ from wallet.session import WalletSession, explained, note
 
 ROWS_SHOWN = 50
 ROWS_SHOWN_MAX = 10_000
+DEVICE_BYTES_SHOWN = 4
 OFFER_COLUMNS = (
     "service", "workload", "class", "price", "state", "bond", "free_bond", "since", "device", "provider",
 )  # fmt: skip
@@ -52,14 +53,17 @@ def _search(session: WalletSession, text: str, limit: int) -> None:
 
     async def body(client: ChainClient) -> None:
         found = matching(query, await market_view.offers(client, await client.finalized()))
-        session.output.rows("Offers", OFFER_COLUMNS, [_offer(row) for row in found[:limit]])
+        session.output.rows(
+            "Offers", OFFER_COLUMNS, [_offer(row, is_whole=session.output.as_json) for row in found[:limit]]
+        )
         if len(found) > limit:
             note(f"{len(found) - limit} more, dearer ones are not shown: raise --limit, or ask for less")
 
     session.run(body)
 
 
-def _offer(row: OfferRow) -> dict[str, Any]:
+def _offer(row: OfferRow, *, is_whole: bool) -> dict[str, Any]:
+    """With the whole of the device's id, or the beginning of it that a condition takes."""
     return {
         "service": row.service,
         "workload": row.workload,
@@ -69,7 +73,7 @@ def _offer(row: OfferRow) -> dict[str, Any]:
         "bond": Grains(row.bond),
         "free_bond": Grains(row.free_bond),
         "since": row.since,
-        "device": row.device,
+        "device": row.device if is_whole else row.device[:DEVICE_BYTES_SHOWN],
         "provider": Account(row.provider),
     }
 

@@ -9,14 +9,17 @@ from typing import Any
 import click
 
 from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.market.training.terms import default_loss
 from gpu_tasks.tasks.canonical import PreparedTask, prepare
 from gpu_tasks.tasks.json_schema import task_schema
-from gpu_tasks.tasks.quantities import TimeSpan
+from gpu_tasks.tasks.quantities import UNITS_MS, TimeSpan
 from gpu_tasks.tasks.training_task import TaskFile
 from gpu_tasks.workloads import registry
+from wallet.amounts import SYMBOL, format_amount
 from wallet.output import Grains
 from wallet.session import WalletSession, explained
 
+_DEFAULT_VALUE = "a quarter of the greatest price over the deadline"
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 
 
@@ -57,8 +60,10 @@ def facts_of(file: TaskFile, prepared: PreparedTask) -> dict[str, Any]:
         "devices": task.devices,
         "classes": ", ".join(kind.name.lower() for kind in task.classes) + (", all the same" * task.is_homogeneous),
         "price_max": Grains(task.price_max),
-        "value_of_time": None if value is None else f"{value.grains} grains for {_time(value.span)}",
-        "loss_on_failure": None if task.loss is None else Grains(task.loss),
+        "value_of_time": _DEFAULT_VALUE
+        if value is None
+        else f"{format_amount(value.grains)} {SYMBOL} for {_time(value.span)}",
+        "loss_on_failure": Grains(default_loss(task.price_max) if task.loss is None else task.loss),
         "collateral": Grains(task.collateral),
         "deadline": _time(task.deadline),
         "seed": "of the file" if task.seed else "drawn at each submission",
@@ -67,7 +72,11 @@ def facts_of(file: TaskFile, prepared: PreparedTask) -> dict[str, Any]:
 
 
 def _time(span: TimeSpan) -> str:
+    """As a file would say it."""
     if span.blocks:
-        return f"{span.blocks} blocks"
-    seconds, left = divmod(span.milliseconds, 1_000)
-    return f"{seconds} s" if not left else f"{span.milliseconds} ms"
+        return "1 block" if span.blocks == 1 else f"{span.blocks} blocks"
+    parts, left = [], span.milliseconds
+    for unit, milliseconds in UNITS_MS.items():
+        count, left = divmod(left, milliseconds)
+        parts += [f"{count}{unit}"] if count else []
+    return " ".join([*parts, f"{left} ms"] if left else parts)

@@ -1,9 +1,11 @@
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from gpu_tasks.client.cli import main
+from gpu_tasks.tasks.offer_query import FIELDS
 
 COMMANDS = (
     "post", "watch", "result", "cancel", "check", "plan", "schema", "search", "price", "services", "providers",
@@ -59,3 +61,15 @@ def test_options_that_are_none(prompts: str, options: list[str], why: str) -> No
     answer = CliRunner().invoke(main, [*NOWHERE, "post", prompts, "--key", "//Bob", *options])
     assert answer.exit_code == 2
     assert why in answer.output
+
+
+def test_the_shell_completes_what_is_searched_and_its_fields() -> None:
+    complete = ShellComplete(main, {}, "ogpu", "_COMPLETE")
+
+    def offered(*words: str) -> list[str]:
+        return [item.value for item in complete.get_completions(["search", *words[:-1]], words[-1])]
+
+    assert offered("") == ["offers"]
+    assert offered("offers", "s") == ["service", "state", "since"]
+    assert offered("offers", "class=cpu", "free") == ["free_bond"]
+    assert set(offered("offers", "")) == set(FIELDS)

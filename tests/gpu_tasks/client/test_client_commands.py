@@ -237,6 +237,8 @@ def test_offers_are_searched_and_priced() -> None:
         ask = offer["price"]["ogpu"]
         assert as_json(ogpu("--json", "search", "offers", f"price={ask}", "state=free")) == [offer]
         assert as_json(ogpu("--json", "search", "offers", f"price<{ask}")) == []
+        shown = offer["device"][:10]
+        assert f" {shown} " in ogpu("search", "offers", f"device={shown}").output
         refused = ogpu("search", "offers", "clas=cpu")
         assert refused.exit_code == 2
         assert "error: there is no field 'clas'; did you mean class?" in refused.stderr

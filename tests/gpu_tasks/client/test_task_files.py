@@ -74,10 +74,18 @@ def test_check_says_what_a_file_comes_to(task: Path) -> None:
         10,
     )
     assert said["price_max"] == {"grains": "250000000", "ogpu": "2.5"}
-    assert (said["deadline"], said["classes"]) == ("21600 s", "cpu, consumer, datacenter")
+    assert (said["deadline"], said["classes"]) == ("6h", "cpu, consumer, datacenter")
     assert said["task_hash"] is None
+    assert said["value_of_time"] == "a quarter of the greatest price over the deadline"
+    assert said["loss_on_failure"]["ogpu"] == "0.625"
     assert facts("check", str(EXAMPLES / "urgent.yaml"))["task_hash"] == "0x" + HASHES["urgent"]
     assert "haiku" in ogpu("check", str(task)).output
+
+
+def test_check_says_times_as_files_do() -> None:
+    urgent, gang = facts("check", str(EXAMPLES / "urgent.yaml")), facts("check", str(EXAMPLES / "gang.yaml"))
+    assert (urgent["deadline"], urgent["value_of_time"]) == ("1h 30m", "0.5 oGPU for 1h")
+    assert (gang["deadline"], gang["classes"]) == ("5400 blocks", "consumer, datacenter, all the same")
 
 
 def test_check_says_all_that_is_wrong(task: Path) -> None:
