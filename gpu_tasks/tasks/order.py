@@ -6,9 +6,9 @@ order are those that `canonical.terms_of` shows before it is sent.
 
 from dataclasses import dataclass
 
+from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.showing import SEGMENTS_SHOWN
-from gpu_tasks.market.training.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.tasks import TaskOrder
 from gpu_tasks.tasks.canonical import PreparedTask, terms_of
 from gpu_tasks.tasks.training_task import TaskFile

@@ -7,8 +7,8 @@ import pytest
 
 from gpu_tasks.client.task_files import load, load_input
 from gpu_tasks.market.training.bids import Award, TaskBid, auction_id
+from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.selection import BidFate
-from gpu_tasks.market.training.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.tasks import TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.auction_check import award_problems, explained_auction
