@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "1b6ac87f75b0794509f617fb37440b8e9ca49060e68ec00c4bf486a2d6cb0437"
+KEPT_DIGEST = "37ce8258665922a7b1b0791802dd95de8b2fc0cc5af9d577af39501a4324c690"
 
 
 @pytest.fixture(scope="module")
