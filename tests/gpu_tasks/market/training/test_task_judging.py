@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskOutcome
@@ -130,6 +132,17 @@ def test_partners_that_state_different_results_are_judged_without_anybody_asking
     assert [slot.outcome for slot in chain.now().slots] == [TaskOutcome.ON_TIME, TaskOutcome.LIED]
     assert books.change(gang[0]) == net(7 * OGPU)
     assert books.change(gang[1]) == -COLLATERAL
+
+
+def test_a_third_lie_ends_the_registration_while_its_lies_count() -> None:
+    chain, _ = disputed(size=16, root=WRONG)
+    alice = chain.keys[0]
+    lies = (chain.chain.height, chain.chain.height)
+    chain.chain.block(lambda bound: bound[Courts].convictions.__setitem__(alice.stash, lies))
+    judged(chain, says(RIGHT))
+    devices = chain.chain.now()[Devices]
+    assert devices.providers[alice.stash] is None
+    assert devices.expelled_until[alice.stash] > chain.chain.height
 
 
 # ----------------------------------------------------------------------------------------------------------- traces
