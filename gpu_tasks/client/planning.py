@@ -5,22 +5,58 @@ Always: all reads are of one final block.
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 from gpu_tasks.client.offers import own_accounts
 from gpu_tasks.data import market_reads
+from gpu_tasks.market.courts.money import chance_found
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.tasks.plan import BiddingDevice
+from gpu_tasks.market.training.rules import TaskRules
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.plan import AuctionNumbers, BiddingDevice
+from runtime.frame.parameter import Parameter
 from runtime.frame.runtime import constant_value
+from runtime.pallets.staking.slashing import PPM
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import AccountInfo, System
 from runtime.pallets.timestamp import Timestamp
 from wallet.client import ChainClient
+
+RULES = tuple(field.name for field in fields(TaskRules) if field.name != "found_ppm")
+"""Each is a parameter of the same name; the chance that a lie is found follows from that of an audit."""
 
 
 def slot_ms(client: ChainClient) -> int:
     """How long a slot of this chain is: its rules say so, and no node is asked."""
     period: int = constant_value(Timestamp, Timestamp.minimum_period, client.runtime)
     return 2 * period
+
+
+def sells_tasks(client: ChainClient) -> bool:
+    """Whether the chain has a market of tasks."""
+    return TrainingMarket in client.runtime.pallets
+
+
+async def auction_numbers(client: ChainClient, at: bytes) -> AuctionNumbers:
+    """What a task that is submitted now would go by; of a chain that sells none yet, what its market begins with."""
+    is_sold = sells_tasks(client)
+
+    async def number(parameter: Parameter[Any]) -> int:
+        found: int = await client.read(parameter.item, at=at) if is_sold else parameter.default
+        return found
+
+    asked = {name: await number(TrainingMarket.parameters[name]) for name in RULES}
+    found, of = chance_found(asked["audit_rate_ppm"])
+    return AuctionNumbers(
+        rules=TaskRules(**asked, found_ppm=found * PPM // of),
+        commit=await number(TrainingMarket.commit_blocks),
+        reveal=await number(TrainingMarket.reveal_blocks),
+        start=await number(TrainingMarket.start_blocks),
+        deposit=await number(TrainingMarket.task_deposit),
+        step_fee=await number(TrainingMarket.step_fee),
+    )
 
 
 async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]:

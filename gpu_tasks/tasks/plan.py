@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import customer_bond, escrow
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms
+from gpu_tasks.tasks.order import AUCTIONS
 
 
 class Hindrance(Enum):
@@ -47,17 +50,18 @@ class BiddingDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class AuctionWindows:
-    """How long the parts of an auction last, in blocks."""
+class AuctionNumbers:
+    """The numbers that an auction goes by, of those that the chain may change. Windows are in blocks."""
 
-    commit: int = 12
-    reveal: int = 12
-    start: int = 10
+    rules: TaskRules
+    commit: int
+    reveal: int
+    start: int
     """For a winner to start, from the award."""
-
-
-BEACON_BLOCKS = 2
-"""The award waits for the beacon of the second block after the reveals."""
+    deposit: int
+    """Held for the record of a task until that is dropped."""
+    step_fee: int
+    """Gone at once, for each look that a block may take at the task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +86,11 @@ class TaskPlan:
     has_standby: bool
     """Whether somebody who is no winner would be left to take over, whoever wins."""
     locked: int
+    """Held until the task ends, and its deposit until its record is dropped."""
+    prepaid: int
+    """Gone when it is submitted."""
     most: int
-    """The most that can be gone in the end, if nothing is disputed and the customer keeps to the task."""
+    """The most that can be gone in the end, fees apart, if nothing is disputed and the customer keeps to the task."""
     starts_from: int
     starts_by: int
     ends_by: int
@@ -103,8 +110,7 @@ class TaskPlan:
 def plan_of(
     terms: TaskTerms,
     classes: Sequence[DeviceClass],
-    rules: TaskRules,
-    windows: AuctionWindows,
+    numbers: AuctionNumbers,
     devices: Sequence[BiddingDevice],
     own: frozenset[bytes] = frozenset(),
 ) -> TaskPlan:
@@ -114,8 +120,9 @@ def plan_of(
     fields = _fields(terms, free)
     able = max((len(field) for field in fields), default=0)
     serving = [field for field in fields if len(field) >= terms.slots]
-    award = windows.commit + windows.reveal + BEACON_BLOCKS
-    whole = escrow(rules, terms.price_max) * terms.slots
+    award = numbers.commit + numbers.reveal + BEACON_DELAY
+    whole = escrow(numbers.rules, terms.price_max) * terms.slots
+    prepaid = numbers.step_fee * looks(AUCTIONS, terms.slots)
     return TaskPlan(
         terms=terms,
         devices=planned,
@@ -123,11 +130,12 @@ def plan_of(
         is_served=bool(serving),
         has_rival=len(serving) > 1 or any(len(field) > terms.slots for field in serving),
         has_standby=bool(serving) and all(_owners(field) > terms.slots for field in serving),
-        locked=whole + customer_bond(rules, terms.price_max) * terms.slots,
-        most=whole,
+        locked=whole + customer_bond(numbers.rules, terms.price_max) * terms.slots + numbers.deposit,
+        prepaid=prepaid,
+        most=whole + prepaid,
         starts_from=award,
-        starts_by=award + windows.start,
-        ends_by=award + windows.start + terms.blocks_max,
+        starts_by=award + numbers.start,
+        ends_by=award + numbers.start + terms.blocks_max,
     )
 
 

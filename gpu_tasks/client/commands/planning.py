@@ -11,9 +11,8 @@ from gpu_tasks.client import planning
 from gpu_tasks.client.commands.tasks import facts_of, file_argument
 from gpu_tasks.client.funds import spendable
 from gpu_tasks.client.task_files import load, load_input
-from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
-from gpu_tasks.tasks.plan import AuctionWindows, BiddingDevice, Hindrance, PlannedDevice, TaskPlan, plan_of
+from gpu_tasks.tasks.plan import BiddingDevice, Hindrance, PlannedDevice, TaskPlan, plan_of
 from gpu_tasks.tasks.training_task import TaskFile
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
@@ -45,18 +44,20 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
         task, prepared = found[0]
         final = await client.finalized()
         slot_ms = planning.slot_ms(client)
-        terms = terms_of(task, DEFAULT_RULES, slot_ms)
+        numbers = await planning.auction_numbers(client, final)
+        terms = terms_of(task, numbers.rules, slot_ms)
         account = None if key_text is None else session.account(key_text)
         own = frozenset[bytes]() if account is None else await planning.own(client, account, final)
         devices = await planning.bidding_devices(client, final)
-        answer = plan_of(terms, task.task.classes, DEFAULT_RULES, AuctionWindows(), devices, own)
+        answer = plan_of(terms, task.task.classes, numbers, devices, own)
         funds = None if account is None else await spendable(client, account)
         _show(session, {**facts_of(task, prepared), **_facts(answer, funds, slot_ms)}, answer)
-        note("this chain sells no tasks yet: cost and start are by the numbers that the auction begins with")
+        if not planning.sells_tasks(client):
+            note("this chain sells no tasks yet: cost and start are by the numbers that the auction begins with")
         if not answer.is_served:
             raise CallFailedError(f"nobody could serve the task now: {answer.why_not}; see `why_not` for each device")
-        if funds is not None and funds < answer.locked:
-            needed = format_amount(answer.locked)
+        if funds is not None and funds < answer.locked + answer.prepaid:
+            needed = format_amount(answer.locked + answer.prepaid)
             raise CallFailedError(f"{ss58.encode(account or b'')} can spend {format_amount(funds)} oGPU of {needed}")
 
     session.run(body)
@@ -79,6 +80,7 @@ def _facts(answer: TaskPlan, funds: int | None, slot_ms: int) -> dict[str, Any]:
         "standby": "yes" if answer.has_standby else "perhaps none",
         "collateral_of_a_bid": Grains(answer.terms.collateral_min),
         "locked": Grains(answer.locked),
+        "prepaid": Grains(answer.prepaid),
         "most": Grains(answer.most),
         "spendable": None if funds is None else Grains(funds),
         "starts_after": _blocks(answer.starts_from, slot_ms),

@@ -282,7 +282,8 @@ def test_a_plan_says_who_could_serve_a_task_and_what_it_costs(tmp_path: Path) ->
         assert answer["standby"] == "perhaps none"
         assert answer["starts_after"] == "26 blocks, 26 s or more"
         locked = int(answer["locked"]["grains"])
-        assert 250_000_000 < int(answer["most"]["grains"]) < locked < 300_000_000
+        most, prepaid = int(answer["most"]["grains"]), int(answer["prepaid"]["grains"])
+        assert 250_000_000 + prepaid < most < locked < 400_000_000  # a deposit of an oGPU among it
         assert int(answer["spendable"]["grains"]) > locked
         assert "note: this chain sells no tasks yet" in ogpu("plan", str(task)).stderr
         assert as_json(ogpu("--json", "plan", str(task)))["spendable"] is None
@@ -312,7 +313,7 @@ def test_a_task_that_nobody_could_serve_is_refused_with_the_reasons(tmp_path: Pa
         assert "oGPU for each bid, and it has" in answer["devices_known"][0]["why_not"]
         answer, why = refused(plain, "//Nobody")
         assert answer["served"] is True
-        assert "can spend 0 oGPU of 2." in why
+        assert "can spend 0 oGPU of 3." in why
         task.write_text(plain.replace("maxPrice", "maxprice"))
         assert "did you mean maxPrice?" in ogpu("plan", str(task)).stderr
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import Award, TaskBid, auction_id
 from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.selection import BidFate
@@ -14,6 +15,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.auction_check import award_problems, explained_auction
 from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
 from gpu_tasks.tasks.order import RUN_BLOCKS_LEAST, StoredInput, order_of, run_blocks
+from gpu_tasks.tasks.plan import AuctionNumbers, plan_of
 from gpu_tasks.tasks.training_task import TaskFile
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
 from task_chain import COLLATERAL, TaskChain, an_offer, with_offers
@@ -39,6 +41,39 @@ def test_a_chain_takes_every_example_with_the_terms_that_were_shown(path: Path) 
     assert task.state is TaskState.COMMITTING
     assert task.terms == terms_of(file, rules, SLOT_MS)
     assert (task.order.task_hash, task.order.milestones) == (ready.task_hash, ready.canonical.milestones)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_chain_takes_from_the_customer_what_was_planned(path: Path) -> None:
+    chain = TaskChain()
+    file, ready = prepared(path)
+    market = chain.market
+    windows = market.windows()
+    numbers = AuctionNumbers(
+        market.rules(), windows.commit, windows.reveal, windows.start, market.task_deposit, market.step_fee
+    )
+    terms = terms_of(file, numbers.rules, SLOT_MS)
+    plan = plan_of(terms, file.task.classes, numbers, ())
+    order = order_of(file, ready, STORED, numbers.rules, SLOT_MS)
+    wealth, free = chain.wealth(CUSTOMER.stash), chain.free(CUSTOMER.stash)
+    chain.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
+    assert wealth - chain.wealth(CUSTOMER.stash) == plan.prepaid
+    assert free - chain.free(CUSTOMER.stash) == plan.prepaid + plan.locked
+
+
+def test_a_task_starts_when_it_was_planned_to() -> None:
+    """Finality is a block behind: the award sees the beacon so much later."""
+    chain = TaskChain()
+    chain.submit()
+    submitted = chain.now().submitted_at
+    chain.auction(with_offers(chain.keys[:3], 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    windows = chain.now().windows
+    numbers = AuctionNumbers(chain.market.rules(), windows.commit, windows.reveal, windows.start, 0, 0)
+    plan = plan_of(chain.now().terms, tuple(DeviceClass), numbers, ())
+    assert chain.state() is TaskState.STARTING
+    awarded_after = chain.chain.height - submitted
+    assert plan.starts_from <= awarded_after <= plan.starts_from + 3
+    assert chain.now().deadline - submitted <= plan.starts_by + 3
 
 
 def test_an_order_says_what_the_file_says() -> None:

@@ -9,17 +9,20 @@ from hypothesis import strategies as st
 
 from auction_bids import SEED, terms
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import customer_bond, escrow
 from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.market.training.selection import select
 from gpu_tasks.market.training.terms import Bid, TaskTerms
-from gpu_tasks.tasks.plan import BEACON_BLOCKS, AuctionWindows, BiddingDevice, Hindrance, TaskPlan, plan_of
+from gpu_tasks.tasks.order import AUCTIONS
+from gpu_tasks.tasks.plan import AuctionNumbers, BiddingDevice, Hindrance, TaskPlan, plan_of
 from offered import name
 
 ALL = tuple(DeviceClass)
 TASK = terms(collateral_min=100)
-WINDOWS = AuctionWindows(commit=4, reveal=5, start=6)
+NUMBERS = AuctionNumbers(DEFAULT_RULES, commit=4, reveal=5, start=6, deposit=70, step_fee=3)
 
 
 def device(number: int, owner: int | None = None, **changes: Any) -> BiddingDevice:
@@ -32,7 +35,7 @@ def device(number: int, owner: int | None = None, **changes: Any) -> BiddingDevi
 
 
 def planned(task: TaskTerms, *devices: BiddingDevice, classes: tuple[DeviceClass, ...] = ALL) -> TaskPlan:
-    return plan_of(task, classes, DEFAULT_RULES, WINDOWS, devices, frozenset({name(99)}))
+    return plan_of(task, classes, NUMBERS, devices, frozenset({name(99)}))
 
 
 @pytest.mark.parametrize(
@@ -94,9 +97,10 @@ def test_a_second_device_of_a_winner_stands_by_for_nobody() -> None:
 
 def test_cost_and_start() -> None:
     plan = planned(replace(TASK, slots=3, price_max=1_000_000), device(1))
-    assert plan.most == 3 * escrow(DEFAULT_RULES, 1_000_000)
-    assert plan.locked == plan.most + 3 * customer_bond(DEFAULT_RULES, 1_000_000)
-    award = 4 + 5 + BEACON_BLOCKS
+    assert plan.prepaid == 3 * looks(AUCTIONS, 3)
+    assert plan.most == 3 * escrow(DEFAULT_RULES, 1_000_000) + plan.prepaid
+    assert plan.locked == 3 * (escrow(DEFAULT_RULES, 1_000_000) + customer_bond(DEFAULT_RULES, 1_000_000)) + 70
+    award = 4 + 5 + BEACON_DELAY
     assert (plan.starts_from, plan.starts_by, plan.ends_by) == (award, award + 6, award + 6 + TASK.blocks_max)
 
 
