@@ -23,8 +23,8 @@ SMALL_SET = 6
 """Fewer are a small set."""
 DEVELOPMENT_SET = 4
 """Fewer are a chain for development, whose units race unjudged: two racers would leave nobody who could decide."""
-LOOK_WEIGHT = work(reads=5, microseconds=5)
-"""One in office, whether it may judge, and what it can spend."""
+LOOK_WEIGHT = work(reads=5, microseconds=30)
+"""One in office, whether it may judge, and what it can spend: read from the disk, as after a start."""
 COVERING, COVERED = 2, 3
 """Of so many parts of the stake that may judge a unit, so many must be able to pay for seats.
 
