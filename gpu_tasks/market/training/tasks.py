@@ -79,6 +79,8 @@ class JudgedFor(IntEnum):
     """The customer says that the result is wrong."""
     FRAUD_PROOF = 2
     """Somebody shows a segment that does not follow."""
+    INPUT = 3
+    """A provider says that the input is not to be had."""
 
 
 @struct

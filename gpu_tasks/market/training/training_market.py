@@ -18,6 +18,7 @@ from gpu_tasks.market.training.life import (
     ending,
     failing,
     fraud_proofs,
+    inputs,
     judging,
     leaving,
     running,
@@ -33,6 +34,7 @@ from gpu_tasks.market.training.tasks import (
     TASK_DEPOSIT,
     TASK_DISPUTE,
     TASK_ESCROW,
+    JudgedFor,
     Milestone,
     Task,
     TaskOrder,
@@ -126,6 +128,11 @@ class TrainingMarket(TrainingGround, index=15):
         weight = self._weight(task)
         running.finish(self, task, place, origin.account, result)
         return weight
+
+    @call(index=15, weight=CALL_WEIGHT)
+    def report_input(self, origin: Signed, task: TaskId, place: U8) -> None:
+        """Say, before one starts, that the input is not to be had: judges find out; a false word costs a miss."""
+        inputs.report(self, task, place, origin.account)
 
     # ------------------------------------------------------------------------------------------------- the result
 
@@ -223,7 +230,7 @@ class TrainingMarket(TrainingGround, index=15):
             TaskState.ASKING: ending.reopen,
             TaskState.SUBMITTED: judging.end_of_acceptance,
             TaskState.SHOWING: judging.end_of_showing,
-            TaskState.JUDGED: judging.end_of_case,
+            TaskState.JUDGED: inputs.end_of_report if task.judged_for is JudgedFor.INPUT else judging.end_of_case,
         }
         steps[task.state](self, task_id, task)
         return _of_slots(task.terms.slots)

@@ -7,6 +7,7 @@ In reading order:
 * `ending`: how slots, standbys, bids and the task itself end, or go to auction again
 * `awarding`: from the last commitment to the award
 * `failing`: who does not start, or dies
+* `inputs`: inputs that are not to be had
 * `judging`: audits, disputes, and what the courts make of them
 * `fraud_proofs`: proofs that a stated trace is wrong
 * `running`: starts, milestones, results

@@ -24,9 +24,9 @@ def not_started(market: TrainingGround, task_id: bytes, task: Task) -> None:
         outcome = TaskOutcome.STANDBY_NOT_STARTED if was_standby else TaskOutcome.NOT_STARTED
         purses.settle(market, task_id, task, place, outcome)
     if len(late) == 1 and task.standby is not None and task.standby.is_bound:
-        _replace(market, task_id, task, late[0])
+        replace_slot(market, task_id, task, late[0])
     else:
-        _again(market, task_id, task)
+        auction_again(market, task_id, task)
 
 
 def died(market: TrainingGround, task_id: bytes, task: Task) -> None:
@@ -42,7 +42,7 @@ def hand_over(market: TrainingGround, task_id: bytes, task: Task) -> None:
     """The leg of a task whose slots are settled is over: the runner-up has or is asked for the rest, or it is sold."""
     standby = task.standby
     if task.terms.slots > 1 or standby is None:
-        _again(market, task_id, task)
+        auction_again(market, task_id, task)
         return
     rest = replace(
         standby,
@@ -50,7 +50,7 @@ def hand_over(market: TrainingGround, task_id: bytes, task: Task) -> None:
         promised=money.remaining_blocks(standby.promised, task.done, task.milestones),
     )
     if standby.is_bound:
-        _replace(market, task_id, ending.next_leg(replace(task, standby=rest)), 0)
+        replace_slot(market, task_id, ending.next_leg(replace(task, standby=rest)), 0)
         return
     ending.free_slots(market, task_id, task)
     until = market.height + task.windows.ask
@@ -59,7 +59,7 @@ def hand_over(market: TrainingGround, task_id: bytes, task: Task) -> None:
     market.emit(StandbyAsked(task_id, standby.provider, until))
 
 
-def _replace(market: TrainingGround, task_id: bytes, task: Task, place: int) -> None:
+def replace_slot(market: TrainingGround, task_id: bytes, task: Task, place: int) -> None:
     """The runner-up, which is bound, has the place of who is gone; it has as long to start as that had."""
     gone, standby = task.slots[place], task.standby
     assert standby is not None, "somebody stands by"
@@ -72,7 +72,7 @@ def _replace(market: TrainingGround, task_id: bytes, task: Task, place: int) -> 
     market.emit(TaskAwarded(task_id, place, standby.provider, standby.device, standby.price, until))
 
 
-def _again(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def auction_again(market: TrainingGround, task_id: bytes, task: Task) -> None:
     """Release who stood by, set all free, and auction the rest."""
     task = ending.release_standby(market, task_id, task)
     ending.free_slots(market, task_id, task)

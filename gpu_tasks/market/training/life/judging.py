@@ -255,6 +255,8 @@ def _found(task: Task, ruling: CaseRuling) -> TaskOutcome | None:
         return TaskOutcome.LIED
     if isinstance(ruling.verdict, Unanswerable):
         return TaskOutcome.INPUT_MISSING
+    if task.judged_for is JudgedFor.INPUT:
+        return TaskOutcome.PARTNER_DIED  # it does not work on, and what a false word costs the courts have taken
     if task.judged_for is not JudgedFor.DISPUTE:
         return None
     # Who disputes gives the judges something to look at: else a customer that hides its input would pay for nothing.

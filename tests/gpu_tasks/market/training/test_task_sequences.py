@@ -80,6 +80,8 @@ def next_of(task_id: bytes, task: Task, who: Keys, number: int) -> Any:
     """What comes next of a slot of somebody's; or of another one, if it has none."""
     mine = [place for place, slot in enumerate(task.slots) if slot.provider == who.stash]
     place = mine[0] if mine else number % 2
+    if task.state is TaskState.STARTING and number % 9 == 0:
+        return TrainingMarket.report_input(task=task_id, place=place)
     if task.state in (TaskState.STARTING, TaskState.ASKING):
         return TrainingMarket.start(task=task_id, place=0 if task.state is TaskState.ASKING else place)
     if task.state is TaskState.SHOWING:
@@ -159,6 +161,7 @@ ACTIONS: tuple[Callable[[TaskChain, Keys, int], Any], ...] = (
     about(lambda task, _: TrainingMarket.dispute(task=task)),
     about(lambda task, number: TrainingMarket.amend(task=task, change=CHANGES[number % 4])),
     about(lambda task, _: TrainingMarket.cancel(task=task)),
+    about(lambda task, number: TrainingMarket.report_input(task=task, place=number % 2)),
     about(lambda task, number: TrainingMarket.close(task=task, pay=number % 2 * OGPU, back=OGPU)),
     lambda chain, _who, number: Devices.pause(device=chain.keys[number % SIZE].device),
     lambda chain, _who, number: Devices.resume(device=chain.keys[number % SIZE].device),

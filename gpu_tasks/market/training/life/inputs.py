@@ -1,0 +1,77 @@
+"""Inputs that are not to be had: who was awarded a slot says so before it starts, and judges find out.
+
+Always: only judges make a customer pay for a missing input, or who said so for a good one; undecided, it counts as good
+and costs nobody anything; either way the provider has no part in the task any more.
+"""
+
+from dataclasses import replace
+
+from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim
+from gpu_tasks.market.courts.money import FIRST_JUDGES, judge_fee
+from gpu_tasks.market.courts.numbers import PromisedNumbers
+from gpu_tasks.market.training import purses
+from gpu_tasks.market.training.events import DoneAlready, TaskJudged
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.life import ending, failing
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import TASK_ESCROW, JudgedFor, Slot, Task, TaskState, slot_case, with_slot
+from gpu_tasks.market.training.terms import covered
+from runtime.frame.holds import Hold
+from runtime.frame.pallet import ensure
+
+
+def report(market: TrainingGround, task_id: bytes, place: int, account: bytes) -> None:
+    """Say that the input of a task is not to be had: a committee finds out, and everybody else waits for it."""
+    task, slot = market.worked(task_id, place, account)
+    market.ensure_in(task, TaskState.STARTING)
+    ensure(not slot.started_at, DoneAlready)
+    case = slot_case(task_id, place)
+    market.task_of_case[case] = task_id
+    market.put(
+        task_id,
+        replace(task, state=TaskState.JUDGED, deadline=0, cases=1, judged_for=JudgedFor.INPUT, close=None),
+    )
+    fee = judge_fee(task.terms.price_max, task.rules.judge_fee_ppm, task.rules.judge_fee_min)
+    promised = PromisedNumbers(fee, task.rules.audit_rate_ppm)
+    market.courts.open(market.index, case, _terms(market, task_id, task, place, fee), promised)
+    market.emit(TaskJudged(task_id, JudgedFor.INPUT))
+
+
+def end_of_report(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """Judges have looked for the input: the task ends for want of it, or the runner-up has the place of who said so."""
+    task = replace(task, judged_for=None)
+    if any(slot.outcome is TaskOutcome.INPUT_MISSING for slot in task.slots):
+        for place in range(len(task.slots)):
+            purses.settle(market, task_id, task, place, TaskOutcome.INPUT_MISSING)
+        task = ending.release_standby(market, task_id, task)
+        ending.free_slots(market, task_id, task)
+        ending.end(market, task_id, task, TaskOutcome.INPUT_MISSING)
+        return
+    place = next(place for place, slot in enumerate(task.slots) if slot.outcome is TaskOutcome.PARTNER_DIED)
+    purses.settle(market, task_id, task, place, TaskOutcome.PARTNER_DIED)  # what it lost, the courts have taken
+    task = with_slot(task, place, replace(task.slots[place], outcome=None))
+    if task.standby is not None and task.standby.is_bound:
+        failing.replace_slot(market, task_id, task, place)
+    else:
+        failing.auction_again(market, task_id, task)
+
+
+def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: int) -> CaseTerms:
+    """A case of which the right answer is the input's own root, where it is to be had."""
+    slot, escrow = task.slots[place], Hold(TASK_ESCROW, slot_case(task_id, place))
+    others: list[Slot] = [each for each in task.slots if each.provider != slot.provider]
+    standby = [task.standby.provider] if task.standby is not None else []
+    held = market.lock.locked(slot.provider, purses.collateral_hold(task_id, task, slot.device))
+    return CaseTerms(
+        customer=task.customer,
+        price=covered(task.terms.price_max, slot.collateral),
+        customer_bond=0,  # of which the provider is due a half
+        customer_price=min(FIRST_JUDGES * fee, market.lock.locked(task.customer, escrow)),
+        customer_spare=0,
+        collateral=slot.collateral,
+        pot_max=FIRST_JUDGES * fee,
+        sealed_at=task.order.sealed_at,
+        run_blocks=0,
+        excluded=tuple(dict.fromkeys((*standby, *(each.provider for each in others)))),
+        claims=(PartyClaim(slot.provider, ClaimKind.DECLINED, None, held),),
+    )

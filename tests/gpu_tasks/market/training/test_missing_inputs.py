@@ -1,0 +1,81 @@
+"""Inputs that a provider says are not to be had: who pays, and who goes on."""
+
+from gpu_tasks.market.courts.opinions import Unanswerable
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from looked_at import FEE, Opinion, judges_say, says
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused
+from task_chain import BOND, PRICE, Books, TaskChain, net, with_offers
+
+INPUT = b"i" * 32
+STOOD_BY = 7 * OGPU // 50
+
+
+def reported(*prices: int, **order: object) -> tuple[TaskChain, Books]:
+    """A task whose winner says that there is no input."""
+    chain = TaskChain(size=12)
+    books = Books(chain)
+    chain.submit(**order)
+    chain.auction(with_offers(chain.keys, *(prices or (6 * OGPU, 7 * OGPU, 8 * OGPU))))
+    chain.do(chain.keys[0], TrainingMarket.report_input(task=chain.task, place=0))
+    assert chain.state() is TaskState.JUDGED
+    return chain, books
+
+
+def over(chain: TaskChain, opinion: Opinion) -> None:
+    """Let the judges say this, until the task goes on."""
+    while chain.state() is TaskState.JUDGED:
+        chain.chain.block(*judges_say(chain, lambda _keys: opinion))
+
+
+def test_a_missing_input_costs_the_customer_bond_and_judges_and_ends_the_task() -> None:
+    chain, books = reported()
+    over(chain, Unanswerable())
+    assert chain.now().outcome is TaskOutcome.INPUT_MISSING
+    assert books.change(chain.keys[0]) == BOND // 2
+    assert books.change(chain.keys[1]) == net(STOOD_BY)
+    assert books.change(CUSTOMER) == -BOND - 3 * FEE - STOOD_BY
+
+
+def test_a_good_input_costs_who_reported_it_a_miss_and_the_standby_goes_on() -> None:
+    chain, books = reported()
+    alice, bob = chain.keys[:2]
+    over(chain, says(INPUT)(alice))
+    task = chain.now()
+    assert (task.state, task.slots[0].provider) == (TaskState.STARTING, bob.stash)
+    assert books.change(alice) == -(PRICE // 4 + 3 * FEE)
+    assert books.change(CUSTOMER) == 0
+    assert chain.is_idle(alice)
+    chain.start(bob)
+    assert chain.state() is TaskState.RUNNING
+
+
+def test_what_nobody_decides_costs_nobody_anything() -> None:
+    chain, books = reported(6 * OGPU)
+    over(chain, None)
+    assert (chain.state(), chain.now().auction) == (TaskState.COMMITTING, 2)
+    assert books.change(chain.keys[0]) == 0
+    assert books.change(CUSTOMER) == 0
+
+
+def test_of_a_gang_only_who_reported_is_replaced() -> None:
+    chain, books = reported(5 * OGPU, 6 * OGPU, 7 * OGPU, slots=2)
+    over(chain, says(INPUT)(chain.keys[0]))
+    assert [slot.provider for slot in chain.now().slots] == [chain.keys[2].stash, chain.keys[1].stash]
+    assert books.change(chain.keys[1]) == 0
+
+
+def test_only_who_has_the_slot_and_has_not_started_reports() -> None:
+    chain = TaskChain()
+    chain.submit(slots=2)
+    chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 7 * OGPU))
+    report = TrainingMarket.report_input(task=chain.task, place=0)
+    for who in (chain.keys[1], chain.keys[2], CUSTOMER, Keys("stranger")):
+        for account in (who.stash, who.provider):
+            refused(account, report, ev.NotSlotOwner)(chain.chain.now())
+    chain.start(chain.keys[0])
+    refused(chain.keys[0].provider, report, ev.DoneAlready)(chain.chain.now())
+    chain.start(chain.keys[1], 1)
+    refused(chain.keys[0].provider, report, ev.WrongTaskState)(chain.chain.now())
