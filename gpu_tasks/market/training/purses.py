@@ -108,7 +108,7 @@ def _money(market: TrainingGround, task: Task, slot: Slot, held: dict[TaskPurse,
         promised=slot.promised,
         elapsed=until - task.started_at if task.started_at else 0,
         milestones=task.milestones,
-        done=task.done,
+        done=task.owed,
     )
 
 

@@ -262,7 +262,9 @@ class Task:
     milestones: U8
     """Of this leg."""
     done: U8 = 0
-    """How many of them count."""
+    """How many of them count: who takes over begins behind them."""
+    owed: U8 = 0
+    """For how many of them the customer itself has signed: so many are paid for if their provider dies."""
     behind: U8 = 0
     """Milestones that counted in earlier legs."""
     checkpoint: HeldCheckpoint | None = None

@@ -118,6 +118,7 @@ def next_leg(task: Task) -> Task:
         milestones=task.milestones - task.done,
         behind=task.behind + task.done,
         done=0,
+        owed=0,
         started_at=0,
         reported_at=0,
         finished_at=0,

@@ -77,11 +77,15 @@ def hold_checkpoint(market: TrainingGround, task_id: bytes, account: bytes, numb
     market.ensure_in(task, TaskState.RUNNING)
     standby = task.standby
     is_standby = standby is not None and standby.provider == market.devices.operator(account)
-    ensure(account == task.customer or is_standby, MayNotHold)
-    ensure(number > task.behind + task.done, NothingToHold)
+    is_customer = account == task.customer
+    ensure(is_customer or is_standby, MayNotHold)
+    ensure(number > task.behind + (task.owed if is_customer else task.done), NothingToHold)
     newest = known(task.slots[0].milestone, NothingToHold)
     ensure(all(_states(slot, number, newest.root) for slot in task.slots), NothingToHold)
     task = replace(task, done=number - task.behind, checkpoint=HeldCheckpoint(newest, account))
+    # A winner may have a second name that stands by: what that signs for is a place to go on from, and nobody's money.
+    if is_customer:
+        task = replace(task, owed=task.done)
     market.put(task_id, ending.release_standby(market, task_id, task))
     market.emit(MilestoneCounted(task_id, number, account))
 

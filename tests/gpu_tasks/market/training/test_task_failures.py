@@ -137,6 +137,33 @@ def test_who_dies_is_paid_for_what_counted_and_loses_a_quarter_of_the_rest(count
     assert chain.is_idle(alice)
 
 
+def test_a_winner_whose_second_name_stands_by_is_not_paid_for_milestones_that_nobody_else_holds() -> None:
+    chain, books = awarded()
+    alice, bob = chain.keys[:2]
+    chain.start(alice)
+    for number in (1, 2, 3):
+        chain.report(alice, number)
+        chain.do(bob, TrainingMarket.hold_checkpoint(task=chain.task, number=number))
+    assert (chain.now().done, chain.now().owed) == (3, 0)
+    chain.until(TaskState.ASKING)
+    assert books.change(alice) == -7 * OGPU // 4
+    assert chain.now().behind == 3  # and yet it is a place to go on from
+
+
+def test_what_the_standby_has_signed_for_the_customer_may_sign_for_too() -> None:
+    chain, books = awarded()
+    alice, bob = chain.keys[:2]
+    chain.start(alice)
+    for number in (1, 2):
+        chain.report(alice, number)
+        chain.do(bob, TrainingMarket.hold_checkpoint(task=chain.task, number=number))
+    chain.count(2)
+    chain.ask(TrainingMarket.hold_checkpoint(task=chain.task, number=2), ev.NothingToHold)
+    chain.until(TaskState.ASKING)
+    earned = 7 * OGPU // 2
+    assert books.change(alice) == net(earned) - earned // 4
+
+
 def test_a_bound_standby_takes_the_whole_over_and_is_paid_its_own_price() -> None:
     chain, books = awarded()
     alice, bob = chain.keys[:2]
