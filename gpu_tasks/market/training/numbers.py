@@ -59,7 +59,11 @@ class TrainingNumbers(Pallet):
     )  # fmt: skip
     judge_fee_ppm: Parameter[U32] = Parameter(
         DEFAULT_RULES.judge_fee_ppm, unit="ppm", least=10_000, greatest=ALL,
-        doc="Of what a case is about, to a judge; who computes segments computes a small share of a task.",
+        doc="Of the greatest price, to a judge of a task without a trace, of which it computes everything.",
+    )  # fmt: skip
+    trace_fee_ppm: Parameter[U32] = Parameter(
+        50_000, unit="ppm", least=10_000, greatest=ALL,
+        doc="The same of a task with a trace, of which it computes a few segments.",
     )  # fmt: skip
     judge_fee_min: Parameter[Balance] = Parameter(
         DEFAULT_RULES.judge_fee_min, unit="grains", least=1, greatest=GRAINS_PER_OGPU,
@@ -114,7 +118,7 @@ class TrainingNumbers(Pallet):
         doc="Held for the record of a task until that is dropped: few are open at once, and each is large.",
     )  # fmt: skip
 
-    def rules(self) -> TaskRules:
+    def rules(self, *, has_trace: bool) -> TaskRules:
         """What a task that is submitted now goes by."""
         found, of = chance_found(self.audit_rate_ppm)  # a result is audited before it is paid
         return TaskRules(
@@ -127,7 +131,7 @@ class TrainingNumbers(Pallet):
             no_start_penalty=self.no_start_penalty,
             failure_penalty=self.failure_penalty,
             late_times=self.late_times,
-            judge_fee_ppm=self.judge_fee_ppm,
+            judge_fee_ppm=self.trace_fee_ppm if has_trace else self.judge_fee_ppm,
             judge_fee_min=self.judge_fee_min,
             audit_rate_ppm=self.audit_rate_ppm,
             found_ppm=found * ALL // of,

@@ -318,8 +318,9 @@ def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: 
     held = market.lock.locked(slot.provider, purses.collateral_hold(task_id, task, slot.device))
     price = min(FIRST_JUDGES * fee, market.lock.locked(task.customer, Hold(TASK_ESCROW, case)))
     spare = market.lock.locked(task.customer, Hold(TASK_DISPUTE, case))
-    if task.challenge is not None:
-        held, price, spare = held - task.challenge.reward, 0, task.challenge.bond
+    pot = FIRST_JUDGES * fee
+    if task.challenge is not None:  # whose maker pays its judges, or who lied does: the pot would feed who asks itself
+        held, price, spare, pot = held - task.challenge.reward, 0, task.challenge.bond, 0
     others = [each.provider for each in task.slots if each.provider != slot.provider]
     standby = [task.standby.provider] if task.standby is not None else []
     challenger = [task.challenge.challenger] if task.challenge is not None else []
@@ -330,7 +331,7 @@ def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: 
         customer_price=price,
         customer_spare=spare,
         collateral=slot.collateral,
-        pot_max=FIRST_JUDGES * fee,
+        pot_max=pot,
         sealed_at=task.order.sealed_at,
         run_blocks=task.order.run_blocks,
         excluded=tuple(dict.fromkeys((*challenger, *standby, *others)))[:EXCLUDED_MAX],

@@ -49,7 +49,11 @@ def submit(market: TrainingGround, customer: bytes, order: TaskOrder, sealed_age
     final = market.beacon.final_height()
     ensure(final - sealed_age_max <= order.sealed_at <= final, StaleOrder)
     number, genesis = market.submitted[customer], market.system.block_hash[0]
-    task_id, rules, windows = task_id_of(genesis, customer, number), market.rules(), market.windows()
+    task_id, rules, windows = (
+        task_id_of(genesis, customer, number),
+        market.rules(has_trace=bool(order.segments)),
+        market.windows(),
+    )
     locked = _lock(market, customer, task_id, order)
     _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots))
     market.submitted[customer] = number + 1
@@ -108,7 +112,7 @@ def _is_sound(order: TaskOrder) -> bool:
 
 
 def _terms(market: TrainingGround, order: TaskOrder) -> TaskTerms:
-    rules, price_max = market.rules(), order.price_max
+    rules, price_max = market.rules(has_trace=bool(order.segments)), order.price_max
     time_value = default_time_value(price_max, order.blocks_max) if order.time_value is None else order.time_value
     return TaskTerms(
         price_max=price_max,
@@ -123,7 +127,7 @@ def _terms(market: TrainingGround, order: TaskOrder) -> TaskTerms:
 
 def _lock(market: TrainingGround, customer: bytes, task_id: bytes, order: TaskOrder) -> int:
     """Lock what each slot can cost, and the deposit; how much that is."""
-    rules, total = market.rules(), market.task_deposit
+    rules, total = market.rules(has_trace=bool(order.segments)), market.task_deposit
     escrow, bond = money.escrow(rules, order.price_max), money.customer_bond(rules, order.price_max)
     for place in range(order.slots):
         case = slot_case(task_id, place)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpu_tasks.market.courts.opinions import Unanswerable
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.events import FraudProven
 from gpu_tasks.market.training.fraud_claims import claim_commitment
@@ -83,6 +84,15 @@ def test_a_proof_that_nobody_decides_costs_nobody_anything() -> None:
     while chain.state() is TaskState.JUDGED:
         chain.chain.block()
     assert chain.state() is TaskState.SUBMITTED
+    assert books.change(eve) == 0
+
+
+def test_a_proof_about_an_input_that_is_missing_takes_nothing_from_the_pot() -> None:
+    chain, books, eve = challenged()
+    pot = chain.pot
+    judged(chain, lambda _keys: Unanswerable())
+    assert chain.now().outcome is TaskOutcome.INPUT_MISSING
+    assert chain.pot == pot
     assert books.change(eve) == 0
 
 

@@ -240,8 +240,17 @@ def test_a_record_goes_and_its_deposit_comes_back() -> None:
 def test_what_a_task_goes_by_does_not_change_with_the_parameters() -> None:
     chain = awarded()
     before = chain.now()
-    assert before.rules == chain.market.rules()
+    assert before.rules == chain.market.rules(has_trace=False)
     assert before.windows == chain.market.windows()
+
+
+def test_judges_of_a_trace_compute_less_and_are_paid_less() -> None:
+    chain = TaskChain(constants={"TrainingMarket.trace_fee_ppm": 20_000})
+    fees = {}
+    for segments in (0, 20):
+        chain.submit(segments=segments)
+        fees[segments] = chain.now().rules.judge_fee_ppm
+    assert fees == {0: 50_000, 20: 20_000}
 
 
 def test_a_deadline_passes_and_the_call_comes_too_late() -> None:
