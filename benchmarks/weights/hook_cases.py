@@ -11,6 +11,7 @@ from benchmarks.weights.world import World, made
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT
 from gpu_tasks.market.inference.sleepers import Stirred
 from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.cryptography.hashing import blake2_256
@@ -89,7 +90,7 @@ class MarketHook:
         self._row("scan", scan)
         self._row("racer", racer)
         offers = len(self.world.validators) * (scan + rows[f"{HOOK} order"])
-        self._row("draw", (single - offers) / UNITS - racer)
+        self._row("draw", (single - offers - self._judges()) / UNITS - racer)
 
     def _refills(self) -> None:
         """Places of races of eight that were declined: draws of one racer, each of which lets another go."""
@@ -103,8 +104,12 @@ class MarketHook:
             raise RuntimeError("not every place was filled")
         races.abandon(units)
         offers = len(world.validators) * (rows[f"{HOOK} scan"] + rows[f"{HOOK} order"])
-        each = (real - offers) / UNITS - rows[f"{HOOK} racer"]
+        each = (real - offers - self._judges()) / UNITS - rows[f"{HOOK} racer"]
         self._row("draw", max(each, rows[f"{HOOK} draw"]))
+
+    def _judges(self) -> float:
+        """What those in office weigh, who are read once for all draws of a block."""
+        return len(self.world.validators) * LOOK_WEIGHT.ref_time / 1_000
 
     def _steps(self) -> None:
         """Races of eight that end by themselves: one revealed, seven did not."""

@@ -7,9 +7,9 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "46635055276d9645ab790de6ea38ba04",
+    "7283c10428ef0edc8256c7b7380deddc",
     {
-        "block": 3_179_361,
-        "extrinsic": 42_866,
+        "block": 3_014_029,
+        "extrinsic": 41_228,
     },
 )
