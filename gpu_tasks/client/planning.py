@@ -26,6 +26,8 @@ from wallet.client import ChainClient
 
 RULES = tuple(field.name for field in fields(TaskRules) if field.name != "found_ppm")
 """Each is a parameter of the same name; the chance that a lie is found follows from that of an audit."""
+OF_A_TRACE = {"judge_fee_ppm": "trace_fee_ppm"}
+"""But for these: what a file describes has a trace."""
 
 
 def slot_ms(client: ChainClient) -> int:
@@ -47,7 +49,7 @@ async def auction_numbers(client: ChainClient, at: bytes) -> AuctionNumbers:
         found: int = await client.read(parameter.item, at=at) if is_sold else parameter.default
         return found
 
-    asked = {name: await number(TrainingMarket.parameters[name]) for name in RULES}
+    asked = {name: await number(TrainingMarket.parameters[OF_A_TRACE.get(name, name)]) for name in RULES}
     found, of = chance_found(asked["audit_rate_ppm"])
     return AuctionNumbers(
         rules=TaskRules(**asked, found_ppm=found * PPM // of),

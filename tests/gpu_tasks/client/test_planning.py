@@ -25,13 +25,18 @@ def numbers(pallets: tuple[Any, ...], values: dict[Any, int]) -> AuctionNumbers:
 
 
 def test_a_chain_that_sells_tasks_says_them() -> None:
-    market = TaskChain().market
+    market = TaskChain(constants={"TrainingMarket.trace_fee_ppm": 20_000}).market
     values = {parameter.item: getattr(market, name) for name, parameter in TrainingMarket.parameters.items()}
     windows = market.windows()
     assert numbers((System, TrainingMarket), values) == AuctionNumbers(
-        market.rules(), windows.commit, windows.reveal, windows.start, market.task_deposit, market.step_fee
+        market.rules(has_trace=True),
+        windows.commit,
+        windows.reveal,
+        windows.start,
+        market.task_deposit,
+        market.step_fee,
     )
-    assert market.rules() != DEFAULT_RULES
+    assert market.rules(has_trace=True) != DEFAULT_RULES
 
 
 def test_of_a_chain_that_sells_none_they_are_the_defaults() -> None:

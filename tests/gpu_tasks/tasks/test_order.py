@@ -50,7 +50,12 @@ def test_a_chain_takes_from_the_customer_what_was_planned(path: Path) -> None:
     market = chain.market
     windows = market.windows()
     numbers = AuctionNumbers(
-        market.rules(), windows.commit, windows.reveal, windows.start, market.task_deposit, market.step_fee
+        market.rules(has_trace=True),
+        windows.commit,
+        windows.reveal,
+        windows.start,
+        market.task_deposit,
+        market.step_fee,
     )
     terms = terms_of(file, numbers.rules, SLOT_MS)
     plan = plan_of(terms, file.task.classes, numbers, ())
@@ -68,7 +73,7 @@ def test_a_task_starts_when_it_was_planned_to() -> None:
     submitted = chain.now().submitted_at
     chain.auction(with_offers(chain.keys[:3], 6 * OGPU, 7 * OGPU, 8 * OGPU))
     windows = chain.now().windows
-    numbers = AuctionNumbers(chain.market.rules(), windows.commit, windows.reveal, windows.start, 0, 0)
+    numbers = AuctionNumbers(chain.now().rules, windows.commit, windows.reveal, windows.start, 0, 0)
     plan = plan_of(chain.now().terms, tuple(DeviceClass), numbers, ())
     assert chain.state() is TaskState.STARTING
     awarded_after = chain.chain.height - submitted
