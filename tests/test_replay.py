@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "37ce8258665922a7b1b0791802dd95de8b2fc0cc5af9d577af39501a4324c690"
+KEPT_DIGEST = "0819d7b98730573a004768e07f52aaa488c93cb5e7e5034b385514df03c5ac49"
 
 
 @pytest.fixture(scope="module")

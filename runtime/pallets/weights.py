@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "9a670361bcd5482a0ae2df7636597964",
+    "34bb002ec1e4a349f24fe10dad854458",
     {
         "Balances.burn": 33_528,
         "Balances.transfer_all": 43_052,
@@ -33,9 +33,9 @@ WEIGHTS = MeasuredWeights(
         "TrustStake.chill": 241_939,
         "TrustStake.delegate": 207_795,
         "TrustStake.on_initialize": 172_106,
-        "TrustStake.on_initialize backing": 9_384,
-        "TrustStake.on_initialize candidate": 31_084,
-        "TrustStake.on_initialize era": 1_162_060,
+        "TrustStake.on_initialize backing": 7_966,
+        "TrustStake.on_initialize candidate": 19_387,
+        "TrustStake.on_initialize era": 1_653_844,
         "TrustStake.payout_stakers": 7_962_241,
         "TrustStake.unbond": 305_568,
         "TrustStake.undelegate": 159_426,

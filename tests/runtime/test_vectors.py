@@ -22,7 +22,7 @@ PUBLISHED_PREFIXES: list[tuple[StorageItem, str]] = [
 ALICE_OF_THE_SDK = "d43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d"
 HER_ACCOUNT_KEY = "de1e86a9a8c739864cf3cc5ec2bea59f" + ALICE_OF_THE_SDK
 GENESIS_HASH = "5d1e004aad1232ef64ff3dd95b44ec288867ea77bc5b10b29f4d9200abf645ca"
-BLOCK_1_HASH = "1bd16d3ebbe660f571818b54cb2869bb811d1ed9eeaf97ff6d39fad79a6d28bf"
+BLOCK_1_HASH = "af9afda99b6c3d31e4cec3c6d8af18d3bcf9f27b0381b8162beb27952cb3bbfb"
 
 
 def test_types_and_storage_are_those_on_record() -> None:

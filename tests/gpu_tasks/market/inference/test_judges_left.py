@@ -20,8 +20,8 @@ from gpu_tasks.market.inference.judges_left import (
 from gpu_tasks.market.inference.money import judge_seat, ramped_price
 from gpu_tasks.market.inference.units import UnitState
 from runtime.encoding.types import Signed, Weight
+from runtime.frame.measured import times
 from runtime.frame.runtime import Bound
-from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import RESERVE
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
@@ -382,4 +382,4 @@ def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) 
         taken.append(spent[-1])
     assert taken[1] - taken[0] == 1_000, "once, although two were drawn"
     chain = chain_of(7)
-    assert read_judges(chain.now()[Devices])[1] == work(reads=5 * 7, microseconds=5 * 7)
+    assert read_judges(chain.now()[Devices])[1] == times(7, LOOK_WEIGHT)
