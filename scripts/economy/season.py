@@ -75,7 +75,8 @@ class Season:
         self.slot, self.final, self.stalled_until = FIRST_SLOT, 0, 0
         others = [name for name in NODES + WALKERS if name not in seated]
         self.founders = self.chance.sample(others, self.chance.choice((0, 2, 4)))
-        self.liars = tuple(self.chance.sample([*seated, *self.founders], self.chance.choice((3, 4, 5))))
+        known = [*seated, *self.founders]
+        self.liars = tuple(self.chance.sample(known, min(len(known), self.chance.choice((3, 4, 5)))))
         self.eagerness = self.chance.choice((12, 20, 40))
         """Random calls in a block, on average."""
         self.waiting_max = self.chance.choice((30, 60, 200))

@@ -30,7 +30,7 @@ from scripts.economy.figures import LIVELY_FROM_STEPS
 from scripts.economy.kept_state import KeptState
 from scripts.economy.pairs import BooksBroken
 from scripts.economy.season import LARGE, SMALL, Season
-from scripts.economy.seasons import Part, play_all
+from scripts.economy.seasons import SEASON_STEPS, Part, parts, play_all
 from scripts.replay.calls import draw
 from scripts.replay.cast import ACTORS, BY_STASH
 
@@ -345,3 +345,10 @@ def test_a_kept_state_lists_what_a_state_made_anew_does() -> None:
         for item in items:
             for start in (b"", *names):
                 assert list(kept_state.keys(item, start)) == list(memory.keys(item, start))
+
+
+def test_each_chain_of_a_million_steps_can_begin() -> None:
+    """Once in some twenty there were fewer validators than liars."""
+    seasons = [Season(part.seed, part.number) for part in parts(1, 1_000_000)]
+    assert len(seasons) == 1_000_000 // SEASON_STEPS
+    assert min(len(season.liars) for season in seasons) >= 3
