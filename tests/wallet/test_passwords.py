@@ -106,7 +106,8 @@ def test_b12_a_node_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPat
                 with pytest.raises(NodeUnreachableError, match="did not answer system_chain within"):
                     await connection.call("system_chain")
             monkeypatch.setattr(rpc, "CALL_SECONDS", 60.0)
-            async with await RpcConnection.open(f"ws://127.0.0.1:{port}", patience=0.2) as connection:
+            socket = await websockets.connect(f"ws://127.0.0.1:{port}", proxy=None)  # which has the time it needs
+            async with RpcConnection(f"ws://127.0.0.1:{port}", socket, patience=0.2) as connection:
                 with pytest.raises(NodeUnreachableError, match="did not answer system_chain within 0 s"):
                     await connection.call("system_chain")
 
