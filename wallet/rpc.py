@@ -56,7 +56,8 @@ class RpcConnection:
     def __init__(self, url: str, socket: ClientConnection, patience: float | None = None) -> None:
         """Use `open`."""
         self.url = url
-        self._patience = patience
+        self.patience = patience
+        """Seconds that a call may take; CALL_SECONDS where it is None."""
         self._socket = socket
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[RpcJson]] = {}
@@ -116,7 +117,7 @@ class RpcConnection:
         """The result of `method`, as it came."""
         if not self.is_open:
             raise NodeUnreachableError(f"the connection to {self.url} is closed")
-        number, patience = next(self._ids), self._patience or CALL_SECONDS
+        number, patience = next(self._ids), self.patience or CALL_SECONDS
         future: asyncio.Future[RpcJson] = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, even if nobody waits
         self._waiting[number] = future

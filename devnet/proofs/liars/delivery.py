@@ -7,6 +7,7 @@ from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Noticed, Program,
 WALLET, CUSTOMER, PROVIDER = Program
 SLOW_SECONDS = 0.3
 OUT_OF_ORDER_SECONDS = 0.4
+SILENT_SECONDS = 5.0
 DROPPED_EVERY = 4
 ANSWERS_BEFORE_THE_CUT = 6
 
@@ -29,9 +30,9 @@ def drops_some(_: NodeMessage, mouth: Mouth) -> Replies | None:
     return TRUTH if _count(mouth) % DROPPED_EVERY else []
 
 
-@lie(PROVIDER, noticed=Noticed.HARMLESS)
+@lie(PROVIDER, noticed=Noticed.HARMLESS, seconds=SILENT_SECONDS)
 def falls_silent(_message: NodeMessage, _: Mouth) -> Replies | None:
-    """Nothing is answered for a while: shorter than a provider waits."""
+    """Nothing is answered for half of a reveal's window: whoever asks again soon enough misses nothing."""
     return []
 
 

@@ -22,6 +22,7 @@ Replies = Sequence[RpcJson | bytes]
 """What arrives instead of a message, in this order: JSON values, or bytes as they are. Nothing, if it is lost."""
 TRUTH = None
 """The message arrives as it was."""
+LIE_SECONDS = 8.0
 
 
 class Program(StrEnum):
@@ -127,6 +128,8 @@ class NodeLie:
     """Answers in the node's place: the node never hears the question."""
     is_met_anew: bool = False
     """It is told to programs that know the chain, on a new connection."""
+    seconds: float = LIE_SECONDS
+    """So long it is told to a provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +159,13 @@ def lie(
     noticed: Noticed = Noticed.NAMED,
     words: tuple[str, ...] = (),
     is_met_anew: bool = False,
+    seconds: float = LIE_SECONDS,
 ) -> Callable[[OfMessage], NodeLie]:
     """Make a lie of a function of messages; its name is the function's, what it says is its docstring."""
 
     def make(function: OfMessage) -> NodeLie:
-        return NodeLie(*_named(function), told, noticed, words, of_message=function, is_met_anew=is_met_anew)
+        name, says = _named(function)
+        return NodeLie(name, says, told, noticed, words, function, is_met_anew=is_met_anew, seconds=seconds)
 
     return make
 

@@ -24,7 +24,6 @@ from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
 REPEATS_MAX = 3
-LIE_SECONDS = 8.0
 QUIET_SECONDS = 8.0
 """A provider gets so long between two lies: less than a race's lease, so its races can still be run."""
 AMOUNT_FIRST = 1_000_000
@@ -101,7 +100,7 @@ async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
     provider.node.lie = lie
     if lie.is_met_anew:
         provider.node.cut()
-    await asyncio.sleep(LIE_SECONDS)
+    await asyncio.sleep(lie.seconds)
     await _told(provider, told_before)
     provider.node.lie = None
     status: int | None = 0
@@ -109,7 +108,7 @@ async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
         status = ENDED_WRONGLY
         processes.start(provider.process)  # as its operator would
     await asyncio.sleep(QUIET_SECONDS)
-    said = Said(status, _since(provider.process, offset), LIE_SECONDS)
+    said = Said(status, _since(provider.process, offset), lie.seconds)
     return Hearing(lie.name, Program.PROVIDER, provider.member.name, provider.node.told - told_before, [said])
 
 

@@ -40,9 +40,12 @@ from wallet.verified import VerifiedClient, Warn
 
 ALREADY_KNOWN = 1013
 SIGNED_KEPT = 1_024
-ANSWER_SECONDS = 4.0
-"""A node that takes longer is asked again on a new connection: in the 20 s of other programs a race is lost."""
-RECONNECT_SECONDS = (0.5, 1.0, 2.0)
+ANSWER_SECONDS = (2.0, 2.0, 2.0, 4.0, 8.0)
+"""A node that takes longer is asked again on a new connection: in the 20 s of other programs a race is lost.
+
+By failures in a row: one that was mute for a moment is asked soon, one that is slow gets the time that it needs.
+"""
+RECONNECT_SECONDS = (0.5, 0.5, 0.5, 1.0, 2.0)
 """Until a node that is away, or was not believed, is asked again; ten seconds later it is too late to reveal."""
 EVIDENCE_MAX = 128
 """So many pairs of headers of one answer are looked at."""
@@ -84,7 +87,7 @@ class LiveChain:
         ChainChangedError, NodeRefutedError: another chain, or one that nobody shows.
         """
         tell = Seldom(warn if tell is None else tell)
-        client = await VerifiedClient.connect_by(url, trust, tell, ANSWER_SECONDS)
+        client = await VerifiedClient.connect_by(url, trust, tell, ANSWER_SECONDS[-1])
         try:
             stash: bytes | None = await market_reads.stash_of(client, key.public_key)
         except ODD_ANSWERS as error:
@@ -96,6 +99,7 @@ class LiveChain:
         if stash is None:
             await client.rpc.close()
             raise ChainError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
+        client.rpc.patience = ANSWER_SECONDS[0]  # connecting takes many answers, some of them long
         return cls(url, client, key, stash, trust, tell)
 
     @property
@@ -165,7 +169,7 @@ class LiveChain:
     async def _reconnect(self) -> None:
         await self.client.rpc.close()
         while True:
-            await asyncio.sleep(RECONNECT_SECONDS[min(self._failures, len(RECONNECT_SECONDS) - 1)])
+            await asyncio.sleep(_after(self._failures, RECONNECT_SECONDS))
             try:
                 self.client = await self._asked(self._same_chain())
             except ChainError as error:
@@ -180,7 +184,8 @@ class LiveChain:
 
         The daemon waits then: its journal holds what it owes to the chain that it knows, and the node may come back.
         """
-        client = await VerifiedClient.connect_by(self._url, self._trust, self._warn, ANSWER_SECONDS)
+        patience = _after(self._failures, ANSWER_SECONDS)
+        client = await VerifiedClient.connect_by(self._url, self._trust, self._warn, patience)
         try:
             await self._check_goes_on(client)
         except BaseException:
@@ -333,6 +338,11 @@ class LiveChain:
         # A node may answer anything: other types, missing fields, bytes that decode to nothing.
         except ODD_ANSWERS as error:
             raise ChainError(f"the node's answer makes no sense ({in_words(error)})") from error
+
+
+def _after(failures: int, seconds: tuple[float, ...]) -> float:
+    """What holds after so many failures in a row."""
+    return seconds[min(failures, len(seconds) - 1)]
 
 
 def warn(text: str) -> None:

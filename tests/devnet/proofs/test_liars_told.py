@@ -74,7 +74,7 @@ async def growing(node: PlayedNode) -> AsyncIterator[None]:
 def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: NodeLie) -> None:
     monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.01,))
     monkeypatch.setattr(heads, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(live, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(live, "ANSWER_SECONDS", (0.5,))
     told: list[str] = []
 
     async def main() -> None:

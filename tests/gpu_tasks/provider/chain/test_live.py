@@ -34,6 +34,7 @@ class FakeNodeClient:
 
     genesis_hash = bytes(32)
     chain = "a chain"
+    patience: float | None = None
 
     def __init__(self, *answers: Exception | None) -> None:
         self.rpc = self.runtime = self.call_codec = self
@@ -202,15 +203,17 @@ def test_views_go_on_after_odd_heights_odd_nodes_and_another_chain(monkeypatch: 
     assert any("the pin" in text for text in told)
 
 
-REVEAL_SECONDS = 12
+REVEAL_SECONDS = 10
 """Of the shortest window, on a devnet."""
+SILENT_SECONDS = REVEAL_SECONDS // 2
 
 
 def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nor is one that is mute waited for: connecting, asking and the pause before fit twice into a reveal window."""
+    """Nor is one that is mute waited for; one that stays away is given more time with each try, to a limit."""
     waits: list[float] = []
+    patience: list[object] = []
     sleep = asyncio.sleep
 
     async def wait(seconds: float) -> None:
@@ -218,7 +221,7 @@ def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs
         await sleep(0)
 
     async def connect(*arguments: object) -> Any:
-        assert arguments[-1] == live.ANSWER_SECONDS
+        patience.append(arguments[-1])
         if len(waits) < 9:
             raise NodeUnreachableError("a proof has too many nodes")
         return OddNode(5)
@@ -235,5 +238,32 @@ def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs
         return (await anext(live_chain(OddNode("x")).views())).height
 
     assert asyncio.run(main()) == 5
-    assert waits == [0.5, 1.0, *[2.0] * 7]
-    assert 2 * (live.ANSWER_SECONDS + live.RECONNECT_SECONDS[-1]) <= REVEAL_SECONDS
+    assert waits == [*[0.5] * 3, 1.0, *[2.0] * 5]
+    assert patience == [*[2.0] * 3, 4.0, *[8.0] * 5]
+
+
+def test_a_silence_of_half_a_reveal_window_is_over_before_the_window_is() -> None:
+    """Whenever it begins: worst for who has just asked, and again for who is asking when it ends."""
+    for eighth in range(8 * SILENT_SECONDS):  # of a second: so far into the silence the daemon asks first
+        now, failures = eighth / 8, 0
+        while now < SILENT_SECONDS:
+            now += live.ANSWER_SECONDS[failures] + live.RECONNECT_SECONDS[failures]
+            failures += 1
+        assert now <= REVEAL_SECONDS - 2, "two blocks are left to reveal in"
+
+
+def test_who_has_connected_waits_no_longer_than_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connecting takes long answers; those that races depend on are short."""
+    node = FakeNodeClient()
+
+    async def connect(*arguments: object) -> Any:
+        assert arguments[-1] == live.ANSWER_SECONDS[-1]
+        return node
+
+    async def stash(*_: object) -> bytes:
+        return bytes(32)
+
+    monkeypatch.setattr(VerifiedClient, "connect_by", connect)
+    monkeypatch.setattr(market_reads, "stash_of", stash)
+    asyncio.run(LiveChain.connect("ws://nowhere", KEY, Trust(Path("nowhere")), lambda _: None))
+    assert node.patience == live.ANSWER_SECONDS[0]
