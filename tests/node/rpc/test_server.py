@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from socket import create_connection
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from node.rpc.connection import ClientConnection, SharedLimits
 from node.rpc.held_bytes import HeldBytes
 from node.rpc.jsonrpc import JsonRpcError
 from node.rpc.registry import Registry, method, subscription
-from node.rpc.server import Server, ServerOptions
+from node.rpc.server import ACCEPTED_AT_ONCE, Server, ServerOptions
 from node.rpc.subscriptions.shares import SubscriptionShares
 from node.rpc.turns import Caller, Turns
 from node.rpc.work import Work
@@ -72,6 +73,27 @@ def caller() -> Caller:
 
 def call(name: str, *params: Any, number: int = 1) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": name, "params": list(params)}
+
+
+def test_of_many_who_connect_at_once_a_few_are_taken_in_before_others_are_heard() -> None:
+    """64 at a time held the loop for a tenth of a second; the system keeps those who wait."""
+
+    async def body(server: Server, calls: Calls, address: str) -> None:
+        host, port = address.split(":")
+        before = len(asyncio.all_tasks())
+        crowd = [create_connection((host, int(port)), timeout=10) for _ in range(100)]  # before the loop has a turn
+        most = taken = 0
+        while taken < len(crowd):
+            await asyncio.sleep(0)
+            now = len(asyncio.all_tasks()) - before
+            most, taken = max(most, now - taken), max(taken, now)
+        assert most <= 2 * ACCEPTED_AT_ONCE  # each is a task while it is taken in, and from then on another
+        for member in crowd:
+            member.close()
+        while len(asyncio.all_tasks()) > before:
+            await asyncio.sleep(0.01)
+
+    serve(body)
 
 
 def test_a_batch_answers_no_more_than_one_response_may_hold() -> None:
