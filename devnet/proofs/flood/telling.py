@@ -29,8 +29,9 @@ class Teller(Timeline):
         """An attack is over."""
         verdict = "holds" if not finding.misses else "MISSED"
         self.line(f"{label} {finding.attack} ({finding.finding}): {verdict}")
-        for miss in finding.first_misses:
-            self.line(f"    tried again; at first {miss}")
+        for number, earlier in enumerate(finding.earlier_misses, 1):
+            for miss in earlier:
+                self.line(f"    try {number}: {miss}")
         for miss in finding.misses:
             self.line(f"    {miss}")
 
@@ -89,6 +90,6 @@ def last_line(findings: Sequence[BarResult], seconds: float, took: float) -> str
         f"worst interval p99 {max(intervals, default=0)} ms, worst honest RPC p99 {max(rpc, default=0)} ms, "
         f"{len(cuts)} of {sum(bool(finding.rule) for finding in findings)} rule breakers cut off"
     )
-    again = [finding.attack for finding in findings if finding.first_misses]
+    again = [finding.attack for finding in findings if finding.earlier_misses]
     text += f"; tried again, as the disk had stood still: {', '.join(again)}" if again else ""
     return text + (f"; missed: {', '.join(missed)}" if missed else "")

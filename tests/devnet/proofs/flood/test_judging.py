@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from devnet.proofs.flood.judging import DISK_STILL_MS, BarResult, MemoryUse, as_json, is_of_the_disk, misses
+from devnet.proofs.flood.judging import (
+    DISK_STILL_MS,
+    TRIES_MAX,
+    BarResult,
+    MemoryUse,
+    as_json,
+    is_to_be_tried_again,
+    misses,
+)
 from devnet.proofs.flood.measuring.records import AttackFigures
 from devnet.proofs.flood.telling import last_line
 
@@ -57,11 +65,13 @@ def test_a_late_answer_on_a_busy_machine_is_a_miss_that_names_who_else_was_at_wo
     assert miss.endswith("bar 1200 ms (other programs used 1.2 processors)")
 
 
-def test_only_what_was_late_beside_a_disk_that_stood_still_is_tried_once_more() -> None:
+def test_only_what_was_late_beside_a_disk_that_stood_still_is_tried_again_twice() -> None:
     late = replace(HELD, intervals=milliseconds(1201), slowest_write_ms=DISK_STILL_MS)
     late.misses = misses(late)
     assert late.misses[0].endswith("(the disk stood still for 100 ms)")
-    assert is_of_the_disk(late)
+    assert is_to_be_tried_again(late)
+    assert is_to_be_tried_again(replace(late, earlier_misses=[late.misses] * (TRIES_MAX - 2)))
+    assert not is_to_be_tried_again(replace(late, earlier_misses=[late.misses] * (TRIES_MAX - 1)))
     for other in (
         replace(late, slowest_write_ms=DISK_STILL_MS - 1),
         replace(late, tracebacks=1),
@@ -70,7 +80,7 @@ def test_only_what_was_late_beside_a_disk_that_stood_still_is_tried_once_more() 
         replace(HELD, slowest_write_ms=900),
     ):
         other.misses = misses(other)
-        assert not is_of_the_disk(other)
+        assert not is_to_be_tried_again(other)
 
 
 @pytest.mark.parametrize(
