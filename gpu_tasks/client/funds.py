@@ -14,8 +14,12 @@ class FundsError(WalletError):
 
 
 async def spendable(client: ChainClient, account: bytes) -> int:
-    """Grains that the account can lock or pay after the final block: what is frozen is covered by reserves first."""
-    info: AccountInfo = await client.read(System.account, account)
+    """Grains that the account can lock or pay after the final block."""
+    return spendable_of(await client.read(System.account, account))
+
+
+def spendable_of(info: AccountInfo) -> int:
+    """Grains that an account like this can lock or pay: what is frozen is covered by reserves first."""
     return max(0, info.data.free - max(0, info.data.frozen - info.data.reserved))
 
 

@@ -5,29 +5,20 @@ Always: all reads are of one final block.
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
-
+from gpu_tasks.client.funds import spendable_of
 from gpu_tasks.client.offers import own_accounts
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.courts.money import chance_found
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.rules import TaskRules
+from gpu_tasks.market.training.numbers import task_rules
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.plan import AuctionNumbers, BiddingDevice
-from runtime.frame.parameter import Parameter
 from runtime.frame.runtime import constant_value
-from runtime.pallets.staking.slashing import PPM
+from runtime.pallets.staking.stakers import may_be_elected
 from runtime.pallets.staking.trust_stake import TrustStake
-from runtime.pallets.system import AccountInfo, System
+from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
 from wallet.client import ChainClient
-
-RULES = tuple(field.name for field in fields(TaskRules) if field.name != "found_ppm")
-"""Each is a parameter of the same name; the chance that a lie is found follows from that of an audit."""
-OF_A_TRACE = {"judge_fee_ppm": "trace_fee_ppm"}
-"""But for these: what a file describes has a trace."""
 
 
 def slot_ms(client: ChainClient) -> int:
@@ -45,19 +36,17 @@ async def auction_numbers(client: ChainClient, at: bytes) -> AuctionNumbers:
     """What a task that is submitted now would go by; of a chain that sells none yet, what its market begins with."""
     is_sold = sells_tasks(client)
 
-    async def number(parameter: Parameter[Any]) -> int:
-        found: int = await client.read(parameter.item, at=at) if is_sold else parameter.default
-        return found
-
-    asked = {name: await number(TrainingMarket.parameters[OF_A_TRACE.get(name, name)]) for name in RULES}
-    found, of = chance_found(asked["audit_rate_ppm"])
+    numbers: dict[str, int] = {
+        name: await client.read(parameter.item, at=at) if is_sold else parameter.default
+        for name, parameter in TrainingMarket.parameters.items()
+    }
     return AuctionNumbers(
-        rules=TaskRules(**asked, found_ppm=found * PPM // of),
-        commit=await number(TrainingMarket.commit_blocks),
-        reveal=await number(TrainingMarket.reveal_blocks),
-        start=await number(TrainingMarket.start_blocks),
-        deposit=await number(TrainingMarket.task_deposit),
-        step_fee=await number(TrainingMarket.step_fee),
+        rules=task_rules(numbers.__getitem__, has_trace=True),  # what a file describes has one
+        commit=numbers["commit_blocks"],
+        reveal=numbers["reveal_blocks"],
+        start=numbers["start_blocks"],
+        deposit=numbers["task_deposit"],
+        step_fee=numbers["step_fee"],
     )
 
 
@@ -68,7 +57,7 @@ async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]
     providers = await market_reads.providers(client, at)
     candidates = await _candidates(client, owners, at)
     spendable = {
-        owner: _spendable(account)
+        owner: spendable_of(account)
         for owner, account in zip(owners, await client.read_many(System.account, owners, at=at), strict=True)
     }
     least = {
@@ -99,7 +88,7 @@ async def own(client: ChainClient, customer: bytes, at: bytes) -> frozenset[byte
 
 
 async def _candidates(client: ChainClient, owners: list[bytes], at: bytes) -> set[bytes]:
-    """Those of `owners` whom `TrustStake.is_candidate` calls one."""
+    """Those of `owners` who may be elected, and so bid."""
     offered = await client.read_many(TrustStake.candidates, owners, at=at)
     banned = await client.read_many(TrustStake.tombstones, owners, at=at)
     staked = await client.read_many(TrustStake.stakes, [(owner, owner) for owner in owners], at=at)
@@ -108,10 +97,5 @@ async def _candidates(client: ChainClient, owners: list[bytes], at: bytes) -> se
     return {
         owner
         for owner, candidate, tombstone, stake in rows
-        if candidate is not None and tombstone is None and stake >= least
+        if candidate is not None and may_be_elected(is_tombstoned=tombstone is not None, own_stake=stake, least=least)
     }
-
-
-def _spendable(account: AccountInfo) -> int:
-    """What an account can lock: what is frozen is covered by reserves first."""
-    return max(0, account.data.free - max(0, account.data.frozen - account.data.reserved))

@@ -6,7 +6,7 @@ from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.handlers import CaseRuling
 from runtime.encoding.codec import U8
-from runtime.encoding.types import AccountId, Hash
+from runtime.encoding.types import AccountId, BlockNumber, Hash
 from runtime.frame.holds import Hold, HoldReason
 from runtime.frame.pallet import Pallet, StorageDoubleMap, StorageMap
 from runtime.pallets.staking.slashing import Share
@@ -26,7 +26,7 @@ class Toys(Pallet, index=202):
     customers: StorageMap[Hash, AccountId | None] = StorageMap()
     endings: StorageMap[Hash, U8 | None] = StorageMap()
     faults: StorageDoubleMap[Hash, AccountId, U8 | None] = StorageDoubleMap()
-    expelled: StorageMap[AccountId, bool] = StorageMap(default=False)
+    expelled_until: StorageMap[AccountId, BlockNumber] = StorageMap(default=0)
 
     hold_reasons = (TOY_STAKE,)
 
@@ -79,4 +79,4 @@ class Toys(Pallet, index=202):
         for who, fault in ruling.faults:
             self.faults[case, who] = fault
         for who in ruling.expelled:
-            self.expelled[who] = True
+            self.expelled_until[who] = ruling.expelled_until

@@ -30,6 +30,7 @@ from gpu_tasks.market.training.tasks import (
     task_id_of,
 )
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.plan import AuctionNumbers
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import AccountId
 from runtime.frame.holds import Hold
@@ -92,6 +93,19 @@ def an_order(**changed: Any) -> TaskOrder:
         **changed,
     }
     return TaskOrder(**fields)
+
+
+def numbers_of(market: TrainingMarket) -> AuctionNumbers:
+    """What a plan for a task with a trace reads of this market."""
+    windows = market.windows()
+    return AuctionNumbers(
+        market.rules(has_trace=True),
+        windows.commit,
+        windows.reveal,
+        windows.start,
+        market.task_deposit,
+        market.step_fee,
+    )
 
 
 def check_task_books(bound: Bound, issued: int) -> None:

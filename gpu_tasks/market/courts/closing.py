@@ -79,7 +79,9 @@ def end(courts: CourtsGround, case_id: bytes, case: CourtCase, decided: _Verdict
     faults = _faults(case, verdict)
     expelled = _remember(courts, faults, is_final=_is_expelling(case, seats, decided))
     courts.emit(CaseEnded(case_id, outcome, verdict))
-    courts.handler(case.handler).carry_out(case_id, CaseRuling(outcome, verdict, faults, expelled))
+    until = courts.system.number.get() + courts.conviction_blocks
+    ruling = CaseRuling(outcome, verdict, faults, expelled, expelled_until=until)
+    courts.handler(case.handler).carry_out(case_id, ruling)
 
 
 def reckoned(

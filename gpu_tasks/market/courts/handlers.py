@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from runtime.encoding.types import BlockNumber
 from runtime.frame.pallet import Pallet
 from runtime.pallets.staking.slashing import Share
 
@@ -27,6 +28,8 @@ class CaseRuling:
     """Which parties did wrong."""
     expelled: tuple[bytes, ...] = ()
     """Parties whose third lie within the window a court of five or more has found: their registration ends."""
+    expelled_until: BlockNumber = 0
+    """For as long as these lies count: who registered anew in the next block would have lost nothing."""
 
 
 @runtime_checkable

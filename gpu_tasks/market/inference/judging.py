@@ -84,8 +84,7 @@ class Judging:
         for party, fault in ruling.faults:
             self._note_fault(unit, party, fault)
         for party in ruling.expelled:
-            # for as long as its lies count: who registered anew in the next block would have lost nothing
-            self.state.devices.expel(party, self.state.system.number.get() + self.courts.conviction_blocks)
+            self.state.devices.expel(party, ruling.expelled_until)
         if unit.record.state is UnitState.SETTLED:
             self._end_watch(unit, ruling)
         elif isinstance(ruling.verdict, Answered):

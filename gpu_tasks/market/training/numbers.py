@@ -3,6 +3,9 @@
 Always: a task goes by what `rules` and `windows` gave it when it was submitted, and by nothing here from then on.
 """
 
+from collections.abc import Callable
+from dataclasses import fields
+
 from gpu_tasks.market.courts.money import chance_found
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
 from gpu_tasks.market.training.tasks import TaskWindows
@@ -16,6 +19,18 @@ WINDOW_BLOCKS_MAX = 50_000
 """No window of a task is longer: a day at two seconds a block."""
 AUCTION_BLOCKS_LEAST = 4
 """An author that has a third of the stake fills four blocks in a row once in 81 times."""
+
+
+def task_rules(number: Callable[[str], int], *, has_trace: bool) -> TaskRules:
+    """What a task goes by, of `number(name)`: each rule is a parameter of its name, but for two.
+
+    A judge of a task with a trace is paid by `trace_fee_ppm`; the chance that a lie is found follows from an audit's.
+    """
+    named = {field.name: number(field.name) for field in fields(TaskRules) if field.name != "found_ppm"}
+    if has_trace:
+        named["judge_fee_ppm"] = number("trace_fee_ppm")
+    found, of = chance_found(named["audit_rate_ppm"])  # a result is audited before it is paid
+    return TaskRules(**named, found_ppm=found * ALL // of)
 
 
 class TrainingNumbers(Pallet):
@@ -120,22 +135,7 @@ class TrainingNumbers(Pallet):
 
     def rules(self, *, has_trace: bool) -> TaskRules:
         """What a task that is submitted now goes by."""
-        found, of = chance_found(self.audit_rate_ppm)  # a result is audited before it is paid
-        return TaskRules(
-            settlement_fee=self.settlement_fee,
-            customer_bond=self.customer_bond,
-            bid_bond=self.bid_bond,
-            dispute_bond=self.dispute_bond,
-            standby_share=self.standby_share,
-            cancel_burn=self.cancel_burn,
-            no_start_penalty=self.no_start_penalty,
-            failure_penalty=self.failure_penalty,
-            late_times=self.late_times,
-            judge_fee_ppm=self.trace_fee_ppm if has_trace else self.judge_fee_ppm,
-            judge_fee_min=self.judge_fee_min,
-            audit_rate_ppm=self.audit_rate_ppm,
-            found_ppm=found * ALL // of,
-        )
+        return task_rules(lambda name: int(getattr(self, name)), has_trace=has_trace)
 
     def windows(self) -> TaskWindows:
         """How long its parts last."""

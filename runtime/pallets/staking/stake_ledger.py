@@ -31,6 +31,7 @@ from runtime.pallets.staking.stakers import (
     Standings,
     Unlocking,
     Unlockings,
+    may_be_elected,
 )
 from runtime.pallets.staking.staking_events import (
     CandidateSet,
@@ -152,11 +153,11 @@ class StakeLedger(Pallet):
         return seat.weight if seat else 0
 
     def is_candidate(self, stash: bytes) -> bool:
-        """Whether the stash may be elected and drawn for work: offered, bonded, no tombstone."""
-        return (
-            stash in self.candidates
-            and stash not in self.tombstones
-            and self.stakes[stash, stash] >= self.validator_bond_min
+        """Whether the stash may be elected and drawn for work."""
+        return stash in self.candidates and may_be_elected(
+            is_tombstoned=stash in self.tombstones,
+            own_stake=self.stakes[stash, stash],
+            least=self.validator_bond_min,
         )
 
     def stash_of(self, provider_key: bytes) -> bytes | None:

@@ -33,6 +33,11 @@ class Candidate:
     """Kept from the delegators' rewards, in millionths."""
 
 
+def may_be_elected(*, is_tombstoned: bool, own_stake: int, least: int) -> bool:
+    """Whether a stash that offers itself may be elected and drawn for work: bonded, no tombstone."""
+    return not is_tombstoned and own_stake >= least
+
+
 @struct
 class Seat:
     """A validator in office: who may propose and vote, with which keys and weight."""

@@ -9,7 +9,7 @@ from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.plan import AuctionNumbers
 from runtime.pallets.system import System
-from task_chain import TaskChain
+from task_chain import TaskChain, numbers_of
 from wallet.client import ChainClient
 
 
@@ -27,15 +27,7 @@ def numbers(pallets: tuple[Any, ...], values: dict[Any, int]) -> AuctionNumbers:
 def test_a_chain_that_sells_tasks_says_them() -> None:
     market = TaskChain(constants={"TrainingMarket.trace_fee_ppm": 20_000}).market
     values = {parameter.item: getattr(market, name) for name, parameter in TrainingMarket.parameters.items()}
-    windows = market.windows()
-    assert numbers((System, TrainingMarket), values) == AuctionNumbers(
-        market.rules(has_trace=True),
-        windows.commit,
-        windows.reveal,
-        windows.start,
-        market.task_deposit,
-        market.step_fee,
-    )
+    assert numbers((System, TrainingMarket), values) == numbers_of(market)
     assert market.rules(has_trace=True) != DEFAULT_RULES
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from a_task_file import SIX_LINES
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.task_files import load, load_input
 from gpu_tasks.market.training.rules import DEFAULT_RULES
@@ -23,14 +24,6 @@ HASHES = {
     "sizes": "7a897eaeeeff216d1aa096c9781744cb9cff9d05b6353e2aef6d8062e9a6e7be",
     "urgent": "ced891ca029999d584c053ef17cce3c6e9c626fbac5f61cb72361644ed9c6109",
 }
-SIX_LINES = """\
-apiVersion: ogpu/v1
-kind: TrainingTask
-metadata: {name: haiku}
-spec:
-  run: {input: corpus.txt}
-  market: {maxPrice: 2.5 oGPU}
-"""
 
 
 @pytest.fixture

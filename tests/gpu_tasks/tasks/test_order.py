@@ -18,7 +18,7 @@ from gpu_tasks.tasks.order import RUN_BLOCKS_LEAST, StoredInput, order_of, run_b
 from gpu_tasks.tasks.plan import AuctionNumbers, plan_of
 from gpu_tasks.tasks.training_task import TaskFile
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
-from task_chain import COLLATERAL, TaskChain, an_offer, with_offers
+from task_chain import COLLATERAL, TaskChain, an_offer, numbers_of, with_offers
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 STORED = StoredInput(b"r" * 32, b"b" * 32, 0)
@@ -48,15 +48,7 @@ def test_a_chain_takes_from_the_customer_what_was_planned(path: Path) -> None:
     chain = TaskChain()
     file, ready = prepared(path)
     market = chain.market
-    windows = market.windows()
-    numbers = AuctionNumbers(
-        market.rules(has_trace=True),
-        windows.commit,
-        windows.reveal,
-        windows.start,
-        market.task_deposit,
-        market.step_fee,
-    )
+    numbers = numbers_of(market)
     terms = terms_of(file, numbers.rules, SLOT_MS)
     plan = plan_of(terms, file.task.classes, numbers, ())
     order = order_of(file, ready, STORED, numbers.rules, SLOT_MS)

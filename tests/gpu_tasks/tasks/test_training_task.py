@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from a_task_file import SIX_LINES
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.market.training.terms import TaskTerms
@@ -15,14 +16,6 @@ from gpu_tasks.tasks.quantities import TimeSpan
 from gpu_tasks.tasks.training_task import TaskFile, read_task
 from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
 
-SIX_LINES = """\
-apiVersion: ogpu/v1
-kind: TrainingTask
-metadata: {name: haiku}
-spec:
-  run: {input: corpus.txt}
-  market: {maxPrice: 2.5 oGPU}
-"""
 ALL_KEYS = """\
 apiVersion: ogpu/v1
 kind: TrainingTask

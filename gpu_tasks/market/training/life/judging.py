@@ -208,7 +208,7 @@ def carry_out(market: TrainingGround, case: bytes, ruling: CaseRuling) -> None:
     if task.challenge is not None:
         _settle_challenge(market, task_id, task, task.challenge, ruling)
     for party in ruling.expelled:
-        market.devices.expel(party, market.height + market.courts.conviction_blocks)
+        market.devices.expel(party, ruling.expelled_until)
     del market.task_of_case[case]
     task = replace(with_slot(task, place, replace(slot, outcome=outcome)), cases=task.cases - 1)
     market.put(task_id, task if task.cases else replace(task, deadline=market.height))

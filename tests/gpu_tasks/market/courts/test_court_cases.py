@@ -194,8 +194,9 @@ def test_the_third_lie_goes_before_the_court_by_itself() -> None:
     stage = CourtChain(size=12)
     outcomes = [stage.run(stage.dispute()) for _ in range(3)]
     assert outcomes == [CaseOutcome.DECIDED, CaseOutcome.DECIDED, CaseOutcome.COURT_DECIDED]
-    assert stage.chain.now()[Toys].expelled[stage.racers[1].stash]
-    assert not stage.chain.now()[Toys].expelled[stage.racers[0].stash]
+    found, counts_for = stage.chain.height, stage.chain.now()[Courts].conviction_blocks
+    assert stage.chain.now()[Toys].expelled_until[stage.racers[1].stash] == found + counts_for
+    assert not stage.chain.now()[Toys].expelled_until[stage.racers[0].stash]
 
 
 def test_an_old_lie_counts_no_more() -> None:
@@ -217,4 +218,4 @@ def test_of_many_lies_the_newest_are_remembered() -> None:
 def test_a_court_of_four_ends_no_registration() -> None:
     stage = CourtChain(size=7)
     assert [stage.run(stage.dispute()) for _ in range(3)][-1] is CaseOutcome.COURT_DECIDED
-    assert not stage.chain.now()[Toys].expelled[stage.racers[1].stash]
+    assert not stage.chain.now()[Toys].expelled_until[stage.racers[1].stash]

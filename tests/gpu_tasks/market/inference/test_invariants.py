@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.devices.devices import Devices
@@ -344,7 +343,7 @@ def test_who_is_expelled_works_no_more() -> None:
     bound, unit, racer = racing()
     market = bound[InferenceMarket]
     market.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
-    market.carry_out(unit.id, CaseRuling(CaseOutcome.UNDECIDED, None, expelled=(racer.stash,)))
+    market.carry_out(unit.id, CaseRuling(CaseOutcome.UNDECIDED, None, expelled=(racer.stash,), expelled_until=9))
     devices = bound[Devices]
     device = devices.devices[racer.device]
     assert device is not None
@@ -356,15 +355,16 @@ def test_who_is_expelled_works_no_more() -> None:
 def test_who_is_expelled_registers_anew_only_once_its_lies_count_no_more() -> None:
     """S13: it was a provider again in the next block, and the registration that ended cost it nothing."""
     bound, unit, racer = racing()
-    market, height = bound[InferenceMarket], bound[System].number.get()
+    market, until = bound[InferenceMarket], bound[System].number.get() + 300
     market.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
-    market.carry_out(unit.id, CaseRuling(CaseOutcome.UNDECIDED, None, expelled=(racer.stash,)))
+    ruling = CaseRuling(CaseOutcome.UNDECIDED, None, expelled=(racer.stash,), expelled_until=until)
+    market.carry_out(unit.id, ruling)
     call = Devices.register_provider(seal_key=racer.public("seal"), endpoint=b"http://127.0.0.1:1")
-    for passed in (1, bound[Courts].conviction_blocks):
-        bound[System].number.set(height + passed)
+    for height in (until - 299, until):
+        bound[System].number.set(height)
         with pytest.raises(Expelled):
             bound.dispatch(call, Signed(racer.stash))
-    bound[System].number.set(height + bound[Courts].conviction_blocks + 1)
+    bound[System].number.set(until + 1)
     bound.dispatch(call, Signed(racer.stash))
     assert bound[Devices].providers[racer.stash] is not None
     assert not list(bound[Devices].expelled_until.keys()), "nothing is kept of it"
