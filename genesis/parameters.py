@@ -52,4 +52,10 @@ def _mainnet(consensus: Parameters) -> dict[str, Any]:
         "Courts.open_blocks": 30,
         "Courts.appeal_blocks": 1_800,
         "Courts.conviction_blocks": 21 * MS_PER_DAY // consensus.slot_ms,
+        "TrainingMarket.start_blocks": 60,
+        "TrainingMarket.grace_blocks": 60,
+        "TrainingMarket.ask_blocks": 60,
+        "TrainingMarket.show_blocks": 60,
+        "TrainingMarket.dispute_blocks": 1_800,
+        "TrainingMarket.accept_blocks": 3_600,
     }

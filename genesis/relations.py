@@ -5,6 +5,7 @@ numbers. Always: whatever is named here is a number that a pallet declares, or s
 """
 
 from gpu_tasks.market.courts.money import SEAT_FEES
+from gpu_tasks.market.training.training_market import SLOT_WEIGHT, STEP_WEIGHT
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.frame.relations import Relation
 from runtime.pallets.staking.eras import BACKINGS_MAX
@@ -21,6 +22,10 @@ RACER_BYTES = 742
 """A racer's commitment and its reveal as mortal extrinsics, at their longest."""
 RACER_TIME = (WEIGHTS["InferenceMarket.commit_result"] + WEIGHTS["Attestations.reveal"]).ref_time
 """What they weigh, in picoseconds."""
+LOOK_TIME = max(STEP_WEIGHT.ref_time, SLOT_WEIGHT.ref_time)
+"""What a look at a task weighs, and what each of its slots adds: both are prepaid by the same fee."""
+CHALLENGED_FEES = 15
+"""Of what is locked beyond the price, five fees: of the whole a fourth is then five fees where 15 are the price."""
 
 RELATIONS = (
     Relation(
@@ -122,6 +127,48 @@ RELATIONS = (
         ((COALITION, "InferenceMarket.witness_share"), (COALITION, "Courts.audit_rate_ppm")),
         (ALL_PPM,),
         "a third of the judges, with a customer and both its racers, gains nothing from the audit pot",
+    ),
+    Relation(
+        "the settlement fee of tasks keeps to its greatest",
+        ("InferenceMarket.settlement_fee_max",),
+        ("TrainingMarket.settlement_fee",),
+        "providers and customers were promised that it never rises above it",
+    ),
+    Relation(
+        "a task prepays the looks at it",
+        (("TrainingMarket.step_fee", "TransactionPayment.weight_price"),),
+        (LOOK_TIME,),
+        "blocks look at it without anybody's transaction, so somebody must have paid what that costs at the least fee",
+    ),
+    Relation(
+        "silence accepts no earlier than a dispute ends",
+        ("TrainingMarket.accept_blocks",),
+        ("TrainingMarket.dispute_blocks",),
+        "who may dispute for so long must not be taken at its silence before",
+    ),
+    Relation(
+        "not to start costs no less than not to open a bid",
+        ("TrainingMarket.no_start_penalty",),
+        ("TrainingMarket.bid_bond",),
+        "who bids twice and chooses later would open both, and not start one",
+    ),
+    Relation(
+        "to give up costs no less than not to start",
+        ("TrainingMarket.failure_penalty",),
+        ("TrainingMarket.no_start_penalty",),
+        "who cannot do the work shall say so at once, by not starting",
+    ),
+    Relation(
+        "a runner-up loses more than it is paid for being ready",
+        ("TrainingMarket.no_start_penalty",),
+        ("TrainingMarket.standby_share",),
+        "who stands by and never meant to take over must not gain by it",
+    ),
+    Relation(
+        "a liar's collateral pays all who are due of it",
+        (ALL_PPM,),
+        ((CHALLENGED_FEES, "TrainingMarket.trace_fee_ppm"),),
+        "a half is the customer's, a fourth that of who proves a lie, and of the last fourth five judges are paid",
     ),
     Relation(
         "lies count for as long as stake takes to leave",

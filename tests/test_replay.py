@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "0819d7b98730573a004768e07f52aaa488c93cb5e7e5034b385514df03c5ac49"
+KEPT_DIGEST = "a2e1c815284cca07771c1cb3dda9440be07caf2c32002460d89c3259f2172882"
 
 
 @pytest.fixture(scope="module")

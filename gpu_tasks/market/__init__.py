@@ -4,6 +4,7 @@ In reading order:
 
 * `ids`: what things of the market are called on the chain
 * `weights`: what calls and hooks weigh: generated
+* `block_room`: what hooks leave of a block for those that come after them
 * `rounds`: when a drawn group may commit and when it may reveal
 * `draws`: who races: owners drawn by the bond of their free slots
 * `devices`: who owns which GPU, what it is bonded with, what it works on
@@ -12,5 +13,6 @@ In reading order:
 * `training`: tasks that go to auction: whom they are given to, for how much, who gets what
 * `attestations`: execution attestations, and the pallet that puts them into blocks
 * `courts_api`: what judges, parties and explorers ask about cases and seats
+* `training_api`: what customers, providers and explorers ask about tasks and their auctions
 * `api`: what providers, customers and explorers ask about devices, services, units and duties
 """

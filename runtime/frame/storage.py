@@ -218,9 +218,12 @@ class StorageMap(StorageItem, Generic[K, V]):
         """Whether an entry is stored under `key`."""
         return self._overlay.load(self._at(key), self.decode) is not None
 
-    def keys(self) -> Iterator[K]:
-        """Every key, in the order of the storage keys (which looks random, and is the same everywhere)."""
-        for storage_key in self._overlay.keys(self.prefix):
+    def keys(self, *, behind: K | None = None) -> Iterator[K]:
+        """Every key, in the order of the storage keys (which looks random, and is the same everywhere).
+
+        With `behind`, which need not be there, those that come after it.
+        """
+        for storage_key in self._overlay.keys(self.prefix, b"" if behind is None else self._at(behind)):
             yield self._unhashed(storage_key, len(self.prefix), 0)[0]
 
     def items(self) -> Iterator[tuple[K, V]]:

@@ -4,9 +4,11 @@ In reading order:
 
 * `hold_books`: what is held by case, counted independently of the pallet
 * `court_books`: the same of the courts: what judges and appellants hold, what is awaited
+* `task_books`: the same of tasks
 * `market_books`: the same of all economic pallets
 * `named_keys`: a stash and the keys that it links, made from a name
 * `market_chain`: a chain of the economic pallets alone, without an executive
+* `crowds`: many open tasks and units on a chain of both markets
 * `toy_handler`: a handler of cases that is no market
 * `newcomers`: who joins a chain after its block 0
 * `judge_steps`: what a judge does with its seat

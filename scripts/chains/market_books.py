@@ -9,6 +9,7 @@ from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, holds_collateral, is_open
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
@@ -17,6 +18,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from scripts.chains.court_books import court_holds
 from scripts.chains.hold_books import check_holds
+from scripts.chains.task_books import TaskBooks, task_books
 
 
 def check_books(bound: Bound, issued: int) -> None:
@@ -26,15 +28,16 @@ def check_books(bound: Bound, issued: int) -> None:
     assert total == bound[Balances].total_issuance.get()
     assert total + bound[Balances].burned.get() == issued
     check_holds(bound)
-    expected = court_holds(bound)
+    expected, tasks = court_holds(bound), task_books(bound)
     for who, hold, amount in _cases(bound):
         expected[who, hold] += amount
     held = dict(bound[Balances].held_cases.items())
     collateral = {key: held.pop(key) for key in list(held) if key[1].reason is COLLATERAL}
+    tasks.check({key: held.pop(key) for key in list(held) if key[1].reason in TrainingMarket.hold_reasons})
     assert held == {key: amount for key, amount in expected.items() if amount}
     _check_collateral(bound, collateral)
     _check_stakes(bound[TrustStake])
-    _check_market(bound)
+    _check_market(bound, tasks)
 
 
 def _cases(bound: Bound) -> Iterator[tuple[bytes, Hold, int]]:
@@ -88,18 +91,21 @@ def _check_stakes(stake: TrustStake) -> None:
     assert stake.candidate_count.get() == len(list(stake.candidates.keys()))
 
 
-def _check_market(bound: Bound) -> None:
+def _check_market(bound: Bound, tasks: TaskBooks) -> None:
     market, devices = bound[InferenceMarket], bound[Devices]
     open_units = {unit_id: unit for unit_id, unit in market.units.items() if unit and is_open(unit)}
     watched = {unit_id for unit_id, unit in market.units.items() if unit and unit.is_watched}
     assert market.open_units.get() == len(open_units) + len(watched)
     judged = {unit_id for unit_id, unit in open_units.items() if unit.state is UnitState.JUDGING}
-    assert {case_id for case_id, _ in bound[Courts].cases.items()} == judged | watched
+    assert {case_id for case_id, _ in bound[Courts].cases.items()} == judged | watched | tasks.cases
     for unit in open_units.values():
         assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
-    for one in [device for _, device in devices.devices.items()]:
-        assert one is not None
-        assert one.assignment is None or one.assignment in open_units
+    bound_to_tasks = {}
+    for key, device in devices.devices.items():
+        assert device is not None
+        if device.assignment is not None and device.assignment not in open_units:
+            bound_to_tasks[key] = device.assignment
+    assert bound_to_tasks == tasks.busy
     listed = [pair for pair, _ in devices.devices_of.items()]
     assert sorted(listed) == sorted((one.owner, device) for device, one in devices.devices.items() if one)
     _check_offers(market, devices)

@@ -4,6 +4,7 @@ In reading order:
 
 * `kept_state`: a state in memory that changes in place, so that a block costs what it changes
 * `pairs`: two sides of a book that must agree, and what of them has changed
+* `task_entries`: what the entries of tasks say to the books
 * `entries`: what each entry of the state says to the books: grains, holds, cases, counts
 * `timetable`: what each schedule says to the books, and that every open unit is on one
 * `books`: the books of one chain: kept step by step, counted anew now and then

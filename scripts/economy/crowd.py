@@ -11,6 +11,8 @@ from gpu_tasks.market.courts.cases import CaseStage, CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.tasks import Task, is_open
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.runtime import Runtime
 from runtime.state.overlay import ITEM_PREFIX_BYTES, Changes
 from scripts.economy.books import keys_of
@@ -29,6 +31,8 @@ class Directory:
     units: dict[bytes, bytes] = field(default_factory=dict)
     devices: dict[bytes, bytes] = field(default_factory=dict)
     decided: dict[bytes, None] = field(default_factory=dict)
+    tasks: dict[bytes, bytes] = field(default_factory=dict)
+    """Those that have not ended, with their customers."""
 
     def read(self, changes: Changes) -> None:
         """Note what a block, or block 0, wrote."""
@@ -36,13 +40,15 @@ class Directory:
             (self.runtime.item(InferenceMarket.units), self.units, "customer"),
             (self.runtime.item(Devices.devices), self.devices, "owner"),
         )
-        cases = self.runtime.item(Courts.cases)
+        cases, tasks = self.runtime.item(Courts.cases), self.runtime.item(TrainingMarket.tasks)
         for key, raw in changes.items():
             for item, known, whose in listed:
                 if key[:ITEM_PREFIX_BYTES] == item.prefix:
                     self._note(known, keys_of(item, key)[0], raw, item, whose)
             if key[:ITEM_PREFIX_BYTES] == cases.prefix:
                 self._note_case(keys_of(cases, key)[0], None if raw is None else cases.decode(raw))
+            if key[:ITEM_PREFIX_BYTES] == tasks.prefix:
+                self._note_task(keys_of(tasks, key)[0], None if raw is None else tasks.decode(raw))
 
     def _note(self, known: dict[bytes, bytes], name: bytes, raw: bytes | None, item: Any, whose: str) -> None:
         if raw is None:
@@ -55,6 +61,12 @@ class Directory:
             self.decided[name] = None
         else:
             self.decided.pop(name, None)
+
+    def _note_task(self, name: bytes, task: Task | None) -> None:
+        if task is not None and is_open(task):
+            self.tasks[name] = task.customer
+        else:
+            self.tasks.pop(name, None)
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,11 @@ class Crowd(World):
         newest = islice(reversed(self.directory.units.items()), LOOKED_THROUGH)
         units = [unit_id for unit_id, whose in newest if customer in (None, whose)][:RECENT_UNITS]
         return self.chance.choice(units) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
+
+    def open_tasks(self) -> list[tuple[bytes, Task]]:
+        """Tasks that had not ended in the last block, and have not since."""
+        found = ((task_id, self.bound[TrainingMarket].tasks[task_id]) for task_id in self.directory.tasks)
+        return [(task_id, task) for task_id, task in found if task is not None and is_open(task)]
 
     def appealable(self) -> list[bytes]:
         """Cases whose verdict stands if nobody appeals, as far as the hooks of this block have not ended them."""

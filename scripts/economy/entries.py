@@ -14,6 +14,7 @@ from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT, offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, holds_collateral, is_open
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.holds import Hold, HoldReason
 from runtime.frame.runtime import Runtime
@@ -24,9 +25,11 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionPayment
 from scripts.economy.pairs import Pair, at_most
+from scripts.economy.task_entries import OPEN, TASK_REASONS, TaskPairs
 
 KNOWN_REASONS = (
     STAKE, FREE_BOND, COLLATERAL, UNIT_MONEY, UNIT_DEPOSIT, SERVICE_DEPOSIT, OFFER_DEPOSIT, JUDGE_SEAT, APPEAL_BOND,
+    *TASK_REASONS,
 )  # fmt: skip
 EVERYBODY = "everybody"
 
@@ -45,6 +48,7 @@ class Grains:
         self.totals = Pair("total of a case, and what is held for it")
         self.cases = Pair("what a case holds, and what is held for it")
         self.limits = Pair("collateral of a racer, and what is held as such", at_most)
+        self.tasks = TaskPairs()
         self.secured = Pair("what devices secure, and collateral held")
         self.backing = Pair("behind a validator, and staked with it")
         self.delegators = Pair("delegators, and delegations")
@@ -59,7 +63,8 @@ class Grains:
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """All of them."""
-        return tuple(value for value in vars(self).values() if isinstance(value, Pair))
+        own = (value for value in vars(self).values() if isinstance(value, Pair))
+        return *own, *self.tasks.pairs
 
     def case(self, who: bytes, hold: Hold, amount: int) -> None:
         """A case holds so much more of an account."""
@@ -92,6 +97,8 @@ def _held(book: Grains, keys: tuple[Any, ...], amount: int, sign: int) -> None:
     if hold.reason is COLLATERAL:
         book.limits.count((who, hold.case), signed)
         book.secured.count(who, signed)
+    elif hold.reason in TASK_REASONS:
+        book.tasks.held(who, hold, signed)
     else:
         book.cases.count((who, hold), signed)
 
@@ -212,5 +219,10 @@ ENTRIES: tuple[tuple[StorageItem, Entry], ...] = (
     (InferenceMarket.sleepers_count, _claims("sleepers")),
     (Courts.cases, _case),
     (Courts.seats, _seat),
+    (TrainingMarket.tasks, lambda book, keys, task, sign: book.tasks.task(keys[0], task, sign)),
+    (TrainingMarket.bids, lambda book, keys, bid, sign: book.tasks.bid(keys[0], keys[1], bid, sign)),
+    (TrainingMarket.claims, lambda book, keys, _, sign: book.tasks.claim(keys[0], keys[1], sign)),
+    (TrainingMarket.open_tasks, lambda book, _, number, sign: book.tasks.counted.claim(OPEN, sign * number)),
+    (TrainingMarket.on_sale, lambda book, keys, _, sign: book.tasks.counted.claim(keys[0], sign)),
 )
 """In an order in which a whole state can be read: devices before their offers."""

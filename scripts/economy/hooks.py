@@ -13,6 +13,10 @@ from gpu_tasks.market.inference.queueing import STIR_WEIGHT, WELCOME_WEIGHT
 from gpu_tasks.market.inference.services import OFFERS_PER_SERVICE_MAX
 from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.units import RACERS_MAX
+from gpu_tasks.market.training import training_market as of_tasks
+from gpu_tasks.market.training.life.ending import CLEARED_MAX
+from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.terms import SLOTS_MAX
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.frame.measured import times
@@ -21,6 +25,9 @@ BUDGETS = (
     of_the_courts.HEIGHT_BUDGET,
     of_the_courts.FINAL_BUDGET,
     of_the_courts.CASES_BUDGET,
+    of_tasks.HEIGHT_BUDGET,
+    of_tasks.FINAL_BUDGET,
+    of_tasks.CLEARING_BUDGET,
     HEIGHT_BUDGET,
     FINAL_BUDGET,
     DRAW_BUDGET,
@@ -34,6 +41,9 @@ LAST_PIECES = (
     of_the_courts.DUE_WEIGHT + TAKE_WEIGHT,
     of_the_courts.DUE_WEIGHT + TAKE_WEIGHT,
     COURT_WEIGHT + END_WEIGHT + times(LOOKS_MAX, SEAT_LOOK_WEIGHT),
+    of_tasks.step_weight(SLOTS_MAX) + TAKE_WEIGHT,
+    of_tasks.step_weight(SLOTS_MAX, BIDS_MAX) + TAKE_WEIGHT,
+    times(CLEARED_MAX, of_tasks.BID_WEIGHT) + TAKE_WEIGHT,
     STEP_WEIGHT + TAKE_WEIGHT,
     STEP_WEIGHT + TAKE_WEIGHT,
     reading_weight(OFFERS_PER_SERVICE_MAX) + draw_weight(OFFERS_PER_SERVICE_MAX, RACERS_MAX),

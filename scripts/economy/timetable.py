@@ -9,6 +9,8 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
+from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.runtime import Runtime
 from runtime.frame.storage import StorageDoubleMap, StorageMap, StorageValue
 from scripts.economy.pairs import BooksBroken, Pair, both_or_none, told
@@ -34,8 +36,14 @@ COURTS = (
     Listed(Courts.heights, Courts.height_place, Courts.height_cursor),
     Listed(Courts.finals, Courts.final_place, Courts.final_cursor),
 )
+TASKS = (
+    Listed(TrainingMarket.heights, TrainingMarket.height_place, TrainingMarket.height_cursor),
+    Listed(TrainingMarket.finals, TrainingMarket.final_place, TrainingMarket.final_cursor),
+)
+"""What looks at a task, open or ended."""
+CLEARING = Listed(TrainingMarket.clearing, TrainingMarket.clearing_place, TrainingMarket.clearing_cursor)
 STIRRED = Listed(Devices.stirred, Devices.stirred_place, Devices.stirred_cursor)
-SCHEDULES = (*CALLS, EXPIRING, *COURTS, STIRRED)
+SCHEDULES = (*CALLS, EXPIRING, *COURTS, *TASKS, CLEARING, STIRRED)
 
 
 def unlisted(runtime: Runtime) -> list[str]:
@@ -62,13 +70,14 @@ class Timetable:
         )
         self.dropped = Pair("an ended unit, and the block that drops it", both_or_none)
         self.judged = Pair("a case, and what looks at it", both_or_none)
+        self.tended = Pair("a task that no court has, and what looks at it", both_or_none)
         self._at: dict[tuple[bytes, int], int] = {}
         self._cursors: dict[bytes, int] = {}
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """All books of it."""
-        return self.waits, self.called, self.drawn, self.dropped, self.judged
+        return self.waits, self.called, self.drawn, self.dropped, self.judged, self.tended
 
     def wait(self, schedule: Listed, keys: tuple[Any, ...], sign: int) -> None:
         """An item waits at a height, or no longer does; BooksBroken behind the cursor."""
@@ -92,6 +101,8 @@ class Timetable:
             self.dropped.count(item, sign)
         elif schedule in COURTS:
             self.judged.count(item, sign)
+        elif schedule in TASKS:
+            self.tended.count(item, sign)
 
     def reach(self, schedule: Listed, height: int, sign: int) -> None:
         """A cursor stands at a height; BooksBroken if it passed over somebody, or went back."""
@@ -114,6 +125,11 @@ class Timetable:
             self.called.claim(unit_id, sign)
         if unit.is_refilling or (unit.state is UnitState.QUEUED and not unit.asleep_since):
             self.drawn.claim(unit_id, sign)
+
+    def task(self, task_id: bytes, task: Task, sign: int) -> None:
+        """A task needs a look to come, until its record is dropped; while courts have its cases, they come back."""
+        if not task.cases:
+            self.tended.claim(task_id, sign)
 
     def is_due(self, case_id: bytes, sign: int) -> None:
         """A case waits for a block with room to look at it."""

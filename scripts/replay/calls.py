@@ -24,6 +24,7 @@ from runtime.pallets.utility import Utility
 from scripts.replay import duties
 from scripts.replay.cast import BY_STASH, Actor
 from scripts.replay.offences import report
+from scripts.replay.task_calls import TASK_CALLS
 from scripts.replay.world import OGPU, World
 
 Draw = Callable[[World, Actor], Call]
@@ -198,6 +199,7 @@ CALLS: tuple[tuple[Draw, int], ...] = (
     ),
     (lambda w, _: Courts.appeal(case=w.unit()), 1),
     (_reveal, 2),
+    *((task_call, 1) for task_call in TASK_CALLS),
     (_set_parameter, 1),
     (_sudo, 3),
     (_sudo_as, 1),

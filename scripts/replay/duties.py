@@ -1,8 +1,6 @@
 """Providers of a recorded chain at work: they come, race, attest, judge, appeal and go; some forget, and some lie."""
 
-import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -16,15 +14,15 @@ from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
 from runtime.cryptography.hashing import blake2_256
-from runtime.frame.call import Call
 from scripts.replay.cast import BY_STASH, Actor
+from scripts.replay.habits import INPUT_BAD, Deed, portion, salt_of
+from scripts.replay.task_deeds import task_deeds
+from scripts.replay.task_truth import true_opinion
 from scripts.replay.world import OGPU, World
-from wallet.keypair import Keypair
 
 FORGETS = 0.06
 LIES, MISJUDGES = 0.25, 0.35
 """Of the units, and of the benches: who lies now and then lies there."""
-INPUT_BAD = 0.05
 LONG, LONG_BLOCKS = 0.15, 12
 """So many units take so many blocks: else somebody has committed before a declined place can be filled."""
 AWAY = 0.1
@@ -38,15 +36,6 @@ LEAVES, STAYS_BLOCKS = 0.3, 120
 """Of the devices: taken out of the market, so many blocks after they came at the earliest."""
 DEVICE_BOND = 100 * OGPU
 ENDPOINT = b"http://127.0.0.1:1"
-
-
-@dataclass(frozen=True)
-class Deed:
-    """What a provider wants to do in this block: a call by one of its keys, or an attestation for the author."""
-
-    keys: Keypair
-    call: Call | None = None
-    attestation: SignedAttestation | None = None
 
 
 def deeds(world: World) -> Iterator[Deed]:
@@ -65,6 +54,7 @@ def deeds(world: World) -> Iterator[Deed]:
         case = world.bound[Courts].cases[case_id]
         assert case is not None
         yield from _appeals(world, case_id, case)
+    yield from task_deeds(world)
 
 
 def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
@@ -88,7 +78,7 @@ def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
 def _tended(world: World, actor: Actor, key: bytes, device: Device) -> Iterator[Deed]:
     """A device has an offer and takes work; or its time is over, and it leaves once nothing binds it."""
     market = world.bound[InferenceMarket]
-    if _portion(key + world.genesis_hash, b"leaves") < LEAVES and world.height > device.registered_at + STAYS_BLOCKS:
+    if portion(key + world.genesis_hash, b"leaves") < LEAVES and world.height > device.registered_at + STAYS_BLOCKS:
         for service in market.offered[key]:
             yield Deed(actor.provider, InferenceMarket.withdraw_offer(device=key, service=service))
         if device.assignment is None and not device.secured:
@@ -113,10 +103,10 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
         if world.chance.random() < 0.04:
             yield Deed(actor.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))
             return
-        if _portion(unit_id, b"long") < LONG and world.height <= unit.round.drawn_at + LONG_BLOCKS:
+        if portion(unit_id, b"long") < LONG and world.height <= unit.round.drawn_at + LONG_BLOCKS:
             return
         commitment = result_commitment(
-            world.genesis_hash, unit_id, unit.attempt, stash, _result(world, actor, unit_id), _salt(actor, unit_id)
+            world.genesis_hash, unit_id, unit.attempt, stash, _result(world, actor, unit_id), salt_of(actor, unit_id)
         )
         yield Deed(
             actor.provider, InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
@@ -147,7 +137,7 @@ def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: R
         output_root=result,
         output_blob=blake2_256(result),
         output_tokens=unit.terms.tokens_max,
-        salt=_salt(actor, unit_id),
+        salt=salt_of(actor, unit_id),
         proof_kind=ProofKind.EXACT_HASH,
         proof_hash=result,
         proof_inline=b"",
@@ -168,7 +158,7 @@ def _judge(world: World, actor: Actor, case_id: bytes) -> Iterator[Deed]:
         return
     windows = courts.windows(case)
     said = Statement(_opinion(world, actor, case_id, seat.bench), blake2_256(stash + case_id))
-    salt = _salt(actor, case_id)
+    salt = salt_of(actor, case_id)
     if seat.commitment is None and rounds.can_commit(case.round, windows, world.height):
         commitment = opinion_commitment(world.genesis_hash, case_id, seat.bench, stash, said, salt)
         yield Deed(actor.provider, Courts.commit_opinion(case=case_id, commitment=commitment))
@@ -181,32 +171,35 @@ def _appeals(world: World, case_id: bytes, case: CourtCase) -> Iterator[Deed]:
     seats = [(judge, world.bound[Courts].seats[judge, case_id]) for judge in judges_of(case)]
     wronged = [claim.account for claim in case.terms.claims if fault_of(claim, case.verdict) is not None]
     wronged += [judge for judge, seat in seats if seat and seat.statement and seat.statement.opinion != case.verdict]
-    appealing = INSISTS if case.verdict == _true_opinion(case_id) else RESISTS
+    appealing = INSISTS if case.verdict == _true_opinion(world, case_id) else RESISTS
     for stash in wronged:
         actor = BY_STASH.get(stash)
-        if actor is not None and world.chance.random() >= FORGETS and _portion(case_id + stash, b"appeal") < appealing:
+        if actor is not None and world.chance.random() >= FORGETS and portion(case_id + stash, b"appeal") < appealing:
             yield Deed(actor.provider, Courts.appeal(case=case_id))
 
 
 def _is_silent(judge: Actor, case_id: bytes) -> bool:
     """Whether a judge says nothing of a case: it is away, or has no input."""
-    return _portion(case_id, b"withheld") < WITHHELD or _is_away(judge, case_id, b"judges")
+    return portion(case_id, b"withheld") < WITHHELD or _is_away(judge, case_id, b"judges")
 
 
 def _is_away(actor: Actor, task: bytes, label: bytes) -> bool:
     """Whether it does nothing of a unit or a case; in part of them, whoever is drawn."""
-    return _portion(task + actor.stash.account, label) < AWAY
+    return portion(task + actor.stash.account, label) < AWAY
 
 
 def _opinion(world: World, actor: Actor, case_id: bytes, bench: int) -> Answered | Unanswerable:
     """Liars of a bench say the same wrong thing, so that two of them may decide a case until it is appealed."""
-    if actor.name in world.liars and _portion(case_id + bytes((bench,)), b"judge") < MISJUDGES:
+    if actor.name in world.liars and portion(case_id + bytes((bench,)), b"judge") < MISJUDGES:
         return Answered(blake2_256(b"wrong" + case_id))
-    return _true_opinion(case_id)
+    return _true_opinion(world, case_id)
 
 
-def _true_opinion(case_id: bytes) -> Answered | Unanswerable:
-    return Unanswerable() if _portion(case_id, b"input") < INPUT_BAD else Answered(_right(case_id))
+def _true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable:
+    of_a_task = true_opinion(world, case_id)
+    if of_a_task is not None:
+        return of_a_task
+    return Unanswerable() if portion(case_id, b"input") < INPUT_BAD else Answered(_right(case_id))
 
 
 def _right(unit_id: bytes) -> bytes:
@@ -214,14 +207,5 @@ def _right(unit_id: bytes) -> bytes:
 
 
 def _result(world: World, actor: Actor, unit_id: bytes) -> bytes:
-    lies = actor.name in world.liars and _portion(unit_id, b"lie") < LIES
+    lies = actor.name in world.liars and portion(unit_id, b"lie") < LIES
     return blake2_256(b"wrong" + unit_id) if lies else _right(unit_id)
-
-
-def _salt(actor: Actor, unit_id: bytes) -> bytes:
-    return blake2_256(actor.name.encode() + unit_id)
-
-
-def _portion(unit_id: bytes, label: bytes) -> float:
-    """A number from 0 to 1 that belongs to the unit."""
-    return random.Random(label + unit_id).random()

@@ -7,6 +7,8 @@ from gpu_tasks.market.courts.cases import CaseStage
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.tasks import Task, is_open
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
@@ -64,6 +66,16 @@ class World:
             if record is not None and customer in (None, record.customer)
         ]
         return self.chance.choice(units[-40:]) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
+
+    def open_tasks(self) -> list[tuple[bytes, Task]]:
+        """Tasks that have not ended."""
+        tasks = self.bound[TrainingMarket].tasks.items()
+        return [(key, task) for key, task in tasks if task is not None and is_open(task)]
+
+    def task(self, customer: bytes | None = None) -> bytes:
+        """An open task, of this customer where there is one, or none at all."""
+        tasks = [key for key, task in self.open_tasks() if customer in (None, task.customer)]
+        return self.chance.choice(tasks) if tasks and self.chance.random() < 0.9 else self.chance.randbytes(32)
 
     def appealable(self) -> list[bytes]:
         """Cases whose verdict stands if nobody appeals."""

@@ -199,7 +199,7 @@ def kept(changes: Changes) -> dict[bytes, bytes]:
 
 @pytest.mark.parametrize("name", ["remark", "remark_with_event"])
 def test_a_grain_from_a_call_stops_the_run_at_that_step(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """The call gives its signer a grain: the run ends with the first step that it succeeds in."""
+    """The call gives somebody a grain: the run ends with the first step that it succeeds in."""
     season = Season(SEED, 2)
     method = season.runtime.method("System", name)
     right = method.function
@@ -208,8 +208,8 @@ def test_a_grain_from_a_call_stops_the_run_at_that_step(monkeypatch: pytest.Monk
         if given:
             raise AssertionError("the run went on")
         given.append(season.tally.steps.total())
-        account = system.account[origin.account]
-        system.account[origin.account] = replace(account, data=replace(account.data, free=account.data.free + 1))
+        account = system.account[ALICE]
+        system.account[ALICE] = replace(account, data=replace(account.data, free=account.data.free + 1))
         return right(system, origin, remark)
 
     given: list[int] = []

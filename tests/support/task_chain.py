@@ -1,6 +1,5 @@
 """A chain with courts and the market of tasks, and books that count every grain, device and agenda item of it."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,8 +7,7 @@ from typing import Any
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_case, bid_commitment
-from gpu_tasks.market.training.fraud_claims import claim_bond
+from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -19,21 +17,15 @@ from gpu_tasks.market.training.tasks import (
     TASK_DISPUTE,
     TASK_ESCROW,
     Milestone,
-    Slot,
-    Standby,
     Task,
     TaskOrder,
     TaskResult,
     TaskState,
-    is_open,
-    slot_case,
     task_id_of,
 )
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.plan import AuctionNumbers
 from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.types import AccountId
-from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
@@ -43,6 +35,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from scripts.chains.hold_books import check_holds
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
+from scripts.chains.task_books import task_books
 
 PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, TrainingMarket)
 SMALL = {
@@ -115,78 +108,10 @@ def check_task_books(bound: Bound, issued: int) -> None:
     assert total == bound[Balances].total_issuance.get()
     assert total + bound[Balances].burned.get() == issued
     check_holds(bound)
-    market = bound[TrainingMarket]
-    exact: Counter[tuple[AccountId, Hold]] = Counter()
-    loose: dict[tuple[AccountId, Hold], int] = {}
-    busy: dict[bytes, bytes] = {}
-    for task_id, task in market.tasks.items():
-        assert task is not None
-        exact[task.customer, Hold(TASK_DEPOSIT, task_id)] += task.deposit
-        _bids(market, task_id, task, exact, busy)
-        for challenger, _ in market.claims.under(task_id):
-            exact[challenger, Hold(TASK_CHALLENGE, task_id)] += claim_bond(task)
-        if task.challenge is not None:
-            loose[task.challenge.challenger, Hold(TASK_CHALLENGE, task_id)] = task.challenge.bond
-        if is_open(task):
-            _work(task_id, task, exact, loose, busy)
-        _agenda(market, task_id, task)
-    held = {key: amount for key, amount in bound[Balances].held_cases.items() if key[1].reason in OWN_REASONS}
-    assert {key: amount for key, amount in held.items() if key not in loose} == {k: v for k, v in exact.items() if v}
-    assert all(amount <= loose[key] for key, amount in held.items() if key in loose)
-    assert market.open_tasks.get() == sum(is_open(task) for _, task in market.tasks.items() if task)
+    books = task_books(bound)
+    books.check({key: amount for key, amount in bound[Balances].held_cases.items() if key[1].reason in OWN_REASONS})
     devices = bound[Devices].devices
-    assert {key: device.assignment for key, device in devices.items() if device and device.assignment} == busy
-
-
-def _bids(
-    market: TrainingMarket, task_id: bytes, task: Task, exact: Counter[tuple[AccountId, Hold]], busy: dict[bytes, bytes]
-) -> None:
-    for number in range(1, task.auction + 1):
-        auction = auction_id(task_id, number)
-        for device, _ in market.held_bids.under(auction):
-            bid = market.bids[auction, device]
-            assert bid is not None
-            busy[device] = task_id
-            case = bid_case(auction, device)
-            if bid.opened is None:
-                exact[bid.provider, Hold(BID_BOND, case)] += bid.bond
-            else:
-                exact[bid.provider, Hold(TASK_COLLATERAL, case)] += bid.opened.collateral
-
-
-def _work(
-    task_id: bytes,
-    task: Task,
-    exact: Counter[tuple[AccountId, Hold]],
-    loose: dict[tuple[AccountId, Hold], int],
-    busy: dict[bytes, bytes],
-) -> None:
-    for place in range(task.terms.slots):
-        case = slot_case(task_id, place)
-        for reason in (TASK_ESCROW, TASK_BOND, TASK_DISPUTE):
-            loose[task.customer, Hold(reason, case)] = 10 * task.order.price_max
-    auction = auction_id(task_id, task.auction)
-    workers: list[Slot | Standby] = list(task.slots)
-    if task.standby is not None and task.standby.is_bound:
-        workers.append(task.standby)
-    for worker in workers:
-        busy[worker.device] = task_id
-        key = worker.provider, Hold(TASK_COLLATERAL, bid_case(auction, worker.device))
-        if task.state in (TaskState.SHOWING, TaskState.JUDGED):
-            loose[key] = worker.collateral
-        else:
-            exact[key] += worker.collateral
-
-
-def _agenda(market: TrainingMarket, task_id: bytes, task: Task) -> None:
-    waits = [market.height_place[task_id], market.final_place[task_id], task.cases]
-    assert any(waits), "every task waits for something"
-    assert bool(waits[0]) == bool(task.deadline)
-    if market.height_place[task_id]:
-        assert market.height_place[task_id] == task.deadline + 1
-    if not is_open(task):
-        assert not market.final_place[task_id]
-        assert not task.cases
+    assert {key: device.assignment for key, device in devices.items() if device and device.assignment} == books.busy
 
 
 @dataclass

@@ -8,6 +8,7 @@ Always: a case is keyed by an id of its handler's and is open once; its paramete
 bounded by work; a case pays from what it holds itself, and nothing is held for one that is over.
 """
 
+from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
 from gpu_tasks.market.courts import events as ev
 from gpu_tasks.market.courts import hearing
 from gpu_tasks.market.courts.cases import (
@@ -26,7 +27,6 @@ from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Statement
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Hash, Weight
-from runtime.frame.agenda import Budget
 from runtime.frame.pallet import FREE, PostDispatch, Signed, call, known
 from runtime.frame.weights import work
 
@@ -118,8 +118,12 @@ class Courts(CourtsGround, index=14):
     # ------------------------------------------------------------------------------------------------------------ hook
 
     def on_initialize(self) -> Weight:
-        """See which cases are due, by height and by finality; then look at them, who is about most first."""
-        reached, final, cases = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET), Budget(CASES_BUDGET)
+        """See which cases are due, by height and by finality; then look at them, who is about most first.
+
+        Where an era turns and many stand for election, cases wait a block.
+        """
+        room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
+        reached, final, cases = (room.budget(kind) for kind in (HEIGHT_BUDGET, FINAL_BUDGET, CASES_BUDGET))
         for case_id in self.by_height.take(self.system.number.get(), reached, DUE_WEIGHT):
             self.due[due_case(self.prices[case_id], case_id)] = True
         for case_id in self.by_finality.take(self.beacon.final_height(), final, DUE_WEIGHT):

@@ -10,10 +10,11 @@ In reading order, first the rules as pure functions:
 * `table_page`: the money table as a page shows it
 * `showing`: which segments of a trace are looked at, and whether what is shown of them is in it
 
-then the pallet, which no chain lists yet:
+then the pallet:
 
 * `tasks`: a task as it stands: what was ordered, who works on it, how far it came
 * `bids`: a bid, and what is committed to
+* `task_duties`: what a provider may or must do next for what it has of a task
 * `events`: what TrainingMarket tells the world, and why a call of it can fail
 * `numbers`: the numbers of the market that a chain may change
 * `ground`: storage, and which block looks at which task

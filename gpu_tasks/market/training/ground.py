@@ -39,6 +39,9 @@ class TrainingGround(TrainingNumbers):
     tasks: StorageMap[TaskId, Task | None] = StorageMap(doc="Open tasks, and ended ones for a while.")
     submitted: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Tasks that a customer has submitted, ever.")
     open_tasks: StorageValue[U32] = StorageValue(default=0, doc="Tasks that hold money.")
+    on_sale: StorageMap[TaskId, bool] = StorageMap(
+        default=False, doc="Tasks that take bids or have them opened: what a provider looks for work in."
+    )
     awards: StorageMap[AuctionId, Award | None] = StorageMap(doc="By which terms and seed an auction was decided.")
     bids: StorageDoubleMap[AuctionId, DeviceId, TaskBid | None] = StorageDoubleMap(
         doc="The bids of an auction, until its task is dropped: with its award, the selection can be made again."

@@ -339,6 +339,15 @@ def kept_step(task: Task) -> int:
     return min(slot.reported for slot in task.slots)
 
 
+def agreed_milestone(task: Task) -> Milestone | None:
+    """The newest milestone, if all providers have stated it, and with one root."""
+    newest = task.slots[0].milestone
+    if newest is None:
+        return None
+    said = [slot.milestone for slot in task.slots]
+    return newest if all(each and (each.number, each.root) == (newest.number, newest.root) for each in said) else None
+
+
 def slot_of(standby: Standby, *, was_standby: bool = False) -> Slot:
     """A runner-up as who has the slot; price and promise are already those of what is left."""
     return Slot(

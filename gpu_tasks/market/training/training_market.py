@@ -2,11 +2,12 @@
 
 Always: a device has one active assignment, and a bid is one; what a task can cost its customer is locked when it is
 submitted; each state has a deadline that the agenda keeps, so that nobody waits for anybody's transaction; the hook is
-bounded by work. No chain lists it yet.
+bounded by work.
 """
 
 from collections.abc import Sequence
 
+from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training import events as ev
@@ -42,30 +43,38 @@ from gpu_tasks.market.training.tasks import (
     TaskState,
 )
 from gpu_tasks.market.training.terms import SLOTS_MAX
+from gpu_tasks.market.weights import WEIGHTS
 from gpu_tasks.traces.trace import TraceFraudProof
 from runtime.encoding.codec import U8
 from runtime.encoding.types import Balance, BlockNumber, Hash, Weight
-from runtime.frame.agenda import Budget
 from runtime.frame.measured import times
 from runtime.frame.pallet import Constant, PostDispatch, Signed, call
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
 
-CALL_WEIGHT = work(reads=20, writes=15, microseconds=200)
-"""An estimate: a chain that lists the pallet has measured weights."""
-SLOT_WEIGHT = work(reads=30, writes=30, microseconds=400)
+STEP_WEIGHT = WEIGHTS["TrainingMarket.on_initialize step"]
+"""A task that is looked at, its slots apart."""
+SLOT_WEIGHT = WEIGHTS["TrainingMarket.on_initialize slot"]
 """A slot settled and set free, and all that its customer held for it."""
-BID_WEIGHT = work(reads=12, writes=12, microseconds=150)
-"""A bid set free."""
-READ_BID_WEIGHT = work(reads=1, microseconds=40)
+BID_WEIGHT = WEIGHTS["TrainingMarket.on_initialize bid"]
+"""A bid set free, or its record dropped."""
+READ_BID_WEIGHT = WEIGHTS["TrainingMarket.on_initialize read_bid"]
 """A bid read, scored and placed."""
+PREPAID_BY_A_BID = READ_BID_WEIGHT + BID_WEIGHT + BID_WEIGHT
+"""To be read, set free, and dropped."""
 HEIGHT_BUDGET = work(microseconds=24_000)
 FINAL_BUDGET = work(microseconds=16_000)
 CLEARING_BUDGET = work(microseconds=8_000)
 
 
-def _of_slots(slots: int) -> Weight:
-    return CALL_WEIGHT + times(slots, SLOT_WEIGHT)
+def _of_slots(name: str, slots: int) -> Weight:
+    """What a call weighs that may touch so many slots of a task."""
+    return WEIGHTS[f"TrainingMarket.{name}"] + times(slots, WEIGHTS[f"TrainingMarket.{name} slot"])
+
+
+def step_weight(slots: int, bids: int = 0) -> Weight:
+    """What a look at a task weighs, with so many bids to choose from if it is awarded."""
+    return STEP_WEIGHT + times(slots, SLOT_WEIGHT) + times(bids, READ_BID_WEIGHT)
 
 
 class TrainingMarket(TrainingGround, index=15):
@@ -90,99 +99,99 @@ class TrainingMarket(TrainingGround, index=15):
 
     # ------------------------------------------------------------------------------------------------- the auction
 
-    @call(index=0, weight=lambda order: _of_slots(order.slots))
+    @call(index=0, weight=lambda order: _of_slots("submit", order.slots))
     def submit(self, origin: Signed, order: TaskOrder) -> None:
         """Put a task to auction: locks all that it can cost, and prepays the blocks that have to look at it."""
         submitting.submit(self, origin.account, order, self.sealed_age_max)
 
-    @call(index=1, weight=CALL_WEIGHT + BID_WEIGHT)
+    @call(index=1, weight=WEIGHTS["TrainingMarket.commit_bid"] + PREPAID_BY_A_BID)
     def commit_bid(self, origin: Signed, task: TaskId, device: DeviceId, commitment: Hash) -> None:
         """Commit to a sealed bid for one slot with a device (bids.bid_commitment); the stash signs, or its key."""
         bidding.commit(self, task, origin.account, device, commitment)
 
-    @call(index=2, weight=CALL_WEIGHT)
+    @call(index=2, weight=WEIGHTS["TrainingMarket.reveal_bid"])
     def reveal_bid(self, origin: Signed, task: TaskId, device: DeviceId, offer: BidOffer, salt: Hash) -> None:
         """Open a bid: its collateral is locked, of which the bond is a part."""
         bidding.reveal(self, task, origin.account, device, offer, salt)
 
     # ---------------------------------------------------------------------------------------------------- the work
 
-    @call(index=3, weight=CALL_WEIGHT)
+    @call(index=3, weight=WEIGHTS["TrainingMarket.start"])
     def start(self, origin: Signed, task: TaskId, place: U8) -> None:
         """Say that the work on a slot begins; a runner-up that is asked takes it over so."""
         running.start(self, task, place, origin.account)
 
-    @call(index=4, weight=CALL_WEIGHT)
+    @call(index=4, weight=WEIGHTS["TrainingMarket.checkpoint"])
     def checkpoint(self, origin: Signed, task: TaskId, place: U8, milestone: Milestone) -> None:
         """State the next milestone; it counts once somebody else holds its checkpoint."""
         running.checkpoint(self, task, place, origin.account, milestone)
 
-    @call(index=5, weight=CALL_WEIGHT)
+    @call(index=5, weight=WEIGHTS["TrainingMarket.hold_checkpoint"])
     def hold_checkpoint(self, origin: Signed, task: TaskId, number: U8) -> None:
         """Sign, as the customer or the runner-up, that one holds the blob of a milestone's checkpoint."""
         running.hold_checkpoint(self, task, origin.account, number)
 
-    @call(index=6, weight=_of_slots(SLOTS_MAX))
+    @call(index=6, weight=_of_slots("finish", SLOTS_MAX))
     def finish(self, origin: Signed, task: TaskId, place: U8, result: TaskResult) -> PostDispatch:
         """State the result of a slot."""
-        weight = self._weight(task)
+        weight = self._weight("finish", task)
         running.finish(self, task, place, origin.account, result)
         return weight
 
-    @call(index=15, weight=CALL_WEIGHT)
+    @call(index=15, weight=WEIGHTS["TrainingMarket.report_input"])
     def report_input(self, origin: Signed, task: TaskId, place: U8) -> None:
         """Say, before one starts, that the input is not to be had: judges find out; a false word costs a miss."""
         inputs.report(self, task, place, origin.account)
 
     # ------------------------------------------------------------------------------------------------- the result
 
-    @call(index=7, weight=CALL_WEIGHT)
+    @call(index=7, weight=WEIGHTS["TrainingMarket.accept"])
     def accept(self, origin: Signed, task: TaskId) -> None:
         """Take the result; it is paid as soon as it is known that it is not audited."""
         judging.accept(self, task, origin.account)
 
-    @call(index=8, weight=_of_slots(SLOTS_MAX))
+    @call(index=8, weight=_of_slots("dispute", SLOTS_MAX))
     def dispute(self, origin: Signed, task: TaskId) -> PostDispatch:
         """Say that the result is wrong, with a bond that pays the judges if it is not."""
-        weight = self._weight(task)
+        weight = self._weight("dispute", task)
         judging.dispute(self, task, origin.account)
         return weight
 
-    @call(index=9, weight=CALL_WEIGHT)
+    @call(index=9, weight=WEIGHTS["TrainingMarket.show"])
     def show(self, origin: Signed, task: TaskId, place: U8, segments: ShownSegments) -> None:
         """Show the states that were drawn of a slot's trace; who does not in time counts as having lied."""
         judging.show(self, task, place, origin.account, segments)
 
-    @call(index=13, weight=CALL_WEIGHT)
+    @call(index=13, weight=WEIGHTS["TrainingMarket.claim_fraud"])
     def claim_fraud(self, origin: Signed, task: TaskId, commitment: Hash) -> None:
         """Commit to a fraud proof of a trace (fraud_claims.claim_commitment), with a bond that pays its judges."""
         fraud_proofs.claim(self, task, origin.account, commitment)
 
-    @call(index=14, weight=_of_slots(1))
+    @call(index=14, weight=WEIGHTS["TrainingMarket.show_fraud"])
     def show_fraud(self, origin: Signed, task: TaskId, place: U8, proof: TraceFraudProof, salt: Hash) -> None:
         """Open a fraud proof in a later block: right, it brings twice its bond; wrong, it costs that."""
         fraud_proofs.show(self, task, place, origin.account, proof, salt)
 
     # ------------------------------------------------------------------------------------------- changes of mind
 
-    @call(index=10, weight=_of_slots(SLOTS_MAX))
+    @call(index=10, weight=_of_slots("amend", SLOTS_MAX))
     def amend(self, origin: Signed, task: TaskId, change: Amendment) -> PostDispatch:
         """Raise the price before the first bid, give a running task more blocks, or stop it."""
-        weight = self._weight(task)
+        weight = self._weight("amend", task)
         leaving.amend(self, task, origin.account, change)
         return weight
 
-    @call(index=11, weight=_of_slots(SLOTS_MAX))
+    @call(index=11, weight=_of_slots("cancel", SLOTS_MAX))
     def cancel(self, origin: Signed, task: TaskId) -> PostDispatch:
         """Take back a task that does not run yet."""
-        weight = self._weight(task)
+        weight = self._weight("cancel", task)
         leaving.cancel(self, task, origin.account)
         return weight
 
-    @call(index=12, weight=_of_slots(SLOTS_MAX))
+    @call(index=12, weight=_of_slots("close", SLOTS_MAX))
     def close(self, origin: Signed, task: TaskId, pay: Balance, back: Balance) -> PostDispatch:
         """Offer another end as the customer, or sign the one that is offered as the stash of a slot."""
-        weight = self._weight(task)
+        weight = self._weight("close", task)
         leaving.close(self, task, origin.account, pay, back)
         return weight
 
@@ -200,15 +209,19 @@ class TrainingMarket(TrainingGround, index=15):
         """A case about a slot is over."""
         judging.carry_out(self, case, ruling)
 
-    def _weight(self, task: bytes) -> PostDispatch:
+    def _weight(self, name: str, task: bytes) -> PostDispatch:
         """What a call takes that may touch every slot of a task; before it is known how many, it is charged for all."""
-        return PostDispatch(actual_weight=_of_slots(self.open_task(task).terms.slots))
+        return PostDispatch(actual_weight=_of_slots(name, self.open_task(task).terms.slots))
 
     # -------------------------------------------------------------------------------------------------------- hook
 
     def on_initialize(self) -> Weight:
-        """Look at every task whose deadline is over or whose beacon is final; then clear bids."""
-        reached, final, cleared = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET), Budget(CLEARING_BUDGET)
+        """Look at every task whose deadline is over or whose beacon is final; then clear bids.
+
+        Where an era turns and many stand for election, tasks wait a block.
+        """
+        room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
+        reached, final, cleared = (room.budget(kind) for kind in (HEIGHT_BUDGET, FINAL_BUDGET, CLEARING_BUDGET))
         for task_id in self.by_height.take(self.height, reached):
             reached.spend(self._due(task_id))
         for task_id in self.by_finality.take(self.beacon.final_height(), final):
@@ -233,20 +246,20 @@ class TrainingMarket(TrainingGround, index=15):
             TaskState.JUDGED: inputs.end_of_report if task.judged_for is JudgedFor.INPUT else judging.end_of_case,
         }
         steps[task.state](self, task_id, task)
-        return _of_slots(task.terms.slots)
+        return step_weight(task.terms.slots)
 
     def _awaited(self, task_id: bytes) -> Weight:
         """Do what a final beacon allows; what that weighed."""
         task = self._on_agenda(task_id)
         if task.state is TaskState.AWARDING:
             awarding.award(self, task_id, task)
-            return _of_slots(task.terms.slots) + times(task.bids, READ_BID_WEIGHT)
+            return step_weight(task.terms.slots, task.bids)
         if task.state is TaskState.SUBMITTED:
             judging.take_chance(self, task_id, task)
         else:
             assert task.state is TaskState.SHOWING, "no other state waits for finality"
             judging.draw_segments(self, task_id, task)
-        return _of_slots(task.terms.slots)
+        return step_weight(task.terms.slots)
 
     def _on_agenda(self, task_id: bytes) -> Task:
         task = self.tasks[task_id]

@@ -5,9 +5,16 @@ import pytest
 from benchmarks.weights.tables import FILES, ROOT, TABLES, calls_of, file_of, hooks_of, listed_pallets, names, text_of
 from consensus.parameters import DEVNET
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.block_room import KEPT_FOR_UNITS
+from gpu_tasks.market.courts import courts as of_the_courts
 from gpu_tasks.market.inference.agenda import ATTESTATIONS_MAX
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, RESERVED_BUDGETS, InferenceMarket
+from gpu_tasks.market.inference.posting import ADMITTED_MAX
 from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.market.training import training_market as of_tasks
+from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.tasks import TaskResult
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import Weight
 from runtime.frame.call import Call, CallMethod
 from runtime.frame.measured import UNMEASURED, MeasuredWeights, digest_of, times
@@ -28,6 +35,8 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
+from scripts.economy.hooks import LAST_PIECES
+from task_chain import an_order
 
 PALLETS = listed_pallets()
 REMARK = System.remark(remark=b"")
@@ -41,6 +50,13 @@ GROWING: tuple[Call, ...] = (
     TrustStake.withdraw_unbonded(),
     InferenceMarket.post(service=0, units=(UNIT,)),
     Attestations.attach(attestations=()),
+    TrainingMarket.submit(order=an_order()),
+    TrainingMarket.commit_bid(task=bytes(32), device=bytes(32), commitment=bytes(32)),
+    TrainingMarket.finish(task=bytes(32), place=0, result=TaskResult(bytes(32), bytes(32), 0)),
+    TrainingMarket.dispute(task=bytes(32)),
+    TrainingMarket.amend(task=bytes(32), change=Stop()),
+    TrainingMarket.cancel(task=bytes(32)),
+    TrainingMarket.close(task=bytes(32), pay=0, back=0),
     Sudo.sudo(call=REMARK),
     Sudo.sudo_as(who=bytes(32), call=REMARK),
 )
@@ -86,7 +102,8 @@ def test_a_call_weighs_what_was_measured(method: CallMethod) -> None:  # type: i
         return
     weight, parts = growing[name].weight, [part for part in TABLES[file_of(name)].rows if part.startswith(f"{name} ")]
     assert weight.ref_time >= row(name).ref_time
-    assert callable(method.weight) or parts, "what does not grow is one row"
+    is_more = weight.ref_time > row(name).ref_time
+    assert callable(method.weight) or parts or is_more, "what does not grow is one row"
 
 
 def test_what_nobody_measured_is_heavy() -> None:
@@ -113,9 +130,22 @@ def test_an_era_turns_within_what_it_may_take() -> None:
 
 
 def test_hooks_leave_room_for_extrinsics_whatever_they_do() -> None:
+    """Courts and tasks take what is left beside what is kept for units, so that they wait where an era turns."""
     strike = row("TrustLock.on_initialize strike").ref_time
     tending = sum(kind.ref_time for kind in RESERVED_BUDGETS if kind is not ATTESTATIONS_MAX)
     always = BLOCK_BASE.ref_time + strike + tending
+    assert KEPT_FOR_UNITS.ref_time == BLOCK_BASE.ref_time + tending + ATTESTATIONS_MAX.ref_time
     assert always + TURN_MAX.ref_time < MANDATORY_MAX.ref_time
     assert always + DRAW_BUDGET.ref_time + ATTESTATIONS_MAX.ref_time < MANDATORY_MAX.ref_time
     assert MANDATORY_MAX.ref_time <= BLOCK_MAX.ref_time * 4 // 5
+
+
+def test_where_no_era_turns_and_nobody_is_struck_courts_and_tasks_have_all_their_room_and_units_their_draws() -> None:
+    courts = (of_the_courts.HEIGHT_BUDGET, of_the_courts.FINAL_BUDGET, of_the_courts.CASES_BUDGET)
+    tasks = (of_tasks.HEIGHT_BUDGET, of_tasks.FINAL_BUDGET, of_tasks.CLEARING_BUDGET)
+    before = sum(kind.ref_time for kind in (*courts, *tasks))
+    assert before + KEPT_FOR_UNITS.ref_time + ADMITTED_MAX.ref_time < MANDATORY_MAX.ref_time
+
+
+def test_what_hooks_finish_beyond_their_budgets_has_room_in_a_block_beside_all_of_them() -> None:
+    assert sum(piece.ref_time for piece in LAST_PIECES) < BLOCK_MAX.ref_time - MANDATORY_MAX.ref_time

@@ -7,14 +7,29 @@ import pytest
 from gpu_tasks.market.attestations import attestations as module
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation, order_key
+from gpu_tasks.market.block_room import BlockRoom
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.market.training.tasks import TaskState, task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import Unsigned, Weight
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking.trust_lock import TrustLock
-from scripts.chains.market_chain import PALLETS, MarketChain, attach, attestation, commit, named_keys, terms
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    GENESIS_HASH,
+    PALLETS,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    named_keys,
+    signed,
+    terms,
+)
+from task_chain import an_order
 
 ROOT = b"R" * 32
 UNITS = 2
@@ -87,6 +102,35 @@ def test_attestations_keep_to_what_hooks_have_left() -> None:
 
     with pytest.raises(InvalidBlock, match="more than the block has room for"):
         chain.block(short_of_room)
+
+
+def test_courts_and_tasks_take_no_more_than_what_is_left_beside_what_is_kept_for_units() -> None:
+    wanted = (Weight(30), Weight(20), Weight(10))
+    for left, given in ((100, (30, 20, 10)), (45, (30, 15, 0)), (0, (0, 0, 0)), (-7, (0, 0, 0))):
+        room = BlockRoom(left)
+        budgets = [room.budget(kind) for kind in wanted]
+        for budget, limit in zip(budgets, given, strict=True):
+            assert budget.is_spent == (limit == 0)
+            budget.spend(Weight(limit - 1))
+            assert not budget.is_spent or limit <= 0
+            budget.spend(Weight(1))
+            assert budget.is_spent
+
+
+def test_tasks_wait_where_other_hooks_have_taken_the_block() -> None:
+    pallets = (*PALLETS[:7], Greedy, *PALLETS[7:], TrainingMarket)
+    numbers = {"TrainingMarket.commit_blocks": 4}
+    chain = MarketChain(named_keys(4), [], numbers, pallets=pallets)
+    chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=an_order())))
+    task_id = task_id_of(GENESIS_HASH, CUSTOMER.stash, 0)
+    ended = []
+    while chain.height < 16:
+        chain.block()
+        task = chain.now()[TrainingMarket].tasks[task_id]
+        assert task is not None
+        if task.state is TaskState.ENDED:
+            ended.append(chain.height)
+    assert ended[0] == 12, "its deadline was over long before"
 
 
 def test_draws_wait_where_other_hooks_have_taken_the_block() -> None:

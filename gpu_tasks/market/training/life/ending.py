@@ -71,6 +71,7 @@ def end(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome
     end_claims(market, task_id)
     market.open_tasks.set(market.open_tasks.get() - 1)
     market.by_finality.drop(task_id)
+    del market.on_sale[task_id]
     if has_bidding(task):
         market.clear(task_id)
     ended = replace(task, state=TaskState.ENDED, deadline=market.height + task.windows.keep, outcome=outcome)
@@ -93,6 +94,7 @@ def reopen(market: TrainingGround, task_id: bytes, task: Task) -> None:
         collateral_min=money.collateral_min(task.rules, price_max, task.order.collateral_min),
     )
     market.emit(TaskReopened(task_id, task.auction + 1, price_max, task.milestones))
+    market.on_sale[task_id] = True
     market.put(
         task_id,
         replace(

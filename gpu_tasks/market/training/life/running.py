@@ -30,6 +30,7 @@ from gpu_tasks.market.training.tasks import (
     Task,
     TaskResult,
     TaskState,
+    agreed_milestone,
     kept_step,
     slot_of,
     with_slot,
@@ -80,8 +81,8 @@ def hold_checkpoint(market: TrainingGround, task_id: bytes, account: bytes, numb
     is_customer = account == task.customer
     ensure(is_customer or is_standby, MayNotHold)
     ensure(number > task.behind + (task.owed if is_customer else task.done), NothingToHold)
-    newest = known(task.slots[0].milestone, NothingToHold)
-    ensure(all(_states(slot, number, newest.root) for slot in task.slots), NothingToHold)
+    newest = known(agreed_milestone(task), NothingToHold)
+    ensure(number == newest.number, NothingToHold)
     task = replace(task, done=number - task.behind, checkpoint=HeldCheckpoint(newest, account))
     # A winner may have a second name that stands by: what that signs for is a place to go on from, and nobody's money.
     if is_customer:
@@ -128,12 +129,6 @@ def _in_step(market: TrainingGround, before: Task, task: Task) -> Task:
         return task
     task = replace(task, reported_at=market.height)
     return replace(task, deadline=silent_until(task))
-
-
-def _states(slot: Slot, number: int, root: bytes) -> bool:
-    """Whether the newest milestone of a slot is this one, with this root."""
-    newest = slot.milestone
-    return newest is not None and (newest.number, newest.root) == (number, root)
 
 
 def _take_over(market: TrainingGround, task_id: bytes, task: Task, place: int, account: bytes) -> Task:

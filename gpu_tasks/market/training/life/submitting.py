@@ -58,6 +58,7 @@ def submit(market: TrainingGround, customer: bytes, order: TaskOrder, sealed_age
     _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots))
     market.submitted[customer] = number + 1
     market.open_tasks.set(market.open_tasks.get() + 1)
+    market.on_sale[task_id] = True
     task = Task(
         customer=customer,
         order=order,

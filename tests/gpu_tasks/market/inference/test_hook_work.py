@@ -1,10 +1,10 @@
 """What the market's hook costs a block, counted in storage reads, whatever strangers put into the market."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from counted_reads import CountingReader
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import FREE_BOND, Device, DeviceClass
 from gpu_tasks.market.inference import inference, posting
@@ -30,7 +30,6 @@ from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.frame.holds import Hold
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
-from runtime.state.overlay import StateReader
 from scripts.chains.market_chain import (
     CUSTOMER,
     DEVICE_BOND,
@@ -52,23 +51,6 @@ IDLE_READS = 40
 """What the hook reads when nothing is due: cursors, heights, and the newest final block."""
 SCAN_READS = 5
 """Of one offer: its key, itself, its device, the owner as provider and as candidate."""
-
-
-class CountingReader:
-    """A state that counts what is read of it."""
-
-    def __init__(self, below: StateReader) -> None:
-        self.below = below
-        self.reads = 0
-
-    def get(self, key: bytes, /) -> bytes | None:
-        self.reads += 1
-        return self.below.get(key)
-
-    def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        for key in self.below.keys(prefix, start):
-            self.reads += 1
-            yield key
 
 
 @pytest.fixture

@@ -1,0 +1,190 @@
+"""`TrainingApi`: what customers, providers and explorers ask about tasks, their auctions and who owes what."""
+
+from itertools import chain, islice
+from typing import Annotated
+
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
+from gpu_tasks.market.ids import DeviceId, TaskId
+from gpu_tasks.market.training.bids import AuctionId, Award, TaskBid, auction_id
+from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.task_duties import TaskDuty, bid_duty, slot_duty, standby_duty
+from gpu_tasks.market.training.tasks import (
+    AUCTIONS_MAX,
+    Task,
+    TaskState,
+    agreed_milestone,
+    is_open,
+    slot_case,
+    task_id_of,
+)
+from gpu_tasks.market.training.terms import SLOTS_MAX
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.encoding.codec import U8, Bounded, struct
+from runtime.encoding.types import AccountId, BlockNumber, Hash
+from runtime.frame.api import RuntimeApi, query
+from runtime.pallets.system import System
+
+TASKS_SHOWN_MAX = 128
+TASKS_LOOKED_AT_MAX = 512
+"""Of the newest that a customer has submitted: what is older and still open is found by its id alone."""
+AUCTIONS_SHOWN_MAX = 128
+"""In one answer; the next begin behind the last of them."""
+DUTY_TASKS_MAX = 128
+"""Tasks of a provider that are looked at: those that its devices are bound to are 64 at most, and come first."""
+TASK_DUTIES_MAX = 256
+"""Who has more slots than that in gangs is shown the first."""
+
+
+@struct
+class TaskStatus:
+    """A task, and what is awaited. Heights are 0 where nothing is."""
+
+    id: TaskId
+    task: Task
+    until: BlockNumber
+    """The last block of the window of its state."""
+    awaits: BlockNumber
+    """The height that has to be final before it goes on."""
+    countable: U8
+    """The milestone, over all legs, that all have stated and for whose checkpoint its customer may sign; 0: none."""
+    cases: Annotated[tuple[tuple[U8, Hash], ...], Bounded(SLOTS_MAX)]
+    """The slots that are before the courts, by place: what their benches do, `CourtsApi_case` says."""
+
+
+@struct
+class ShownBid:
+    """A bid, with the device that it is for."""
+
+    device: DeviceId
+    bid: TaskBid
+    """Once opened with all that its score is made of: price, blocks, collateral and the provider's record."""
+    is_held: bool
+    """Whether it still holds device and money, and has no slot."""
+
+
+@struct
+class TaskAuction:
+    """An auction of a task: with the award's terms and seed and these bids, anybody can select again."""
+
+    number: U8
+    id: AuctionId
+    award: Award | None
+    """None until reveals are over; without a seed until the beacon is final, or where nobody could win."""
+    bids: Annotated[tuple[ShownBid, ...], Bounded(BIDS_MAX)]
+    """By ascending device."""
+
+
+class TrainingApi(RuntimeApi, version=1):
+    """Tasks, auctions, bids and duties."""
+
+    @query
+    def task(self, task: TaskId) -> TaskStatus | None:
+        """A task, open or ended not long ago."""
+        record = self._market.tasks[task]
+        return None if record is None else self._status(task, record)
+
+    @query
+    def tasks_of(self, customer: AccountId) -> Annotated[tuple[TaskStatus, ...], Bounded(TASKS_SHOWN_MAX)]:
+        """The open tasks of a customer among the newest 512 that it has submitted, the newest first; 128 at most."""
+        market, genesis = self._market, self.bound[System].block_hash[0]
+        end = market.submitted[customer]
+        ids = (task_id_of(genesis, customer, number) for number in range(end - 1, -1, -1))
+        found: list[TaskStatus] = []
+        for task_id in islice(ids, TASKS_LOOKED_AT_MAX):
+            task = market.tasks[task_id]
+            if task is not None and is_open(task):
+                found.append(self._status(task_id, task))
+            if len(found) == TASKS_SHOWN_MAX:
+                break
+        return tuple(found)
+
+    @query
+    def auctions(self, after: TaskId | None) -> Annotated[tuple[TaskStatus, ...], Bounded(AUCTIONS_SHOWN_MAX)]:
+        """Tasks that take bids or have them opened: the first 128, or those behind `after`; no order tells anything."""
+        market = self._market
+        ids = islice(market.on_sale.keys(behind=after), AUCTIONS_SHOWN_MAX)
+        found = ((task_id, market.tasks[task_id]) for task_id in ids)
+        return tuple(self._status(task_id, task) for task_id, task in found if task is not None)
+
+    @query
+    def bids(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(AUCTIONS_MAX)]:
+        """The auctions that a task had and has, with all bids of each: 128 at most; kept as long as its record."""
+        record = self._market.tasks[task]
+        return () if record is None else tuple(self._auction(task, number) for number in range(1, record.auction + 1))
+
+    @query
+    def task_duties(self, stash: AccountId) -> Annotated[tuple[TaskDuty, ...], Bounded(TASK_DUTIES_MAX)]:
+        """What is next for each slot, bid and place as a runner-up of a provider's, of 128 tasks at most.
+
+        Those that its devices are bound to come first, then others, which it may be asked to take over.
+        """
+        market, found = self._market, list[TaskDuty]()
+        bound = self._bound_devices(stash)
+        ids = dict.fromkeys(chain(bound.values(), (task_id for task_id, _ in market.duties.under(stash))))
+        for task_id in islice(ids, DUTY_TASKS_MAX):
+            task = market.tasks[task_id]
+            if task is not None:
+                devices = [device for device, other in bound.items() if other == task_id]
+                found += self._duties(stash, task_id, task, devices)
+        return tuple(found[:TASK_DUTIES_MAX])
+
+    @property
+    def _market(self) -> TrainingMarket:
+        return self.bound[TrainingMarket]
+
+    @property
+    def _next(self) -> int:
+        """The height of the block that comes next."""
+        return self.bound[System].number.get() + 1
+
+    def _status(self, task_id: bytes, task: Task) -> TaskStatus:
+        market = self._market
+        agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
+        is_countable = agreed is not None and agreed.number > task.behind + task.owed
+        cases = [(place, slot_case(task_id, place)) for place in range(len(task.slots) if task.cases else 0)]
+        return TaskStatus(
+            id=task_id,
+            task=task,
+            until=task.deadline,
+            awaits=market.final_place[task_id],
+            countable=agreed.number if agreed is not None and is_countable else 0,
+            cases=tuple((place, case) for place, case in cases if market.task_of_case[case] is not None),
+        )
+
+    def _auction(self, task_id: bytes, number: int) -> TaskAuction:
+        market, auction = self._market, auction_id(task_id, number)
+        bids = ((device, bid) for device, bid in market.bids.under(auction) if bid is not None)
+        shown = (ShownBid(device, bid, market.held_bids[auction, device]) for device, bid in bids)
+        return TaskAuction(number, auction, market.awards[auction], tuple(sorted(shown, key=lambda each: each.device)))
+
+    def _bound_devices(self, stash: bytes) -> dict[bytes, bytes]:
+        """What each device of a provider's works on, unit or task, by ascending device."""
+        devices = self.bound[Devices]
+        mine = sorted(islice((key for key, _ in devices.devices_of.under(stash)), DEVICES_PER_PROVIDER_MAX))
+        records = ((key, devices.devices[key]) for key in mine)
+        return {key: device.assignment for key, device in records if device is not None and device.assignment}
+
+    def _duties(self, stash: bytes, task_id: bytes, task: Task, devices: list[bytes]) -> list[TaskDuty]:
+        height = self._next
+        places = [place for place, slot in enumerate(task.slots) if slot.provider == stash and is_open(task)]
+        found = [slot_duty(task_id, task, place, height) for place in places]
+        busy = {task.slots[place].device for place in places}
+        if task.standby is not None and task.standby.provider == stash:
+            found.append(standby_duty(task_id, task, height))
+            busy.add(task.standby.device)
+        for device in devices:
+            if device not in busy:
+                found += self._bid_duties(task_id, task, device)
+        return found
+
+    def _bid_duties(self, task_id: bytes, task: Task, device: bytes) -> list[TaskDuty]:
+        """That of the bid which binds a device to a task, in whichever of its auctions that was."""
+        market = self._market
+        for number in range(task.auction, 0, -1):
+            auction = auction_id(task_id, number)
+            bid = market.bids[auction, device] if market.held_bids[auction, device] else None
+            if bid is not None:
+                is_opened = bid.opened is not None
+                return [bid_duty(task_id, task, number, device, self._next, is_opened=is_opened)]
+        return []

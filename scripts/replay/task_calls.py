@@ -1,0 +1,91 @@
+"""Random calls about tasks, a function for each: by anybody, about any task, most of them out of place."""
+
+from gpu_tasks.market.training.bids import BidOffer
+from gpu_tasks.market.training.showing import ShownSegment
+from gpu_tasks.market.training.tasks import Milestone, TaskResult
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import TracedState, TraceFraudProof
+from runtime.frame.call import Call
+from scripts.replay.cast import Actor
+from scripts.replay.task_deeds import an_amendment, an_order
+from scripts.replay.world import OGPU, World
+
+NO_STATE = TracedState(bytes(32), ())
+NO_PROOF = TraceFraudProof(0, NO_STATE, NO_STATE, b"\1" * 32)
+
+
+def _submit(world: World, _: Actor) -> Call:
+    return TrainingMarket.submit(order=an_order(world))
+
+
+def _commit_bid(world: World, who: Actor) -> Call:
+    return TrainingMarket.commit_bid(task=world.task(), device=world.device(who), commitment=bytes(32))
+
+
+def _reveal_bid(world: World, who: Actor) -> Call:
+    offer = BidOffer(OGPU // 10, 4, OGPU)
+    return TrainingMarket.reveal_bid(task=world.task(), device=world.device(who), offer=offer, salt=bytes(32))
+
+
+def _start(world: World, _: Actor) -> Call:
+    return TrainingMarket.start(task=world.task(), place=world.chance.choice((0, 0, 1, 255)))
+
+
+def _checkpoint(world: World, _: Actor) -> Call:
+    milestone = Milestone(world.chance.choice((0, 1, 2, 64)), bytes(32), 0, bytes(32))
+    return TrainingMarket.checkpoint(task=world.task(), place=0, milestone=milestone)
+
+
+def _hold_checkpoint(world: World, _: Actor) -> Call:
+    return TrainingMarket.hold_checkpoint(task=world.task(), number=world.chance.choice((0, 1, 2, 255)))
+
+
+def _finish(world: World, _: Actor) -> Call:
+    return TrainingMarket.finish(task=world.task(), place=0, result=TaskResult(bytes(32), bytes(32), 0))
+
+
+def _report_input(world: World, _: Actor) -> Call:
+    return TrainingMarket.report_input(task=world.task(), place=0)
+
+
+def _accept(world: World, who: Actor) -> Call:
+    return TrainingMarket.accept(task=world.task(who.stash.account))
+
+
+def _dispute(world: World, who: Actor) -> Call:
+    return TrainingMarket.dispute(task=world.task(who.stash.account))
+
+
+def _show(world: World, _: Actor) -> Call:
+    shown = (ShownSegment(0, NO_STATE, NO_STATE),) * world.chance.choice((0, 1, 4))
+    return TrainingMarket.show(task=world.task(), place=0, segments=shown)
+
+
+def _amend(world: World, who: Actor) -> Call:
+    task_id = world.task(who.stash.account)
+    task = world.bound[TrainingMarket].tasks[task_id]
+    if task is None:
+        return TrainingMarket.cancel(task=task_id)
+    return TrainingMarket.amend(task=task_id, change=an_amendment(world, task))
+
+
+def _cancel(world: World, _: Actor) -> Call:
+    return TrainingMarket.cancel(task=world.task())
+
+
+def _close(world: World, _: Actor) -> Call:
+    return TrainingMarket.close(task=world.task(), pay=world.amount(), back=world.chance.choice((0, OGPU)))
+
+
+def _claim_fraud(world: World, _: Actor) -> Call:
+    return TrainingMarket.claim_fraud(task=world.task(), commitment=bytes(32))
+
+
+def _show_fraud(world: World, _: Actor) -> Call:
+    return TrainingMarket.show_fraud(task=world.task(), place=0, proof=NO_PROOF, salt=bytes(32))
+
+
+TASK_CALLS = (
+    _submit, _commit_bid, _reveal_bid, _start, _checkpoint, _hold_checkpoint, _finish, _report_input, _accept, _dispute,
+    _show, _amend, _cancel, _close, _claim_fraud, _show_fraud,
+)  # fmt: skip
