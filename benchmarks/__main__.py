@@ -15,7 +15,7 @@ from benchmarks.figures import Figures
 from benchmarks.machine import machine
 
 BENCHMARKS = (
-    "signatures", "trie", "transfers", "sync", "consensus", "market", "auction", "p2p", "textgen", "training",
+    "signatures", "trie", "transfers", "sync", "consensus", "market", "crowds", "auction", "p2p", "textgen", "training",
     "devnet", "end_to_end",
 )  # fmt: skip
 BARS = {

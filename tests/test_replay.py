@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "a2e1c815284cca07771c1cb3dda9440be07caf2c32002460d89c3259f2172882"
+KEPT_DIGEST = "0d6a0f0f5c4deba83824bf141170b5dae2065ecd14bedb7efe5f3969e3ab1d4b"
 
 
 @pytest.fixture(scope="module")

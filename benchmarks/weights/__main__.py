@@ -25,6 +25,9 @@ from benchmarks.weights.hook_cases import MarketHook
 from benchmarks.weights.market_cases import MarketCalls
 from benchmarks.weights.races import Races
 from benchmarks.weights.staking_cases import Staking
+from benchmarks.weights.task_cases import TaskCalls
+from benchmarks.weights.task_hook import TaskHook
+from benchmarks.weights.task_road import Tasks
 from benchmarks.weights.timing import Meter, Scale
 from benchmarks.weights.whole_blocks import SHARE_MAX, WholeBlocks
 from benchmarks.weights.world import ACCOUNTS, SENDERS, World
@@ -74,13 +77,15 @@ def measured(world: World) -> Findings:
     """Everything, as the world goes on."""
     world.blocks(FIRST_BLOCKS)
     process.settle_memory()
-    races, found = Races(world), Findings(Meter(world, Scale()))
+    races, tasks, found = Races(world), Tasks(world), Findings(Meter(world, Scale()))
     parts: tuple[tuple[str, Callable[[], None]], ...] = (
         ("the chain's own calls", partial(measure_the_chain, world, found)),
         ("staking", Staking(world, found).measure_all),
         ("the market's calls", MarketCalls(world, found, races).measure),
         ("the calls of the courts", CourtCalls(world, found, races).measure),
         ("the market's hook", MarketHook(world, found, races).measure),
+        ("the calls about tasks", TaskCalls(world, found, tasks).measure),
+        ("the hook of tasks", TaskHook(world, found, tasks).measure),
         ("whole blocks", WholeBlocks(world, found, races).measure),
     )
     for name, part in parts:

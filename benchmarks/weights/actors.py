@@ -76,7 +76,16 @@ def patch(validators: Sequence[Actor], others: Sequence[tuple[bytes, int]]) -> d
             ],
         },
         "sudo": {"key": hexed(ROOT.stash)},
-        "chainParameters": {"InferenceMarket.unit_keep": KEEP_BLOCKS},
+        "chainParameters": {
+            "InferenceMarket.unit_keep": KEEP_BLOCKS,
+            "TrainingMarket.task_keep": KEEP_BLOCKS,
+            "TrainingMarket.audit_rate_ppm": 1_000,
+            "TrainingMarket.commit_blocks": 4,
+            "TrainingMarket.reveal_blocks": 4,
+            "TrainingMarket.start_blocks": 10,
+            "TrainingMarket.dispute_blocks": 10,
+            "TrainingMarket.accept_blocks": 10,
+        },
     }
 
 

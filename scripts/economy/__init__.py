@@ -12,6 +12,7 @@ In reading order:
 * `hooks`: what the hooks of one block may weigh
 * `founding`: the first block, in which some more come to be validators with devices
 * `hearings`: what the courts of a chain did, as a run counts it
+* `task_ends`: how slots and tasks ended, as a run counts it
 * `figures`: what a run has shown, what is missing for it to show anything, and how that is told
 * `season`: one chain from block 0 on: blocks, calls by right and wrong signers, finality that stands still
 * `seasons`: chains one after another, or several at a time

@@ -13,6 +13,7 @@ from runtime.frame.runtime import Runtime
 from scripts.economy.entries import unknown
 from scripts.economy.hearings import CONVICTED, EXPECTED, EXPELLED, RARE
 from scripts.economy.hooks import HOOKS_MAX
+from scripts.economy.task_ends import unseen
 from scripts.economy.timetable import unlisted
 
 LIVELY_FROM_STEPS = 50_000
@@ -37,6 +38,8 @@ class Tally:
     events: Counter[str] = field(default_factory=Counter)
     courts: Counter[str] = field(default_factory=Counter)
     """What the courts did."""
+    tasks: Counter[str] = field(default_factory=Counter)
+    """How slots of tasks ended, by rows of the money table."""
     blocks: int = 0
     full_counts: int = 0
     heaviest_hooks: int = 0
@@ -77,6 +80,7 @@ def lacks(tally: Tally, runtime: Runtime) -> list[str]:
     found += [
         f"no court: {doing}" for doing in EXPECTED if doing not in tally.courts and (is_long or doing not in RARE)
     ]
+    found += [f"no slot of a task ends as {name}" for name in unseen(tally.tasks) if is_long]
     missing = [f"{name} never happens" for name in events if name not in tally.events]
     if is_long or len(missing) > UNSEEN_MAX:
         found += missing
@@ -92,7 +96,7 @@ def summary(tally: Tally, seasons: int, seconds: float, *, holds: bool) -> str:
         f"economy {'holds' if holds else 'DOES NOT HOLD'}: {tally.steps.total():,} steps in {tally.blocks:,} blocks of"
         f" {seasons} chains ({100 * tally.failures.total() // taken} % fail with {len(tally.failures)} kinds of errors,"
         f" {tally.refusals.total():,} refused; {len(tally.calls)} calls, {len(tally.events)} kinds of events),"
-        f" {_heard(tally.courts)},"
+        f" {_heard(tally.courts)}, {_sold(tally)},"
         f" books balanced after each and counted anew {tally.full_counts:,} times; hooks at most"
         f" {tally.heaviest_hooks / PICOSECONDS_PER_MS:.1f} of {HOOKS_MAX.ref_time / PICOSECONDS_PER_MS:.0f} ms a block,"
         f" {tally.most_open} units open at most; {1_000 * seconds / max(1, tally.steps.total()):.2f} ms a step"
@@ -105,6 +109,14 @@ def _heard(courts: Counter[str]) -> str:
     return (
         f"{cases:,} cases ({courts['AUDIT opened']:,} audits, {won + lost + open_still:,} appeals, {won:,} of them won;"
         f" {courts[CONVICTED]:,} judges convicted, {courts[EXPELLED]:,} registrations ended)"
+    )
+
+
+def _sold(tally: Tally) -> str:
+    right = sum(tally.tasks[name] for name in ("ON_TIME", "LATE", "ACCEPTED_BY_SILENCE"))
+    return (
+        f"{tally.events['TaskSubmitted']:,} tasks ({tally.events['TaskAwarded']:,} slots awarded, {right:,} paid,"
+        f" {tally.tasks['DIED']:,} died, {tally.tasks['LIED']:,} lied, {len(tally.tasks)} rows of the money table)"
     )
 
 

@@ -39,6 +39,7 @@ from scripts.economy.hearings import doings
 from scripts.economy.hooks import HOOKS_MAX
 from scripts.economy.kept_state import KeptState
 from scripts.economy.pairs import BooksBroken
+from scripts.economy.task_ends import task_ends
 from scripts.replay.calls import POWERS, draw
 from scripts.replay.cast import ACTORS, BY_STASH, NODES, OUTSIDERS, VALIDATORS, WALKERS
 from scripts.replay.duties import deeds
@@ -119,6 +120,7 @@ class Season:
         changes = execution.finalize()
         self.books.step(bound, changes)
         self.tally.events.update(type(event).__name__ for _, event in bound.overlay.events)
+        self.tally.tasks.update(task_ends(event for _, event in bound.overlay.events))
         self.tally.blocks += 1
         self.state.apply(changes)
         self.directory.read(changes)

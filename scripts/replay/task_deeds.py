@@ -28,7 +28,8 @@ UNOPENED, NO_START, DIES, WITHHELD = 0.08, 0.1, 0.2, 0.08
 """Of what somebody has of a task."""
 SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS = 0.25, 0.2, 0.03, 0.1
 """Of the tasks."""
-SIGNS = 0.5
+SECOND_THOUGHTS, SIGNS = 0.025, 0.15
+"""In a block: a customer changes its mind, a provider signs another end."""
 
 
 def task_deeds(world: World) -> Iterator[Deed]:
@@ -90,7 +91,7 @@ def _of_customer(world: World, customer: Actor, task_id: bytes, task: Task) -> I
             call = TrainingMarket.dispute(task=task_id)
         elif not is_silent and chance.random() < 0.3:
             call = TrainingMarket.accept(task=task_id)
-    elif chance.random() < 0.04:
+    elif chance.random() < SECOND_THOUGHTS:
         call = _second_thought(world, task_id, task)
     if call is not None and chance.random() < WORKS:
         yield Deed(customer.stash, call)
@@ -155,7 +156,7 @@ def _of_workers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
         actor = actor_of(slot.provider)
         if actor is None:
             continue
-        if task.close is not None and not task.close.signed >> place & 1 and world.chance.random() < SIGNS / 4:
+        if task.close is not None and not task.close.signed >> place & 1 and world.chance.random() < SIGNS:
             offer = task.close
             yield Deed(actor.stash, TrainingMarket.close(task=task_id, pay=offer.pay, back=offer.back))
         call = _next_of_slot(world, actor, task_id, task, slot_duty(task_id, task, place, world.height))

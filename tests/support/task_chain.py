@@ -56,7 +56,7 @@ PRICE = 10 * OGPU
 COLLATERAL = 40 * OGPU
 BOND = PRICE // 20
 """The customer's, for a slot."""
-LOOKS = 20_000 * (2 * (12 + 2) + 20)
+LOOKS = 30_000 * (2 * (12 + 2) + 20)
 """What a task of one slot and two auctions prepays."""
 RIGHT, WRONG = b"r" * 32, b"w" * 32
 OWN_REASONS = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE)

@@ -125,7 +125,7 @@ class TrainingNumbers(Pallet):
         doc="Blocks that the record of an ended task is kept, for who wants to reckon its award again.",
     )  # fmt: skip
     step_fee: Parameter[Balance] = Parameter(
-        20_000, unit="grains", least=1, greatest=10_000_000,
+        30_000, unit="grains", least=1, greatest=10_000_000,
         doc="What a task prepays for each time that a block may have to look at it.",
     )  # fmt: skip
     task_deposit: Parameter[Balance] = Parameter(

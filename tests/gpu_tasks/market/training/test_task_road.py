@@ -68,7 +68,7 @@ def test_an_accepted_result_is_paid_to_the_grain() -> None:
     assert chain.wealth(alice.stash) == before[alice] + price - fee
     assert chain.wealth(bob.stash) == before[bob] + share - small_fee
     assert chain.wealth(third.stash) == before[third]
-    looks = 20_000 * (2 * (12 + 2) + 20)
+    looks = 30_000 * (2 * (12 + 2) + 20)
     assert chain.wealth(CUSTOMER.stash) == before[CUSTOMER] - price - share - premium - looks
     assert chain.free(TREASURY) - treasury == fee // 2 + small_fee // 2
     assert chain.pot - pot == premium
@@ -215,7 +215,7 @@ def test_fewer_bids_than_the_gang_needs_award_nothing() -> None:
     chain.chain.blocks(2)
     assert all(chain.is_idle(keys) for keys in chain.keys)
     assert [chain.wealth(keys.stash) for keys in chain.keys] == [before[keys] for keys in chain.keys]
-    assert chain.wealth(CUSTOMER.stash) == before[CUSTOMER] - 20_000 * (2 * (12 + 8) + 20)
+    assert chain.wealth(CUSTOMER.stash) == before[CUSTOMER] - 30_000 * (2 * (12 + 8) + 20)
 
 
 def test_without_a_bid_it_ends_with_the_time_to_bid() -> None:

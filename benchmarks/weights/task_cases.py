@@ -1,0 +1,131 @@
+"""The calls of TrainingMarket at their worst: the largest gang, an auction that is full but for the last bid.
+
+What grows with a gang is measured on a task of one slot and on one of 32, and gives a row for each slot.
+"""
+
+from benchmarks.weights.actors import CUSTOMER, Actor
+from benchmarks.weights.findings import Findings
+from benchmarks.weights.task_road import DIGESTS, OTHER_ROOT, PRICE, STANDBY, TRACE, Tasks
+from benchmarks.weights.world import World, made
+from gpu_tasks.market.training.fraud_claims import claim_commitment
+from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.tasks import MILESTONES_MAX, TaskState
+from gpu_tasks.market.training.terms import SLOTS_MAX
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import SEGMENTS_MAX, proof_of_fraud
+from runtime.frame.call import Call
+
+SALT = b"s" * 32
+SIZES = (1, SLOTS_MAX)
+
+
+class TaskCalls:
+    """The calls of TrainingMarket."""
+
+    def __init__(self, world: World, found: Findings, tasks: Tasks) -> None:
+        self.world, self.found, self.tasks = world, found, tasks
+
+    def measure(self) -> None:
+        """All of them."""
+        self._auction()
+        self._starts()
+        self._work()
+        self._ends()
+        self._traces()
+
+    def _auction(self) -> None:
+        """The last of 128 bids, and its opening."""
+        world, tasks, found = self.world, self.tasks, self.found
+        submits = {slots: TrainingMarket.submit(order=tasks.order(slots)) for slots in SIZES}
+        found.growing(CUSTOMER.stash, "slot", submits)
+        task_id = tasks.submit(tasks.order(SLOTS_MAX))
+        *others, last = tasks.bidders(SLOTS_MAX, BIDS_MAX)
+        tasks.commits(task_id, others)
+        found.call(last.actor.provider, tasks.commit(task_id, last))
+        tasks.commits(task_id, [last])
+        tasks.until(task_id, TaskState.REVEALING)
+        tasks.reveals(task_id, others)
+        found.call(last.actor.provider, tasks.reveal(task_id, last))
+        tasks.clear(task_id)
+        world.block()
+
+    def _starts(self) -> None:
+        """What can be called for before the work begins; the last one that starts begins it for all."""
+        tasks, found = self.tasks, self.found
+        started = {slots: tasks.awarded(slots) for slots in SIZES}
+        self._growing(CUSTOMER, {slots: TrainingMarket.cancel(task=task_id) for slots, task_id in started.items()})
+        gang = started[SLOTS_MAX]
+        place = SLOTS_MAX - 1
+        last = tasks.owner(gang, place).provider
+        found.call(last, TrainingMarket.report_input(task=gang, place=place))
+        tasks.each(gang, lambda place: TrainingMarket.start(task=gang, place=place), but=place)
+        found.call(last, TrainingMarket.start(task=gang, place=place))
+        tasks.clear(*started.values())
+
+    def _work(self) -> None:
+        """What is called for while the work goes on."""
+        world, tasks, found = self.world, self.tasks, self.found
+        running = {slots: tasks.running(slots, milestones=MILESTONES_MAX) for slots in SIZES}
+        stops = {slots: TrainingMarket.amend(task=task_id, change=Stop()) for slots, task_id in running.items()}
+        self._growing(CUSTOMER, stops)
+        self._close(running)
+        gang = running[SLOTS_MAX]
+        place = SLOTS_MAX - 1
+        tasks.each(gang, lambda place: tasks.checkpoint(gang, place), but=place)
+        last = tasks.owner(gang, place).provider
+        found.call(last, tasks.checkpoint(gang, place))
+        world.block(made(last, tasks.checkpoint(gang, place)))
+        found.call(CUSTOMER.stash, TrainingMarket.hold_checkpoint(task=gang, number=1))
+        world.block(*(made(CUSTOMER.stash, stop) for stop in stops.values()))
+        tasks.clear(*running.values())
+
+    def _close(self, running: dict[int, bytes]) -> None:
+        """The last signature below another end, that of who has the last slots."""
+        world, tasks = self.world, self.tasks
+        last = tasks.last
+        calls = {
+            slots: TrainingMarket.close(task=task_id, pay=PRICE // 4, back=0) for slots, task_id in running.items()
+        }
+        world.block(*(made(CUSTOMER.stash, call) for call in calls.values()))
+        owners = {slot.provider for slot in tasks.now(running[SLOTS_MAX]).slots} - {last.stash}
+        world.block(*(made(who, calls[SLOTS_MAX]) for who in sorted(owners)))
+        self._growing(last, calls, role="stash")
+
+    def _ends(self) -> None:
+        """A last result that differs from the others, so that all are judged; a dispute about all; an acceptance."""
+        world, tasks, found = self.world, self.tasks, self.found
+        last = tasks.last
+        running = {slots: tasks.running(slots) for slots in SIZES}
+        places = {slots: tasks.place_of(task_id, last) for slots, task_id in running.items()}
+        gang = running[SLOTS_MAX]
+        tasks.each(gang, lambda place: tasks.finish(gang, place), but=places[SLOTS_MAX])
+        calls = {slots: tasks.finish(task_id, places[slots], OTHER_ROOT) for slots, task_id in running.items()}
+        self._growing(last, calls)
+        world.block(*(made(last.provider, tasks.finish(task_id, places[slots])) for slots, task_id in running.items()))
+        disputes = {slots: TrainingMarket.dispute(task=task_id) for slots, task_id in running.items()}
+        self._growing(CUSTOMER, disputes)
+        found.call(CUSTOMER.stash, TrainingMarket.accept(task=gang))
+        world.block(*(made(CUSTOMER.stash, TrainingMarket.accept(task=task_id)) for task_id in running.values()))
+        tasks.clear(*running.values())
+
+    def _traces(self) -> None:
+        """Fraud proofs, and what is shown of the longest traces."""
+        world, tasks, found = self.world, self.tasks, self.found
+        gang = tasks.ended(SLOTS_MAX, SEGMENTS_MAX, TRACE)
+        who = world.validators[STANDBY + 1]
+        proof = proof_of_fraud(DIGESTS, SEGMENTS_MAX - 1, b"?" * 32)
+        sealed = claim_commitment(world.genesis, gang, who.stash, 0, proof, SALT)
+        claim = TrainingMarket.claim_fraud(task=gang, commitment=sealed)
+        found.call(who.provider, claim)
+        world.block(made(who.provider, claim))
+        found.call(who.provider, TrainingMarket.show_fraud(task=gang, place=0, proof=proof, salt=SALT))
+        tasks.clear(gang)
+        gang, place = tasks.disputed(SLOTS_MAX), SLOTS_MAX - 1
+        tasks.each(gang, lambda place: tasks.show(gang, place), but=place)
+        found.call(tasks.owner(gang, place).provider, tasks.show(gang, place))
+        tasks.clear(gang)
+
+    def _growing(self, who: Actor, calls: dict[int, Call], role: str = "") -> None:
+        is_stash = who is CUSTOMER or role == "stash"
+        self.found.growing(who.stash if is_stash else who.provider, "slot", calls)

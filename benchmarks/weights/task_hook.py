@@ -1,0 +1,128 @@
+"""TrainingMarket's hook where it has most to do, one kind of work at a time: rows for a task, a slot and a bid."""
+
+from functools import partial
+
+from benchmarks.weights.actors import CUSTOMER
+from benchmarks.weights.findings import Findings, line
+from benchmarks.weights.task_road import Tasks
+from benchmarks.weights.world import World, made
+from gpu_tasks.market.training.life.ending import CLEARED_MAX, DROPPED_MAX
+from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.terms import SLOTS_MAX
+from gpu_tasks.market.training.training_market import TrainingMarket
+
+HOOK = "TrainingMarket.on_initialize"
+ROUNDS = 5
+SIZES = (1, SLOTS_MAX)
+FEW_BIDS = 2
+
+
+class TaskHook:
+    """What the hook does in a block, row by row."""
+
+    def __init__(self, world: World, found: Findings, tasks: Tasks) -> None:
+        self.world, self.found, self.tasks = world, found, tasks
+
+    def measure(self) -> None:
+        """All of it; a row is the most that any of the steps takes."""
+        self._bids()
+        self._awards()
+        self._no_starts()
+        self._conclusions()
+        self._nothing_shown()
+        self._cases()
+
+    def _real(self, name: str) -> float:
+        """What the next block's hook takes, and it does not in a block in which nothing is due."""
+        real, _ = self.found.hooks(name, rounds=ROUNDS)["TrainingMarket"]
+        return max(0.0, real - self.found.rows.get(HOOK, 0.0))
+
+    def _most(self, part: str, nanoseconds: float) -> None:
+        name = f"{HOOK} {part}"
+        self.found.rows[name] = max(100.0, nanoseconds, self.found.rows.get(name, 0.0))
+
+    def _grows(self, found: dict[int, float]) -> None:
+        """Rows of a step and of a slot, where the same step was measured with few slots and with many."""
+        rows = line("step", "slot", found)
+        self._most("step", rows["step"])
+        self._most("slot", rows["step slot"])
+
+    def _bids(self) -> None:
+        """An auction of 128 bids: awarded to one slot, cleared, dropped."""
+        world, tasks = self.world, self.tasks
+        taken, task_id = {}, b""
+        for count in (FEW_BIDS, BIDS_MAX):
+            task_id = tasks.submit(tasks.order(1))
+            tasks.to_award(task_id, tasks.bidders(1, count))
+            taken[count] = self._real(f"a task awarded among {count} bids")
+            world.block()
+            if count == BIDS_MAX:
+                self._most("bid", self._real("bids set free") / CLEARED_MAX)
+            tasks.clear(task_id)
+        self._most("read_bid", line("award", "bid", taken)["award bid"])
+        task = tasks.now(task_id)
+        world.blocks(task.deadline - world.height)
+        self._most("bid", self._real("bids dropped") / (1 + DROPPED_MAX))
+        world.blocks(BIDS_MAX // DROPPED_MAX + 1)
+
+    def _awards(self) -> None:
+        """A task of one slot and a gang, among as few bids as can be."""
+        tasks, found = self.tasks, {}
+        read = self.found.rows[f"{HOOK} read_bid"]
+        for slots in SIZES:
+            task_id = tasks.submit(tasks.order(slots))
+            tasks.to_award(task_id, tasks.bidders(slots))
+            found[slots] = max(0.0, self._real(f"{slots} slots awarded") - (slots + 1) * read)
+            tasks.clear(task_id)
+        self._grows(found)
+
+    def _no_starts(self) -> None:
+        """Nobody has started: all are settled and set free, and the task goes to auction again."""
+        tasks, found = self.tasks, {}
+        for slots in SIZES:
+            task_id = tasks.awarded(slots)
+            tasks.before_deadline(task_id)
+            found[slots] = self._real(f"{slots} slots that did not start")
+            self.world.block()
+            tasks.clear(task_id)
+        self._grows(found)
+
+    def _conclusions(self) -> None:
+        """A result that is accepted and not audited: each slot is paid and set free, and the task ends."""
+        world, tasks, found = self.world, self.tasks, {}
+        for slots in SIZES:
+            task_id = tasks.ended(slots)
+            while not tasks.now(task_id).is_checked:
+                world.block()
+            if tasks.now(task_id).state is not TaskState.SUBMITTED:
+                raise RuntimeError("the task is audited")
+            world.block(made(CUSTOMER.stash, TrainingMarket.accept(task=task_id)))
+            found[slots] = self._real(f"{slots} slots settled")
+            tasks.clear(task_id)
+        self._grows(found)
+
+    def _nothing_shown(self) -> None:
+        """Nobody has shown what was drawn of its trace: all have lied, are settled, and the task ends."""
+        tasks, found = self.tasks, {}
+        for slots in SIZES:
+            task_id = tasks.disputed(slots)
+            tasks.before_deadline(task_id)
+            found[slots] = self._real(f"{slots} slots that have shown nothing")
+            tasks.clear(task_id)
+        self._grows(found)
+
+    def _cases(self) -> None:
+        """All have shown what was drawn: a case is opened for each slot; what the courts then do with so many."""
+        world, tasks, found = self.world, self.tasks, {}
+        for slots in SIZES:
+            task_id = tasks.disputed(slots)
+            tasks.each(task_id, partial(tasks.show, task_id))
+            found[slots] = self._real(f"{slots} cases opened")
+            world.block()
+            begun = world.height
+            while tasks.now(task_id).state is not TaskState.ENDED:
+                self.found.hooks(f"{slots} cases of slots, block {world.height - begun}", rounds=1)
+                world.block()
+            tasks.clear(task_id)
+        self._grows(found)

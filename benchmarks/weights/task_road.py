@@ -1,0 +1,228 @@
+"""Tasks on their way on the world: submitted, bid for, awarded to gangs, run; steps as customers and providers do.
+
+The gangs are of fleets: the first four of them have eight slots each of a gang of 32, the fifth one stands by.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.weights.actors import CUSTOMER, OGPU, Actor
+from benchmarks.weights.world import World, made
+from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
+from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.showing import ShownSegment, drawn_segments
+from gpu_tasks.market.training.tasks import (
+    AUCTIONS_MAX,
+    MILESTONES_MAX,
+    Milestone,
+    Task,
+    TaskOrder,
+    TaskResult,
+    TaskState,
+    slot_case,
+    task_id_of,
+)
+from gpu_tasks.market.training.terms import SLOTS_MAX
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import SEGMENTS_MAX, trace_root, traced_state
+from runtime.cryptography.hashing import blake2_256
+from runtime.frame.call import Call
+from runtime.pallets.beacon import Beacon
+
+PRICE, COLLATERAL = OGPU // 100, 12 * OGPU
+DEVICES_EACH = 8
+LAST, STANDBY = 3, 4
+"""Which fleet has the last slots of a gang, and the only one of a task of one slot; and which one stands by."""
+FIRST_DEVICE = 16
+"""Those before it have offers that other cases end."""
+BLOCKS_MAX = 200
+ROOT, OTHER_ROOT = b"r" * 32, b"w" * 32
+DIGESTS = [blake2_256(number.to_bytes(2, "little")) for number in range(SEGMENTS_MAX + 1)]
+TRACE = trace_root(DIGESTS)
+CANCELLED = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING, TaskState.STARTING)
+"""Only a task in one of these can be taken back."""
+CallOfPlace = Callable[[int], Call]
+"""What somebody calls for its slot."""
+
+
+@dataclass(frozen=True)
+class Bidder:
+    """A fleet with one of its devices, and what it asks."""
+
+    actor: Actor
+    device: bytes
+    offer: BidOffer
+
+
+class Tasks:
+    """Submits tasks and drives them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.submitted = 0
+        self.turn = 0
+
+    # -------------------------------------------------------------------------------------------------------- reading
+
+    def now(self, task_id: bytes) -> Task:
+        """A task as it stands."""
+        task = self.world.now()[TrainingMarket].tasks[task_id]
+        if task is None:
+            raise RuntimeError("there is no such task")
+        return task
+
+    def owner(self, task_id: bytes, place: int) -> Actor:
+        """Who has a slot."""
+        return self.world.by_stash[self.now(task_id).slots[place].provider]
+
+    def place_of(self, task_id: bytes, actor: Actor) -> int:
+        """The first slot that somebody has."""
+        slots = self.now(task_id).slots
+        return next(place for place, slot in enumerate(slots) if slot.provider == actor.stash)
+
+    @property
+    def last(self) -> Actor:
+        """Who has the last slots."""
+        return self.world.validators[LAST]
+
+    # ------------------------------------------------------------------------------------------------------- the road
+
+    def order(self, slots: int, segments: int = 0, milestones: int = MILESTONES_MAX) -> TaskOrder:
+        """What the customer asks for."""
+        return TaskOrder(
+            task_hash=b"t" * 32, workload=b"w" * 32, input_root=b"i" * 32, input_blob=b"b" * 32,
+            sealed_at=self.world.now()[Beacon].final_height(), classes=0b111, milestones=milestones, segments=segments,
+            run_blocks=4, price_max=PRICE, time_value=None, loss=None, blocks_max=1_000, collateral_min=0,
+            slots=slots, is_homogeneous=True, auctions=AUCTIONS_MAX,
+        )  # fmt: skip
+
+    def submit(self, order: TaskOrder) -> bytes:
+        """A block with an order; its task."""
+        self.world.block(made(CUSTOMER.stash, TrainingMarket.submit(order=order)))
+        self.submitted += 1
+        return task_id_of(self.world.genesis, CUSTOMER.stash, self.submitted - 1)
+
+    def bidders(self, slots: int, count: int = 0) -> list[Bidder]:
+        """Who bids: as many as the gang needs and a runner-up, or so many; the cheapest first, each with a device."""
+        first = FIRST_DEVICE + self.turn % 5 * DEVICES_EACH
+        self.turn += 1
+        if slots == 1 and not count:
+            return [self._bidder(LAST, first, 0), self._bidder(STANDBY, first, 1)]
+        places = [(fleet, number) for fleet in range(BIDS_MAX // DEVICES_EACH) for number in range(DEVICES_EACH)]
+        wanted = places[: count or slots + 1]
+        return [self._bidder(fleet, first + number, place) for place, (fleet, number) in enumerate(wanted)]
+
+    def _bidder(self, fleet: int, number: int, place: int) -> Bidder:
+        actor = self.world.validators[fleet]
+        offer = BidOffer(PRICE // 2 + place * 1_000, 1_000, COLLATERAL)
+        return Bidder(actor, actor.device(number), offer)
+
+    def commit(self, task_id: bytes, bidder: Bidder) -> Call:
+        """A sealed bid."""
+        auction = auction_id(task_id, self.now(task_id).auction)
+        sealed = bid_commitment(
+            self.world.genesis, auction, bidder.actor.stash, bidder.device, bidder.offer, salt_of(bidder)
+        )
+        return TrainingMarket.commit_bid(task=task_id, device=bidder.device, commitment=sealed)
+
+    def reveal(self, task_id: bytes, bidder: Bidder) -> Call:
+        """What opens it."""
+        return TrainingMarket.reveal_bid(task=task_id, device=bidder.device, offer=bidder.offer, salt=salt_of(bidder))
+
+    def commits(self, task_id: bytes, bidders: Sequence[Bidder]) -> None:
+        """A block in which all of them bid."""
+        self.world.block(*(made(each.actor.provider, self.commit(task_id, each)) for each in bidders))
+
+    def reveals(self, task_id: bytes, bidders: Sequence[Bidder]) -> None:
+        """A block in which all of them open their bids."""
+        self.world.block(*(made(each.actor.provider, self.reveal(task_id, each)) for each in bidders))
+
+    def to_award(self, task_id: bytes, bidders: Sequence[Bidder]) -> None:
+        """All bid and open; the next block awards."""
+        self.commits(task_id, bidders)
+        self.until(task_id, TaskState.REVEALING)
+        self.reveals(task_id, bidders)
+        self.until(task_id, TaskState.AWARDING)
+        while self.world.height < self.now(task_id).beacon_at:
+            self.world.block()
+
+    def awarded(self, slots: int, segments: int = 0, milestones: int = 2) -> bytes:
+        """A task that was awarded a moment ago."""
+        task_id = self.submit(self.order(slots, segments, milestones))
+        self.to_award(task_id, self.bidders(slots))
+        self.until(task_id, TaskState.STARTING)
+        return task_id
+
+    def running(self, slots: int, segments: int = 0, milestones: int = 2) -> bytes:
+        """One that runs."""
+        task_id = self.awarded(slots, segments, milestones)
+        self.each(task_id, lambda place: TrainingMarket.start(task=task_id, place=place))
+        return task_id
+
+    def ended(self, slots: int, segments: int = 0, root: bytes = ROOT) -> bytes:
+        """One whose results are stated, all alike."""
+        task_id = self.running(slots, segments)
+        self.each(task_id, lambda place: self.finish(task_id, place, root))
+        return task_id
+
+    def disputed(self, slots: int) -> bytes:
+        """One whose customer disputes the results, and whose states to be shown are drawn."""
+        task_id = self.ended(slots, SEGMENTS_MAX, TRACE)
+        self.world.block(made(CUSTOMER.stash, TrainingMarket.dispute(task=task_id)))
+        while self.now(task_id).drawn is None:
+            self.world.block()
+        return task_id
+
+    def show(self, task_id: bytes, place: int) -> Call:
+        """What was drawn of the longest trace."""
+        seed = self.now(task_id).drawn
+        if seed is None:
+            raise RuntimeError("nothing is drawn yet")
+        drawn = drawn_segments(seed, slot_case(task_id, place), range(SEGMENTS_MAX))
+        shown = (ShownSegment(each, traced_state(DIGESTS, each), traced_state(DIGESTS, each + 1)) for each in drawn)
+        return TrainingMarket.show(task=task_id, place=place, segments=tuple(shown))
+
+    def each(self, task_id: bytes, call: CallOfPlace, *, but: int = -1) -> None:
+        """A block in which everybody makes a call for its slot; or everybody but who has one."""
+        places = [place for place in range(len(self.now(task_id).slots)) if place != but]
+        self.world.block(*(made(self.owner(task_id, place).provider, call(place)) for place in places))
+
+    def finish(self, task_id: bytes, place: int, root: bytes = ROOT) -> Call:
+        """A result."""
+        return TrainingMarket.finish(task=task_id, place=place, result=TaskResult(root, b"o" * 32, 7))
+
+    def checkpoint(self, task_id: bytes, place: int) -> Call:
+        """The next milestone."""
+        slot = self.now(task_id).slots[place]
+        milestone = Milestone(slot.reported + 1, ROOT, 7, b"c" * 32)
+        return TrainingMarket.checkpoint(task=task_id, place=place, milestone=milestone)
+
+    def until(self, task_id: bytes, *states: TaskState) -> None:
+        """Empty blocks, until a task is in one of the states."""
+        for _ in range(BLOCKS_MAX):
+            if self.now(task_id).state in states:
+                return
+            self.world.block()
+        raise RuntimeError(f"the task stays in {self.now(task_id).state!r}")
+
+    def before_deadline(self, task_id: bytes) -> None:
+        """Empty blocks, until the next one does what the task's deadline does."""
+        self.world.blocks(self.now(task_id).deadline - self.world.height)
+
+    def clear(self, *tasks: bytes) -> None:
+        """Have tasks end in whichever way is open to their customer, and all that they leave behind."""
+        early = [task_id for task_id in tasks if self.now(task_id).state in CANCELLED]
+        self.world.block(*(made(CUSTOMER.stash, TrainingMarket.cancel(task=task_id)) for task_id in early))
+        for task_id in tasks:
+            self.until(task_id, TaskState.ENDED)
+        while self.world.now()[TrainingMarket].clearing_place[tasks[0]]:
+            self.world.block()
+        self.world.blocks(BIDS_MAX // DEVICES_EACH + 2)
+
+
+def salt_of(bidder: Bidder) -> bytes:
+    """The salt of a bid."""
+    return blake2_256(b"bid salt" + bidder.device)
+
+
+assert SLOTS_MAX == STANDBY * DEVICES_EACH, "the first fleets fill the largest gang"
