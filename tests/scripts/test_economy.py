@@ -12,6 +12,8 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState, is_open
+from gpu_tasks.market.training.tasks import TASK_ESCROW
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Signed, Weight
 from runtime.execution.transaction_checks import TransactionChecks
@@ -164,12 +166,42 @@ def a_cursor_that_passes_over_somebody(bound: Bound) -> None:
     market.agenda_cursor.set(max(height for (height, _), _ in market.agenda.items()))
 
 
+def task_on_sale(bound: Bound) -> bytes:
+    return first(bound[TrainingMarket].on_sale.keys())  # type: ignore[no-any-return]
+
+
+def a_task_that_nothing_looks_at(bound: Bound) -> None:
+    bound[TrainingMarket].by_height.drop(task_on_sale(bound))
+
+
+def a_task_uncounted(bound: Bound) -> None:
+    market = bound[TrainingMarket]
+    market.open_tasks.set(market.open_tasks.get() - 1)
+
+
+def a_task_that_is_not_for_sale(bound: Bound) -> None:
+    del bound[TrainingMarket].on_sale[task_on_sale(bound)]
+
+
+def a_task_whose_deposit_is_not_held(bound: Bound) -> None:
+    market = bound[TrainingMarket]
+    task = market.tasks[task_on_sale(bound)]
+    assert task is not None
+    market.tasks[task_on_sale(bound)] = replace(task, deposit=task.deposit + 1)
+
+
+def escrow_of_a_task_that_is_gone(bound: Bound) -> None:
+    (who, hold), amount = first(pair for pair in bound[Balances].held_cases.items() if pair[0][1].reason is TASK_ESCROW)
+    bound[Balances].rededicate(who, hold, replace(hold, case=ELSEWHERE), amount)
+
+
 PLANTED = (
     one_grain_more, moved_to_nobody, issuance_without_owner, burned_and_still_there, reserved_for_nothing,
     held_for_another_case, shown_for_another_reason, total_of_a_case, unit_that_says_more, device_that_secures_more,
     stake_that_nobody_holds, backing_without_stake, a_service_too_busy, an_offer_uncounted,
     a_place_that_nobody_waits_at, a_unit_that_nothing_calls, a_record_that_nothing_drops,
-    a_cursor_that_passes_over_somebody,
+    a_cursor_that_passes_over_somebody, a_task_that_nothing_looks_at, a_task_uncounted, a_task_that_is_not_for_sale,
+    a_task_whose_deposit_is_not_held, escrow_of_a_task_that_is_gone,
 )  # fmt: skip
 
 
