@@ -30,6 +30,8 @@ SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS = 0.25, 0.2, 0.03, 0.1
 """Of the tasks."""
 SECOND_THOUGHTS, SIGNS = 0.025, 0.15
 """In a block: a customer changes its mind, a provider signs another end."""
+LOOKS_AT = 6
+"""Blocks in which a customer looks at a result, and others may show that it is wrong."""
 
 
 def task_deeds(world: World) -> Iterator[Deed]:
@@ -89,7 +91,7 @@ def _of_customer(world: World, customer: Actor, task_id: bytes, task: Task) -> I
     elif task.state is TaskState.SUBMITTED and task.accepted is None:
         if portion(task_id, b"disputes") < DISPUTES:
             call = TrainingMarket.dispute(task=task_id)
-        elif not is_silent and chance.random() < 0.3:
+        elif not is_silent and world.height > task.finished_at + LOOKS_AT:
             call = TrainingMarket.accept(task=task_id)
     elif chance.random() < SECOND_THOUGHTS:
         call = _second_thought(world, task_id, task)
