@@ -1,13 +1,16 @@
 """Random calls about tasks, a function for each: by anybody, about any task, most of them out of place."""
 
+from dataclasses import replace
+
 from gpu_tasks.market.training.bids import BidOffer
+from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.showing import ShownSegment
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TracedState, TraceFraudProof
 from runtime.frame.call import Call
 from scripts.replay.cast import Actor
-from scripts.replay.task_deeds import an_amendment, an_order
+from scripts.replay.task_deeds import TASKS_OPEN, an_amendment, an_order
 from scripts.replay.world import OGPU, World
 
 NO_STATE = TracedState(bytes(32), ())
@@ -15,7 +18,10 @@ NO_PROOF = TraceFraudProof(0, NO_STATE, NO_STATE, b"\1" * 32)
 
 
 def _submit(world: World, _: Actor) -> Call:
-    return TrainingMarket.submit(order=an_order(world))
+    """Where enough are open already, an order that goes to no auction: devices are to race as well."""
+    order = an_order(world)
+    is_full = len(world.open_tasks()) >= TASKS_OPEN
+    return TrainingMarket.submit(order=replace(order, auctions=0) if is_full else order)
 
 
 def _commit_bid(world: World, who: Actor) -> Call:
@@ -64,9 +70,8 @@ def _show(world: World, _: Actor) -> Call:
 def _amend(world: World, who: Actor) -> Call:
     task_id = world.task(who.stash.account)
     task = world.bound[TrainingMarket].tasks[task_id]
-    if task is None:
-        return TrainingMarket.cancel(task=task_id)
-    return TrainingMarket.amend(task=task_id, change=an_amendment(world, task))
+    change = Stop() if task is None else an_amendment(world, task)
+    return TrainingMarket.amend(task=task_id, change=change)
 
 
 def _cancel(world: World, _: Actor) -> Call:

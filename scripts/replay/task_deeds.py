@@ -20,7 +20,7 @@ from scripts.replay.habits import Deed, portion, salt_of
 from scripts.replay.task_truth import actor_of, digests_of, has_bad_input, result_root, right_digests, right_root
 from scripts.replay.world import OGPU, World
 
-ORDERS, TASKS_OPEN = 0.08, 8
+ORDERS, TASKS_OPEN = 0.08, 4
 """In a block, while so many are open at most."""
 BIDS, OPENS, WORKS = 0.2, 0.5, 0.5
 """In a block."""
