@@ -10,5 +10,7 @@ In reading order:
 * `slow_stores`: which stores were slow of late
 * `blob_client`: blobs over HTTP: store one, fetch one
 * `market_reads`: what providers and customers ask a node about the market, typed
+* `training_reads`: what providers and customers ask a node about tasks, typed
+* `run_states`: what a checkpoint and a result hold, and whether it is what was stated
 * `appeals`: what an appeal against a verdict about a unit binds and brings
 """

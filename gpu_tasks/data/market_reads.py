@@ -31,7 +31,7 @@ from wallet.proved.keys import map_keys
 
 async def services(chain: ChainClient, at: bytes | None = None) -> dict[int, Service]:
     """All services by number."""
-    return {number: service for (number,), service in await _entries(chain, InferenceMarket.services, at=at)}
+    return {number: service for (number,), service in await entries(chain, InferenceMarket.services, at=at)}
 
 
 async def service(chain: ChainClient, number: int, at: bytes | None = None) -> Service | None:
@@ -43,15 +43,15 @@ async def service(chain: ChainClient, number: int, at: bytes | None = None) -> S
 async def devices(chain: ChainClient, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
     """The device table, by ascending owner."""
     at = await chain.finalized() if at is None else at
-    found = await _entries(chain, Devices.devices, at=at)
-    offers = await _entries(chain, InferenceMarket.offers, at=at)
+    found = await entries(chain, Devices.devices, at=at)
+    offers = await entries(chain, InferenceMarket.offers, at=at)
     return _table({device: stored for (device,), stored in found}, offers)
 
 
 async def devices_of(chain: ChainClient, owner: bytes, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
     """One provider's devices: nobody else's crowd them out."""
     at = await chain.finalized() if at is None else at
-    found = await _entries(chain, Devices.devices, at=at)
+    found = await entries(chain, Devices.devices, at=at)
     return await with_offers(chain, {device: stored for (device,), stored in found if stored.owner == owner}, at)
 
 
@@ -66,7 +66,7 @@ async def with_offers(chain: ChainClient, devices: dict[bytes, Device], at: byte
 async def devices_for(chain: ChainClient, number: int, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
     """The devices that offer a service, with that offer alone; the chain bounds how many there are."""
     at = await chain.finalized() if at is None else at
-    offers = await _entries(chain, InferenceMarket.offers, number, at=at)
+    offers = await entries(chain, InferenceMarket.offers, number, at=at)
     names = [device for (_, device), _ in offers]
     stored = await chain.read_many(Devices.devices, names, at=at)
     return _table({name: device for name, device in zip(names, stored, strict=True) if device is not None}, offers)
@@ -146,7 +146,7 @@ async def quote(chain: ChainClient, number: int, price_max: int, racers: int, at
 
 async def providers(chain: ChainClient, at: bytes | None = None) -> dict[bytes, Provider]:
     """All providers by stash: how they are reached, and their keys."""
-    return {stash: provider for (stash,), provider in await _entries(chain, Devices.providers, at=at)}
+    return {stash: provider for (stash,), provider in await entries(chain, Devices.providers, at=at)}
 
 
 async def provider(chain: ChainClient, stash: bytes, at: bytes | None = None) -> Provider | None:
@@ -174,7 +174,7 @@ def is_development(chain: ChainClient) -> bool:
     return Sudo in chain.runtime.pallets
 
 
-async def _entries(
+async def entries(
     chain: ChainClient, item: StorageItem, *under: Any, at: bytes | None
 ) -> list[tuple[tuple[Any, ...], Any]]:
     """What a map holds, by ascending keys."""

@@ -15,11 +15,14 @@ from wallet_runner import chain
 
 
 @contextmanager
-def chain_with(folder: Path, plant: Callable[[Bound], None]) -> Iterator[str]:
+def chain_with(folder: Path, plant: Callable[[Bound], None], *, beat_seconds: float = 0.0) -> Iterator[str]:
     """As `wallet_runner.chain`, after `plant` wrote into the state of block 0; gives the node's URL."""
     state = Memory(genesis_state(played_node.SPEC))
     bound = runtime_of(played_node.SPEC).at(state)
     plant(bound)
     values = state.updated(bound.overlay.changes()).values
-    with patch.object(played_node, "genesis_state", lambda _: dict(values)), chain(folder) as url:
+    with (
+        patch.object(played_node, "genesis_state", lambda _: dict(values)),
+        chain(folder, beat_seconds=beat_seconds) as url,
+    ):
         yield url

@@ -19,8 +19,8 @@ from wallet.commands import making
 
 
 @contextmanager
-def chain(folder: Path) -> Iterator[str]:
-    """A played node that authors a block whenever something waits; gives its URL."""
+def chain(folder: Path, *, beat_seconds: float = 0.0) -> Iterator[str]:
+    """A played node that authors a block whenever something waits, and else in this interval; gives its URL."""
     ready, done, url = threading.Event(), threading.Event(), ""
 
     async def serve() -> None:
@@ -28,10 +28,13 @@ def chain(folder: Path) -> Iterator[str]:
         async with served(folder) as (node, port):
             url = f"ws://127.0.0.1:{port}"
             ready.set()
+            now = asyncio.get_running_loop().time
+            last = now()
             while not done.is_set():
                 await asyncio.sleep(0.02)
-                if node.pool:
+                if node.pool or (beat_seconds and now() - last >= beat_seconds):
                     node.author()
+                    last = now()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()

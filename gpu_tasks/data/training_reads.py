@@ -1,0 +1,74 @@
+"""What customers and providers ask a node about tasks at auction, typed.
+
+Always: as `market_reads`: every answer is proved where the client proves, and `at` is a block's hash, None the newest
+final block. Tasks and bids are the records of the state themselves, so that an award can be made again out of them.
+"""
+
+from __future__ import annotations
+
+from gpu_tasks.data.market_reads import entries
+from gpu_tasks.market.training.bids import Award, TaskBid, auction_id
+from gpu_tasks.market.training.tasks import Task, task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
+from wallet.client import ChainClient
+
+TASKS_LISTED_MAX = 500
+"""Of a customer, the newest: the chain drops what has ended."""
+
+NamedTask = tuple[bytes, Task]
+
+
+async def task(chain: ChainClient, task_id: bytes, at: bytes | None = None) -> Task | None:
+    """A task; None where the chain does not know it, or not any more."""
+    found: Task | None = await chain.read(TrainingMarket.tasks, task_id, at=at)
+    return found
+
+
+async def tasks_of(chain: ChainClient, customer: bytes, at: bytes | None = None) -> list[NamedTask]:
+    """The newest tasks of a customer that the chain still knows, in the order of their submission."""
+    at = await chain.finalized() if at is None else at
+    count: int = await chain.read(TrainingMarket.submitted, customer, at=at)
+    numbers = range(max(0, count - TASKS_LISTED_MAX), count)
+    return await _known(chain, [task_id_of(chain.genesis_hash, customer, number) for number in numbers], at)
+
+
+async def auctions(chain: ChainClient, at: bytes | None = None) -> list[NamedTask]:
+    """The tasks whose auction is open, those that end first at the beginning."""
+    at = await chain.finalized() if at is None else at
+    names = [name for (name,), _ in await entries(chain, TrainingMarket.on_sale, at=at)]
+    return sorted(await _known(chain, names, at), key=lambda named: (named[1].deadline, named[0]))
+
+
+async def bids(
+    chain: ChainClient, task_id: bytes, at: bytes | None = None, *, auction: int | None = None
+) -> dict[bytes, TaskBid]:
+    """The bids of an auction of a task by device, of its newest one where none is named; none of a task that is gone.
+
+    Auctions are counted from 1; with `award`, the selection can be made again.
+    """
+    at = await chain.finalized() if at is None else at
+    if auction is None:
+        known = await task(chain, task_id, at)
+        if known is None:
+            return {}
+        auction = known.auction
+    found = await entries(chain, TrainingMarket.bids, auction_id(task_id, auction), at=at)
+    return {device: bid for (_, device), bid in found}
+
+
+async def award(chain: ChainClient, task_id: bytes, auction: int, at: bytes | None = None) -> Award | None:
+    """By which terms and seed an auction of a task was decided; None while bids are still opened."""
+    found: Award | None = await chain.read(TrainingMarket.awards, auction_id(task_id, auction), at=at)
+    return found
+
+
+async def task_duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> list[NamedTask]:
+    """The tasks of which a provider has a slot, or stands by."""
+    at = await chain.finalized() if at is None else at
+    named = [name for (_, name), _ in await entries(chain, TrainingMarket.duties, stash, at=at)]
+    return await _known(chain, named, at)
+
+
+async def _known(chain: ChainClient, names: list[bytes], at: bytes) -> list[NamedTask]:
+    found = await chain.read_many(TrainingMarket.tasks, names, at=at) if names else []
+    return [(name, each) for name, each in zip(names, found, strict=True) if each is not None]
