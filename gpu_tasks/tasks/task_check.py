@@ -1,0 +1,215 @@
+"""A task looked at again out of what a chain keeps of it: its name, its terms, awards, takeovers, milestones, results.
+
+Always: only records of the state are read, so whoever has these, proved, needs to believe nobody; each check says what
+was compared. What the records do not hold is not claimed: who signed which milestone in which block, say.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.bids import Award, TaskBid
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.selection import Placed, Selection
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, has_bidding, task_id_of
+from gpu_tasks.market.training.terms import TaskTerms, default_loss, default_time_value
+from gpu_tasks.tasks.auction_check import selection_of
+from wallet.amounts import SYMBOL, format_amount
+
+IN_TIME = (TaskOutcome.ON_TIME, TaskOutcome.LATE)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCheck:
+    """Something that was reckoned again."""
+
+    what: str
+    is_right: bool | None
+    """None: there is nothing yet, or nothing any more, to compare it with."""
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuctionRecords:
+    """What a chain keeps of an auction."""
+
+    award: Award | None
+    bids: Mapping[bytes, TaskBid]
+
+
+def check_task(
+    genesis: bytes, task_id: bytes, task: Task, submitted: int, auctions: Sequence[AuctionRecords]
+) -> list[TaskCheck]:
+    """Everything that can be reckoned again; `submitted` is how many tasks the customer has submitted, ever.
+
+    `auctions` are the records of auction 1 up to the task's own.
+    """
+    checks = [_check_name(genesis, task_id, task, submitted)]
+    for number, records in enumerate(auctions, 1):
+        checks += _check_auction(task, number, records)
+    checks += [_check_milestones(task), _check_results(task)]
+    if task.state is TaskState.ENDED and task.slots:
+        checks.append(_check_outcomes(task))
+    return checks
+
+
+def _check_name(genesis: bytes, task_id: bytes, task: Task, submitted: int) -> TaskCheck:
+    numbers = range(submitted)
+    number = next((n for n in reversed(numbers) if task_id_of(genesis, task.customer, n) == task_id), None)
+    if number is None:
+        return TaskCheck("id", is_right=False, says=f"it is none of the {submitted} tasks of its customer")
+    return TaskCheck("id", is_right=True, says=f"the hash of this chain, its customer and the number {number}")
+
+
+def _check_auction(task: Task, number: int, records: AuctionRecords) -> list[TaskCheck]:
+    award, bids, name = records.award, records.bids, f"auction {number}"
+    is_newest = number == task.auction
+    if award is None:
+        if is_newest and has_bidding(task):
+            return [TaskCheck(name, is_right=None, says="bids are not all opened: nothing is decided")]
+        return [TaskCheck(name, is_right=None if not bids else False, says=_why_no_award(len(bids)))]
+    checks = [_check_terms(task, name, award.terms, bids)]
+    opened = sum(bid.opened is not None for bid in bids.values())
+    if award.seed is None:
+        if is_newest and task.state is TaskState.AWARDING:
+            return [*checks, TaskCheck(name, is_right=None, says="its beacon is not final: nothing is decided")]
+        says = f"{opened} bids were opened for {award.terms.slots} slots: nobody could win"
+        return [*checks, TaskCheck(name, is_right=opened < award.terms.slots or not is_newest, says=says)]
+    found = selection_of(award, bids)
+    if not is_newest or not task.slots:
+        return [*checks, TaskCheck(name, is_right=None, says=f"{_named(found)}; who had the slots is in no record now")]
+    problems = slot_problems(task, found)
+    return [*checks, TaskCheck(name, is_right=not problems, says="; ".join(problems) or f"{_named(found)}, as it is")]
+
+
+def _why_no_award(bids: int) -> str:
+    return "nobody bid" if not bids else f"{bids} bids, and no award"
+
+
+def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, TaskBid]) -> TaskCheck:
+    """Terms follow from the order; each bond from the terms; what was opened is of whom the bid names."""
+    order, rules, problems = task.order, task.rules, []
+    time_value = order.time_value
+    wanted = (
+        ("slots", terms.slots, order.slots),
+        ("one class", terms.is_homogeneous, order.is_homogeneous),
+        ("loss", terms.loss, default_loss(order.price_max) if order.loss is None else order.loss),
+        (
+            "value of a block",
+            terms.time_value,
+            default_time_value(order.price_max, order.blocks_max) if time_value is None else time_value,
+        ),
+        (
+            "least collateral",
+            terms.collateral_min,
+            money.collateral_min(rules, terms.price_max, order.collateral_min),
+        ),
+    )
+    problems += [f"{what} is {stated}, and {due} by the order" for what, stated, due in wanted if stated != due]
+    if terms.blocks_max > order.blocks_max:
+        problems.append(f"it allows {terms.blocks_max} blocks, and the order {order.blocks_max}")
+    bond = money.bid_bond(rules, terms.price_max)
+    for device, bid in bids.items():
+        opened = bid.opened
+        if bid.bond != bond:
+            problems.append(f"the bid of 0x{device.hex()} locked {bid.bond} grains, and {bond} were due")
+        if opened is not None and (opened.provider, opened.device, opened.device_class) != (
+            bid.provider,
+            device,
+            bid.device_class,
+        ):
+            problems.append(f"the bid of 0x{device.hex()} was opened for somebody else")
+    says = "; ".join(problems) or f"terms follow from the order, and {len(bids)} bonds from them"
+    return TaskCheck(f"{name}: terms", is_right=not problems, says=says)
+
+
+def slot_problems(task: Task, found: Selection) -> list[str]:
+    """What of who has the slots is not as the selection, and takeovers by its standby, allow: nothing, if all is."""
+    if len(task.slots) != len(found.winners):
+        return [f"{len(task.slots)} slots are awarded, and the selection has {len(found.winners)} winners"]
+    problems = []
+    for place, (slot, placed) in enumerate(zip(task.slots, found.winners, strict=True)):
+        standby = found.standby
+        is_winner = _is_of(slot, placed) and _is_due(slot, placed, 0, task.order.milestones)
+        if not is_winner and (standby is None or not _took_over(task, slot, standby)):
+            problems.append(f"slot {place} is not its winner's, nor its standby's, at the price and time that are due")
+    if task.standby is not None and (found.standby is None or task.standby.provider != found.standby.bid.provider):
+        problems.append("who stands by is not whom the selection names")
+    return problems
+
+
+def _took_over(task: Task, slot: Slot, placed: Placed) -> bool:
+    """Whether the standby has the slot for what of its price is left since an award behind some milestone."""
+    if not _is_of(slot, placed):
+        return False
+    whole = task.order.milestones
+    return any(_is_due(slot, placed, task.behind - before, whole - before) for before in range(task.behind + 1))
+
+
+def _is_of(slot: Slot, placed: Placed) -> bool:
+    bid = placed.bid
+    return (slot.provider, slot.device, slot.collateral) == (bid.provider, bid.device, bid.collateral)
+
+
+def _is_due(slot: Slot, placed: Placed, done: int, milestones: int) -> bool:
+    """Price and promise of what is left; a customer may have given more blocks since."""
+    price = money.remaining(placed.pay, done, milestones)
+    return slot.price == price and slot.promised >= money.remaining_blocks(placed.bid.blocks, done, milestones)
+
+
+def _check_milestones(task: Task) -> TaskCheck:
+    problems, held = [], task.checkpoint
+    for place, slot in enumerate(task.slots):
+        newest = slot.milestone
+        if newest is not None and slot.result is None and newest.number != task.behind + slot.reported:
+            problems.append(f"slot {place} stated milestone {newest.number}, and {slot.reported} are counted for it")
+    roots = {(slot.milestone.number, slot.milestone.root) for slot in task.slots if slot.milestone is not None}
+    if len({number for number, _ in roots}) < len(roots):
+        problems.append("its providers have stated different roots for one milestone")
+    if held is not None and held.milestone.number != task.behind + task.done:
+        problems.append(f"milestone {held.milestone.number} is held, and {task.behind + task.done} count")
+    if task.owed > task.done:
+        problems.append(f"{task.owed} milestones are owed for, and {task.done} count")
+    if held is not None and task.owed and held.holder != task.customer and task.owed == task.done:
+        problems.append("the newest milestone counts for its customer, who did not sign for it")
+    if problems:
+        return TaskCheck("milestones", is_right=False, says="; ".join(problems))
+    if held is None:
+        return TaskCheck("milestones", is_right=None, says="none counts yet")
+    whose = "its customer" if held.holder == task.customer else "its standby"
+    number, root = held.milestone.number, held.milestone.root.hex()
+    says = f"{number} of {task.order.milestones} count, root 0x{root}, held by {whose}"
+    return TaskCheck("milestones", is_right=True, says=says)
+
+
+def _check_results(task: Task) -> TaskCheck:
+    results = [slot.result for slot in task.slots if slot.result is not None]
+    if not results:
+        return TaskCheck("result", is_right=None, says="there is none")
+    roots = {result.root for result in results}
+    if len(roots) > 1:
+        says = f"{len(task.slots)} providers have stated {len(roots)} different roots"
+        return TaskCheck("result", is_right=False, says=says)
+    said = "all providers have stated" if len(results) == len(task.slots) else f"{len(results)} have stated"
+    return TaskCheck("result", is_right=True, says=f"{said} the root 0x{results[0].root.hex()}")
+
+
+def _check_outcomes(task: Task) -> TaskCheck:
+    """Whether each slot that was paid in time or late was so, by its blocks and its promise."""
+    problems = []
+    for place, slot in enumerate(task.slots):
+        if slot.outcome in IN_TIME and slot.finished_at:
+            is_late = slot.finished_at - task.started_at > slot.promised
+            if is_late != (slot.outcome is TaskOutcome.LATE):
+                problems.append(f"slot {place} took {slot.finished_at - task.started_at} blocks of {slot.promised}")
+    paid = sum(slot.price for slot in task.slots if slot.outcome in IN_TIME)
+    earned = f"{format_amount(paid)} {SYMBOL} were earned in time or late, as blocks and promises say"
+    says = "; ".join(problems) or earned
+    return TaskCheck("outcome", is_right=not problems, says=says)
+
+
+def _named(found: Selection) -> str:
+    if not found.winners:
+        return "nobody wins by the selection"
+    pays = ", ".join(f"{format_amount(placed.pay)} {SYMBOL}" for placed in found.winners[:3])
+    return f"{len(found.winners)} of {len(found.places)} bids win, for {pays}"

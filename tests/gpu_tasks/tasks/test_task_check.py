@@ -1,0 +1,224 @@
+"""Tasks reckoned again out of their records: whatever happens to them is right, and what was changed is found."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training.life.leaving import MoreBlocks
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.task_check import AuctionRecords, TaskCheck, check_task
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
+from task_chain import TaskChain, an_offer, awarded, finish_and_accept, with_offers, work
+
+
+def records(chain: TaskChain) -> list[AuctionRecords]:
+    found = []
+    for number in range(1, chain.now().auction + 1):
+        auction = auction_id(chain.task, number)
+        bids = {device: bid for device, bid in chain.market.bids.under(auction) if bid is not None}
+        found.append(AuctionRecords(chain.market.awards[auction], bids))
+    return found
+
+
+def reckoned(chain: TaskChain, task: Task | None = None) -> dict[str, TaskCheck]:
+    count = chain.market.submitted[CUSTOMER.stash]
+    checks = check_task(GENESIS_HASH, chain.task, task or chain.now(), count, records(chain))
+    assert len({check.what for check in checks}) == len(checks)
+    return {check.what: check for check in checks}
+
+
+def wrong(checks: dict[str, TaskCheck]) -> list[str]:
+    return [f"{check.what}: {check.says}" for check in checks.values() if check.is_right is False]
+
+
+def undisturbed() -> TaskChain:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=3)
+    finish_and_accept(chain, chain.keys[0])
+    return chain
+
+
+def taken_over_while_bound() -> TaskChain:
+    chain, _ = awarded()
+    chain.chain.blocks(5)
+    work(chain, chain.keys[1], milestones=2)
+    return chain
+
+
+def died_before_it_counted() -> TaskChain:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=1, counted=0)
+    chain.until(TaskState.STARTING)
+    work(chain, chain.keys[1], milestones=3)
+    finish_and_accept(chain, chain.keys[1])
+    return chain
+
+
+def asked_for_the_rest() -> TaskChain:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=2)
+    chain.until(TaskState.ASKING)
+    chain.start(chain.keys[1])
+    chain.report(chain.keys[1], 3)
+    chain.count(3)
+    finish_and_accept(chain, chain.keys[1])
+    return chain
+
+
+def auctioned_again() -> TaskChain:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=3)
+    chain.until(TaskState.ASKING)
+    chain.until(TaskState.COMMITTING)
+    chain.auction(with_offers(chain.keys[2:], 2 * OGPU, 3 * OGPU, blocks=20))
+    chain.start(chain.keys[2])
+    return chain
+
+
+def a_gang_with_a_replaced_place() -> TaskChain:
+    chain, _ = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
+    chain.start(chain.chain.keys_of(chain.now().slots[0].provider))
+    chain.chain.blocks(4)
+    return chain
+
+
+def given_more_blocks() -> TaskChain:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=1)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(7)))
+    return chain
+
+
+def without_a_bid() -> TaskChain:
+    chain = TaskChain()
+    chain.submit()
+    chain.until(TaskState.ENDED)
+    return chain
+
+
+def with_too_few() -> TaskChain:
+    chain = TaskChain()
+    chain.submit(slots=2)
+    chain.auction({chain.keys[0]: an_offer(6 * OGPU)})
+    return chain
+
+
+STORIES: tuple[Callable[[], TaskChain], ...] = (
+    undisturbed, taken_over_while_bound, died_before_it_counted, asked_for_the_rest, auctioned_again,
+    a_gang_with_a_replaced_place, given_more_blocks, without_a_bid, with_too_few,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_whatever_becomes_of_a_task_is_right(story: Callable[[], TaskChain]) -> None:
+    assert wrong(reckoned(story())) == []
+
+
+def test_it_is_right_in_every_block_of_a_life() -> None:
+    chain = TaskChain()
+    chain.submit()
+    seen = {chain.state()}
+    bids = with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU)
+    for keys, offer in bids.items():
+        chain.do(keys, chain.commit_call(keys, offer))
+        assert wrong(reckoned(chain)) == []
+    assert reckoned(chain)["auction 1"].is_right is None
+    chain.until(TaskState.REVEALING)
+    for keys, offer in bids.items():
+        chain.do(keys, chain.reveal_call(keys, offer))
+    while chain.state() is not TaskState.STARTING:
+        seen.add(chain.state())
+        assert wrong(reckoned(chain)) == []
+        chain.chain.block()
+    assert {TaskState.COMMITTING, TaskState.AWARDING} <= seen
+    checks = reckoned(chain)
+    assert checks["auction 1"].is_right
+    assert checks["auction 1"].says == "1 of 3 bids win, for 7 oGPU, as it is"
+    assert checks["milestones"].is_right is checks["result"].is_right is None
+
+
+def test_a_task_that_ended_says_its_outcome() -> None:
+    checks = reckoned(undisturbed())
+    assert checks["outcome"].says == "7 oGPU were earned in time or late, as blocks and promises say"
+    assert checks["milestones"].says.startswith("3 of 4 count, root 0x")
+    assert checks["result"].is_right
+
+
+DAMAGES: dict[str, tuple[Callable[[Task], Task], str]] = {
+    "a dearer slot": (lambda task: with_slot(task, price=8 * OGPU), "auction 1: slot 0 is not its winner's"),
+    "a shorter promise": (lambda task: with_slot(task, promised=39), "auction 1: slot 0 is not its winner's"),
+    "another provider": (lambda task: with_slot(task, provider=b"x" * 32), "auction 1: slot 0 is not its winner's"),
+    "less collateral": (lambda task: with_slot(task, collateral=1), "auction 1: slot 0 is not its winner's"),
+    "no slot": (lambda task: replace(task, slots=task.slots * 2), "auction 1: 2 slots are awarded, and the"),
+    "another customer": (lambda task: replace(task, customer=b"x" * 32), "id: it is none of the 1 tasks of its"),
+    "another order": (
+        lambda task: replace(task, order=replace(task.order, loss=1)), "auction 1: terms: loss is 250000000, and 1 by",
+    ),
+    "another bond": (
+        lambda task: replace(task, rules=replace(task.rules, bid_bond=1)), "grains, and 1000 were due",
+    ),
+    "an earlier milestone": (lambda task: with_slot(task, reported=1), "slot 0 stated milestone 3, and 1 are counted"),
+    "more that count": (lambda task: replace(task, done=2), "milestones: milestone 3 is held, and 2 count"),
+    "more that are owed": (lambda task: replace(task, done=3, owed=4), "4 milestones are owed for, and 3 count"),
+    "held by another": (
+        lambda task: replace(task, checkpoint=replace(task.checkpoint, holder=b"x" * 32)),  # type: ignore[type-var]
+        "the newest milestone counts for its customer, who did not sign",
+    ),
+}  # fmt: skip
+
+
+def with_slot(task: Task, **changed: Any) -> Task:
+    return replace(task, slots=(replace(task.slots[0], **changed), *task.slots[1:]))
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_what_was_changed_is_found(name: str) -> None:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=3)
+    assert wrong(reckoned(chain)) == []
+    damage, says = DAMAGES[name]
+    assert says in "; ".join(wrong(reckoned(chain, damage(chain.now()))))
+
+
+def test_a_standby_that_is_not_the_selection_s_is_found() -> None:
+    chain, _ = awarded()
+    standby = chain.now().standby
+    assert standby is not None
+    changed = replace(chain.now(), standby=replace(standby, provider=chain.keys[2].stash))
+    assert wrong(reckoned(chain, changed)) == ["auction 1: who stands by is not whom the selection names"]
+
+
+def test_results_that_differ_and_lateness_that_was_not_are_found() -> None:
+    chain = undisturbed()
+    task = chain.now()
+    slot = task.slots[0]
+    assert slot.result is not None
+    other = replace(slot, result=replace(slot.result, root=b"x" * 32))
+    assert "result: 2 providers have stated 2 different roots" in wrong(
+        reckoned(chain, replace(task, slots=(slot, other)))
+    )
+    assert any("slot 0 took" in says for says in wrong(reckoned(chain, with_slot(task, outcome=TaskOutcome.LATE))))
+
+
+def test_partners_that_differ_in_a_milestone_are_found() -> None:
+    chain, _ = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, slots=2)
+    for place, slot in enumerate(chain.now().slots):
+        chain.start(chain.chain.keys_of(slot.provider), place)
+    for place, slot in enumerate(chain.now().slots):
+        chain.report(chain.chain.keys_of(slot.provider), 1, place, root=bytes((place,)) * 32)
+    assert wrong(reckoned(chain)) == ["milestones: its providers have stated different roots for one milestone"]
+
+
+def test_an_award_that_is_gone_while_its_bids_are_there_is_found() -> None:
+    chain, _ = awarded()
+    (found,) = records(chain)
+    count = chain.market.submitted[CUSTOMER.stash]
+    checks = check_task(GENESIS_HASH, chain.task, chain.now(), count, [AuctionRecords(None, found.bids)])
+    assert [check.says for check in checks if check.is_right is False] == ["3 bids, and no award"]
+    nobody = check_task(GENESIS_HASH, chain.task, chain.now(), count, [AuctionRecords(found.award, {})])
+    assert [check.what for check in nobody if check.is_right is False] == ["auction 1"]
