@@ -4,6 +4,7 @@ In reading order:
 
 * `funds`: whether an account can pay for what it is about to send
 * `offers`: what is sold and who offers it
+* `posting_kind`: what can be posted once: units, and tasks
 * `posting`: from lines of a file to what units are posted with
 * `posting_record`: what is about to be posted, on the disk
 * `posting_once`: posting it, each prompt once
@@ -17,6 +18,7 @@ In reading order:
 * `bid_rows`: the bids of an auction, in rows
 * `planning`: what a plan asks a chain
 * `task_files`: task files and their inputs on the disk
-* `commands`: the commands of `ogpu`: about units, about services, and how one is sent
+* `training`: tasks at auction as their customer sees them
+* `commands`: the commands of `ogpu`: about units, about tasks, about services, and how one is sent
 * `cli`: `ogpu`, and the options before its commands
 """

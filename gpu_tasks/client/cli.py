@@ -1,4 +1,4 @@
-"""`ogpu`: post units of inference, watch them, read the completions, sell a service.
+"""`ogpu`: post units of inference, submit tasks to auction, watch them, read what comes of them, sell a service.
 
 Exit codes: 0 done, 1 the chain or the node refused, or a unit ended without a result, 2 something to set right in what
 was given.
@@ -14,15 +14,18 @@ from wallet.program_options import HELP_NAMES
 
 COMMANDS = {
     "post": ("post:post", "Post a unit for each line of FILE (- is standard input)."),
-    "watch": ("units:watch", "Follow UNITS (0x..), or the open units of the key, until they end."),
-    "result": ("units:result", "Print what a settled UNIT (0x..) asked and the answer; with --json all about it."),
+    "watch": ("units:watch", "Follow UNITS (0x..), the open units of the key, or one task (0x..), until they end."),
+    "result": (
+        "units:result",
+        "Print what a settled UNIT (0x..) asked and the answer, or what came of a TASK (0x..), fetched and checked.",
+    ),
     "show": (
         "showing:show",
         "Show how UNIT (0x..) stands on the chain, who races for it, why it ended, and who was paid what.",
     ),
     "cancel": (
         "units:cancel",
-        "Take back a UNIT (0x..) that is still queued: a tenth of its bond burns, the rest comes back.",
+        "Take back a UNIT (0x..) that is queued, or a TASK (0x..) that does not run yet; what it costs is shown.",
     ),
     "appeal": (
         "units:appeal",
@@ -35,6 +38,40 @@ COMMANDS = {
     "plan": (
         "planning:plan",
         "Say what would become of the task of FILE: who could serve it, why the others cannot, cost and start.",
+    ),
+    "submit": (
+        "submitting:submit",
+        "Put the task of FILE to auction: its input is sealed and stored, its cost shown and asked.",
+    ),
+    "ps": ("auctions:ps", "List the tasks of a key, the oldest first: how far each is, and what it waits for."),
+    "describe": (
+        "auctions:describe",
+        "Show all that the chain says of TASK (0x..): how far it is and why, terms, auction, who works, milestones.",
+    ),
+    "bids": ("auctions:bids", "List the bids for TASK (0x..), winners first: score split into price, time and risk."),
+    "hold": (
+        "deciding:hold",
+        "Fetch and check the newest checkpoint of TASK (0x..), keep it, and sign that: its milestone counts then.",
+    ),
+    "accept": (
+        "deciding:accept",
+        "Take the result of TASK (0x..): it is paid as soon as it is known that it is not audited.",
+    ),
+    "dispute": (
+        "deciding:dispute",
+        "Say that the result of TASK (0x..) is wrong: judges look at it, and a bond pays them if it is right.",
+    ),
+    "amend": (
+        "deciding:amend",
+        "Change TASK (0x..): --raise the price, --extend its time, or --stop it; one of the three.",
+    ),
+    "close": (
+        "deciding:close",
+        "Offer another end of TASK (0x..), or sign the one that its customer offers, as the stash of a slot.",
+    ),
+    "verify": (
+        "auctions:verify",
+        "Reckon TASK (0x..) again out of the chain alone: id, terms, awards, milestones, result, outcome, statements.",
     ),
     "schema": ("tasks:schema", "Print the JSON Schema of task files, for editors and programs."),
     "search": ("offering:search", "List the offers for which all CONDITIONS hold, the cheapest first."),
@@ -59,7 +96,7 @@ COMMANDS = {
 @session_options
 @click.version_option(package_name="ogpu")
 def main() -> None:
-    """Have work done on an ogpu chain: post units of inference, watch them, read the completions.
+    """Have work done on an ogpu chain: post units, submit tasks, watch them, read what comes of them.
 
     Shell completion: eval "$(_OGPU_COMPLETE=bash_source ogpu)" (or zsh_source, fish_source).
     """

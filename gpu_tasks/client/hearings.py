@@ -13,7 +13,7 @@ BENCHES = {CaseStage.PAIR: "a pair of judges", CaseStage.COMMITTEE: "a committee
 
 def why_judging(status: CaseStatus) -> str:
     """A sentence: what brought the unit before judges, and what these do now."""
-    return f"{_cause(status.case)}; {_step(status)}"
+    return f"{_cause(status.case)}; {what_judges_do(status)}"
 
 
 def _cause(case: CourtCase) -> str:
@@ -27,7 +27,8 @@ def _cause(case: CourtCase) -> str:
     return f"{declined} providers could not use its input" if declined else "no answer was opened in time"
 
 
-def _step(status: CaseStatus) -> str:
+def what_judges_do(status: CaseStatus) -> str:
+    """What its bench does now, and until which block."""
     case = status.case
     if case.stage is CaseStage.APPEALABLE:
         return f"judges have decided, which stands if nobody appeals up to block {case.appealable_until}"

@@ -12,17 +12,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpu_tasks.client.posting_kind import PostingKind, UnitPosting
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
 from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
+from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
-from runtime.frame.call import Call
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
 from wallet.errors import WalletError
@@ -133,7 +133,7 @@ async def cost_of(client: ChainClient, payer: Payer, wish: Wish, count: int, tip
         raise PostError(f"there is no service {wish.service}")
     dummy = UnitTerms(wish.price_max, wish.racers, bytes(32), bytes(32), 0, wish.cost_max)
     sizes = [len(part) for part in parts_of(range(count))]
-    calls = {size: post_call(wish.service, [dummy] * size) for size in sorted(set(sizes))}
+    calls = {size: UnitPosting(wish.service).call([dummy] * size) for size in sorted(set(sizes))}
     fee_of = {size: await client.fee(call, payer, tip) for size, call in calls.items()}
     fees = sum(fee_of[size] + tip for size in sizes)
     return PostingCost(
@@ -154,7 +154,12 @@ class Sealer:
     key: Keypair
     wish: Wish
 
-    async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> list[UnitTerms]:
+    @property
+    def kind(self) -> PostingKind:
+        """Units of the service that is wished for."""
+        return UnitPosting(self.wish.service)
+
+    async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> Sequence[UnitTerms]:
         """Seal each request to all who may race or judge, and to the customer; store it; the terms to post.
 
         BlobError if some input could not be stored. Several go side by side, so a slow store holds none of them up.
@@ -188,11 +193,6 @@ class Sealer:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def post_call(service: int, terms: Sequence[UnitTerms]) -> Call:
-    """The call that posts units."""
-    return InferenceMarket.post(service=service, units=tuple(terms))
 
 
 def parts_of(places: Sequence[int]) -> list[Sequence[int]]:

@@ -11,17 +11,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from gpu_tasks.client.posting import PostError, Prompt, Sealer, parts_of, post_call
+from gpu_tasks.client.posting import PostError, Prompt, parts_of
+from gpu_tasks.client.posting_kind import PostingKind, SealedTerms
 from gpu_tasks.client.posting_record import PostedPart, PostingRecord
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, UnitTerms, unit_id_of
 from runtime.cryptography.hashing import blake2_256
-from runtime.frame.runtime import constant_value
 from runtime.pallets.system import System
-from wallet.client import ERA_BLOCKS, NotIncludedError
+from wallet.client import ERA_BLOCKS, ChainClient, NotIncludedError
+from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.sending import block_with
 
@@ -32,9 +32,28 @@ SEAL_MARGIN_BLOCKS = 2 * ERA_BLOCKS
 Say = Callable[[str], None]
 
 
+class InputSealer(Protocol):
+    """Seals and stores the inputs of one customer, for one kind of posting."""
+
+    @property
+    def client(self) -> ChainClient:
+        """Where it is posted."""
+
+    @property
+    def key(self) -> Keypair:
+        """Who posts."""
+
+    @property
+    def kind(self) -> PostingKind:
+        """What is posted."""
+
+    async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> Sequence[SealedTerms]:
+        """Seal and store each request; the terms to post it with. BlobError if some could not be stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A unit on the chain, with what it asks."""
+    """A unit or a task on the chain, with what it asks."""
 
     unit: bytes
     prompt: str
@@ -54,12 +73,13 @@ class PostingRun:
     """One set of prompts on its way to the chain."""
 
     def __init__(
-        self, sealer: Sealer, record: PostingRecord, prompts: Sequence[Prompt], requests: Sequence[bytes],
+        self, sealer: InputSealer, record: PostingRecord, prompts: Sequence[Prompt], requests: Sequence[bytes],
         progress: Progress, tip: int = 0,
     ) -> None:  # fmt: skip
         """`record` says what earlier tries did; the tip, in grains, is for each extrinsic."""
         self._sealer = sealer
         self._client = sealer.client
+        self._kind = sealer.kind
         self._account = sealer.key.account
         self._record = record
         self._prompts = prompts
@@ -86,7 +106,7 @@ class PostingRun:
             self._progress.posted()
 
     async def _settle(self, part: PostedPart) -> None:
-        self._progress.say(f"an earlier try may have posted {_named(part)}: looking for it")
+        self._progress.say(f"an earlier try may have posted {self._named(part)}: looking for it")
         final = await self._client.finalized()
         if not await self._is_settled(part, final):
             await self._send_again(part)
@@ -109,10 +129,11 @@ class PostingRun:
         """Whether the final chain holds the part's units: known by their inputs, whatever numbers they got."""
         if await self._is_as_noted(part, final):
             return True
-        count = await self._client.read(InferenceMarket.posted, self._account, at=final)
+        count = await self._client.read(self._kind.counter, self._account, at=final)
         # The node that was asked for the first number may have lied: the newest units are looked at whatever it said.
-        newest = range(max(0, count - UNITS_OPEN_MAX), count)
-        noted = range(part.first_number, min(count, part.first_number + UNITS_OPEN_MAX))
+        most = self._kind.looked_at_max
+        newest = range(max(0, count - most), count)
+        noted = range(part.first_number, min(count, part.first_number + most))
         return await self._is_among(part, sorted({*noted, *newest}), final)
 
     async def _is_as_noted(self, part: PostedPart, final: bytes) -> bool:
@@ -121,13 +142,13 @@ class PostingRun:
 
     async def _is_among(self, part: PostedPart, numbers: Sequence[int], final: bytes) -> bool:
         """Whether the units of these numbers are the part's, which then says so."""
-        ids = [unit_id_of(self._client.genesis_hash, self._account, number) for number in numbers]
-        units = await market_reads.units(self._client, ids, final) if ids else []
-        found = {unit.terms.input_root.hex(): (name, unit) for name, unit in zip(ids, units, strict=True) if unit}
+        ids = [self._kind.id_of(self._client.genesis_hash, self._account, number) for number in numbers]
+        known = await self._kind.found(self._client, ids, final) if ids else []
+        found = {each[0].hex(): (name, each[1]) for name, each in zip(ids, known, strict=True) if each is not None}
         if not all(root in found for root in part.input_roots):
             return False
         part.units = [found[root][0].hex() for root in part.input_roots]
-        part.block = found[part.input_roots[0]][1].posted_at
+        part.block = found[part.input_roots[0]][1]
         return True
 
     async def _is_over(self, part: PostedPart, final: bytes) -> bool:
@@ -157,10 +178,10 @@ class PostingRun:
         else:
             if not outcome.is_success:
                 return
-            what = "and the chain has forgotten its units since"
+            what = f"and the chain has forgotten its {self._kind.noun}s since"
         raise PostError(
-            f"the extrinsic of an earlier try, with {_named(part)}, is in the final block 0x{block.hex()}, {what}. "
-            "It is not posted again: --again posts these prompts once more"
+            f"the extrinsic of an earlier try, with {self._named(part)}, is in the final block 0x{block.hex()}, {what}"
+            ". It is not posted again: --again posts the same once more"
         )
 
     async def _send_again(self, part: PostedPart) -> None:
@@ -171,7 +192,7 @@ class PostingRun:
 
     # --------------------------------------------------------------------------------------------------------- posting
 
-    async def _sealed(self, places: Sequence[int]) -> dict[int, UnitTerms]:
+    async def _sealed(self, places: Sequence[int]) -> dict[int, SealedTerms]:
         """Everything is stored before anything is posted."""
         try:
             terms = await self._sealer.terms([self._requests[place] for place in places], self._progress.sealed)
@@ -179,9 +200,9 @@ class PostingRun:
             raise PostError(f"an input could not be stored, so nothing was posted: {error}") from error
         return dict(zip(places, terms, strict=True))
 
-    async def _post(self, places: Sequence[int], sealed: dict[int, UnitTerms]) -> None:
+    async def _post(self, places: Sequence[int], sealed: dict[int, SealedTerms]) -> None:
         client = self._client
-        age_max = constant_value(InferenceMarket, InferenceMarket.sealed_age_max, client.runtime)
+        age_max = self._kind.sealed_age_max(client.runtime)
         if await client.height() > sealed[places[0]].sealed_at + age_max - SEAL_MARGIN_BLOCKS:
             self._progress.say("the inputs were sealed a while ago: sealing those that are left anew")
             left = [place for place in sealed if place >= places[0]]
@@ -189,18 +210,18 @@ class PostingRun:
         part = await self._signed(places, [sealed[place] for place in places])
         self._record.parts.append(part)
         self._record.save()
-        self._progress.say(f"posting {_named(part)}; written down in {self._record.path}")
+        self._progress.say(f"posting {self._named(part)}; written down in {self._record.path}")
         await self._sent(part)
         self._record.save()
         self._progress.posted()
 
-    async def _signed(self, places: Sequence[int], terms: Sequence[UnitTerms]) -> PostedPart:
-        client, key = self._client, self._sealer.key
+    async def _signed(self, places: Sequence[int], terms: Sequence[SealedTerms]) -> PostedPart:
+        client, key, kind = self._client, self._sealer.key, self._kind
         nonce = await client.nonce(key.account)
-        number = await client.read(InferenceMarket.posted, key.account)
-        extrinsic = await client.sign(post_call(self._sealer.wish.service, terms), key, nonce=nonce, tip=self._tip)
+        number = await client.read(kind.counter, key.account)
+        extrinsic = await client.sign(kind.call(terms), key, nonce=nonce, tip=self._tip)
         signed_at = await client.height(await client.finalized())
-        ids = [unit_id_of(client.genesis_hash, key.account, number + place).hex() for place in range(len(terms))]
+        ids = [kind.id_of(client.genesis_hash, key.account, number + place).hex() for place in range(len(terms))]
         roots = [term.input_root.hex() for term in terms]
         expires_at = signed_at + ERA_BLOCKS
         return PostedPart(list(places), extrinsic.hex(), nonce, signed_at, expires_at, number, roots, ids)
@@ -210,8 +231,8 @@ class PostingRun:
             outcome = await self._client.send(bytes.fromhex(part.extrinsic))
         except (NodeUnreachableError, RpcError, NotIncludedError) as error:
             raise PostError(
-                f"{error}. {_named(part)} may have been sent: repeat the same command, which looks for it first and "
-                "posts nothing twice"
+                f"{error}. {self._named(part)} may have been sent: repeat the same command, which looks for it first "
+                "and posts nothing twice"
             ) from error
         if not outcome.is_success:
             self._record.parts.remove(part)
@@ -219,24 +240,23 @@ class PostingRun:
             done = sum(len(known.units) for known in self._record.parts)
             why = (outcome.error or "").rstrip(".")
             raise PostError(
-                f"posting failed in block {outcome.block_number} after {done} units: {why}. "
+                f"posting failed in block {outcome.block_number} after {done} {self._kind.noun}s: {why}. "
                 "The same command posts what is missing"
             )
         if not await self._is_found(part, outcome.block_hash):
-            raise PostError(f"block {outcome.block_number} does not hold {_named(part)}: ask another node")
+            raise PostError(f"block {outcome.block_number} does not hold {self._named(part)}: ask another node")
+
+    def _named(self, part: PostedPart) -> str:
+        """What is in it, by their ids."""
+        first, count, noun = part.units[0], len(part.units), self._kind.noun
+        return f"{noun} 0x{first}" if count == 1 else f"{count} {noun}s, from 0x{first} on"
 
 
 def sorted_by_prompt(parts: Sequence[PostedPart], prompts: Sequence[Prompt]) -> list[Posted]:
-    """Every unit with its prompt, in the prompts' order."""
+    """All that was posted with its prompt, in the prompts' order."""
     found = {
         place: Posted(bytes.fromhex(unit), prompts[place].text, part.block or 0)
         for part in parts
         for place, unit in zip(part.places, part.units, strict=True)
     }
     return [found[place] for place in sorted(found)]
-
-
-def _named(part: PostedPart) -> str:
-    """Its units, by their ids."""
-    first, count = part.units[0], len(part.units)
-    return f"unit 0x{first}" if count == 1 else f"{count} units, from 0x{first} on"

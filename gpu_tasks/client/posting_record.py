@@ -71,7 +71,7 @@ class PostingRecord:
             parts = _parts(path)
         except BlockingIOError:
             os.close(lock)
-            raise RecordError("these prompts are being posted by another `ogpu post`: wait for it") from None
+            raise RecordError("the same is being posted by another `ogpu post` or `ogpu submit`: wait for it") from None
         except (OSError, ValueError, TypeError) as error:
             os.close(lock)
             raise _unreadable(path, error) from None

@@ -71,7 +71,7 @@ async def _changes(
 ) -> AsyncIterator[tuple[int, list[Row]]]:
     """At each final height, until all units have ended, the rows that changed; `rows` holds the newest of each."""
     waiting = list(rows)
-    async for _ in _moments(client):
+    async for _ in moments(client):
         final = await client.finalized()
         units = await market_reads.units(client, waiting, final)
         view = await look(client, units, final)
@@ -94,7 +94,7 @@ async def _changes(
             return
 
 
-async def _moments(client: ChainClient) -> AsyncIterator[None]:
+async def moments(client: ChainClient) -> AsyncIterator[None]:
     """When to look: whenever the node tells of a final block, and when it has told of none for a while.
 
     What there is then is proved; a node that is silent about that too ends the command.

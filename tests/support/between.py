@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import websockets
@@ -74,3 +75,26 @@ async def lose_before_submit(direction: str, message: dict[str, Any], wallet_sid
         return False
     await wallet_side.close()
     return True
+
+
+@contextmanager
+def spoiled(node: str, spoil: Spoil) -> Iterator[tuple[str, Between]]:
+    """A node that spoils what it is asked; its URL, and the proxy."""
+    between, ready, done, urls = Between(node), threading.Event(), threading.Event(), list[str]()
+    between.spoil = spoil
+
+    async def serve() -> None:
+        async with between.served() as url:
+            urls.append(url)
+            ready.set()
+            while not done.is_set():
+                await asyncio.sleep(0.02)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield urls[0], between
+    finally:
+        done.set()
+        thread.join()

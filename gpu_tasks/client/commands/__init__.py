@@ -1,13 +1,18 @@
-"""The commands of `ogpu`: about units, about services, and how one is sent.
+"""The commands of `ogpu`: about units, about tasks, about services, and how one is sent.
 
 In reading order:
 
 * `sending`: how a command sends a call: what it costs is shown, people are asked, and what became of it is shown
-* `units`: units that were posted: follow them, read their results, take one back, appeal about one
+* `naming`: what an id that a person typed is
+* `task_runs`: a task followed to its end, its result fetched and checked
+* `deciding`: what customers decide about tasks: accept, dispute, amend, close, hold a checkpoint
+* `units`: what was posted: follow it, read its result, take it back, appeal about a unit
 * `showing`: what the chain says of a unit: how it stands, why it ended, who was paid what
 * `post`: post units: what it costs and who could take it is known before anything is sent
 * `offering`: the market as it stands: a search, prices
 * `tasks`: task files: what one comes to, and the schema of all
 * `planning`: what would become of a task
+* `submitting`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
+* `auctions`: tasks as they stand: a list, one of them, its bids, all of it reckoned again
 * `services`: what is sold and who offers it, a service of one's own and its end
 """

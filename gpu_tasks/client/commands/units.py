@@ -1,13 +1,26 @@
-"""Commands about units that were posted: follow them, read their results, take one back, appeal about one."""
+"""Commands about what was posted: follow it, read its result, take it back, appeal about a unit.
+
+An id is a unit's or a task's: what can be done with either has one command.
+"""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from gpu_tasks.client.commands.deciding import cancelled
+from gpu_tasks.client.commands.naming import TaskError, task_if_known
 from gpu_tasks.client.commands.sending import key_option, planned
+from gpu_tasks.client.commands.task_runs import (
+    accept_option,
+    checkpoints_option,
+    follow_task,
+    out_option,
+    show_result,
+)
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import ResultError, completion_of, progress
 from gpu_tasks.client.waiting import look
@@ -18,6 +31,7 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open, unit_id_of
+from gpu_tasks.market.training.tasks import Task
 from runtime.cryptography import ss58
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
@@ -33,12 +47,23 @@ UNITS_LISTED_MAX = 500
 @click.command()
 @click.argument("units", nargs=-1)
 @key_option
+@checkpoints_option
+@accept_option
 @click.pass_obj
-def watch(session: WalletSession, units: tuple[str, ...], key_text: str) -> None:
-    """Follow UNITS (0x..), or the open units of the key, until they end."""
+def watch(session: WalletSession, units: tuple[str, ...], key_text: str, checkpoints: Path, accepts: bool) -> None:
+    """Follow UNITS (0x..), the open units of the key, or one task (0x..), until they end.
+
+    The customer of a task holds its checkpoints meanwhile, so that its milestones count.
+    """
 
     async def body(client: ChainClient) -> None:
         key = session.key(key_text)
+        tasks = [text for text in units if await _task_of(client, text) is not None]
+        if tasks and len(units) > 1:
+            raise TaskError(f"{tasks[0]} is a task: a task is followed by itself, for its checkpoints are held")
+        if tasks:
+            await follow_task(session, client, key, unit_id_of_text(units[0]), checkpoints, accepts=accepts)
+            return
         ids = [unit_id_of_text(text) for text in units] or await open_units(client, key.account)
         if not ids:
             raise ResultError("the account has no open unit; name the units, or post some with `ogpu post`")
@@ -66,15 +91,20 @@ async def open_units(client: ChainClient, account: bytes) -> list[bytes]:
 
 
 @click.command()
-@click.argument("unit")
+@click.argument("unit", metavar="UNIT|TASK")
 @key_option
+@out_option
 @click.pass_obj
-def result(session: WalletSession, unit: str, key_text: str) -> None:
-    """Print what a settled UNIT (0x..) asked and the answer; with --json all about it."""
+def result(session: WalletSession, unit: str, key_text: str, out: Path | None) -> None:
+    """Print what a settled UNIT (0x..) asked and the answer, or what came of a TASK (0x..), fetched and checked."""
 
     async def body(client: ChainClient) -> None:
         key, unit_id = session.key(key_text), unit_id_of_text(unit)
         final = await client.finalized()
+        task = await task_if_known(client, unit_id, final)
+        if task is not None:
+            await show_result(session, client, key, unit_id, task, final, out)
+            return
         found = await known_unit(client, unit_id, final)
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             if session.output.as_json:
@@ -93,16 +123,23 @@ def result(session: WalletSession, unit: str, key_text: str) -> None:
 
 
 @click.command()
-@click.argument("unit")
+@click.argument("unit", metavar="UNIT|TASK")
 @key_option
 @sending_options
 @click.pass_obj
 def cancel(session: WalletSession, unit: str, key_text: str, sending: SendingOptions) -> None:
-    """Take back a UNIT (0x..) that is still queued: a tenth of its bond burns, the rest comes back."""
+    """Take back a UNIT (0x..) that is queued, or a TASK (0x..) that does not run yet; what it costs is shown.
+
+    Of a unit, and of a task before its award, a tenth of the bond burns; of a task that was awarded all of it goes.
+    """
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
         unit_id = unit_id_of_text(unit)
-        found = await known_unit(client, unit_id, await client.finalized())
+        final = await client.finalized()
+        task = await task_if_known(client, unit_id, final)
+        if task is not None:
+            return await cancelled(session, client, payer, unit_id, task)
+        found = await known_unit(client, unit_id, final)
         _check_cancellable(found, payer.account)
         return planned(session.output, InferenceMarket.cancel(unit=unit_id), _cancel_facts(unit_id, found))
 
@@ -144,11 +181,16 @@ def _cancel_facts(unit_id: bytes, unit: Unit) -> dict[str, Any]:
     return {"unit": unit_id, "burned": Grains(burned), "comes_back": Grains(back), "comes_back_later": later}
 
 
+async def _task_of(client: ChainClient, text: str) -> Task | None:
+    """The task that a person named; None for what is a unit, or nothing."""
+    return await task_if_known(client, unit_id_of_text(text), await client.finalized())
+
+
 async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
     """The unit at a block; ResultError if the chain does not know it."""
     status = await market_reads.unit(client, unit_id, at)
     if status is None:
-        raise ResultError("the chain knows no such unit: it is too new, too old, or of another chain")
+        raise ResultError("the chain knows no such unit or task: it is too new, too old, or of another chain")
     return status.unit
 
 
@@ -156,7 +198,7 @@ def unit_id_of_text(text: str) -> bytes:
     """The id that a person typed; ResultError for what is none."""
     unit_id = hash_typed(text)
     if unit_id is None:
-        raise ResultError(f"{text!r} is no unit: a unit is 0x and 64 hexadecimal digits")
+        raise ResultError(f"{text!r} is no unit: a unit, or a task, is 0x and 64 hexadecimal digits")
     return unit_id
 
 

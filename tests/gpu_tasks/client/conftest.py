@@ -3,6 +3,7 @@
 import pytest
 
 from gpu_tasks.data.blob_client import BlobClient
+from planted_tasks import stored_in
 
 
 @pytest.fixture
@@ -13,3 +14,11 @@ def stored_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
         return endpoints
 
     monkeypatch.setattr(BlobClient, "put", put)
+
+
+@pytest.fixture
+def blobs(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
+    """What lies in every store."""
+    found: dict[bytes, bytes] = {}
+    stored_in(found, monkeypatch)
+    return found

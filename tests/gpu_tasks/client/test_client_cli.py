@@ -9,7 +9,8 @@ from gpu_tasks.tasks.offer_query import FIELDS
 
 COMMANDS = (
     "post", "watch", "result", "cancel", "check", "plan", "schema", "search", "price", "services", "providers",
-    "create-service", "close-service",
+    "create-service", "close-service", "submit", "ps", "describe", "bids", "hold", "accept", "dispute", "amend",
+    "close", "verify",
 )  # fmt: skip
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NOWHERE = ["--url", "ws://127.0.0.1:1"]
@@ -39,6 +40,11 @@ def test_without_a_node_the_error_says_what_and_what_next(prompts: str) -> None:
         ["result", "0x" + "00" * 32, "--key", "//Bob"],
         ["cancel", "0x" + "00" * 32, "--key", "//Bob"],
         ["close-service", "0", "--key", "//Bob"],
+        ["submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes"],
+        ["ps", "--key", "//Bob"],
+        *([name, "0x" + "00" * 32] for name in ("describe", "bids", "verify")),
+        *([name, "0x" + "00" * 32, "--key", "//Bob"] for name in ("accept", "dispute", "close", "hold")),
+        ["amend", "0x" + "00" * 32, "--key", "//Bob", "--stop"],
     )
     for command in commands:
         answer = CliRunner().invoke(main, [*NOWHERE, *command])

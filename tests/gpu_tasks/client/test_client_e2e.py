@@ -66,5 +66,11 @@ def test_every_command_goes_by_proof(tmp_path: Path) -> None:
         )
         assert ogpu("close-service", str(made["service"]), "--key", "//Bob", "--yes")["success"] is True
         assert "ended without a result" in ogpu("watch", unit, "--key", "//Bob", code=1)
+        task = ogpu("submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes")["task"]
+        for looking in (["ps", "--key", "//Bob"], ["describe", task], ["bids", task], ["verify", task]):
+            ogpu(*looking)
+        assert [check["is_right"] for check in ogpu("verify", task)] == [True, None, None, None, None]
+        assert ogpu("cancel", task, "--key", "//Bob", "--yes")["gone"]["ogpu"] == "0.0125"
+        assert ogpu("describe", task)["outcome"] == "cancelled_before_award"
     finally:
         node.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +13,7 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
-from between import Between, Spoil, lose_after_submit, lose_before_submit
+from between import Spoil, lose_after_submit, lose_before_submit, spoiled
 from genesis.chain import GENESIS_KEYS
 from gpu_tasks.client import watching
 from gpu_tasks.client.cli import main
@@ -93,6 +92,11 @@ def test_a_node_that_lies_ends_every_command_with_a_sentence(tmp_path: Path) -> 
             ["cancel", unit, "--key", "//Bob", "--yes"],
             ["close-service", "0", "--key", "//Alice", "--yes"],
             [*SERVICE, "--yes"],
+            ["submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes"],
+            ["ps", "--key", "//Bob"],
+            *([name, unit] for name in ("describe", "bids", "verify")),
+            *([name, unit, "--key", "//Bob", "--yes"] for name in ("accept", "dispute", "close", "hold")),
+            ["amend", unit, "--key", "//Bob", "--stop", "--yes"],
         )
         with lied_to_by(without_a_node_of_the_proof):
             for words in commands:
@@ -166,29 +170,6 @@ def test_a_node_that_tells_of_no_final_block_is_looked_at_all_the_same(
             watched = ogpu(tmp_path, url, "watch", unit, "--key", "//Bob")
         assert watched.exit_code == 1
         assert "1 of 1 unit ended without a result" in watched.stderr
-
-
-@contextmanager
-def spoiled(node: str, spoil: Spoil) -> Iterator[tuple[str, Between]]:
-    """A node that spoils what it is asked; its URL, and the proxy."""
-    between, ready, done, urls = Between(node), threading.Event(), threading.Event(), list[str]()
-    between.spoil = spoil
-
-    async def serve() -> None:
-        async with between.served() as url:
-            urls.append(url)
-            ready.set()
-            while not done.is_set():
-                await asyncio.sleep(0.02)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert ready.wait(30)
-    try:
-        yield urls[0], between
-    finally:
-        done.set()
-        thread.join()
 
 
 @pytest.mark.parametrize("spoil", [lose_after_submit, lose_before_submit])

@@ -1,0 +1,151 @@
+"""Commands that look at tasks, whosever they are: the list, one of them, its bids, and all of it reckoned again."""
+
+from __future__ import annotations
+
+import click
+
+from gpu_tasks.client.bid_rows import BID_COLUMNS, EXPLAINED_COLUMNS
+from gpu_tasks.client.commands.naming import TaskError, known_task, require_market, task_id_of_text
+from gpu_tasks.client.training.block_statements import task_blocks
+from gpu_tasks.client.training.following import open_case
+from gpu_tasks.client.training.records import (
+    SLOT_COLUMNS,
+    TASK_COLUMNS,
+    auction_rows,
+    columns_of,
+    shortened,
+    slot_rows,
+    task_facts,
+    task_row,
+)
+from gpu_tasks.data import training_reads
+from gpu_tasks.market.training.tasks import Task, TaskState, is_open
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.task_check import AuctionRecords, check_task
+from gpu_tasks.tasks.task_statements import TaskBlocks, check_statements
+from wallet.client import ChainClient
+from wallet.rpc import OddAnswerError, RpcError
+from wallet.session import CallFailedError, WalletSession, note
+
+BLOCKS_LOOKED_AT = 256
+BLOCKS_LOOKED_AT_MAX = 100_000
+CHECK_COLUMNS = ("what", "is_right", "says")
+
+
+@click.command()
+@click.option("--key", "key_text", required=True, metavar="KEY", help="Whose tasks: a key, or any account's address.")
+@click.option("--all", "is_all", is_flag=True, help="Those that have ended too, as long as the chain keeps them.")
+@click.pass_obj
+def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
+    """List the tasks of a key, the oldest first: how far each is, and what it waits for."""
+
+    async def body(client: ChainClient) -> None:
+        require_market(client)
+        final = await client.finalized()
+        found = await training_reads.tasks_of(client, session.account(key_text), final)
+        shown = [(task_id, task) for task_id, task in found if is_all or is_open(task)]
+        rows = [task_row(task_id, task, await open_case(client, task_id, task, final)) for task_id, task in shown]
+        session.output.rows("Tasks", TASK_COLUMNS, rows)
+        if len(shown) < len(found):
+            note(f"{len(found) - len(shown)} have ended: --all shows them")
+
+    session.run(body)
+
+
+@click.command()
+@click.argument("task")
+@click.pass_obj
+def describe(session: WalletSession, task: str) -> None:
+    """Show all that the chain says of TASK (0x..): how far it is and why, terms, auction, who works, milestones."""
+
+    async def body(client: ChainClient) -> None:
+        task_id = task_id_of_text(task)
+        final = await client.finalized()
+        found = await known_task(client, task_id, final)
+        facts = task_facts(task_id, found, await open_case(client, task_id, found, final))
+        slots = slot_rows(found)
+        if session.output.as_json:
+            session.output.facts(facts | {"slots": slots})
+            return
+        session.output.facts({name: value for name, value in facts.items() if value is not None})
+        if slots:
+            session.output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
+
+    session.run(body)
+
+
+@click.command()
+@click.argument("task")
+@click.option("--explain", is_flag=True, help="Say of each bid why it won or lost.")
+@click.option("--auction", type=click.IntRange(1), help="Of an earlier auction of the task; the newest, if left out.")
+@click.pass_obj
+def bids(session: WalletSession, task: str, explain: bool, auction: int | None) -> None:
+    """List the bids for TASK (0x..), winners first: score split into price, time and risk."""
+
+    async def body(client: ChainClient) -> None:
+        task_id = task_id_of_text(task)
+        final = await client.finalized()
+        found = await known_task(client, task_id, final)
+        number = found.auction if auction is None else auction
+        if number > found.auction:
+            raise TaskError(f"there is no auction {number}: the task went to {found.auction} of {found.order.auctions}")
+        records = await _records(client, task_id, number, final)
+        rows = auction_rows(found, number, records.award, records.bids)
+        if not session.output.as_json:
+            rows = shortened(rows)
+        title = f"Bids of auction {number}"
+        session.output.rows(title, EXPLAINED_COLUMNS if explain else BID_COLUMNS, rows)
+        if number == found.auction and found.state is TaskState.AWARDING:
+            note("the beacon that breaks ties is not final yet: nothing is decided")
+
+    session.run(body)
+
+
+@click.command()
+@click.argument("task")
+@click.option(
+    "--blocks",
+    type=click.IntRange(0, BLOCKS_LOOKED_AT_MAX),
+    default=BLOCKS_LOOKED_AT,
+    show_default=True,
+    help="How many blocks of its life, the newest, are read for what was stated and signed.",
+)
+@click.pass_obj
+def verify(session: WalletSession, task: str, blocks: int) -> None:
+    """Reckon TASK (0x..) again out of the chain alone: id, terms, awards, milestones, result, outcome, statements.
+
+    Every record and block that is read is proved by the node. Exit code 1: something is not as the rules say.
+    """
+
+    async def body(client: ChainClient) -> None:
+        task_id = task_id_of_text(task)
+        final = await client.finalized()
+        found = await known_task(client, task_id, final)
+        auctions = [await _records(client, task_id, number, final) for number in range(1, found.auction + 1)]
+        count = await client.read(TrainingMarket.submitted, found.customer, at=final)
+        checks = check_task(client.genesis_hash, task_id, found, count, auctions)
+        checks.append(check_statements(found, await _blocks(client, task_id, found, final, blocks)))
+        rows = [{"what": check.what, "is_right": check.is_right, "says": check.says} for check in checks]
+        session.output.rows(_title(found), CHECK_COLUMNS, rows)
+        wrong = [check.what for check in checks if check.is_right is False]
+        if wrong:
+            raise CallFailedError(f"not as the rules say: {', '.join(wrong)}; ask another node, then tell others")
+
+    session.run(body)
+
+
+async def _blocks(client: ChainClient, task_id: bytes, task: Task, final: bytes, most: int) -> TaskBlocks:
+    try:
+        return await task_blocks(client, task_id, task, final, most)
+    except (RpcError, OddAnswerError) as error:
+        note(f"the node does not show the blocks of the task's life: {error}")
+        return TaskBlocks(1, 0, is_whole=False, statements=(), holdings=())
+
+
+def _title(task: Task) -> str:
+    return f"Reckoned again, with the task {task.state.name.lower()}"
+
+
+async def _records(client: ChainClient, task_id: bytes, number: int, at: bytes) -> AuctionRecords:
+    award = await training_reads.award(client, task_id, number, at)
+    return AuctionRecords(award, await training_reads.bids(client, task_id, at, auction=number))

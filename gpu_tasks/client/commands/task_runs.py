@@ -1,0 +1,122 @@
+"""Following a task and fetching its result, for the commands that take a unit or a task, and for `submit --watch`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from gpu_tasks.client.commands.naming import TaskError
+from gpu_tasks.client.training import stages
+from gpu_tasks.client.training.following import DONE, TaskFollower, show_changes
+from gpu_tasks.client.training.holding import DEFAULT_FOLDER, CheckpointKeeper
+from gpu_tasks.client.training.records import workload_name
+from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result
+from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import Task
+from runtime.cryptography import ss58
+from runtime.frame.call import Call
+from wallet.client import ChainClient, Outcome
+from wallet.keypair import Keypair
+from wallet.output import Account, Grains
+from wallet.sending import send_once
+from wallet.sent_notes import SentNotes
+from wallet.session import SENT_FOLDER, CallFailedError, WalletSession, note
+
+RESULT_MODE = 0o600
+
+checkpoints_option = click.option(
+    "--checkpoints",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    envvar="OGPU_CHECKPOINTS",
+    help="Where the checkpoints of a task are kept until it has ended.",
+)
+accept_option = click.option(
+    "--accept", "accepts", is_flag=True, help="Accept the result of a task once it was fetched and checked."
+)
+out_option = click.option(
+    "--out",
+    "out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where a task's last state is written; a new file.",
+)
+
+
+async def follow_task(
+    session: WalletSession, client: ChainClient, key: Keypair, task_id: bytes, checkpoints: Path, *, accepts: bool
+) -> None:
+    """Follow a task to its end, holding its checkpoints where the key is its customer's.
+
+    CallFailedError if it ended without a result.
+    """
+    notes = SentNotes(session.keyring.folder / SENT_FOLDER, client.genesis_hash)
+    found = await training_reads.task(client, task_id, await client.finalized())
+
+    async def send(call: Call) -> Outcome:
+        return await send_once(client, call, key, notes, note)
+
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        keeper = None
+        if found is not None and found.customer == key.account:
+            keeper = CheckpointKeeper(client, blobs, key, checkpoints)
+        elif found is not None:
+            note(f"the task is {ss58.encode(found.customer)}'s: its checkpoints are not held with this key")
+        last = await show_changes(TaskFollower(client, task_id, keeper, send, accepts), session.output)
+    if last is None:
+        raise TaskError("the chain knows the task no more: it ended long ago, or is of another chain")
+    if last.outcome not in (*DONE, TaskOutcome.CLOSED):
+        raise CallFailedError(f"the task ended without a result: {stages.how_ended(last)}")
+
+
+async def show_result(
+    session: WalletSession,
+    client: ChainClient,
+    key: Keypair,
+    task_id: bytes,
+    task: Task,
+    final: bytes,
+    out: Path | None,
+) -> None:
+    """Fetch, open and check the result of a task, and write its last state where it is asked for."""
+    if task.customer != key.account:
+        raise TaskError(f"the task is {ss58.encode(task.customer)}'s: only the key that submitted it opens its result")
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        found = await fetch_result(blobs, key, task, await market_reads.providers(client, final))
+    if out is not None:
+        _write(out, found)
+    session.output.facts(_facts(task_id, task, found, out))
+    if out is None:
+        note("--out FILE writes the last state of the run, which was checked, into a file")
+
+
+def _facts(task_id: bytes, task: Task, found: FetchedRun, out: Path | None) -> dict[str, object]:
+    result = next(slot.result for slot in task.slots if slot.result is not None)
+    return {
+        "task": task_id,
+        "state": stages.progress(task),
+        "workload": workload_name(task.order.workload),
+        "providers": ", ".join(ss58.encode(slot.provider) for slot in task.slots),
+        "root": result.root,
+        "metric": result.metric,
+        "states_checked": len(found.run.digests),
+        "state_bytes": len(found.run.state),
+        "price": Grains(sum(slot.price for slot in task.slots)),
+        "customer": Account(task.customer),
+        "written_to": None if out is None else str(out),
+    }
+
+
+def _write(out: Path, found: FetchedRun) -> None:
+    try:
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, RESULT_MODE)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(found.run.state)
+    except FileExistsError:
+        raise TaskError(f"{out} is there already: name a new file") from None
+    except OSError as error:
+        raise TaskError(f"{out} cannot be written: {error.strerror or error}; name another file") from None

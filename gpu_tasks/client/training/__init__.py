@@ -1,0 +1,13 @@
+"""Tasks at auction as their customer sees them: submit, follow, hold, fetch, verify.
+
+In reading order:
+
+* `sealing`: from a task file to the order that is submitted, its input sealed and stored
+* `stages`: how far a task is, in words, and why it waits
+* `records`: a task and its auctions in rows and facts
+* `purse`: what is locked for a task, and what a call would bring back
+* `run_blobs`: checkpoints and results, fetched, opened and checked
+* `holding`: checkpoints that the customer holds, so that they count
+* `block_statements`: the blocks of a task's life, read for what was stated and signed
+* `following`: a task from block to block, until it ends
+"""

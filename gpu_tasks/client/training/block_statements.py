@@ -1,0 +1,108 @@
+"""The blocks of a task's life, read for what was stated and signed about it.
+
+Always: blocks are final ones, shown by hashes down from one that is certified; what is nested in other calls counts
+too, and what an author put in as an attestation, whose signature the chain has checked; who signed with a provider key
+stands for its stash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.task_statements import Holding, StatedStep, TaskBlocks
+from runtime.blocks.extrinsic import decode_extrinsic
+from runtime.encoding.codec import DecodeError
+from runtime.frame.call import Call
+from runtime.frame.runtime import Runtime
+from wallet.client import ChainClient
+
+STATING = f"{TrainingMarket.__name__}.checkpoint"
+FINISHING = f"{TrainingMarket.__name__}.finish"
+ATTACHING = f"{Attestations.__name__}.attach"
+HOLDING = f"{TrainingMarket.__name__}.hold_checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class SignedStep:
+    """A milestone or a result that was stated, or a checkpoint that is held; and who signed that."""
+
+    signer: bytes
+    is_held: bool
+    place: int
+    number: int | None
+    """Of a milestone; None: the result."""
+    root: bytes
+
+
+async def task_blocks(client: ChainClient, task_id: bytes, task: Task, final: bytes, most: int) -> TaskBlocks:
+    """What the newest `most` blocks of a task's life hold of it; RpcError where the node has them no more."""
+    last = await client.height(final)
+    if task.state is TaskState.ENDED:
+        last = min(last, task.deadline - task.windows.keep)
+    begin = task.submitted_at + 1
+    first = max(begin, last - most + 1)
+    blocks = await client.final_ids(first, last) if first <= last else []
+    statements, holdings = list[StatedStep](), list[Holding]()
+    stashes: dict[bytes, bytes] = {}
+    for height, block in enumerate(blocks, first):
+        for step in steps_about(client.runtime, (await client.block(block)).extrinsics, task_id):
+            if step.is_held:
+                holdings.append(Holding(height, step.signer, step.number or 0))
+                continue
+            if step.signer not in stashes:
+                stashes[step.signer] = await market_reads.stash_of(client, step.signer, final) or step.signer
+            statements.append(StatedStep(height, step.place, stashes[step.signer], step.number, step.root))
+    return TaskBlocks(first, last, first == begin, statements, holdings)
+
+
+def steps_about(runtime: Runtime, extrinsics: Iterable[bytes], task_id: bytes) -> Iterator[SignedStep]:
+    """What these extrinsics of a block state or hold of a task."""
+    for raw in extrinsics:
+        try:
+            found = decode_extrinsic(runtime, raw)
+        except DecodeError:  # of later rules: it says nothing to this program
+            continue
+        if found.authorization is not None:
+            for call in _nested(found.call):
+                yield from _called(found.authorization.signer, call, task_id)
+        elif found.call.name == ATTACHING:
+            yield from attested_steps(found.call.named_arguments["attestations"], task_id)
+
+
+def attested_steps(attestations: Iterable[Any], task_id: bytes) -> Iterator[SignedStep]:
+    """What the attestations of a block state of a task; those of units name none."""
+    for each in attestations:
+        statement = each.statement
+        if getattr(statement, "task", None) == task_id:
+            milestone = getattr(statement.stated, "milestone", None)
+            root = statement.stated.result.root if milestone is None else milestone.root
+            number = None if milestone is None else milestone.number
+            yield SignedStep(statement.provider_key, False, statement.place, number, root)
+
+
+def _called(signer: bytes, call: Call, task_id: bytes) -> Iterator[SignedStep]:
+    if call.name not in (STATING, FINISHING, HOLDING) or call.named_arguments["task"] != task_id:
+        return
+    said = call.named_arguments
+    if call.name == HOLDING:
+        yield SignedStep(signer, True, 0, said["number"], b"")
+    elif call.name == FINISHING:
+        yield SignedStep(signer, False, said["place"], None, said["result"].root)
+    else:
+        yield SignedStep(signer, False, said["place"], said["milestone"].number, said["milestone"].root)
+
+
+def _nested(call: Call) -> Iterator[Call]:
+    """A call, and those in it."""
+    yield call
+    for argument in call.arguments:
+        inner = argument if isinstance(argument, tuple | list) else (argument,)
+        for each in inner:
+            if isinstance(each, Call):
+                yield from _nested(each)

@@ -1,0 +1,154 @@
+"""Following a task: a line for each change, with why it waits, until it has ended in the final chain.
+
+Whoever follows a task with its customer's key holds its checkpoints meanwhile, and hands them on when work changes
+hands. Always: what could not be held is said with its reason, and tried again; nothing else is sent, but for the
+acceptance of a checked result where that was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from gpu_tasks.client.training import stages
+from gpu_tasks.client.training.holding import CheckpointKeeper
+from gpu_tasks.client.training.records import task_row
+from gpu_tasks.client.training.run_blobs import RunBlobError, fetch_result
+from gpu_tasks.client.watching import moments
+from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import Task, TaskState, is_open, slot_case
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.frame.call import Call
+from wallet.client import ChainClient, NotIncludedError, Outcome
+from wallet.errors import WalletError
+from wallet.output import Grains, Output, harmless
+from wallet.proved.refutation import NodeRefutedError
+from wallet.rpc import RpcError
+
+DONE = (TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.DISPUTED_FALSELY)
+"""The customer has a result."""
+BLOCKS_BETWEEN_TRIES = 3
+"""A checkpoint is a megabyte: a store that has none of it is not asked in every block."""
+
+Send = Callable[[Call], Awaitable[Outcome]]
+
+
+@dataclass(slots=True)
+class TaskFollower:
+    """Follows one task. `keeper` and `send` are there where the key is its customer's."""
+
+    client: ChainClient
+    task_id: bytes
+    keeper: CheckpointKeeper | None
+    send: Send
+    accepts: bool = False
+    """Whether a result that is what was stated is accepted at once."""
+    _next_try: int = 0
+    _problem: str | None = None
+    _hands: tuple[Any, ...] = field(default=())
+
+    async def changes(self) -> AsyncIterator[tuple[int, Task | None, dict[str, Any]]]:
+        """Whenever something has changed in the final chain: height, task and its row, until the task has ended."""
+        before: dict[str, Any] | None = None
+        async for _ in moments(self.client):
+            final = await self.client.finalized()
+            height = await self.client.height(final)
+            task = await training_reads.task(self.client, self.task_id, final)
+            if task is None:
+                yield height, None, {"task": self.task_id, "state": "not known any more", "why": None}
+                return
+            await self._do(task, final, height)
+            row = task_row(self.task_id, task, await open_case(self.client, self.task_id, task, final))
+            if self._problem is not None:
+                row["why"] = f"{row['why']}; {self._problem}"
+            if row != before:
+                before = row
+                yield height, task, row
+            if not is_open(task):
+                if self.keeper is not None:
+                    self.keeper.forget(self.task_id)
+                return
+
+    async def _do(self, task: Task, final: bytes, height: int) -> None:
+        """What the customer's key does for its task at a block."""
+        if self.keeper is None:
+            return
+        hands = (task.auction, task.behind, *(slot.provider for slot in task.slots))
+        if height < self._next_try:
+            return
+        if self._hands and hands != self._hands:
+            handing = self.keeper.hand_on(self.task_id, task, final)
+            if not await self._tried(handing, height, "not handed on"):
+                return
+        self._hands = hands
+        if stages.unheld(task) is not None:
+            await self._tried(self._hold(self.keeper, task, final), height, "not held")
+        elif self.accepts and task.state is TaskState.SUBMITTED and task.accepted is None:
+            await self._tried(self._accept(self.keeper, task, final), height, "not accepted")
+        else:
+            self._problem = None
+
+    async def _tried(self, work: Awaitable[None], height: int, what: str) -> bool:
+        """Whether it could be done; if not, why is said with every change, and it waits a while."""
+        try:
+            await work
+        except NodeRefutedError:  # it lies: nothing that it says is of any use
+            raise
+        except (WalletError, RpcError, NotIncludedError) as error:
+            self._problem = f"{what}: {error}"
+            self._next_try = height + BLOCKS_BETWEEN_TRIES
+            return False
+        self._problem = None
+        return True
+
+    async def _hold(self, keeper: CheckpointKeeper, task: Task, final: bytes) -> None:
+        await self._send(await keeper.take(self.task_id, task, final))
+
+    async def _accept(self, keeper: CheckpointKeeper, task: Task, final: bytes) -> None:
+        providers = await market_reads.providers(self.client, final)
+        await fetch_result(keeper.blobs, keeper.key, task, providers)
+        await self._send(TrainingMarket.accept(task=self.task_id))
+
+    async def _send(self, call: Call) -> None:
+        outcome = await self.send(call)
+        if not outcome.is_success:
+            raise RunBlobError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
+
+
+async def show_changes(follower: TaskFollower, output: Output) -> Task | None:
+    """Follow a task to its end, a line for each change; what it ended as, None if the chain knows it no more."""
+    last: Task | None = None
+    async for height, task, row in follower.changes():
+        last = task
+        if output.as_json:
+            click.echo(json.dumps({"height": height, **_plain(row)}))
+        else:
+            click.echo(harmless(f"block {height}  {row['state']}{'' if row['why'] is None else '  ' + row['why']}"))
+    return last
+
+
+async def open_case(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> CaseStatus | None:
+    """The first case about a task that is open; None where there is none."""
+    if task.state is not TaskState.JUDGED:
+        return None
+    for place in range(len(task.slots)):
+        found = await market_reads.case(client, slot_case(task_id, place), at)
+        if found is not None:
+            return found
+    return None
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, value in row.items():
+        if isinstance(value, Grains):
+            found[name] = str(int(value))
+        else:
+            found[name] = "0x" + value.hex() if isinstance(value, bytes) else value
+    return found

@@ -1,0 +1,142 @@
+"""A task and its auctions as rows and facts: what the chain says of anybody's task.
+
+Always: what others have written on the chain is numbers, hashes and accounts here, never a text of theirs; a bid whose
+auction is not decided has no place and no fate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpu_tasks.client.bid_rows import BID_COLUMNS, bid_rows
+from gpu_tasks.client.training import stages
+from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.bids import Award, TaskBid
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, kept_step
+from gpu_tasks.tasks.auction_check import explained_auction
+from gpu_tasks.workloads import registry
+from wallet.output import Account, Grains
+
+DEVICE_BYTES_SHOWN = 4
+TASK_COLUMNS = ("task", "state", "auction", "milestones", "price_max", "deadline", "why")
+SLOT_COLUMNS = (
+    "place", "provider", "device", "price", "promised", "collateral", "started_in_block", "milestone", "metric",
+    "result", "outcome",
+)  # fmt: skip
+
+
+def task_row(task_id: bytes, task: Task, case: CaseStatus | None = None) -> dict[str, Any]:
+    """A task among others."""
+    return {
+        "task": task_id,
+        "state": stages.progress(task),
+        "auction": f"{task.auction}/{task.order.auctions}",
+        "milestones": _milestones(task),
+        "price_max": Grains(task.terms.price_max),
+        "deadline": task.deadline or None,
+        "why": stages.why(task, case),
+    }
+
+
+def task_facts(task_id: bytes, task: Task, case: CaseStatus | None = None) -> dict[str, Any]:
+    """Everything about a task but its slots."""
+    order, terms, held = task.order, task.terms, task.checkpoint
+    classes = [kind.name.lower() for kind in DeviceClass if order.classes >> kind & 1]
+    return {
+        "task": task_id,
+        "state": stages.progress(task),
+        "why": stages.why(task, case),
+        "customer": Account(task.customer),
+        "workload": workload_name(order.workload),
+        "task_hash": order.task_hash,
+        "devices": order.slots,
+        "classes": ", ".join(classes) + (", all the same" * order.is_homogeneous),
+        "price_max": Grains(terms.price_max),
+        "value_of_a_block": Grains(terms.time_value),
+        "loss_on_failure": Grains(terms.loss),
+        "collateral_of_a_bid": Grains(terms.collateral_min),
+        "blocks_max": terms.blocks_max,
+        "submitted_in_block": task.submitted_at,
+        "auction": f"{task.auction} of {order.auctions}",
+        "bids": task.bids,
+        "bids_opened": task.revealed,
+        "milestones": _milestones(task),
+        "milestones_that_count": task.behind + task.done,
+        "checkpoint": None if held is None else held.milestone.number,
+        "checkpoint_root": None if held is None else held.milestone.root,
+        "checkpoint_holder": None if held is None else Account(held.holder),
+        "standby": None if task.standby is None else Account(task.standby.provider),
+        "standby_price": None if task.standby is None else Grains(task.standby.price),
+        "standby_is_bound": None if task.standby is None else task.standby.is_bound,
+        "close_offered_pay": None if task.close is None else Grains(task.close.pay),
+        "close_offered_back": None if task.close is None else Grains(task.close.back),
+        "deadline": task.deadline or None,
+        "judged_for": None if task.judged_for is None else task.judged_for.name.lower().replace("_", " "),
+        "outcome": None if task.outcome is None else task.outcome.name.lower(),
+    }
+
+
+def slot_rows(task: Task) -> list[dict[str, Any]]:
+    """Who works, or has worked, on the newest leg."""
+    return [_slot_row(place, slot) for place, slot in enumerate(task.slots)]
+
+
+def auction_rows(task: Task, auction: int, award: Award | None, bids: Mapping[bytes, TaskBid]) -> list[dict[str, Any]]:
+    """The bids of an auction, each with why it has its place; or how far it is, where nothing is decided."""
+    if award is not None and award.seed is not None:
+        return bid_rows(explained_auction(award, bids))
+    if award is not None and not (auction == task.auction and task.state is TaskState.AWARDING):
+        return bid_rows(explained_auction(award, bids))  # too few were opened for anybody to win
+    return [_undecided(task, device, bid) for device, bid in sorted(bids.items())]
+
+
+def workload_name(workload: bytes) -> str:
+    """How people call it, or its id."""
+    form = registry.form_of(workload)
+    return "0x" + workload.hex() if form is None else form.name
+
+
+def _milestones(task: Task) -> str:
+    stated = task.behind + (kept_step(task) if task.slots else 0)
+    return f"{stated}/{task.order.milestones}"
+
+
+def _slot_row(place: int, slot: Slot) -> dict[str, Any]:
+    newest, result = slot.milestone, slot.result
+    said = result if result is not None else newest
+    return {
+        "place": place,
+        "provider": Account(slot.provider),
+        "device": slot.device,
+        "price": Grains(slot.price),
+        "promised": slot.promised,
+        "collateral": Grains(slot.collateral),
+        "started_in_block": slot.started_at or None,
+        "milestone": None if newest is None else newest.number,
+        "metric": None if said is None else said.metric,
+        "result": None if result is None else result.root,
+        "outcome": None if slot.outcome is None else slot.outcome.name.lower(),
+    }
+
+
+def _undecided(task: Task, device: bytes, bid: TaskBid) -> dict[str, Any]:
+    opened = bid.opened
+    row: dict[str, Any] = dict.fromkeys((*BID_COLUMNS, "why"))
+    row |= {"class": bid.device_class.name.lower(), "device": device, "provider": Account(bid.provider)}
+    if opened is None:
+        when = " until the opening begins" if task.state is TaskState.COMMITTING else f" up to block {task.deadline}"
+        return row | {"fate": "sealed", "why": f"price, time and collateral are sealed{when}"}
+    row |= {"promised": opened.blocks, "collateral": Grains(opened.collateral), "price": Grains(opened.price)}
+    return row | {"fate": "opened", "why": "the award follows once all are opened, and the beacon is final"}
+
+
+def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows for people: of a device's id the beginning, which is enough to tell it from others."""
+    return [{**row, "device": row["device"][:DEVICE_BYTES_SHOWN]} for row in rows]
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:
+    """Of these columns those in which some row says something."""
+    return tuple(name for name in columns if any(row[name] is not None for row in rows))

@@ -1,0 +1,107 @@
+"""Checkpoints and results: fetched from whoever has them, opened with the customer's key, and checked.
+
+Always: a blob counts only if it is the one that was stated: its address, then the state's hash, then the root of all
+hashes up to there; who serves it does not matter. What does not, says in what it is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
+from gpu_tasks.data.placement import stores_for
+from gpu_tasks.data.run_states import RunState, WrongRunStateError, read_run_state, root_of, state_index
+from gpu_tasks.data.sealing import SealError, SealKey
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskState
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+
+
+class RunBlobError(WalletError):
+    """A checkpoint or a result cannot be had, or is not what was stated; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedRun:
+    """A blob with what is in it."""
+
+    blob: bytes
+    run: RunState
+
+
+async def fetch_checkpoint(
+    blobs: BlobClient, key: Keypair, task: Task, milestone: Milestone, providers: dict[bytes, Provider]
+) -> FetchedRun:
+    """The checkpoint of a milestone; RunBlobError."""
+    what = f"the checkpoint of milestone {milestone.number}"
+    return await _fetched(blobs, key, task, (milestone.blob, milestone.number, milestone.root), providers, what)
+
+
+async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> FetchedRun:
+    """The result of a task that has one, of the first slot whose blob is what was stated; RunBlobError."""
+    stated = [slot.result for slot in task.slots if slot.result is not None]
+    if not stated:
+        raise RunBlobError(no_result(task))
+    refusals = []
+    for result in dict.fromkeys((result.blob, result.root) for result in stated):
+        blob, root = result
+        try:
+            found = await _fetched(blobs, key, task, (blob, task.order.milestones, root), providers, "the result")
+            _check_with_checkpoint(task, found.run)
+        except RunBlobError as error:
+            refusals.append(str(error))
+        else:
+            return found
+    raise RunBlobError("; ".join(refusals))
+
+
+def no_result(task: Task) -> str:
+    """Why there is no result, in a sentence."""
+    if task.state is TaskState.ENDED:
+        return "the task ended without a result: `ogpu describe` says how, `ogpu submit` asks for it again"
+    return f"the task is {task.state.name.lower()}: there is no result yet; follow it with `ogpu watch`"
+
+
+async def _fetched(
+    blobs: BlobClient,
+    key: Keypair,
+    task: Task,
+    stated: tuple[bytes, int, bytes],
+    providers: dict[bytes, Provider],
+    what: str,
+) -> FetchedRun:
+    address, number, root = stated
+    try:
+        blob = await blobs.get(address, _stores(task, address, providers))
+    except BlobError as error:
+        raise RunBlobError(f"{what} cannot be had now: {error}; try again later") from error
+    try:
+        content = SealKey.of(key).open(blob)
+    except SealError as error:
+        raise RunBlobError(f"{what} cannot be opened: {error}; is --key the customer's?") from error
+    try:
+        return FetchedRun(blob, read_run_state(content, task.order, number, root))
+    except WrongRunStateError as error:
+        raise RunBlobError(f"{what} is not what was stated: {error}") from error
+
+
+def _check_with_checkpoint(task: Task, run: RunState) -> None:
+    """A result goes on from the newest checkpoint that counts: its hashes begin with those of that."""
+    held = task.checkpoint
+    if held is None:
+        return
+    index = state_index(task.order, held.milestone.number)
+    if root_of(run.digests[: index + 1]) != held.milestone.root:
+        raise RunBlobError(
+            f"the result does not go on from milestone {held.milestone.number}, which counts: `ogpu dispute` it"
+        )
+
+
+def _stores(task: Task, address: bytes, providers: dict[bytes, Provider]) -> Sequence[str]:
+    """Who made it first, then who keeps such a blob."""
+    of_slots = (endpoint_of(providers[slot.provider]) for slot in task.slots if slot.provider in providers)
+    makers = [endpoint for endpoint in of_slots if endpoint is not None]
+    return list(dict.fromkeys([*makers, *stores_for(address, endpoints_of(providers))]))

@@ -1,0 +1,138 @@
+"""How far a task is, in words, and why it waits: for whom, for what, and until which block.
+
+Always: texts name blocks and not how many are left, so that they change only when something does; every state of a
+task has a sentence, and one that has ended says how.
+"""
+
+from __future__ import annotations
+
+from gpu_tasks.client.hearings import what_judges_do
+from gpu_tasks.market.courts.benches import AUDIT_DELAYS
+from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.training.money import TABLE
+from gpu_tasks.market.training.tasks import Acceptance, JudgedFor, Task, TaskState, agreed_milestone, kept_step
+from runtime.cryptography import ss58
+
+CAUSES = {
+    JudgedFor.AUDIT: "the beacon asked for an audit, or its providers do not agree",
+    JudgedFor.DISPUTE: "its customer disputes the result",
+    JudgedFor.FRAUD_PROOF: "somebody has shown a proof that the result is wrong",
+    JudgedFor.INPUT: "a provider says that its input is not to be had",
+}
+
+
+def progress(task: Task) -> str:
+    """The state with what has happened in it."""
+    name = task.state.name.lower()
+    match task.state:
+        case TaskState.COMMITTING:
+            return f"{name}, {counted(task.bids, 'bid')}"
+        case TaskState.REVEALING:
+            return f"{name}, {task.revealed} of {counted(task.bids, 'bid')} opened"
+        case TaskState.STARTING:
+            started = sum(bool(slot.started_at) for slot in task.slots)
+            return f"{name}, {started} of {counted(len(task.slots), 'slot')} started"
+        case TaskState.RUNNING:
+            return f"{name}, milestone {task.behind + kept_step(task)} of {task.order.milestones}"
+        case TaskState.ENDED:
+            return f"{name}, {'' if task.outcome is None else task.outcome.name.lower().replace('_', ' ')}"
+        case _:
+            return name
+
+
+def why(task: Task, case: CaseStatus | None = None) -> str:
+    """A sentence: what the task waits for, and until which block; `case` is one that is open about it."""
+    match task.state:
+        case TaskState.COMMITTING | TaskState.REVEALING | TaskState.AWARDING:
+            return _why_bidding(task)
+        case TaskState.STARTING:
+            return _why_starting(task)
+        case TaskState.RUNNING:
+            return _why_running(task)
+        case TaskState.ASKING:
+            asked = "the runner-up" if task.standby is None else ss58.encode(task.standby.provider)
+            return f"who worked is gone: {asked} may take over up to block {task.deadline}, then the rest is auctioned"
+        case TaskState.SUBMITTED:
+            return _why_submitted(task)
+        case TaskState.SHOWING:
+            return _why_showing(task)
+        case TaskState.JUDGED:
+            return _cause(task) + (f"; {what_judges_do(case)}" if case is not None else "; its judges have said all")
+        case TaskState.ENDED:
+            return how_ended(task)
+
+
+def how_ended(task: Task) -> str:
+    """A sentence about a task that has ended."""
+    says = "It has ended" if task.outcome is None else TABLE[task.outcome].says
+    return f"{says}. Its record is kept up to block {task.deadline}"
+
+
+def counted(count: int, noun: str) -> str:
+    """How many, in words."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def unheld(task: Task) -> int | None:
+    """The number of the milestone that all have stated and that its customer has not signed for; None: there is none.
+
+    What is asked of the customer is to hold its checkpoint: then it counts, and is paid for if its provider dies.
+    """
+    agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
+    return agreed.number if agreed is not None and agreed.number > task.behind + task.owed else None
+
+
+def _why_bidding(task: Task) -> str:
+    if task.state is TaskState.COMMITTING:
+        return f"{_auction(task)}: sealed bids are committed to up to block {task.deadline}"
+    if task.state is TaskState.REVEALING:
+        return f"{_auction(task)}: bids are opened up to block {task.deadline}; one that is not loses its bond"
+    return f"the beacon of block {task.beacon_at} breaks ties: it is awarded once that block is final"
+
+
+def _auction(task: Task) -> str:
+    if task.auction == 1:
+        return "at auction"
+    rest = f"from milestone {task.behind}" if task.behind else "from its beginning"
+    return f"at auction {task.auction} of {task.order.auctions}, {rest}"
+
+
+def _why_starting(task: Task) -> str:
+    late = [ss58.encode(slot.provider) for slot in task.slots if not slot.started_at]
+    then = "the runner-up takes its place" if task.standby is not None else "it is auctioned again"
+    return f"awarded: {', '.join(late[:3])} may start up to block {task.deadline}; else it pays for that, and {then}"
+
+
+def _why_running(task: Task) -> str:
+    number = task.behind + kept_step(task) + 1
+    what = "the result" if number == task.order.milestones else f"milestone {number}"
+    held = unheld(task)
+    asked = "" if held is None else f"; milestone {held} counts once its checkpoint is held (`ogpu hold`, or watch)"
+    return f"at work: {what} is due by block {task.deadline}, and who is silent then is gone{asked}"
+
+
+def _why_submitted(task: Task) -> str:
+    chance = (task.beacon_at or task.finished_at) + AUDIT_DELAYS[-1]
+    known = "no audit is asked for" if task.is_checked else f"block {chance} is final and asks for no audit"
+    if task.accepted is not None:
+        how = "by silence" if task.accepted is Acceptance.BY_SILENCE else "by its customer"
+        return f"accepted {how}: paid once {known}"
+    last = task.finished_at + task.windows.dispute
+    return (
+        f"the result is there: `ogpu accept` it, or `ogpu dispute` it up to block {last}; "
+        f"after block {task.deadline} it counts as accepted, and is paid once {known}"
+    )
+
+
+def _why_showing(task: Task) -> str:
+    if not task.deadline:
+        return f"{_cause(task)}; the beacon of block {task.beacon_at} draws what is looked at, once it is final"
+    shown = sum(slot.is_shown for slot in task.slots)
+    return (
+        f"{_cause(task)}; its providers show the states that were drawn up to block {task.deadline} "
+        f"({shown} of {len(task.slots)} have), and who does not counts as having lied"
+    )
+
+
+def _cause(task: Task) -> str:
+    return "it is looked at" if task.judged_for is None else CAUSES[task.judged_for]

@@ -1,0 +1,173 @@
+"""Tasks as customers call for them: submitted once, listed, described, reckoned again, decided about."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from between import lose_after_submit, lose_before_submit, spoiled
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.data.unit_input import commitment_of, decode_input
+from gpu_tasks.market.training.training_market import TrainingMarket
+from planted_tasks import (
+    BOB,
+    BOB_KEY,
+)
+from runtime.cryptography import ss58
+from task_customer import OF_BOB, ogpu, refusal
+from wallet.client import ChainClient
+from wallet_runner import answer, chain
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+MINIMAL = str(EXAMPLES / "minimal.yaml")
+
+
+def submitted(folder: Path, url: str, *more: str) -> str:
+    task: str = answer(ogpu(folder, url, "submit", MINIMAL, *OF_BOB, "--yes", *more))["task"]
+    return task
+
+
+async def count(url: str) -> int:
+    async with await ChainClient.connect(url) as client:
+        return int(await client.read(TrainingMarket.submitted, BOB, at=await client.finalized()))
+
+
+# ---------------------------------------------------------------------------------------------------------- submitting
+
+
+def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
+    tmp_path: Path, blobs: dict[bytes, bytes]
+) -> None:
+    with chain(tmp_path) as url:
+        done = answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
+        task = done["task"]
+        assert (done["name"], done["sent"]) == ("minimal", True)
+        (row,) = answer(ogpu(tmp_path, url, "ps", *OF_BOB))
+        assert (row["task"], row["state"], row["auction"], row["milestones"]) == (
+            task,
+            "committing, 0 bids",
+            "1/2",
+            "0/10",
+        )
+        assert row["why"].startswith("at auction: sealed bids are committed to up to block ")
+        shown = answer(ogpu(tmp_path, url, "describe", task))
+        assert (shown["customer"], shown["workload"], shown["slots"]) == (ss58.encode(BOB), "train-int8", [])
+        assert shown["price_max"]["ogpu"] == "2.5"
+        assert answer(ogpu(tmp_path, url, "bids", task)) == []
+        assert {check["what"]: check["is_right"] for check in answer(ogpu(tmp_path, url, "verify", task))} == {
+            "id": True, "auction 1": None, "milestones": None, "result": None, "statements": None,
+        }  # fmt: skip
+        ((blob, content),) = [(blob, SealKey.of(BOB_KEY).open(blob)) for blob in blobs.values()]
+        assert SealKey.of(BOB_KEY).public == decode_input(content).reply_key
+        assert len(blob) > len(content)
+        asyncio.run(input_is(url, bytes.fromhex(task[2:]), commitment_of(content)))
+
+        raised = answer(ogpu(tmp_path, url, "amend", task, *OF_BOB, "--raise", "3", "--yes"))
+        assert (raised["price_max_before"]["ogpu"], raised["price_max"]["ogpu"]) == ("2.5", "3")
+        assert float(raised["locked_more"]["ogpu"]) > 0.5
+        assert answer(ogpu(tmp_path, url, "describe", task))["price_max"]["ogpu"] == "3"
+
+        dry = answer(ogpu(tmp_path, url, "cancel", task, *OF_BOB, "--dry-run"))
+        assert dry["gone"]["ogpu"] == "0.015"  # a tenth of the bond, which is 5 % of 3 oGPU
+        assert float(dry["locked"]["ogpu"]) == pytest.approx(float(dry["comes_back"]["ogpu"]) + 0.015)
+        assert dry["comes_back_later"]["ogpu"] == "1"
+        back = answer(ogpu(tmp_path, url, "cancel", task, *OF_BOB, "--yes"))
+        assert (back["task"], back["gone"], back["sent"]) == (task, dry["gone"], True)
+        assert answer(ogpu(tmp_path, url, "ps", *OF_BOB)) == []
+        (ended,) = answer(ogpu(tmp_path, url, "ps", *OF_BOB, "--all"))
+        assert ended["state"] == "ended, cancelled before award"
+        assert ended["why"].startswith("The customer took the task back before the award. Its record is kept up to")
+        for words, says in (
+            (["cancel"], "the task is ended, cancelled before award: it cannot be taken back any more"),
+            (["amend", "--raise", "4"], "a price is raised before the first bid only"),
+            (["amend", "--stop"], "only one that runs is extended or stopped; see `ogpu describe`"),
+            (["accept"], "the task ended without a result: `ogpu describe` says how"),
+            (["dispute"], "the task ended without a result"),
+            (["close"], "another end is agreed on between award and acceptance only"),
+            (["hold"], "no checkpoint waits to be held: The customer took the task back"),
+            (["result"], "the task ended without a result"),
+        ):
+            yes = [] if words[0] == "result" else ["--yes"]
+            assert says in refusal(ogpu(tmp_path, url, words[0], task, *words[1:], *OF_BOB, *yes)), words
+
+
+async def input_is(url: str, task_id: bytes, commitment: bytes) -> None:
+    async with await ChainClient.connect(url) as client:
+        task = await client.read(TrainingMarket.tasks, task_id)
+        assert task.order.input_root == commitment
+
+
+@pytest.mark.usefixtures("stored_nowhere")
+def test_money_is_shown_and_asked_before_anything_is_sent(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        words = ["submit", MINIMAL, *OF_BOB]
+        dry = answer(ogpu(tmp_path, url, *words, "--dry-run"))
+        assert (dry["task"], dry["could_bid"], dry["sent"]) == ("minimal", 1, False)
+        # the price, 2 % for a standby, the audits' premium; 5 % bond; a deposit of 1
+        assert 2.5 * 1.07 + 1 < float(dry["locked"]["ogpu"]) < 2.5 * 1.10 + 1
+        assert "nobody is here to be asked" in refusal(ogpu(tmp_path, url, *words))
+        declined = ogpu(tmp_path, url, *words, typed="n\n", as_json=False)
+        assert declined.exit_code == 1
+        assert "Submit minimal, locking 3.6" in declined.stderr
+        assert "spendable" in declined.stdout
+        assert asyncio.run(count(url)) == 0
+        agreed = ogpu(tmp_path, url, *words, typed="y\n", as_json=False)
+        assert agreed.exit_code == 0, agreed.output
+        assert asyncio.run(count(url)) == 1
+        assert not list((tmp_path / "postings").glob("*.json"))
+
+
+@pytest.mark.usefixtures("stored_nowhere")
+def test_a_task_that_cannot_be_submitted_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bad.yaml").write_text("apiVersion: ogpu/v1\n")
+    with chain(tmp_path) as url:
+        for words, says in (
+            ([str(tmp_path / "none.yaml"), *OF_BOB], "cannot be read"),
+            ([str(tmp_path / "bad.yaml"), *OF_BOB], "lacks kind"),
+            ([MINIMAL, "--key", "//Alice"], "nobody could serve the task now: it takes 1 device, and 0 could bid"),
+            ([MINIMAL, "--key", "//Nobody"], "the account can spend 0 oGPU, and submitting the task takes 3."),
+        ):
+            assert says in refusal(ogpu(tmp_path, url, "submit", *words, "--yes")), words
+        monkeypatch.setattr("gpu_tasks.client.planning.sells_tasks", lambda _: False)
+        monkeypatch.setattr("gpu_tasks.client.commands.naming.sells_tasks", lambda _: False)
+        assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
+        assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "ps", *OF_BOB))
+        assert "note: this chain sells no tasks yet" in ogpu(tmp_path, url, "plan", MINIMAL).stderr
+        assert asyncio.run(count(url)) == 0
+
+
+@pytest.mark.usefixtures("stored_nowhere")
+def test_every_example_could_be_submitted(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        for path in sorted(EXAMPLES.glob("*.yaml")):
+            words = ["submit", str(path), *OF_BOB, "--anyway", "--dry-run"]
+            dry = answer(ogpu(tmp_path, url, *words))
+            assert (dry["task"], dry["sent"]) == (path.stem, False), path
+            assert int(dry["most"]["grains"]) >= int(dry["price_max"]["grains"]) * dry["devices"]
+
+
+def test_what_no_store_takes_is_not_submitted(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
+    with chain(tmp_path) as url, patch("gpu_tasks.client.training.sealing.stores_for", lambda *_: []):
+        refused = refusal(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
+        assert "an input could not be stored, so nothing was posted" in refused
+        assert asyncio.run(count(url)) == 0
+        assert not blobs
+
+
+@pytest.mark.usefixtures("stored_nowhere")
+@pytest.mark.parametrize("spoil", [lose_after_submit, lose_before_submit])
+def test_a_retry_after_a_lost_answer_submits_once(tmp_path: Path, spoil: Any) -> None:
+    with chain(tmp_path) as url:
+        with spoiled(url, spoil) as (lossy, _):
+            lost = refusal(ogpu(tmp_path, lossy, "submit", MINIMAL, *OF_BOB, "--yes"))
+        assert "task 0x" in lost
+        assert "may have been sent: repeat the same command" in lost
+        dry = answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--dry-run"))
+        assert (dry["locked"]["grains"], dry["fees"]["grains"]) == ("0", "0")
+        task = submitted(tmp_path, url)
+        assert asyncio.run(count(url)) == 1
+        assert [row["task"] for row in answer(ogpu(tmp_path, url, "ps", *OF_BOB))] == [task]

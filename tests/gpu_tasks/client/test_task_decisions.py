@@ -1,0 +1,266 @@
+"""Tasks that run, or have a result: described, held, amended, closed, fetched, accepted, disputed; every refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from genesis import dev_accounts
+from gpu_tasks.data.sealing import SealKey, address_of
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from planted_state import chain_with
+from planted_tasks import ALICE, BOB, BOB_KEY, MILESTONES, STATES, PlantedTask, run_blob, run_root
+from runtime.cryptography import ss58
+from runtime.cryptography.signatures import Scheme
+from runtime.frame.call import Call
+from runtime.pallets.utility import Utility
+from task_customer import OF_BOB, UNKNOWN, ogpu, refusal
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet_runner import answer
+
+
+@pytest.fixture
+def running(tmp_path: Path, blobs: dict[bytes, bytes]) -> Iterator[tuple[PlantedTask, str]]:
+    """A task of which Alice has stated the first milestone."""
+    planted = PlantedTask(milestone=1, checkpoint=run_blob(1))
+    with chain_with(tmp_path, planted) as url:
+        yield planted, url
+
+
+@pytest.fixture
+def finished(tmp_path: Path, blobs: dict[bytes, bytes]) -> Iterator[tuple[PlantedTask, str]]:
+    """A task of which Alice has stated the result."""
+    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES))
+    with chain_with(tmp_path, planted) as url:
+        yield planted, url
+
+
+def store(blobs: dict[bytes, bytes], *stored: bytes) -> None:
+    blobs.update({address_of(blob): blob for blob in stored})
+
+
+def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
+    tmp_path: Path, running: tuple[PlantedTask, str]
+) -> None:
+    planted, url = running
+    shown = answer(ogpu(tmp_path, url, "describe", planted.name))
+    (slot,) = shown["slots"]
+    assert (slot["provider"], slot["price"]["ogpu"], slot["milestone"]) == (ss58.encode(ALICE), "1", 1)
+    assert shown["why"].startswith("at work: milestone 2 is due by block ")
+    (bid,) = answer(ogpu(tmp_path, url, "bids", planted.name, "--explain"))
+    assert (bid["fate"], bid["pay"]["ogpu"]) == ("won", "1")
+    assert bid["why"] == "won, with no loser to set the price: paid the greatest, 1 oGPU"
+    assert "why" not in answer(ogpu(tmp_path, url, "bids", planted.name))[0]
+    table = ogpu(tmp_path, url, "describe", planted.name, as_json=False).output
+    assert "Slots" in table
+    assert "there is no auction 2: the task went to 1 of 2" in refusal(
+        ogpu(tmp_path, url, "bids", planted.name, "--auction", "2")
+    )
+    assert "is a task: a task is followed by itself" in refusal(
+        ogpu(tmp_path, url, "watch", planted.name, UNKNOWN, *OF_BOB)
+    )
+    for command in ("describe", "bids", "verify"):
+        assert "the chain knows no such task" in refusal(ogpu(tmp_path, url, command, UNKNOWN))
+        assert "'0x12' is no task" in refusal(ogpu(tmp_path, url, command, "0x12"))
+    said = ogpu(tmp_path, url, "verify", planted.name)
+    # its name was made before there was a genesis hash
+    assert "not as the rules say: id; ask another node" in refusal(said, 1)
+    right = {check["what"]: check["is_right"] for check in json.loads(said.stdout)}
+    nothing_yet = dict.fromkeys(("milestones", "result", "statements"))
+    assert right == {"id": False, "auction 1": True, "auction 1: terms": True, **nothing_yet}
+
+
+def test_a_task_that_is_not_as_the_rules_say_ends_verify_with_code_1(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
+    planted = PlantedTask(TaskState.STARTING, change=lambda task: replace(task, owed=3))
+    with chain_with(tmp_path, planted) as url:
+        said = ogpu(tmp_path, url, "verify", planted.name)
+        assert "not as the rules say: " in refusal(said, 1)
+        assert "milestones" in said.stderr
+
+
+def test_a_checkpoint_is_fetched_checked_kept_and_signed_for(
+    tmp_path: Path, running: tuple[PlantedTask, str], blobs: dict[bytes, bytes]
+) -> None:
+    planted, url = running
+    hold = ["hold", planted.name, *OF_BOB, "--yes"]
+    assert "the checkpoint of milestone 1 cannot be had now" in refusal(ogpu(tmp_path, url, *hold))
+    store(blobs, planted.checkpoint)
+    assert "only the key that submitted it decides" in refusal(
+        ogpu(tmp_path, url, "hold", planted.name, "--key", "//Charlie", "--yes")
+    )
+    held = answer(ogpu(tmp_path, url, *hold))
+    assert (held["milestone"], held["of"], held["success"]) == (1, MILESTONES, True)
+    (kept,) = (tmp_path / "checkpoints").iterdir()
+    assert kept.read_bytes() == planted.checkpoint
+    shown = answer(ogpu(tmp_path, url, "describe", planted.name))
+    assert (shown["milestones_that_count"], shown["checkpoint_holder"]) == (1, ss58.encode(BOB))
+    assert shown["checkpoint_root"] == "0x" + run_root(1).hex()
+    assert "no checkpoint waits to be held: at work" in refusal(ogpu(tmp_path, url, *hold))
+
+
+@pytest.mark.parametrize(
+    ("blob", "says"),
+    [
+        (run_blob(1, SealKey.of(BOB_KEY).public[:31] + b"\x11"), "cannot be opened"),
+        (run_blob(2), "is not what was stated: it has the hashes of 6 states, and milestone 1 3"),
+    ],
+)
+def test_a_checkpoint_that_is_not_what_was_stated_is_not_signed_for(
+    tmp_path: Path, blobs: dict[bytes, bytes], blob: bytes, says: str
+) -> None:
+    planted = PlantedTask(milestone=1, checkpoint=blob)
+    store(blobs, blob)
+    with chain_with(tmp_path, planted) as url:
+        assert says in refusal(ogpu(tmp_path, url, "hold", planted.name, *OF_BOB, "--yes"))
+        assert answer(ogpu(tmp_path, url, "describe", planted.name))["checkpoint"] is None
+        assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_running_task_is_extended_and_stopped(tmp_path: Path, running: tuple[PlantedTask, str]) -> None:
+    planted, url = running
+    amend = ["amend", planted.name, *OF_BOB, "--yes"]
+    assert "give one of --raise, --extend and --stop" in refusal(ogpu(tmp_path, url, *amend))
+    assert "give one of" in refusal(ogpu(tmp_path, url, *amend, "--stop", "--extend", "3"))
+    assert "`ogpu amend --stop` ends it" in refusal(ogpu(tmp_path, url, "cancel", planted.name, *OF_BOB, "--yes"))
+    more = answer(ogpu(tmp_path, url, *amend, "--extend", "5"))
+    assert more["promised"] == [45]
+    assert answer(ogpu(tmp_path, url, "describe", planted.name))["slots"][0]["promised"] == 45
+    stop = answer(ogpu(tmp_path, url, *amend, "--stop"))
+    assert float(stop["gone"]["ogpu"]) > 0
+    watched = ogpu(tmp_path, url, "watch", planted.name, *OF_BOB)
+    assert "the task ended without a result: The customer stopped the task" in refusal(watched, 1)
+
+
+def test_both_agree_on_another_end(tmp_path: Path, running: tuple[PlantedTask, str]) -> None:
+    planted, url = running
+    close = ["close", planted.name, "--yes"]
+    for words, says in (
+        (["--key", "//Alice"], "its customer offers no other end"),
+        (["--key", "//Charlie"], "only the customer and the stashes of its slots"),
+        (OF_BOB, "say what the end is: --pay for each provider"),
+        ([*OF_BOB, "--pay", "2", "--back", "0"], "--pay is at most 1 oGPU, the price"),
+    ):
+        assert says in refusal(ogpu(tmp_path, url, *close, *words))
+    assert answer(ogpu(tmp_path, url, *close, *OF_BOB, "--pay", "0.25", "--back", "3"))["success"]
+    assert "offers --pay 0.25 --back 3, and nothing else" in refusal(
+        ogpu(tmp_path, url, *close, "--key", "//Alice", "--pay", "0.5", "--back", "3")
+    )
+    assert answer(ogpu(tmp_path, url, *close, "--key", "//Alice"))["success"]
+    assert answer(ogpu(tmp_path, url, "describe", planted.name))["outcome"] == "closed"
+    assert ogpu(tmp_path, url, "watch", planted.name, *OF_BOB).exit_code == 0
+
+
+def test_a_result_is_fetched_checked_and_written_once(
+    tmp_path: Path, finished: tuple[PlantedTask, str], blobs: dict[bytes, bytes]
+) -> None:
+    planted, url = finished
+    result = ["result", planted.name, *OF_BOB]
+    assert "the result cannot be had now" in refusal(ogpu(tmp_path, url, *result))
+    store(blobs, planted.result)
+    out = tmp_path / "model.state"
+    shown = answer(ogpu(tmp_path, url, *result, "--out", str(out)))
+    assert (shown["root"], shown["metric"], shown["states_checked"]) == ("0x" + run_root(MILESTONES).hex(), 7, 11)
+    assert out.read_bytes() == STATES[-1]
+    assert "is there already: name a new file" in refusal(ogpu(tmp_path, url, *result, "--out", str(out)))
+    assert "cannot be written" in refusal(ogpu(tmp_path, url, *result, "--out", str(out / "below")))
+    assert "only the key that submitted it opens its result" in refusal(
+        ogpu(tmp_path, url, "result", planted.name, "--key", "//Charlie")
+    )
+
+
+def test_a_result_is_accepted_once(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
+    planted, url = finished
+    assert "only the key that submitted it" in refusal(
+        ogpu(tmp_path, url, "accept", planted.name, "--key", "//Charlie", "--yes")
+    )
+    done = answer(ogpu(tmp_path, url, "accept", planted.name, *OF_BOB, "--yes"))
+    assert (done["pays"]["ogpu"], done["success"]) == ("1", True)
+    for command in ("accept", "dispute"):
+        again = refusal(ogpu(tmp_path, url, command, planted.name, *OF_BOB, "--yes"))
+        assert "the result is accepted already: accepted by its customer: paid once block" in again
+
+
+def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
+    planted, url = finished
+    dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
+    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 3 * 0.05)
+    assert dry["brings_if_won"]["ogpu"] == "1"
+    done = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--yes"))
+    assert done["success"] is True
+    shown = answer(ogpu(tmp_path, url, "describe", planted.name))
+    assert (shown["state"], shown["judged_for"]) == ("showing", "dispute")
+    assert shown["why"].startswith("its customer disputes the result; the beacon of block ")
+    again = refusal(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--yes"))
+    assert "the task is showing: its customer disputes the result" in again
+
+
+def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
+    def hurry(task: Task) -> Task:
+        return replace(task, windows=replace(task.windows, dispute=0))
+
+    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=hurry)
+    with chain_with(tmp_path, planted, beat_seconds=0.3) as url:
+        said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
+        while not said.exit_code:
+            said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
+        assert "the time to dispute it was over after block 1:" in refusal(said)
+
+
+def test_the_result_is_accepted_by_who_watches_and_says_so(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
+    planted = PlantedTask(
+        TaskState.SUBMITTED, result=run_blob(MILESTONES), change=lambda task: replace(task, is_checked=True)
+    )
+    store(blobs, planted.result)
+    with chain_with(tmp_path, planted, beat_seconds=0.3) as url:
+        watched = ogpu(tmp_path, url, "watch", planted.name, *OF_BOB, "--accept")
+        assert watched.exit_code == 0, watched.output
+        assert '"state": "ended, on time"' in watched.stdout
+        assert answer(ogpu(tmp_path, url, "describe", planted.name))["outcome"] == "on_time"
+
+
+def test_what_was_stated_and_held_is_found_in_the_blocks(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
+    planted, checkpoint, result = PlantedTask(), run_blob(1), run_blob(MILESTONES)
+    store(blobs, checkpoint, result)
+    stated = Milestone(1, run_root(1), 5, address_of(checkpoint))
+    done = TaskResult(run_root(MILESTONES), address_of(result), 7)
+    with chain_with(tmp_path, planted) as url:
+        # of block 1, in which it was planted, nothing is read
+        answer(ogpu(tmp_path, url, "amend", planted.name, *OF_BOB, "--extend", "1", "--yes"))
+        step = TrainingMarket.checkpoint(task=planted.id, place=0, milestone=stated)
+        asyncio.run(alice_does(url, Utility.batch(calls=(step,))))
+        answer(ogpu(tmp_path, url, "hold", planted.name, *OF_BOB, "--yes"))
+        asyncio.run(alice_does(url, TrainingMarket.finish(task=planted.id, place=0, result=done)))
+        stated_in = "milestone 1 of slot 0 in block 2, the result of slot 0 in block 4, milestone 1 held in block 3"
+        assert statements(tmp_path, url, planted) == (True, stated_in)
+        few = statements(tmp_path, url, planted, "--blocks", "1")
+        assert few == (None, "not in blocks 4 to 4: milestone 1 of slot 0, milestone 1 held")
+        assert statements(tmp_path, url, planted, "--blocks", "0") == (None, "no block was looked at")
+
+
+def test_what_nobody_stated_is_found_out(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
+    planted = PlantedTask(milestone=1, checkpoint=run_blob(1))
+    with chain_with(tmp_path, planted, beat_seconds=0.1) as url:
+        while statements(tmp_path, url, planted)[0] is None:
+            pass
+        says = statements(tmp_path, url, planted)
+        assert says[0] is False
+        assert says[1].endswith(": milestone 1 of slot 0")
+
+
+def statements(folder: Path, url: str, planted: PlantedTask, *words: str) -> tuple[bool | None, str]:
+    rows = json.loads(ogpu(folder, url, "verify", planted.name, *words).stdout)
+    return next((row["is_right"], row["says"]) for row in rows if row["what"] == "statements")
+
+
+async def alice_does(url: str, call: Call) -> None:
+    """A call, signed with her provider key."""
+    key = Keypair.from_seed(Scheme.ED25519, dev_accounts.key_seed("Alice", dev_accounts.PROVIDER))
+    async with await ChainClient.connect(url) as client:
+        assert (await client.submit(call, key)).is_success

@@ -1,0 +1,29 @@
+"""Somebody at the command line of `ogpu` who has tasks; what is kept on the disk is kept in the test's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+from click.testing import CliRunner, Result
+
+from gpu_tasks.client.cli import main
+from wallet.commands import making
+
+OF_BOB = ["--key", "//Bob"]
+UNKNOWN = "0x" + "ee" * 32
+
+
+def ogpu(folder: Path, url: str, *words: str, typed: str | None = None, as_json: bool = True) -> Result:
+    """Run a command; with `typed` as if somebody sat at the terminal."""
+    env = {"OGPU_POSTINGS": str(folder / "postings"), "OGPU_CHECKPOINTS": str(folder / "checkpoints")}
+    with patch.object(making, "is_attended", lambda: typed is not None):
+        options = ["--url", url, "--keyring", str(folder / "keys"), *(["--json"] if as_json else [])]
+        return CliRunner(env=env).invoke(main, [*options, *words], input=typed)
+
+
+def refusal(result: Result, code: int = 2) -> str:
+    """The sentence of a command that does not do what it was asked for."""
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.stderr
