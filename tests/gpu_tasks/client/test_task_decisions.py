@@ -206,7 +206,7 @@ def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes
         return replace(task, windows=replace(task.windows, dispute=0))
 
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=hurry)
-    with chain_with(tmp_path, planted, beat_seconds=0.3) as url:
+    with chain_with(tmp_path, planted, beat_seconds=1.0) as url:
         said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
         while not said.exit_code:
             said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
@@ -218,7 +218,7 @@ def test_the_result_is_accepted_by_who_watches_and_says_so(tmp_path: Path, blobs
         TaskState.SUBMITTED, result=run_blob(MILESTONES), change=lambda task: replace(task, is_checked=True)
     )
     store(blobs, planted.result)
-    with chain_with(tmp_path, planted, beat_seconds=0.3) as url:
+    with chain_with(tmp_path, planted, beat_seconds=1.0) as url:
         watched = ogpu(tmp_path, url, "watch", planted.name, *OF_BOB, "--accept")
         assert watched.exit_code == 0, watched.output
         assert '"state": "ended, on time"' in watched.stdout
@@ -246,7 +246,7 @@ def test_what_was_stated_and_held_is_found_in_the_blocks(tmp_path: Path, blobs: 
 
 def test_what_nobody_stated_is_found_out(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
     planted = PlantedTask(milestone=1, checkpoint=run_blob(1))
-    with chain_with(tmp_path, planted, beat_seconds=0.1) as url:
+    with chain_with(tmp_path, planted, beat_seconds=1.0) as url:
         while statements(tmp_path, url, planted)[0] is None:
             pass
         says = statements(tmp_path, url, planted)
