@@ -44,6 +44,11 @@ class CanonicalTask:
 CANONICAL = codec(CanonicalTask)
 
 
+def task_hash_of(task: CanonicalTask) -> bytes:
+    """What names a canonical task on a chain."""
+    return blake2_256(b"ogpu/task/1" + CANONICAL.encode(task))
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedTask:
     """A task with its request, which is what goes to whoever computes it."""
@@ -61,7 +66,7 @@ class PreparedTask:
     @property
     def task_hash(self) -> bytes:
         """What names them on a chain."""
-        return blake2_256(b"ogpu/task/1" + self.encoded)
+        return task_hash_of(self.canonical)
 
 
 def prepare(file: TaskFile, given: bytes, seed: bytes) -> PreparedTask:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from gpu_tasks.provider.execution.executor import BadRequestError, Execution
+from gpu_tasks.provider.execution.executor import BadRequestError, BegunRun, Execution, ExecutionError, LaterState
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.workloads.form import Option, WorkloadForm
 from gpu_tasks.workloads.workload import Workload
@@ -80,6 +80,15 @@ class FakeExecutor:
 
     async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         return blake2_256(b"trace" + request + output + place)
+
+    async def begin(self, request: bytes) -> BegunRun:
+        raise ExecutionError("nothing here runs in steps")
+
+    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+        raise ExecutionError("nothing here runs in steps")
+
+    async def metric(self, request: bytes, state: bytes) -> int:
+        raise ExecutionError("nothing here runs in steps")
 
     async def close(self) -> None:
         """Nothing to stop."""

@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict, replace
 
 from gpu_tasks.provider.execution.bench import MakeExecutor
-from gpu_tasks.provider.execution.executor import Execution, Executor, WorkerExecutor
+from gpu_tasks.provider.execution.executor import BegunRun, Execution, Executor, LaterState, WorkerExecutor
 from gpu_tasks.provider.execution.limits import limits_for
 from gpu_tasks.provider.execution.starting import workers_with
 
@@ -45,6 +45,18 @@ class FlippedBit:
     async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         """Honest too."""
         return await self._honest.trace(request, output, place)
+
+    async def begin(self, request: bytes) -> BegunRun:
+        """Honest: this cheat takes no tasks."""
+        return await self._honest.begin(request)
+
+    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+        """Honest too."""
+        return await self._honest.advance(request, state, steps)
+
+    async def metric(self, request: bytes, state: bytes) -> int:
+        """Honest too."""
+        return await self._honest.metric(request, state)
 
     async def close(self) -> None:
         """See `Executor`."""

@@ -7,5 +7,5 @@ In reading order:
 * `door`: how many connections at once
 * `reseal`: a racer's output for a judge
 * `server`: the HTTP face of a provider
-* `inputs`: from a unit on the chain to what it asks for
+* `inputs`: from a unit or a task on the chain to what it asks for
 """

@@ -1,4 +1,4 @@
-"""From a unit on the chain to what it asks for: fetch the sealed input, open it, and check it against the chain.
+"""From a unit or a task on the chain to what it asks for: fetch the sealed input, open it, check it.
 
 Always: racers and judges refuse the same inputs, so that a wrong one costs its customer and nobody else.
 """
@@ -6,6 +6,7 @@ Always: racers and judges refuse the same inputs, so that a wrong one costs its 
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
@@ -22,8 +23,18 @@ class UnusableInputError(Exception):
     """The input cannot be used by anybody whom it should be sealed to: the customer's fault."""
 
 
+@dataclass(frozen=True, slots=True)
+class SealedInput:
+    """An input as the chain names it, and who may have kept a copy."""
+
+    address: bytes
+    commitment: bytes
+    sealed_at: int
+    keepers: tuple[bytes, ...] = ()
+
+
 class Inputs:
-    """Opens the inputs of units; keeps a copy of each in the own store, so that judges find it too."""
+    """Opens the inputs of units and tasks; keeps a copy of each in the own store, so that judges find it too."""
 
     def __init__(self, identity: Identity, chain: ChainPort, blobs: BlobClient, store: BlobStore) -> None:
         """Looks into `store` first, then asks the others."""
@@ -34,36 +45,43 @@ class Inputs:
 
     async def open(self, unit: Unit) -> UnitInput:
         """The request; UnusableInputError for an unusable one, BlobError and ChainError if it cannot be had now."""
-        blob = await self._fetch(unit)
+        terms = unit.terms
+        racers = tuple(racer.owner for racer in unit.racers)
+        sealed = SealedInput(terms.input_root, terms.input_commitment, terms.sealed_at, racers)
+        return await self.open_sealed(sealed)
+
+    async def open_sealed(self, sealed: SealedInput) -> UnitInput:
+        """The request of whatever a customer sealed; errors as `open`."""
+        blob = await self._fetch(sealed)
         try:
             opened = self._identity.seal_key.opened(blob)
-            if commitment_of(opened.content) != unit.terms.input_commitment:
+            if commitment_of(opened.content) != sealed.commitment:
                 raise UnusableInputError("the input is another than the customer committed to")
             asked = decode_input(opened.content)
         except (SealError, DecodeError) as error:
             raise UnusableInputError(str(error)) from error
         if not is_usable(asked.reply_key):
             raise UnusableInputError("the reply key is no X25519 key")
-        await self._check_boxes(unit, opened)
+        await self._check_boxes(sealed, opened)
         return asked
 
-    async def _check_boxes(self, unit: Unit, opened: Opened) -> None:
+    async def _check_boxes(self, sealed: SealedInput, opened: Opened) -> None:
         """Everybody who may judge must be able to read it: a customer who left some out could win by their silence."""
-        judges = keys_at(await self._chain.judging_readers(), unit.terms.sealed_at)
+        judges = keys_at(await self._chain.judging_readers(), sealed.sealed_at)
         left_out = opened.left_out(judges)
         if left_out:
             raise UnusableInputError(f"the input is not sealed to {len(left_out)} of {len(judges)} who may judge it")
 
-    async def _fetch(self, unit: Unit) -> bytes:
-        """From the own store, from those that the customer chose among, or from the racers, who keep copies."""
-        address = unit.terms.input_root
+    async def _fetch(self, sealed: SealedInput) -> bytes:
+        """From the own store, from those that the customer chose among, or from others at work, who keep copies."""
+        address = sealed.address
         blob = self._store.get(address)
         if blob is None:
             known = await self._chain.providers()
-            racers = endpoints_of({racer.owner: known[racer.owner] for racer in unit.racers if racer.owner in known})
+            near = endpoints_of({keeper: known[keeper] for keeper in sealed.keepers if keeper in known})
             ranked = stores_for(address, endpoints_of(known))
-            # Where the customer put it, then the other racers, who keep what they fetched; then whoever else may.
-            blob = await self._blobs.get(address, [*ranked[:COPIES], *racers, *ranked[COPIES:]])
+            # Where the customer put it, then the others at work, who keep what they fetched; then whoever else may.
+            blob = await self._blobs.get(address, [*ranked[:COPIES], *near, *ranked[COPIES:]])
             with contextlib.suppress(OSError):  # others have it
                 self._store.put(blob, is_own=True)  # own work: strangers' blobs cannot take its room
         return blob

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpu_tasks.provider.execution.executor import Execution, ExecutionError, Executor
+from gpu_tasks.provider.execution.executor import BegunRun, Execution, ExecutionError, Executor, LaterState
 from gpu_tasks.provider.execution.gpu import Hardware, Meter, Reading, meter_for
 from gpu_tasks.workloads.form import WorkloadForm
 
@@ -62,6 +62,18 @@ class Bench:
     async def trace(self, form: WorkloadForm, request: bytes, output: bytes, place: bytes, now: float) -> bytes:
         """The hash of the computation of a right output at a place; BadRequestError, ExecutionError."""
         return await (await self._executor(form, now)).trace(request, output, place)
+
+    async def begin(self, form: WorkloadForm, request: bytes, now: float) -> BegunRun:
+        """Where a run in steps begins; BadRequestError, ExecutionError."""
+        return await (await self._executor(form, now)).begin(request)
+
+    async def advance(self, form: WorkloadForm, request: bytes, state: bytes, steps: int, now: float) -> LaterState:
+        """The state so many steps later; BadStateError, BadRequestError, ExecutionError."""
+        return await (await self._executor(form, now)).advance(request, state, steps)
+
+    async def metric(self, form: WorkloadForm, request: bytes, state: bytes, now: float) -> int:
+        """How good a state is; errors as `advance`."""
+        return await (await self._executor(form, now)).metric(request, state)
 
     async def end_idle(self, now: float) -> None:
         """End the workers that nobody has needed for a while."""

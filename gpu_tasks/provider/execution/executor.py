@@ -25,9 +25,15 @@ from gpu_tasks.provider.execution.worker_wire import (
     LENGTH_BYTES,
     MESSAGE_BYTES_MAX,
     QUESTION,
+    Advanced,
+    AdvanceRun,
     BadRequest,
+    BadState,
+    BeginRun,
+    Begun,
     Checked,
     Failed,
+    MetricAt,
     Question,
     Ran,
     Ready,
@@ -35,6 +41,7 @@ from gpu_tasks.provider.execution.worker_wire import (
     TraceAt,
     Traced,
     VerifyOutput,
+    Weighed,
     WorkerAnswer,
     framed,
 )
@@ -51,6 +58,26 @@ class BadRequestError(Exception):
 
 class ExecutionError(Exception):
     """This machine did not execute the request: a limit, a crash, a backend that does not conform."""
+
+
+class BadStateError(Exception):
+    """The bytes are no state of the request, on whatever machine: who made them lied, or a disk lost them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRun:
+    """A run in steps: its first state, and the steps that are done at each state of its trace."""
+
+    state: bytes
+    boundaries: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaterState:
+    """A state of a run, and the steps that are done there."""
+
+    state: bytes
+    done: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +117,18 @@ class Executor(Protocol):
 
     async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         """The hash of the computation of a right output at a place; BadRequestError, ExecutionError."""
+        ...
+
+    async def begin(self, request: bytes) -> BegunRun:
+        """Where a run in steps begins, and where its states stand; BadRequestError, ExecutionError."""
+        ...
+
+    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+        """The state so many steps later; BadStateError for no state of the request, BadRequestError, ExecutionError."""
+        ...
+
+    async def metric(self, request: bytes, state: bytes) -> int:
+        """How good a state is; errors as `advance`."""
         ...
 
     async def close(self) -> None:
@@ -155,6 +194,27 @@ class WorkerExecutor:
             raise ExecutionError(f"the worker answered {answer}")
         return answer.trace
 
+    async def begin(self, request: bytes) -> BegunRun:
+        """See `Executor`."""
+        answer = await self._ask(BeginRun(request))
+        if not isinstance(answer, Begun):
+            raise ExecutionError(f"the worker answered {type(answer).__name__}")
+        return BegunRun(answer.state, answer.boundaries)
+
+    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+        """See `Executor`."""
+        answer = await self._ask(AdvanceRun(request, state, steps))
+        if not isinstance(answer, Advanced):
+            raise ExecutionError(f"the worker answered {type(answer).__name__}")
+        return LaterState(answer.state, answer.done)
+
+    async def metric(self, request: bytes, state: bytes) -> int:
+        """See `Executor`."""
+        answer = await self._ask(MetricAt(request, state))
+        if not isinstance(answer, Weighed):
+            raise ExecutionError(f"the worker answered {type(answer).__name__}")
+        return answer.metric
+
     async def close(self) -> None:
         """Kill the worker."""
         await self._kill()
@@ -172,6 +232,8 @@ class WorkerExecutor:
                 raise ExecutionError(answer.reason)
         if isinstance(answer, BadRequest):
             raise BadRequestError(answer.reason)
+        if isinstance(answer, BadState):
+            raise BadStateError(answer.reason)
         return answer
 
     async def _exchange(self, process: Process, question: Question) -> WorkerAnswer:

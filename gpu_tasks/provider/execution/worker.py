@@ -13,7 +13,7 @@ import json
 import os
 import resource
 import time
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from gpu_tasks.provider.execution import limits
 from gpu_tasks.provider.execution.limits import MIB, Limits
@@ -22,19 +22,28 @@ from gpu_tasks.provider.execution.worker_wire import (
     LENGTH_BYTES,
     MESSAGE_BYTES_MAX,
     QUESTION,
+    Advanced,
+    AdvanceRun,
     BadRequest,
+    BadState,
+    BeginRun,
+    Begun,
     Checked,
     Failed,
+    MetricAt,
     Question,
     Ran,
     Ready,
     RunRequest,
     TraceAt,
     Traced,
+    VerifyOutput,
+    Weighed,
     WorkerAnswer,
     framed,
     shortened,
 )
+from gpu_tasks.workloads.stepwise import StepwiseWorkload
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
 
@@ -89,12 +98,30 @@ def _answered(workload: Workload, question: Question) -> WorkerAnswer:
             return Ran(output, cpu_ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (MIB // 1024))
         if isinstance(question, TraceAt):
             return Traced(workload.trace(question.request, question.output, question.place))
-        verdict = workload.verify(question.request, question.output)
-        return Checked(verdict.valid, verdict.recomputed)
+        if isinstance(question, VerifyOutput):
+            verdict = workload.verify(question.request, question.output)
+            return Checked(verdict.valid, verdict.recomputed)
+        return _in_steps(cast(StepwiseWorkload, workload), question)
     except DecodeError as error:
         return BadRequest(shortened(error))
     except (MemoryError, OSError, RuntimeError) as error:
         return Failed(shortened(f"{type(error).__name__}: {error}"))
+
+
+def _in_steps(workload: StepwiseWorkload, question: BeginRun | AdvanceRun | MetricAt) -> WorkerAnswer:
+    """The answer about a run in steps; DecodeError for no request."""
+    if not hasattr(workload, "begin"):
+        return Failed("this workload does not run in steps")
+    run = workload.begin(question.request)
+    if isinstance(question, BeginRun):
+        return Begun(run.initial_state(), tuple(run.boundary(index) for index in range(run.segments + 1)))
+    try:
+        if isinstance(question, AdvanceRun):
+            later = run.advance(question.state, question.steps)
+            return Advanced(later, run.steps_done(later))
+        return Weighed(run.metric(question.state))
+    except (DecodeError, ValueError) as error:
+        return BadState(shortened(error))
 
 
 def _message(source: BinaryIO) -> bytes:

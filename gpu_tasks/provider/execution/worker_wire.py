@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX, REQUEST_BYTES_MAX
+from gpu_tasks.traces.trace import SEGMENTS_MAX
 from runtime.encoding.codec import U32, U64, Bounded, Tagged, codec, variant
 from runtime.encoding.types import Hash
 
 LENGTH_BYTES = 4
-MESSAGE_BYTES_MAX = REQUEST_BYTES_MAX + OUTPUT_BYTES_MAX + 1024
+STATE_BYTES_MAX = CONTENT_BYTES_MAX
+"""Of a run in steps: what a blob holds."""
+MESSAGE_BYTES_MAX = REQUEST_BYTES_MAX + STATE_BYTES_MAX + 1024
 REASON_BYTES_MAX = 2_000
 
 
@@ -37,7 +41,31 @@ class TraceAt:
     place: Hash
 
 
-Question = Annotated[RunRequest | VerifyOutput | TraceAt, Tagged("ogpu::Question")]
+@variant(3)
+class BeginRun:
+    """Where a run in steps begins, and where its states stand."""
+
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+
+
+@variant(4)
+class AdvanceRun:
+    """The state so many steps later; none: whether it is a state, and where."""
+
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+    state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
+    steps: U32
+
+
+@variant(5)
+class MetricAt:
+    """How good a state is."""
+
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+    state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
+
+
+Question = Annotated[RunRequest | VerifyOutput | TraceAt | BeginRun | AdvanceRun | MetricAt, Tagged("ogpu::Question")]
 
 
 @variant(0)
@@ -86,7 +114,40 @@ class Traced:
     trace: Hash
 
 
-WorkerAnswer = Annotated[Ready | Ran | Checked | BadRequest | Failed | Traced, Tagged("ogpu::Answer")]
+@variant(6)
+class Begun:
+    """The first state, and the steps that are done at each state of the trace."""
+
+    state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
+    boundaries: Annotated[tuple[U32, ...], Bounded(SEGMENTS_MAX + 1)]
+
+
+@variant(7)
+class Advanced:
+    """A later state, and the steps that are done there."""
+
+    state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
+    done: U32
+
+
+@variant(8)
+class Weighed:
+    """How good a state is, in the workload's unit."""
+
+    metric: U64
+
+
+@variant(9)
+class BadState:
+    """The bytes are no state of this request, on whatever machine."""
+
+    reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
+
+
+WorkerAnswer = Annotated[
+    Ready | Ran | Checked | BadRequest | Failed | Traced | Begun | Advanced | Weighed | BadState,
+    Tagged("ogpu::Answer"),
+]
 
 QUESTION = codec(Question)
 ANSWER = codec(WorkerAnswer)

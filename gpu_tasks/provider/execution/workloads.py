@@ -25,6 +25,21 @@ class Workloads:
         """Only those that the operator named, or all if none was; LookupError for a name that is none."""
         return cls([form_named(name) for name in names] if names else FORMS)
 
+    @property
+    def stepwise(self) -> tuple[str, ...]:
+        """The names of those that run in steps: only such are sold by auction."""
+        return tuple(form.name for form in self._forms.values() if form.is_stepwise)
+
+    def in_steps(self, workload: bytes) -> WorkloadForm:
+        """The form of a task's work; UnknownWorkloadError if this daemon has none that runs in steps."""
+        form = self._forms.get(workload)
+        if form is None or not form.is_stepwise:
+            raise UnknownWorkloadError(
+                f"workload 0x{workload.hex()[:8]}.. is none of those in steps that this daemon has "
+                f"({', '.join(self.stepwise) or 'none'})"
+            )
+        return form
+
     def of(self, terms: ServiceTerms) -> WorkloadForm:
         """The form of a service's work. UnknownWorkloadError if workload or model is another than this daemon's."""
         form = self._forms.get(terms.workload)

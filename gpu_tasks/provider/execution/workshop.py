@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
-from gpu_tasks.provider.execution.executor import Execution, ExecutionError
+from gpu_tasks.provider.execution.executor import BegunRun, Execution, ExecutionError, LaterState
 from gpu_tasks.provider.execution.gpu import Hardware, Reading
 from gpu_tasks.provider.execution.line import Line
 from gpu_tasks.provider.execution.workloads import Workloads
@@ -53,8 +53,6 @@ class Workshop:
 
     async def race(self, device: bytes, form: WorkloadForm, request: bytes) -> tuple[Execution, Reading]:
         """Execute on the device that was drawn; BadRequestError, ExecutionError."""
-        if device not in self._benches:
-            raise ExecutionError(f"device 0x{device.hex()[:8]}.. is not served by this machine")
         async with self._turn(device) as bench:
             return await bench.run(form, request, time.monotonic())
 
@@ -74,6 +72,23 @@ class Workshop:
         async with self._any(form) as bench:
             return await bench.trace(form, request, output, place, time.monotonic())
 
+    async def begin(self, form: WorkloadForm, request: bytes, device: bytes | None = None) -> BegunRun:
+        """Where a run in steps begins, on a device or on any; BadRequestError, ExecutionError."""
+        async with self._turn(device, form) as bench:
+            return await bench.begin(form, request, time.monotonic())
+
+    async def advance(
+        self, form: WorkloadForm, request: bytes, state: bytes, steps: int, device: bytes | None = None
+    ) -> LaterState:
+        """The state so many steps later, on a device or on any; BadStateError, BadRequestError, ExecutionError."""
+        async with self._turn(device, form) as bench:
+            return await bench.advance(form, request, state, steps, time.monotonic())
+
+    async def metric(self, form: WorkloadForm, request: bytes, state: bytes, device: bytes | None = None) -> int:
+        """How good a state is; errors as `advance`."""
+        async with self._turn(device, form) as bench:
+            return await bench.metric(form, request, state, time.monotonic())
+
     async def end_idle(self) -> None:
         """End the workers that nobody has needed for a while; what is in use is not waited for."""
         for device in [device for device in self._benches if self._line.is_free(device)]:
@@ -87,6 +102,8 @@ class Workshop:
 
     @contextlib.asynccontextmanager
     async def _turn(self, place: bytes | None, form: WorkloadForm | None = None) -> AsyncIterator[Bench]:
+        if place is not None and place not in self._benches:
+            raise ExecutionError(f"device 0x{place.hex()[:8]}.. is not served by this machine")
         warm = [device for device, bench in self._benches.items() if form is not None and bench.has_worker(form)]
         taken = await self._line.take(place, rather=warm)
         try:

@@ -1,0 +1,72 @@
+"""Runs in steps in a real worker process: the states of an undisturbed run, from any of them; and what is no state."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from gpu_tasks.provider.execution.executor import BadRequestError, BadStateError, ExecutionError, WorkerExecutor
+from gpu_tasks.provider.execution.limits import Limits
+from gpu_tasks.provider.execution.starting import worker_command
+from gpu_tasks.workloads.stepwise import states
+from gpu_tasks.workloads.train_int8.backends import arithmetic
+from gpu_tasks.workloads.train_int8.request import REQUEST
+from gpu_tasks.workloads.train_int8.service import IntegerTraining
+from training_requests import SMALL
+
+ASKED = REQUEST.encode(SMALL)
+
+
+def with_worker(body: Callable[[WorkerExecutor], Awaitable[None]], workload: str = "train-int8") -> None:
+    async def main() -> None:
+        limits = Limits()
+        executor = WorkerExecutor(worker_command(workload, "numpy", limits), limits)
+        try:
+            await body(executor)
+        finally:
+            await executor.close()
+
+    asyncio.run(main())
+
+
+def test_a_worker_goes_from_state_to_state_as_an_undisturbed_run_does() -> None:
+    run = IntegerTraining(arithmetic("numpy")).begin(ASKED)
+    right = list(states(run))
+
+    async def body(executor: WorkerExecutor) -> None:
+        begun = await executor.begin(ASKED)
+        assert begun.state == right[0]
+        assert begun.boundaries == (0, 4, 8, 11)
+        middle = await executor.advance(ASKED, right[1], 3)
+        assert middle.done == 7
+        assert (await executor.advance(ASKED, middle.state, 1)).state == right[2]
+        assert (await executor.advance(ASKED, right[2], 0)).done == 8
+        assert await executor.metric(ASKED, right[3]) == run.metric(right[3])
+
+    with_worker(body)
+
+
+def test_what_is_no_state_or_no_request_costs_one_question() -> None:
+    right = list(states(IntegerTraining(arithmetic("numpy")).begin(ASKED)))
+
+    async def body(executor: WorkerExecutor) -> None:
+        for state, steps in ((b"", 1), (right[1][:-1], 1), (b"x" * len(right[1]), 1), (right[3], 1)):
+            with pytest.raises(BadStateError):
+                await executor.advance(ASKED, state, steps)
+        with pytest.raises(BadStateError):
+            await executor.metric(ASKED, b"")
+        with pytest.raises(BadRequestError):
+            await executor.begin(ASKED[:-1])
+        with pytest.raises(BadRequestError):
+            await executor.advance(b"", right[1], 1)
+        assert (await executor.advance(ASKED, right[0], 4)).state == right[1]
+
+    with_worker(body)
+
+
+def test_a_workload_without_steps_says_so() -> None:
+    async def body(executor: WorkerExecutor) -> None:
+        with pytest.raises(ExecutionError, match="does not run in steps"):
+            await executor.begin(b"")
+
+    with_worker(body, "matmul-hash")
