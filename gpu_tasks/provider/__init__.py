@@ -7,8 +7,10 @@ In reading order:
 * `blobs`: sealed inputs and outputs: stored, served, fetched, sealed again
 * `open_files`: how many connections this process may have
 * `telemetry`: what a provider tells of its work
+* `earnings`: what it has earned
 * `execution`: worker processes on this machine's devices
 * `duties`: races, cases, endings: what is done next, and doing it
+* `tasks`: tasks at auction: bids, work, checkpoints
 * `daemon`: what runs until it is stopped: from a block to what it asks for
 * `keys`: the provider key
 * `registering`: the calls that make a stash a provider, and that end it

@@ -38,6 +38,22 @@ COMMANDS = {
         "Take no new work with a device (0x.., or the beginning of it), or with all; what is assigned goes on.",
     ),
     "resume": ("offering:resume", "Take work again with a paused device (0x.., or the beginning of it), or with all."),
+    "auctions": (
+        "auctioning:auctions",
+        "List the tasks that take bids, and why this provider's policy lets one pass, as far as the chain shows it.",
+    ),
+    "policy": (
+        "auctioning:policy",
+        "Show what the daemon of this base path bids for, or change what is given; it goes by it from its next block.",
+    ),
+    "drain": (
+        "auctioning:drain",
+        "Take nothing new: no bids, units with no device; what there is, is ended. `run` says when nothing is left.",
+    ),
+    "earnings": (
+        "earning:earnings",
+        "Show what units and tasks have paid, after fees; what judging brings is not in it.",
+    ),
     "appeal": (
         "appealing:appeal",
         "Appeal against what judges have said of UNIT (0x..); the provider key signs, the bond is the stash's.",

@@ -2,6 +2,8 @@
 
     head -> duties -> race: fetch, open, execute, commit, attest      (duties.racing)
          -> seats  -> case: check or execute, commit, open            (duties.judging)
+         -> auctions -> bid: prepare, measure, promise                (tasks.bidding)
+         -> own bids -> open, run step by step, state, stand by       (tasks.working)
          -> what is final: note the endings, appeal                   (duties.endings)
          -> what the node saw: report double proposals                (duties.offences)
 
@@ -35,11 +37,20 @@ from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.duties.resuming import Resumer
 from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
+from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.tasks.bidding import BidDuty
+from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
+from gpu_tasks.provider.tasks.machine import HostMachine
+from gpu_tasks.provider.tasks.policy_file import PolicySource, is_draining
+from gpu_tasks.provider.tasks.state_answers import StateAnswers
+from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.telemetry import Telemetry
 
 ENDINGS_EVERY_BLOCKS = 4
+TASKS_FOLDER = "tasks"
 
 LOG = logging.getLogger("ogpu.provider")
 
@@ -53,6 +64,7 @@ class Settings:
     blob_port: int = DEFAULT_PORT
     quota: Quota = field(default_factory=Quota)
     keep_paused: bool = False
+    machine: HostMachine = field(default_factory=HostMachine)
 
 
 class Daemon:
@@ -78,15 +90,24 @@ class Daemon:
             store=store,
             blobs=blobs,
             telemetry=telemetry,
+            earnings=EarningsBook(settings.base_path / EARNINGS_FILE),
         )
         self.settings = settings
-        self.server = BlobServer(store, Resealer(identity.genesis, journal, chain))
         self.racing = self.racing_kind(self.parts)
         self.judging = JudgeDuty(self.parts)
+        book = TaskBook(self.parts, settings.base_path / TASKS_FOLDER)
+        resealer, states = Resealer(identity.genesis, journal, chain), StateAnswers(self.parts, book)
+        self.server = BlobServer(store, resealer, states)
+        policy = PolicySource(settings.base_path, workshop.workloads.stepwise)
+        self.bidding = BidDuty(self.parts, book, policy, settings.machine)
+        self.working = WorkDuty(self.parts, book, lambda: is_draining(settings.base_path))
+        self.judging_tasks = TaskJudgeDuty(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
         self.resumer = Resumer(self.parts, keep_paused=settings.keep_paused)
         self._standing = DeviceStanding()
         self._known_devices: set[bytes] = set()
+        self._drains = False
+        self._is_drained = False
         self._exits = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -104,6 +125,9 @@ class Daemon:
             exits.push_async_callback(self.server.close)
             exits.push_async_callback(self.racing.book.tasks.close)
             exits.push_async_callback(self.judging.book.tasks.close)
+            exits.push_async_callback(self.judging_tasks.book.tasks.close)
+            exits.push_async_callback(self.bidding.tasks.close)
+            exits.push_async_callback(self.working.steps.tasks.close)
             exits.push_async_callback(self.resumer.tasks.close)
             self._exits = exits.pop_all()
         return self
@@ -127,10 +151,12 @@ class Daemon:
         except ChainError as error:
             self.parts.telemetry.tell("not_settled", problem=str(error))
             return False
+        self._drains = is_draining(self.settings.base_path)
         return await self.settle_devices(resume=not self.settings.keep_paused)
 
     async def step(self, view: View) -> None:
         """Do what one block asks for."""
+        await self._look_whether_it_drains(view)
         if self._names_new_device(view):
             await self.settle_devices(resume=False)
         for duty in view.duties:
@@ -139,12 +165,35 @@ class Daemon:
         for seat in view.seats:
             with self._telling(seat.id):
                 await self.judging.step(seat, view)
+                await self.judging_tasks.step(seat, view)
+        await self._tasks(view)
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
-            await self._note_endings()
+            await self._note_endings(view)
             await self._report_offences()
             await self._resume_devices(view.height)
             self.parts.store.sweep(time.time())
             await self.parts.workshop.end_idle()
+
+    async def _look_whether_it_drains(self, view: View) -> None:
+        """Take nothing new while the operator wants that, and say when nothing is left."""
+        drains = is_draining(self.settings.base_path)
+        if drains is not self._drains:
+            self._drains, self._is_drained = drains, False
+            self.parts.telemetry.tell("draining" if drains else "drains_no_more", height=view.height)
+            await self.settle_devices(resume=not self.settings.keep_paused)
+        journal = self.parts.journal
+        left = len(list(journal.open_races())) + len(list(journal.open_tasks())) + len(view.seats) + len(view.duties)
+        if drains and not left and not self._is_drained:
+            self._is_drained = True
+            self.parts.telemetry.tell("drained", height=view.height)
+
+    async def _tasks(self, view: View) -> None:
+        """What is due first: bids and work that are there; then new ones."""
+        for step in (self.working.step, self.bidding.step):
+            try:
+                await step(view)
+            except ChainError as error:
+                LOG.info("tasks are looked at later: %s", error)
 
     @contextlib.contextmanager
     def _telling(self, unit: bytes) -> Iterator[None]:
@@ -169,10 +218,13 @@ class Daemon:
             for status in await self.parts.chain.own_devices():
                 if status.id in standing.unserved:
                     tell("not_served", device=status.id, problem=standing.unserved[status.id])
-                if status.id in standing.unserved and not status.device.is_paused:
+                if self._drains and status.id in standing.served and not status.device.is_paused:
+                    await self.parts.chain.submit(Devices.pause(device=status.id))
+                    tell("paused", device=status.id, why="nothing new is taken: `ogpu-provider drain`")
+                elif status.id in standing.unserved and not status.device.is_paused:
                     await self.parts.chain.submit(Devices.pause(device=status.id))
                     tell("paused", device=status.id, why=standing.unserved[status.id])
-                elif status.id in standing.served and status.device.is_paused and resume:
+                elif status.id in standing.served and status.device.is_paused and resume and not self._drains:
                     await self.parts.chain.submit(Devices.resume(device=status.id))
                     tell("resumed", device=status.id)
         except ChainError as error:
@@ -197,6 +249,8 @@ class Daemon:
 
     async def _resume_devices(self, height: int) -> None:
         """Note what a missed race paused; and offer it again, unless the operator wants paused devices to stay so."""
+        if self._drains:
+            return
         try:
             await self.resumer.step(height, await self.parts.chain.own_devices(), self._standing.promised)
         except ChainError as error:
@@ -208,9 +262,9 @@ class Daemon:
         except ChainError as error:
             LOG.info("offences are reported later: %s", error)
 
-    async def _note_endings(self) -> None:
+    async def _note_endings(self, view: View) -> None:
         try:
-            ended = await note_endings(self.parts)
+            ended = await note_endings(self.parts, {seat.id for seat in view.seats})
         except ChainError as error:
             LOG.info("endings are read later: %s", error)
             return
@@ -222,6 +276,7 @@ class Daemon:
             self.resumer.was_refuted(device)
         for case in ended.cases:
             self.judging.end(case)
+            self.judging_tasks.end(case)
         for unit in ended.wronged:
             await self._appeal(unit)
 

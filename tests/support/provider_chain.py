@@ -18,19 +18,23 @@ from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, InputReader, UnitStatus
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
-from gpu_tasks.market.courts.cases import JudgeSeat
+from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import CourtsApi, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, Provider
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
-from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence, Identity, View
+from gpu_tasks.market.training.bids import TaskBid
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.chain.port import BidName, ChainError, DoubleHeaderEvidence, Identity, View
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.cryptography.signatures import Scheme, verify
@@ -39,12 +43,15 @@ from runtime.frame.api import Apis
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
+from runtime.pallets.balances import Balances
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
 from wallet.keypair import Keypair
 
 REQUEST = b"complete this"
 CUSTOMER_SEAL = SealKey.from_seed(b"c" * 32)
 INPUT_SALT = b"s" * 32
+SLOT_MS = 1_000
+BIDDING = (TaskState.COMMITTING, TaskState.REVEALING)
 
 
 def fake_processor(name: str) -> Hardware:
@@ -146,6 +153,11 @@ class FakeChain:
         self._reach()
         return self.node.courts().seats(self.keys.stash)
 
+    async def case(self, case: bytes) -> CourtCase | None:
+        self._reach()
+        found = self.node.courts().case(case)
+        return None if found is None else found.case
+
     async def judges(self, case: bytes) -> tuple[tuple[bytes, JudgeSeat], ...]:
         self._reach()
         return self.node.courts().judges(case)
@@ -177,6 +189,37 @@ class FakeChain:
 
     async def own_devices(self) -> list[DeviceStatus]:
         return list(self._reach().devices_of(self.keys.stash))
+
+    async def slot_ms(self) -> int:
+        return SLOT_MS
+
+    async def spendable(self) -> int:
+        self._reach()
+        return self.node.chain.now()[Balances].free_balance(self.keys.stash)
+
+    def _market(self) -> TrainingMarket | None:
+        self._reach()
+        is_listed = TrainingMarket in self.node.chain.pallets
+        return self.node.chain.now()[TrainingMarket] if is_listed else None
+
+    async def auctions(self) -> dict[bytes, Task]:
+        market = self._market()
+        known = dict(market.tasks.items()) if market is not None else {}
+        return {name: task for name, task in known.items() if task is not None and task.state in BIDDING}
+
+    async def tasks(self, ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
+        market = self._market()
+        found = {name: market.tasks[name] for name in ids} if market is not None else {}
+        return {name: task for name, task in found.items() if task is not None}
+
+    async def bids(self, bids: Sequence[BidName], *, final: bool = False) -> dict[BidName, TaskBid]:
+        market = self._market()
+        found = {name: market.bids[name] for name in bids} if market is not None else {}
+        return {name: bid for name, bid in found.items() if bid is not None}
+
+    async def task_of_case(self, case: bytes) -> bytes | None:
+        market = self._market()
+        return None if market is None else market.task_of_case[case]
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         return self._reach().provider_stash(provider_key)
@@ -212,7 +255,14 @@ class Miner:
     async def step(self) -> None:
         """One view, and everything that it started."""
         await self.daemon.step(self.chain.view())
-        for tasks in (self.daemon.racing.book.tasks, self.daemon.judging.book.tasks, self.daemon.resumer.tasks):
+        for tasks in (
+            self.daemon.racing.book.tasks,
+            self.daemon.judging.book.tasks,
+            self.daemon.resumer.tasks,
+            self.daemon.bidding.tasks,
+            self.daemon.working.steps.tasks,
+            self.daemon.judging_tasks.book.tasks,
+        ):
             while tasks._tasks:
                 await asyncio.sleep(0.001)
 
@@ -230,14 +280,15 @@ def keypair(keys: Keys) -> Keypair:
 class Village:
     """Several providers on one chain. Use `async with Village(tmp_path, 3) as village`."""
 
-    def __init__(self, base: Path, count: int, *, running: int | None = None) -> None:
+    def __init__(self, base: Path, count: int, *, running: int | None = None, chain: MarketChain | None = None) -> None:
         self.base = base
-        self.node = FakeNode(MarketChain(named_keys(count)))
+        self.node = FakeNode(MarketChain(named_keys(count)) if chain is None else chain)
         self.running = count if running is None else running
         self.miners: list[Miner] = []
         self.forms: list[WorkloadForm] = [FakeForm()]
         self.hardware: list[Hardware] = []  # of every machine; by default a CPU
         self.make: MakeExecutor | None = None  # by default a fake for each provider
+        self.machine = HostMachine()
         self.blobs = BlobClient(private=True)
 
     async def __aenter__(self) -> Self:
@@ -263,7 +314,7 @@ class Village:
         make = self.make or executor.make
         workshop = Workshop(self.hardware or [fake_processor(keys.name)], Workloads(self.forms), make)
         identity = Identity.of(keys.stash, keypair(keys), GENESIS_HASH)
-        settings = Settings(self.base / keys.name, blob_port=port)
+        settings = Settings(self.base / keys.name, blob_port=port, machine=self.machine)
         daemon = Daemon(identity, chain, workshop, heard, settings)
         await daemon.__aenter__()
         self.miners.append(Miner(keys, chain, executor, heard, daemon))

@@ -13,6 +13,7 @@ import contextlib
 import logging
 import traceback
 from collections.abc import AsyncIterator
+from typing import Protocol
 
 from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
@@ -27,7 +28,7 @@ from gpu_tasks.provider.blobs.request_slots import (
     RequestSlots,
     address_of_peer,
 )
-from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, RefusedResealError, Resealer
+from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, RefusedResealError
 from gpu_tasks.provider.blobs.store import ADDRESS_DIGITS, BlobStore, StoreFullError
 
 DEFAULT_HOST = "127.0.0.1"
@@ -50,13 +51,24 @@ _HEADERS = {
 }
 
 
+class AnswersJudges(Protocol):
+    """Seals something again for judges who ask."""
+
+    async def answer(self, data: bytes) -> bytes:
+        """The answer to a question's bytes, as a sealed blob; RefusedResealError."""
+        ...
+
+
 class BlobServer:
     """Serves a store; `await start()`, and `await close()`."""
 
-    def __init__(self, store: BlobStore, resealer: Resealer | None = None) -> None:
+    def __init__(
+        self, store: BlobStore, resealer: AnswersJudges | None = None, states: AnswersJudges | None = None
+    ) -> None:
         """Nothing listens before `start`."""
         self._store = store
         self._resealer = resealer
+        self._states = states
         self._uploads, self._reads, self._questions = (
             RequestSlots(*UPLOADS),
             RequestSlots(*READS),
@@ -74,6 +86,7 @@ class BlobServer:
         app.router.add_put("/blobs", self._put)
         app.router.add_get("/blobs/{address}", self._get)
         app.router.add_post("/reseal", self._reseal)
+        app.router.add_post("/states", self._show_state)
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
         self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS)
         await self._runner.setup()
@@ -131,13 +144,19 @@ class BlobServer:
             return await _sent(request, blob, slot)
 
     async def _reseal(self, request: web.Request) -> web.StreamResponse:
-        if self._resealer is None:
+        return await self._answered(request, self._resealer)
+
+    async def _show_state(self, request: web.Request) -> web.StreamResponse:
+        return await self._answered(request, self._states)
+
+    async def _answered(self, request: web.Request, answers: AnswersJudges | None) -> web.StreamResponse:
+        if answers is None:
             raise web.HTTPNotFound(text="nothing to seal again here")
         async with self._slot(self._questions, request) as slot:
             question = await _body(request, RESEAL_BYTES_MAX, slot)
             try:
                 slot.progress(BLOB_BYTES_MAX)  # the chain is asked now: that is not the judge's time
-                sealed = await self._resealer.answer(question)
+                sealed = await answers.answer(question)
             except RefusedResealError as error:
                 raise web.HTTPForbidden(text=str(error)) from None
             return await _sent(request, sealed, slot)

@@ -6,5 +6,6 @@ In reading order:
 * `seldom`: warnings, once in a while
 * `heads`: when to look at the chain
 * `devices`: the own devices, proved one by one
+* `task_records`: tasks and bids by name
 * `live`: that, behind a node's JSON-RPC
 """

@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import TypeVar
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.attestations.statement import SignedAttestation
-from gpu_tasks.market.courts.cases import JudgeSeat
+from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
+from gpu_tasks.market.training.bids import TaskBid
+from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.chain import task_records
 from gpu_tasks.provider.chain.devices import OwnDevices
 from gpu_tasks.provider.chain.heads import Bell
-from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence, View
+from gpu_tasks.provider.chain.port import BidName, ChainError, DoubleHeaderEvidence, View
 from gpu_tasks.provider.chain.seldom import Seldom
 from runtime.encoding.codec import codec
 from runtime.frame.call import Call
@@ -227,6 +230,11 @@ class LiveChain:
         final = await self._asked(self.client.finalized())
         return await self._asked(market_reads.seats(self.client, self.stash, final))
 
+    async def case(self, case: bytes) -> CourtCase | None:
+        """See `ChainPort`."""
+        found = await self._asked(market_reads.case(self.client, case))
+        return None if found is None else found.case
+
     async def judges(self, case: bytes) -> tuple[tuple[bytes, JudgeSeat], ...]:
         """See `ChainPort`."""
         return await self._asked(market_reads.judges(self.client, case))
@@ -269,6 +277,32 @@ class LiveChain:
     async def own_devices(self) -> list[DeviceStatus]:
         """See `ChainPort`."""
         return await self._asked(self._devices.read(self.client))
+
+    async def slot_ms(self) -> int:
+        """See `ChainPort`."""
+        return task_records.slot_ms(self.client)
+
+    async def spendable(self) -> int:
+        """See `ChainPort`."""
+        return await self._asked(task_records.spendable(self.client, self.stash))
+
+    async def auctions(self) -> dict[bytes, Task]:
+        """See `ChainPort`."""
+        return await self._asked(task_records.auctions(self.client))
+
+    async def tasks(self, ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
+        """See `ChainPort`."""
+        at = await self._asked(self.client.finalized()) if final else None
+        return await self._asked(task_records.tasks(self.client, ids, at))
+
+    async def bids(self, bids: Sequence[BidName], *, final: bool = False) -> dict[BidName, TaskBid]:
+        """See `ChainPort`."""
+        at = await self._asked(self.client.finalized()) if final else None
+        return await self._asked(task_records.bids(self.client, bids, at))
+
+    async def task_of_case(self, case: bytes) -> bytes | None:
+        """See `ChainPort`."""
+        return await self._asked(task_records.task_of_case(self.client, case))
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         """See `ChainPort`."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.attestations.statement import SignedAttestation
-from gpu_tasks.market.courts.cases import JudgeSeat
+from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.training.bids import TaskBid
+from gpu_tasks.market.training.tasks import Task
 from runtime.blocks.block import HEADER
 from runtime.blocks.digest import find_author
 from runtime.encoding.codec import DecodeError
 from runtime.frame.call import Call
 from wallet.keypair import Keypair
+
+BidName = tuple[bytes, bytes]
+"""An auction and a device."""
 
 
 class ChainError(Exception):
@@ -93,6 +98,10 @@ class ChainPort(Protocol):
         """The seats of this provider in the final state."""
         ...
 
+    async def case(self, case: bytes) -> CourtCase | None:
+        """A case, while it is open."""
+        ...
+
     async def judges(self, case: bytes) -> tuple[tuple[bytes, JudgeSeat], ...]:
         """Who sits or sat in a case, in order of benches and draws, with what each has said."""
         ...
@@ -111,6 +120,30 @@ class ChainPort(Protocol):
 
     async def providers(self) -> dict[bytes, Provider]:
         """All providers by stash; where their stores are, as of some blocks ago."""
+        ...
+
+    async def slot_ms(self) -> int:
+        """How long a block takes."""
+        ...
+
+    async def spendable(self) -> int:
+        """Grains that the own stash can lock."""
+        ...
+
+    async def auctions(self) -> dict[bytes, Task]:
+        """The tasks that take bids, by id."""
+        ...
+
+    async def tasks(self, ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
+        """Some tasks, by id; those that the chain does not know are left out."""
+        ...
+
+    async def bids(self, bids: Sequence[BidName], *, final: bool = False) -> dict[BidName, TaskBid]:
+        """Some bids, by name; those that the chain does not know are left out."""
+        ...
+
+    async def task_of_case(self, case: bytes) -> bytes | None:
+        """The task that a case before the courts is about."""
         ...
 
     async def provider(self, stash: bytes) -> Provider | None:

@@ -10,6 +10,8 @@ In reading order:
 * `showing`: `devices`, `status`
 * `joining`: `register`
 * `offering`: `offer`, `withdraw-offer`, `pause`, `resume`
+* `auctioning`: `auctions`, `policy`, `drain`
+* `earning`: `earnings`
 * `appealing`: `appeal`
 * `leaving`: `unregister`, `withdraw-bond`
 """

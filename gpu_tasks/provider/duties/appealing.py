@@ -8,7 +8,7 @@ at once; a judge who was outvoted waits whether somebody does, and speaks up at 
 from __future__ import annotations
 
 from gpu_tasks.market.api import UnitStatus
-from gpu_tasks.market.courts.cases import CaseStage, PartyFault, fault_of
+from gpu_tasks.market.courts.cases import CaseStage, CourtCase, PartyFault, fault_of
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.provider.journal.journal import RaceKey
@@ -20,7 +20,12 @@ LAST_CALL_BLOCKS = 6
 def is_wronged(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:
     """Whether the verdict about a unit can be appealed now, and finds an answer of this provider's wrong."""
     case = None if status is None else status.case
-    if status is None or case is None or status.unit.attempt != key[1] or case.stage is not CaseStage.APPEALABLE:
+    return case is not None and status is not None and status.unit.attempt == key[1] and is_found_lying(case, stash)
+
+
+def is_found_lying(case: CourtCase, stash: bytes) -> bool:
+    """Whether the verdict of a case can be appealed now, and finds an answer of the stash's wrong."""
+    if case.stage is not CaseStage.APPEALABLE:
         return False
     own = (claim for claim in case.terms.claims if claim.account == stash and claim.root is not None)
     return any(fault_of(claim, case.verdict) is PartyFault.LIED for claim in own)

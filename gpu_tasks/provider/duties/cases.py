@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Protocol
 
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import ClaimKind, CourtCase, JudgeSeat, sitting
@@ -73,7 +74,26 @@ def must_give_up(case: Case, height: int) -> bool:
     return not has_answer and 0 < case.commits_until <= height + GIVE_UP_BLOCKS
 
 
-def next_step(case: Case, entry: CaseEntry | None) -> JudgeStep:
+class SeatedCase(Protocol):
+    """A seat in a case, whatever that is about."""
+
+    @property
+    def record(self) -> CourtCase:
+        """The case."""
+        ...
+
+    @property
+    def seat(self) -> JudgeSeat:
+        """The own seat."""
+        ...
+
+    @property
+    def opens_from(self) -> int:
+        """The block from which opinions are opened; 0 if that is not known yet."""
+        ...
+
+
+def next_step(case: SeatedCase, entry: CaseEntry | None) -> JudgeStep:
     """What chain and journal ask for."""
     is_closed = case.record.round is None or case.record.round.closed_at > 0
     if case.seat.statement is not None:

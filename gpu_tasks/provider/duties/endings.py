@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from gpu_tasks.market.api import UnitStatus
@@ -15,6 +16,8 @@ from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.journal.records import Dismissed, End, Ended, RaceEntry
 
 READS_PER_ROUND_MAX = 32
+TASK_CASES = 1 << 31
+"""The journal's numbers of seats in cases about tasks begin here: those about units count attempts."""
 REFUTED = "a court found another result than this machine's: its collateral is gone, and its device is paused"
 
 
@@ -32,14 +35,20 @@ class Endings:
     """The units whose verdict says that this provider's own result is wrong, and can still be appealed."""
 
 
-async def note_endings(parts: Parts) -> Endings:
-    """Note in the journal which races and cases are over, and tell what races paid; ChainError."""
+async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
+    """Note in the journal which races and cases are over, and tell what races paid; ChainError.
+
+    `seated` are the cases in which the newest view has a seat of this provider's.
+    """
     ended = Endings()
     for key, entry in _in_turn(parts):
         status = await parts.chain.final_unit(key[0])
         ended.wronged.extend([key[0]] * is_wronged(status, key, parts.identity.stash))
         end = race_end(status, key, parts.identity.stash)
         if end is not None:
+            if status is not None:
+                service = f"service {status.unit.service}"
+                parts.earnings.note("unit", *key, device=entry.device, service=service, grains=end[1])
             parts.journal.append(Ended(*key, *end))
             was_refuted = is_refuted(status, key, parts.identity.stash)
             problem = {"problem": REFUTED} if was_refuted else {}
@@ -51,7 +60,14 @@ async def note_endings(parts: Parts) -> Endings:
                 "ended", unit=key[0], attempt=key[1], end=end[0].name.lower(), grains=end[1], **problem
             )
             ended.races.append(key)
-    for key, _ in list(parts.journal.open_cases())[:READS_PER_ROUND_MAX]:
+    cases = [key for key, _ in parts.journal.open_cases()]
+    of_tasks = [key for key in cases if key[1] >= TASK_CASES]
+    still = {seat.id for seat in await parts.chain.final_seats()} | set(seated) if of_tasks else set()
+    for key in of_tasks:
+        if key[0] not in still:
+            parts.journal.append(Dismissed(*key))
+            ended.cases.append(key)
+    for key in [key for key in cases if key[1] < TASK_CASES][:READS_PER_ROUND_MAX]:
         if is_case_over(await parts.chain.final_unit(key[0]), key):
             parts.journal.append(Dismissed(*key))
             ended.cases.append(key)

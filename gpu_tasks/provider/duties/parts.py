@@ -9,6 +9,7 @@ from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs.inputs import Inputs
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import ChainPort, Identity
+from gpu_tasks.provider.earnings import EarningsBook
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
 from gpu_tasks.provider.execution.workshop import Workshop
@@ -29,6 +30,7 @@ class Parts:
     store: BlobStore
     blobs: BlobClient
     telemetry: Telemetry
+    earnings: EarningsBook
 
     async def form_of(self, unit: Unit) -> WorkloadForm:
         """What a unit's service computes. ExecutionError if this daemon does not have it, ChainError."""

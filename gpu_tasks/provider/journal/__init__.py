@@ -2,6 +2,7 @@
 
 In reading order:
 
-* `records`: what is written down
+* `task_records`: what is written down about tasks
+* `records`: what is written down, and about races and cases
 * `journal`: the file that survives a power cut
 """

@@ -29,6 +29,7 @@ from gpu_tasks.provider.journal.records import (
     WorkDone,
     WorkResult,
 )
+from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, records_of, taken
 from runtime.cryptography.hashing import blake2_128
 from runtime.encoding.codec import DecodeError
 from wallet.private_file import sync_folder
@@ -48,7 +49,7 @@ class JournalError(Exception):
 
 
 class Journal:
-    """Open with `Journal(path)`; what it says is in `races` and `cases`."""
+    """Open with `Journal(path)`; what it says is in `races`, `cases` and `tasks`."""
 
     def __init__(self, path: Path, *, is_reader: bool = False) -> None:
         """Read the file, or make it. `JournalError` if it is damaged, or in use by another daemon.
@@ -58,6 +59,7 @@ class Journal:
         self.path = path
         self.races: dict[RaceKey, RaceEntry] = {}
         self.cases: dict[CaseKey, CaseEntry] = {}
+        self.tasks: dict[TaskKey, TaskEntry] = {}
         self._is_reader = is_reader
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if is_reader else self._opened(path)
         self._replay()
@@ -89,6 +91,10 @@ class Journal:
     def open_cases(self) -> Iterator[tuple[CaseKey, CaseEntry]]:
         """The cases that are not over."""
         return ((key, entry) for key, entry in list(self.cases.items()) if not entry.is_over)
+
+    def open_tasks(self) -> Iterator[tuple[TaskKey, TaskEntry]]:
+        """The bids of which something may be left to do."""
+        return ((key, entry) for key, entry in list(self.tasks.items()) if entry.end is None)
 
     def _opened(self, path: Path) -> int:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -141,6 +147,8 @@ class Journal:
                 self.cases[unit, number] = CaseEntry(statement, salt)
             case Dismissed(unit, number):
                 self.cases[unit, number].is_over = True
+            case _:
+                taken(self.tasks, record)
 
     def _compact(self) -> None:
         """Rewrite the file without the outputs of races that are over, and without the oldest of them."""
@@ -148,6 +156,9 @@ class Journal:
         for key in ended[: max(0, len(ended) - ENDED_KEPT)]:
             del self.races[key]
         self.cases = {key: entry for key, entry in self.cases.items() if not entry.is_over}
+        over = [task for task, bid in self.tasks.items() if bid.end is not None]
+        for task in over[: max(0, len(over) - ENDED_KEPT)]:
+            del self.tasks[task]
         draft = self.path.with_suffix(".draft")
         draft.unlink(missing_ok=True)
         file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
@@ -174,6 +185,8 @@ class Journal:
                 yield Ended(unit, attempt, entry.end, entry.paid)
         for (unit, number), case in self.cases.items():
             yield Judged(unit, number, case.statement, case.salt)
+        for task, bid in self.tasks.items():
+            yield from records_of(task, bid)
 
 
 def _work(unit: bytes, attempt: int, result: WorkResult, basis: Basis | None) -> JournalRecord:

@@ -1,6 +1,7 @@
 """What a provider writes down before each step that the world can see.
 
-A race is one attempt at one unit; a case is one seat in a case about a unit. The entries of each are written in the
+A race is one attempt at one unit; a case is one seat in a case about a unit, or about a task; of bids and the work that
+they win, see `task_records`. The entries of each are written in the
 order of this list, each before its step, so what lies in the journal says what may have happened, and what cannot have.
 """
 
@@ -13,6 +14,7 @@ from typing import Annotated
 from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX
 from gpu_tasks.market.attestations.statement import Usage
 from gpu_tasks.market.courts.opinions import Statement
+from gpu_tasks.provider.journal.task_records import Bidding, BidOver, MilestoneFound, ResultFound, TaskSending
 from runtime.encoding.codec import U32, Bounded, Tagged, codec, struct, variant
 from runtime.encoding.types import Balance, BlockNumber, Hash
 
@@ -122,7 +124,19 @@ class WorkBound:
 
 
 JournalRecord = Annotated[
-    Assigned | WorkDone | Sending | Ended | Judged | Dismissed | WorkBound, Tagged("ogpu::Record")
+    Assigned
+    | WorkDone
+    | Sending
+    | Ended
+    | Judged
+    | Dismissed
+    | WorkBound
+    | Bidding
+    | TaskSending
+    | MilestoneFound
+    | ResultFound
+    | BidOver,
+    Tagged("ogpu::Record"),
 ]
 RECORD = codec(JournalRecord)
 

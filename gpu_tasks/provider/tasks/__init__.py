@@ -1,0 +1,21 @@
+"""Tasks at auction: what a provider bids for, how it runs what it wins, takes over and judges.
+
+In reading order:
+
+* `policy`: what its operator bids for; pure
+* `policy_file`: where that stands
+* `machine`: what a policy asks of machine and clock
+* `bid_terms`: price, promise and collateral of a bid, or why there is none; pure
+* `places`: what chain and journal ask for next; pure
+* `task_earnings`: what a task paid; pure
+* `run_folder`: states on the disk
+* `task_inputs`: from a task to its request
+* `checkpoint_blobs`: runs in the stores
+* `task_runs`: the run of a task, step by step
+* `task_book`: the tasks that this daemon has to do with
+* `state_answers`: states for judges
+* `task_verdicts`: what is right about a task
+* `bidding`: bids
+* `working`: what becomes of them
+* `judging_tasks`: taking the steps of a case
+"""

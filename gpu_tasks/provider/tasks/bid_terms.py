@@ -1,0 +1,161 @@
+"""What a provider bids for a task, or why it does not: price, promise, collateral.
+
+Always: a pure function of what the chain says, what this machine measured, and the policy; no bid is made that
+something could turn into a miss which its customer chose: sizes, steps, windows, the price of a late block. Every limit
+has a name here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpu_tasks.data.run_states import STATE_BYTES_MAX, state_index
+from gpu_tasks.market.devices.records import Device
+from gpu_tasks.market.training.bids import BidOffer
+from gpu_tasks.market.training.life.running import SILENT_TIMES
+from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.showing import SEGMENTS_SHOWN
+from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.tasks.policy import BidPolicy
+
+SLACK_PERCENT = 150
+"""What is promised, of what was measured: the machine may be hot, or judge a case meanwhile."""
+MILESTONE_BLOCKS = 8
+"""From a milestone that is computed to the final block that shows it, and for others to sign that they hold it."""
+COMMIT_BLOCKS_LEAST = 2
+"""So many blocks of the commit window must be left, or the bid comes too late."""
+WINDOW_BLOCKS_LEAST = 4
+"""A window in which this provider must act is at least so long: to see it begin, to send, to be in a block."""
+STEP_US_MAX = 20_000_000
+"""A step that takes longer may end by a limit of the worker process."""
+LATE_BLOCKS_BORNE = 4
+"""So many late blocks may cost the greatest price at most: a network that stands still a moment must ruin nobody."""
+KEPT_BYTES_MAX = 1024 * 1024 * 1024
+"""Of the states of a task that this machine keeps, to show them to judges."""
+DIGEST_BYTES = 32
+PPM = 1_000_000
+
+
+class UnfitError(Exception):
+    """This provider does not bid; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A request as this machine runs it."""
+
+    boundaries: tuple[int, ...]
+    """The steps that are done at each state of its trace, from none to all."""
+    step_us: int
+    """What a step takes, in microseconds."""
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the provider could put in. Amounts are grains."""
+
+    stash: bytes
+    spendable: int
+    """Of its stash, less what is promised already."""
+    disk_bytes: int
+    """That are free for states."""
+
+
+def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None:
+    """UnfitError for a task that this provider does not bid for, however fast it is."""
+    order, windows, terms = task.order, task.windows, task.terms
+    reasons = (
+        (task.customer == means.stash, "it is this provider's own"),
+        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is as good as over"),
+        (task.bids >= BIDS_MAX, f"it has {BIDS_MAX} bids already"),
+        (not order.segments, "it has no trace, so that all of it is judged at once"),
+        (order.milestones > order.segments, "it has more milestones than segments"),
+        (
+            min(windows.reveal, windows.start, windows.show) < WINDOW_BLOCKS_LEAST,
+            f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
+        ),
+        (
+            task.rules.late_times * terms.time_value * LATE_BLOCKS_BORNE > terms.price_max,
+            f"{LATE_BLOCKS_BORNE} late blocks cost more than its greatest price",
+        ),
+        (
+            terms.slots > 1 and terms.time_value > 0 and not policy.gangs,
+            "in a gang a slow partner makes everybody late, and a late block costs (the policy's `gangs` allows it)",
+        ),
+        (means.spendable < terms.collateral_min, "the stash cannot lock the collateral"),
+    )
+    for is_so, reason in reasons:
+        if is_so:
+            raise UnfitError(reason)
+
+
+def check_device(task: Task, device: Device) -> None:
+    """UnfitError for a device that cannot bid for the task now."""
+    if not task.order.classes >> device.kind & 1:
+        raise UnfitError(f"it takes no device of class {device.kind.name.lower()}")
+    if device.is_paused:
+        raise UnfitError("the device is paused")
+    if device.assignment is not None:
+        raise UnfitError("the device is at work")
+
+
+def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, means: Means) -> BidOffer:
+    """The bid; UnfitError where what is asked is more than this machine can promise."""
+    _check_sizes(task, run, means)
+    blocks = promised_blocks(task, run, slot_ms)
+    if blocks > task.terms.blocks_max:
+        raise UnfitError(f"this machine takes {blocks} blocks, and it may take {task.terms.blocks_max}")
+    judged = _blocks(SEGMENTS_SHOWN * max(_differences(run.boundaries)), run.step_us, slot_ms)
+    if judged > task.order.run_blocks:
+        raise UnfitError(f"judges have {task.order.run_blocks} blocks, and may need {judged}")
+    price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
+    if price > task.terms.price_max:
+        raise UnfitError(f"it pays {task.terms.price_max} grains at most, and the policy asks for {price}")
+    return BidOffer(price, blocks, task.terms.collateral_min)
+
+
+def promised_blocks(task: Task, run: MeasuredRun, slot_ms: int) -> int:
+    """In how many blocks this machine is surely done, and silent for too long at no milestone on the way."""
+    ends = [run.boundaries[state_index(task.order, number)] for number in range(task.behind, task.order.milestones + 1)]
+    whole = _blocks(ends[-1] - ends[0], run.step_us, slot_ms) + MILESTONE_BLOCKS * task.milestones
+    longest = _blocks(max(_differences(ends)), run.step_us, slot_ms) + MILESTONE_BLOCKS
+    # the chain waits for SILENT_TIMES the promise's share of a milestone, and the grace
+    share = -(-max(0, longest - task.windows.grace) // SILENT_TIMES)
+    return max(1, whole, share * task.milestones)
+
+
+def asked_price(policy: BidPolicy, blocks: int, slot_ms: int, fee_ppm: int) -> int:
+    """What so many blocks of a device's time have to bring, with the fee on top; rounded up, at least a grain."""
+    span = policy.least_price.span
+    grains, time, unit = policy.least_price.grains, blocks * slot_ms, span.milliseconds
+    if span.blocks:
+        time, unit = blocks, span.blocks
+    return max(1, -(-grains * time * PPM // (unit * (PPM - fee_ppm))))
+
+
+def _check_sizes(task: Task, run: MeasuredRun, means: Means) -> None:
+    """UnfitError for a run that is not the order's, or too large."""
+    states = len(run.boundaries)
+    if states != task.order.segments + 1:
+        raise UnfitError(f"its request has {states - 1} segments, and its order says {task.order.segments}")
+    if run.step_us > STEP_US_MAX:
+        raise UnfitError(f"a step takes {run.step_us // 1_000} ms here, and {STEP_US_MAX // 1_000} at most")
+    if run.state_bytes > STATE_BYTES_MAX:
+        raise UnfitError(f"a state has {run.state_bytes} bytes, too many for a checkpoint")
+    kept = states * (run.state_bytes + DIGEST_BYTES)
+    if kept > KEPT_BYTES_MAX:
+        raise UnfitError(f"its states are {kept} bytes, and {KEPT_BYTES_MAX} at most are kept")
+    if 2 * kept > means.disk_bytes:
+        raise UnfitError(f"its states are {kept} bytes, and the disk has {means.disk_bytes}")
+
+
+def _blocks(steps: int, step_us: int, slot_ms: int) -> int:
+    """Blocks in which so many steps are surely done."""
+    return -(-steps * step_us * SLACK_PERCENT // (100 * 1_000 * slot_ms))
+
+
+def _differences(ends: Sequence[int]) -> list[int]:
+    return [end - begin for begin, end in pairwise(ends)]

@@ -1,0 +1,178 @@
+"""Bids: auctions that this provider can serve, looked at, tried on the device that would do the work, and bid for.
+
+Always: before a bid is promised the input was opened, its checkpoint fetched and checked, and some steps taken on the
+device itself, so that what is promised was measured; a bid with its salt is in the journal before it is committed to,
+and there is one in an auction; whatever is not bid for has its reason in the log.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
+from gpu_tasks.provider.journal.task_records import BidBasis, Bidding, TaskKey
+from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, check_device, check_task, offer_for
+from gpu_tasks.provider.tasks.machine import HostMachine
+from gpu_tasks.provider.tasks.policy import BidPolicy
+from gpu_tasks.provider.tasks.policy_file import PolicySource
+from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.provider.tasks.task_inputs import form_of
+
+TRIES_MAX = 3
+"""A machine that cannot prepare a task so often lets it pass."""
+REFUSED_MAX = 4_096
+"""Auctions that are remembered as let pass."""
+PREPARED_MAX = 4
+"""Tasks that are prepared at once: each may hold a megabyte of state, and fetches blobs."""
+
+
+@dataclass(slots=True)
+class _Try:
+    """An auction that is being prepared for, or was let pass."""
+
+    count: int = 0
+    is_refused: bool = False
+
+
+class BidDuty:
+    """Looks at auctions; what becomes of its bids is `working`'s."""
+
+    def __init__(self, parts: Parts, book: TaskBook, policy: PolicySource, machine: HostMachine) -> None:
+        """Nothing is bid for yet."""
+        self.parts = parts
+        self.book = book
+        self.tasks = KeyedTasks()
+        self._policy = policy
+        self._machine = machine
+        self._tries: dict[TaskKey, _Try] = {}
+        self._preparing: dict[TaskKey, bytes] = {}
+        self._told_problem = ""
+
+    async def step(self, view: View) -> None:
+        """Look at the auctions of a block; ChainError if they cannot be read."""
+        policy = self._policy.policy()
+        if self._policy.problem != self._told_problem:
+            self._told_problem = self._policy.problem
+            self.parts.telemetry.tell("policy", problem=self._policy.problem or "it can be read again")
+        if not policy.kinds:
+            return
+        auctions = await self.parts.chain.auctions()
+        fresh = {key: task for key, task in _open(auctions).items() if self._is_new(key)}
+        if not fresh:
+            return
+        spendable = await self.parts.chain.spendable()
+        devices = await self.parts.chain.own_devices()
+        for key, task in fresh.items():
+            try:
+                self._look(key, task, policy, devices, spendable, view.newest)
+            except (UnfitError, ExecutionError) as error:
+                self.book.wait(key[0], "not_bid", str(error))
+
+    def _is_new(self, key: TaskKey) -> bool:
+        known = self._tries.get(key)
+        return key not in self.parts.journal.tasks and key not in self._preparing and not (known and known.is_refused)
+
+    def _look(
+        self,
+        key: TaskKey,
+        task: Task,
+        policy: BidPolicy,
+        devices: list[DeviceStatus],
+        spendable: int,
+        newest: int,
+    ) -> None:
+        """Begin to prepare a bid with a device that could make it; UnfitError, ExecutionError for why not."""
+        self._check(task, policy, self._means(spendable, 0), newest)
+        if len(self._preparing) >= PREPARED_MAX:
+            raise UnfitError(f"{PREPARED_MAX} others are being prepared")
+        device = self._device_for(task, devices)
+        self._preparing[key] = device
+        self.tasks.start(key, self._bid(key, task, device, newest))
+
+    def _check(self, task: Task, policy: BidPolicy, means: Means, newest: int) -> None:
+        form = form_of(self.parts, task.order)
+        weekday, minute = self._machine.time_of_week()
+        is_idle = not policy.only_when_idle or (self._machine.is_idle() and not any(self.parts.journal.open_races()))
+        reason = policy.forbids(form.name, weekday, minute, is_idle=is_idle)
+        if reason:
+            raise UnfitError(reason)
+        check_task(task, means, policy, newest)
+
+    def _means(self, spendable: int, disk_bytes: int) -> Means:
+        return Means(self.parts.identity.stash, spendable - self.book.promised(), disk_bytes)
+
+    def _device_for(self, task: Task, devices: list[DeviceStatus]) -> bytes:
+        """A device that is here, free, and bid for nothing else; UnfitError with the reason of the last that is not."""
+        reason = "no device of this provider is on this machine"
+        used = self.book.devices_in_use() | set(self._preparing.values())
+        for status in devices:
+            if status.id not in self.parts.workshop.devices:
+                continue
+            try:
+                check_device(task, status.device)
+            except UnfitError as error:
+                reason = str(error)
+                continue
+            if status.id not in used:
+                return status.id
+            reason = "the device is bid for another task"
+        raise UnfitError(reason)
+
+    async def _bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
+        """Prepare, measure, promise."""
+        known = self._tries.setdefault(key, _Try())
+        known.count += 1
+        try:
+            await self._prepared_bid(key, task, device, newest)
+        except (UnusableInputError, BadRequestError, UnfitError) as error:
+            self._let_pass(key, known, str(error))
+        except (BlobError, ExecutionError, ChainError, OSError) as error:
+            if known.count >= TRIES_MAX:
+                self._let_pass(key, known, f"{error}; tried {known.count} times")
+            else:
+                self.book.wait(key[0], "not_bid", f"{error}; tried again with the next block")
+        finally:
+            del self._preparing[key]
+
+    async def _prepared_bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
+        parts, (task_id, auction) = self.parts, key
+        run = await self.book.prepare(task_id, task, device)
+        measured = await run.measure()
+        slot_ms, spendable = await parts.chain.slot_ms(), await parts.chain.spendable()
+        now = (await parts.chain.tasks([task_id], final=True)).get(task_id)
+        if now is None:
+            raise ChainError("the final chain does not know the task yet")
+        if now.order != task.order or now.auction != auction or now.state is not TaskState.COMMITTING:
+            raise UnfitError("its auction is over")
+        # from here on nothing waits, so that no two bids are promised one device or the same grains
+        policy, means = self._policy.policy(), self._means(spendable, run.folder.free_bytes())
+        self._check(now, policy, means, newest)
+        offer = offer_for(now, measured, policy, slot_ms, means)
+        if device in self.book.devices_in_use():
+            raise UnfitError("the device is bid for another task")
+        basis = BidBasis(now.order.task_hash, now.order.input_root, now.order.input_blob)
+        parts.journal.append(Bidding(task_id, auction, device, basis, offer, os.urandom(32)))
+        parts.telemetry.tell(
+            "bid", task=task_id, auction=auction, device=device, price=offer.price, blocks=offer.blocks,
+            collateral=offer.collateral, step_us=measured.step_us,
+        )  # fmt: skip
+
+    def _let_pass(self, key: TaskKey, known: _Try, reason: str) -> None:
+        known.is_refused = True
+        self.book.forget(key[0])
+        self.book.wait(key[0], "not_bid", reason)
+        while len(self._tries) > REFUSED_MAX:
+            del self._tries[next(iter(self._tries))]
+
+
+def _open(auctions: dict[bytes, Task]) -> dict[TaskKey, Task]:
+    """Those that take bids, by task and auction."""
+    return {(task_id, task.auction): task for task_id, task in auctions.items() if task.state is TaskState.COMMITTING}

@@ -1,0 +1,66 @@
+"""Runs in the stores: sealed by who computed them, found again by who goes on, or looks at them.
+
+Always: a run is sealed to its customer, to those who judge and to all who could read the task's input, so that whoever
+is awarded the rest can go on; what is fetched is the run that the chain names, or none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.market_reads import endpoints_of, keys_at
+from gpu_tasks.data.placement import COPIES, stores_for
+from gpu_tasks.data.run_states import RunState, WrongRunStateError, encode_run_state, read_run_state
+from gpu_tasks.data.sealing import READERS_MAX, SealError, is_usable, seal
+from gpu_tasks.market.training.tasks import Milestone, Task
+from gpu_tasks.provider.duties.parts import Parts
+
+
+async def seal_run(parts: Parts, task: Task, reply_key: bytes, digests: tuple[bytes, ...], state: bytes) -> bytes:
+    """Put a run up to a milestone into the own store; its address. ChainError if nobody says who reads it."""
+    readers = await _readers(parts, task, reply_key)
+    return parts.store.put(seal(encode_run_state(digests, state), readers), is_own=True)
+
+
+async def spread(parts: Parts, address: bytes) -> None:
+    """Bring a blob of the own store to others, who keep it should this machine be gone; as far as they take it."""
+    blob, own = parts.store.get(address), parts.identity.stash
+    others = {stash: known for stash, known in (await parts.chain.providers()).items() if stash != own}
+    if blob is not None and others:
+        with contextlib.suppress(BlobError):
+            await parts.blobs.put(blob, stores_for(address, endpoints_of(others)), copies=COPIES)
+
+
+async def fetch_run(
+    parts: Parts, task: Task, milestone: Milestone, keepers: Iterable[bytes], *, is_kept: bool = False
+) -> RunState:
+    """The run up to a milestone; BlobError where nobody has it, or it is none.
+
+    It goes to the own store, of a provider that is to sign that it holds it, as one of its own.
+    """
+    blob = parts.store.get(milestone.blob)
+    if blob is None:
+        known = await parts.chain.providers()
+        near = endpoints_of({keeper: known[keeper] for keeper in keepers if keeper in known})
+        others = stores_for(milestone.blob, endpoints_of(known))
+        blob = await parts.blobs.get(milestone.blob, list(dict.fromkeys((*near, *others))))
+    try:
+        found = read_run_state(parts.identity.seal_key.open(blob), task.order, milestone.number, milestone.root)
+    except (SealError, WrongRunStateError) as error:
+        raise BlobError(f"the checkpoint of milestone {milestone.number} cannot be used: {error}") from None
+    if is_kept:
+        parts.store.put(blob, is_own=True)
+    return found
+
+
+async def _readers(parts: Parts, task: Task, reply_key: bytes) -> list[bytes]:
+    """Customer, own key, who stands by, then judges, then whoever could read the input."""
+    known, since = await parts.chain.providers(), task.order.sealed_at
+    standby = [task.standby.provider] if task.standby is not None else []
+    near = [known[stash].seal_key for stash in standby if stash in known]
+    judges = keys_at(await parts.chain.judging_readers(), since)
+    others = [each.seal_key for each in known.values() if each.key_since <= since]
+    wanted = (reply_key, parts.identity.seal_key.public, *near, *judges, *others)
+    return [key for key in dict.fromkeys(wanted) if is_usable(key)][:READERS_MAX]

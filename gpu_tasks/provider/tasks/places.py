@@ -1,0 +1,230 @@
+"""A task as a provider with a bid sees it, and what to do next about it: a function of chain and journal.
+
+Always: what is said of a task is what the journal holds; what was begun is never reported as missing an input, and what
+was reported is never begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from gpu_tasks.market.training.bids import TaskBid, auction_id, bid_commitment
+from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState, kept_step
+from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, TaskSent
+
+REPORT_BLOCKS = 4
+"""So many blocks before a winner has to have started, an input that is nowhere to be had is reported."""
+HOLD_BLOCKS = 4
+"""So long after a milestone was stated nothing newer is, unless it counts: checkpoints are held of the newest alone."""
+LAST_BLOCKS = 4
+"""So many blocks before bids close, one is opened even where finality stands still."""
+
+
+class TaskStep(Enum):
+    """What to do next about a task."""
+
+    NOTHING = auto()
+    COMMIT = auto()
+    REVEAL = auto()
+    START = auto()
+    REPORT = auto()
+    """That its input is not to be had."""
+    MILESTONE = auto()
+    FINISH = auto()
+    HOLD = auto()
+    """Sign that one has the checkpoint that the winner stated."""
+    SHOW = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTask:
+    """A task that the journal has a bid for, as a block has it."""
+
+    key: TaskKey
+    task: Task | None
+    """None: the chain knows it no more, or not yet."""
+    bid: TaskBid | None
+    """This provider's bid in that auction."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnHand:
+    """What this machine has of a task."""
+
+    has_input: bool = False
+    """With the state that the leg begins with."""
+    held: int = 0
+    """The newest milestone of another's whose checkpoint is here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """All that a step is decided by."""
+
+    task: Task
+    bid: TaskBid | None
+    entry: TaskEntry
+    place: int | None
+    is_standby: bool
+    on_hand: OnHand
+    newest: int
+
+
+def next_step(own: OwnTask, entry: TaskEntry, stash: bytes, on_hand: OnHand, newest: int) -> TaskStep:
+    """What chain and journal ask for, in the block after `newest`."""
+    task, auction = own.task, own.key[1]
+    if task is None or task.auction != auction or entry.end is not None:
+        return TaskStep.NOTHING
+    step = _STEPS.get(task.state)
+    if step is None or 0 < task.deadline <= newest:
+        return TaskStep.NOTHING
+    place = own_place(task, stash, entry.device)
+    is_standby = own_standby(task, stash, entry.device) is not None
+    return step(_Look(task, own.bid, entry, place, is_standby, on_hand, newest))
+
+
+def own_place(task: Task, stash: bytes, device: bytes) -> int | None:
+    """The slot that this provider has with a device."""
+    places = (place for place, slot in enumerate(task.slots) if (slot.provider, slot.device) == (stash, device))
+    return next(places, None)
+
+
+def own_standby(task: Task, stash: bytes, device: bytes) -> Standby | None:
+    """The runner-up, if it is this provider with that device."""
+    standby = task.standby
+    return standby if standby is not None and (standby.provider, standby.device) == (stash, device) else None
+
+
+def is_about(task: Task, entry: TaskEntry) -> bool:
+    """Whether the journal's bid was for what the chain says now; nothing is signed for another task."""
+    order, basis = task.order, entry.basis
+    return (order.task_hash, order.input_root, order.input_blob) == (
+        basis.task_hash, basis.input_root, basis.input_blob,
+    )  # fmt: skip
+
+
+def newest_stated(task: Task) -> int:
+    """The newest milestone that all winners have stated alike, and nobody has signed for; 0 if there is none."""
+    newest = task.slots[0].milestone if task.slots else None
+    if newest is None or newest.number <= task.behind + task.done:
+        return 0
+    said = [slot.milestone for slot in task.slots]
+    same = all(each and (each.number, each.root) == (newest.number, newest.root) for each in said)
+    return newest.number if same else 0
+
+
+def why_over(own: OwnTask, entry: TaskEntry, stash: bytes, height: int) -> str:
+    """Why nothing of a bid or its work is left to do, by a final block; empty while something may be."""
+    task, device = own.task, entry.device
+    if task is None:
+        return "the chain knows the task no more"
+    if task.auction != own.key[1]:
+        return "it went to auction again"
+    if task.state is TaskState.ENDED:
+        return "the task has ended"
+    if task.state in (TaskState.COMMITTING, TaskState.REVEALING):
+        is_closed = task.state is TaskState.REVEALING or height > task.deadline
+        return "the bid did not come in time" if own.bid is None and is_closed else ""
+    if task.state is TaskState.AWARDING:
+        return "" if own.bid is not None and own.bid.opened is not None else "the bid was not opened in time"
+    if own_place(task, stash, device) is None and own_standby(task, stash, device) is None:
+        return "others have it"
+    return ""
+
+
+def why_waiting(own: OwnTask, entry: TaskEntry, stash: bytes) -> str:
+    """What a task waits for where this provider has nothing to do, in a sentence that changes only when it does."""
+    task = own.task
+    assert task is not None, "what the chain does not know waits for nothing"
+    place = own_place(task, stash, entry.device)
+    until = f"until block {task.deadline}"
+    match task.state:
+        case TaskState.COMMITTING:
+            return f"the bid is in; others may bid {until}"
+        case TaskState.REVEALING:
+            return f"the bid is opened; others may open theirs {until}"
+        case TaskState.AWARDING:
+            return f"the beacon of block {task.beacon_at} awards it once that is final"
+        case TaskState.STARTING:
+            return f"its input is awaited, or a partner that has not started, {until}"
+        case TaskState.RUNNING:
+            if place is None:
+                return f"another one works on it; this provider stands by, {until} for the next milestone"
+            number = task.behind + task.slots[place].reported + 1
+            return f"milestone {number} of {task.order.milestones} is computed, or a partner's awaited, {until}"
+        case TaskState.ASKING:
+            return f"its rest is prepared, to take it over, {until}"
+        case TaskState.SUBMITTED:
+            return f"its customer has the word {until}, and the beacon whether it is audited"
+        case TaskState.SHOWING:
+            return f"its beacon draws what is shown, or partners show theirs, {until}"
+        case _:
+            return "judges look at it"
+
+
+def commitment_of(genesis: bytes, key: TaskKey, stash: bytes, entry: TaskEntry) -> bytes:
+    """What this provider commits to, as the journal has it."""
+    return bid_commitment(genesis, auction_id(*key), stash, entry.device, entry.offer, entry.salt)
+
+
+def _committing(look: _Look) -> TaskStep:
+    return TaskStep.COMMIT if look.bid is None else TaskStep.NOTHING
+
+
+def _revealing(look: _Look) -> TaskStep:
+    is_sealed = look.bid is not None and look.bid.opened is None
+    return TaskStep.REVEAL if is_sealed else TaskStep.NOTHING
+
+
+def _starting(look: _Look) -> TaskStep:
+    task, sent = look.task, look.entry.sent
+    if look.place is None or task.slots[look.place].started_at:
+        return TaskStep.NOTHING
+    if TaskSent.REPORT in sent:
+        return TaskStep.REPORT
+    if look.on_hand.has_input or TaskSent.START in sent:
+        return TaskStep.START
+    return TaskStep.REPORT if task.deadline <= look.newest + REPORT_BLOCKS else TaskStep.NOTHING
+
+
+def _running(look: _Look) -> TaskStep:
+    if look.place is not None:
+        return _stating(look, look.task.slots[look.place])
+    is_held = 0 < newest_stated(look.task) == look.on_hand.held
+    return TaskStep.HOLD if look.is_standby and is_held else TaskStep.NOTHING
+
+
+def _stating(look: _Look, slot: Slot) -> TaskStep:
+    """The next milestone, or the result, if it is computed, the partners keep step, and the one before had its time."""
+    task, entry = look.task, look.entry
+    if slot.result is not None or slot.reported != kept_step(task):
+        return TaskStep.NOTHING
+    if task.done < slot.reported and look.newest < task.reported_at + HOLD_BLOCKS:
+        return TaskStep.NOTHING
+    following = slot.reported + 1
+    if following == task.milestones:
+        return TaskStep.FINISH if entry.result is not None else TaskStep.NOTHING
+    return TaskStep.MILESTONE if task.behind + following in entry.milestones else TaskStep.NOTHING
+
+
+def _asked(look: _Look) -> TaskStep:
+    return TaskStep.START if look.is_standby and look.on_hand.has_input else TaskStep.NOTHING
+
+
+def _showing(look: _Look) -> TaskStep:
+    if look.place is None or look.task.drawn is None:
+        return TaskStep.NOTHING
+    slot = look.task.slots[look.place]
+    return TaskStep.SHOW if slot.result is not None and not slot.is_shown else TaskStep.NOTHING
+
+
+_STEPS: dict[TaskState, Callable[[_Look], TaskStep]] = {
+    TaskState.COMMITTING: _committing,
+    TaskState.REVEALING: _revealing,
+    TaskState.STARTING: _starting,
+    TaskState.RUNNING: _running,
+    TaskState.ASKING: _asked,
+    TaskState.SHOWING: _showing,
+}

@@ -1,0 +1,206 @@
+"""What an operator lets its daemon bid for: which kinds of tasks, for how much, when. Texts in, a policy out.
+
+Always: a policy is read strictly, so that a slip of the pen is told and never bids; without one nothing is bid for;
+what it forbids is said in words, since every auction that is let pass has its reason in the log.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_tasks.tasks.problems import shown, unknown
+from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, rate
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+MINUTES = 24 * 60
+SPANS_MAX = 32
+KEYS = ("kinds", "least_price", "schedule", "only_when_idle", "gangs")
+_SPAN = re.compile(r"(?:([a-z]{3})(?:-([a-z]{3}))?)?(?:(?:^| )(\d\d):(\d\d)-(\d\d):(\d\d))?", re.ASCII)
+
+
+class PolicyError(ValueError):
+    """A policy that is none; the text says what to set right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """Times of the week, UTC: from `begin` to `end`, in minutes, on these days; past midnight where it ends earlier."""
+
+    days: frozenset[int]
+    begin: int = 0
+    end: int = MINUTES
+
+    def holds(self, weekday: int, minute: int) -> bool:
+        """Whether a minute of a day (0: Monday) is in it; what goes past midnight is the day's on which it begins."""
+        if self.begin < self.end:
+            return weekday in self.days and self.begin <= minute < self.end
+        is_of_yesterday = (weekday - 1) % len(DAYS) in self.days and minute < self.end
+        return is_of_yesterday or (weekday in self.days and minute >= self.begin)
+
+
+@dataclass(frozen=True, slots=True)
+class BidPolicy:
+    """What is bid for."""
+
+    kinds: tuple[str, ...] = ()
+    """Workloads by name; without any nothing is bid for."""
+    least_price: Rate = field(default_factory=lambda: Rate(0, TimeSpan(milliseconds=3_600_000)))
+    """What a device's time has to bring, after the fee."""
+    schedule: tuple[Hours, ...] = ()
+    """When bids are made; empty: always. What is bid for may run on afterwards."""
+    only_when_idle: bool = False
+    """Whether a machine that does something else bids for nothing."""
+    gangs: bool = False
+    """Whether to work with others whose slowness costs as if it were one's own, however much a late block costs."""
+
+    def forbids(self, kind: str, weekday: int, minute: int, *, is_idle: bool) -> str:
+        """Why no task of this kind is bid for now; empty if it may be."""
+        if kind not in self.kinds:
+            return f"the policy bids for {', '.join(self.kinds) or 'nothing'}, and this is {kind}"
+        if self.schedule and not any(hours.holds(weekday, minute) for hours in self.schedule):
+            return "the policy's schedule lets no bid be made now"
+        if self.only_when_idle and not is_idle:
+            return "the policy bids only when this machine is idle, and it is not"
+        return ""
+
+
+def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
+    """The policy in a JSON text, where `kinds` are the workloads that there are; PolicyError."""
+    try:
+        given = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise PolicyError("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise PolicyError(f"it is no JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise PolicyError(f"it is no JSON object; its keys are {', '.join(KEYS)}")
+    for key in given:
+        if key not in KEYS:
+            raise PolicyError(unknown("key", key, KEYS))
+    return BidPolicy(
+        kinds=tuple(kind_named(name, kinds) for name in _texts(given, "kinds")),
+        least_price=price_of(_text(given, "least_price", "0 oGPU/h")),
+        schedule=tuple(hours_of(span) for span in _texts(given, "schedule")),
+        only_when_idle=_truth(given, "only_when_idle"),
+        gangs=_truth(given, "gangs"),
+    )
+
+
+def text_of(policy: BidPolicy) -> str:
+    """The JSON text that `policy_of` reads as this policy."""
+    fields = {
+        "kinds": list(policy.kinds),
+        "least_price": price_text(policy.least_price),
+        "schedule": [hours_text(hours) for hours in policy.schedule],
+        "only_when_idle": policy.only_when_idle,
+        "gangs": policy.gangs,
+    }
+    return json.dumps(fields, indent=2) + "\n"
+
+
+def kind_named(name: str, kinds: Sequence[str]) -> str:
+    """A workload's name, if it is one; PolicyError with those that are."""
+    if name not in kinds:
+        raise PolicyError(unknown("kind", name, tuple(kinds)))
+    return name
+
+
+def price_of(text: str) -> Rate:
+    """A price for time, such as `0.5 oGPU/h`; PolicyError."""
+    try:
+        return rate(text)
+    except QuantityError as error:
+        raise PolicyError(f"least_price {shown(text)} {error}") from None
+
+
+def price_text(price: Rate) -> str:
+    """As `price_of` reads it."""
+    if price.span.blocks:
+        return f"{price.grains} grains/block"
+    units = {86_400_000: "d", 3_600_000: "h", 60_000: "m", 1_000: "s"}
+    return f"{price.grains} grains/{units[price.span.milliseconds]}"
+
+
+def hours_of(text: str) -> Hours:
+    """Times such as `mon-fri 22:00-06:00`, `sat`, or `09:00-17:00`; PolicyError."""
+    found = _SPAN.fullmatch(text)
+    why = f"schedule {shown(text)}: write it like `mon-fri 22:00-06:00`, `sat-sun` or `09:00-17:00`, in UTC"
+    if text != text.strip() or not text or found is None:
+        raise PolicyError(why)
+    first, last, *clock = found.groups()
+    if any(day is not None and day not in DAYS for day in (first, last)):
+        raise PolicyError(why)
+    if clock[0] is None:
+        return Hours(_days(first, last))
+    begin, end = _minute(clock[0], clock[1], why), _minute(clock[2], clock[3], why)
+    if begin in (end, MINUTES):
+        raise PolicyError(why)
+    return Hours(_days(first, last), begin, end)
+
+
+def hours_text(hours: Hours) -> str:
+    """As `hours_of` reads it."""
+    first = next((day for day in sorted(hours.days) if (day - 1) % len(DAYS) not in hours.days), 0)
+    last = (first + len(hours.days) - 1) % len(DAYS)
+    days = "" if len(hours.days) == len(DAYS) else DAYS[first] if first == last else f"{DAYS[first]}-{DAYS[last]}"
+    is_whole_day = (hours.begin, hours.end) == (0, MINUTES)
+    if is_whole_day and days:
+        return days
+    clock = f"{_clock(hours.begin)}-{_clock(hours.end)}"
+    return f"{days} {clock}" if days else clock
+
+
+def _days(first: str | None, last: str | None) -> frozenset[int]:
+    if first is None:
+        return frozenset(range(len(DAYS)))
+    begin = DAYS.index(first)
+    end = begin if last is None else DAYS.index(last)
+    return frozenset((begin + offset) % len(DAYS) for offset in range((end - begin) % len(DAYS) + 1))
+
+
+def _minute(hour: str, minute: str, why: str) -> int:
+    found = int(hour) * 60 + int(minute)
+    if int(minute) >= 60 or found > MINUTES:
+        raise PolicyError(why)
+    return found
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        raise PolicyError("a key stands in it twice")
+    return given
+
+
+def _refuse_constant(name: str) -> Any:
+    raise PolicyError(f"{name} is no value here")
+
+
+def _texts(given: dict[str, Any], key: str) -> list[str]:
+    value = given.get(key, [])
+    is_list = isinstance(value, list) and len(value) <= SPANS_MAX
+    if not is_list or not all(isinstance(each, str) for each in value):
+        raise PolicyError(f"{key} is a list of at most {SPANS_MAX} texts")
+    return [str(each) for each in value]
+
+
+def _text(given: dict[str, Any], key: str, default: str) -> str:
+    value = given.get(key, default)
+    if not isinstance(value, str):
+        raise PolicyError(f"{key} is a text, such as {default!r}")
+    return value
+
+
+def _truth(given: dict[str, Any], key: str) -> bool:
+    value = given.get(key, False)
+    if not isinstance(value, bool):
+        raise PolicyError(f"{key} is true or false")
+    return value

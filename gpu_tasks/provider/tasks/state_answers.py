@@ -1,0 +1,122 @@
+"""States for judges: who judges a task gets the state before a segment, and what shows that it is in the trace.
+
+Always: nothing is sealed for anybody but a judge of the case that the chain has about that slot now, who proves itself
+by a signature of its provider key; only states of the own leg are given away; what is shown is in the trace that was
+stated, or this machine has lost it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from gpu_tasks.data.run_states import STATE_BYTES_MAX
+from gpu_tasks.data.sealing import seal
+from gpu_tasks.market.courts.cases import judges_of
+from gpu_tasks.market.training.showing import leg_segments
+from gpu_tasks.market.training.tasks import Task, slot_case
+from gpu_tasks.provider.blobs.reseal import RefusedResealError
+from gpu_tasks.provider.chain.port import ChainError, Identity
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.tasks.places import own_place
+from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.traces.trace import TracedState, traced_state
+from runtime.cryptography.signatures import Scheme, verify
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import U16, Bounded, DecodeError, Fixed, codec, struct
+from runtime.encoding.types import Hash
+
+PATH = "/states"
+
+
+@struct
+class _Question:
+    case: Hash
+    segment: U16
+    provider_key: Hash
+
+
+@struct
+class _Signed:
+    question: _Question
+    signature: Annotated[bytes, Fixed(64)]
+
+
+@struct
+class ShownState:
+    """The state before a segment, and where it and the next one stand in the trace."""
+
+    before: TracedState
+    after: TracedState
+    state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
+
+
+_QUESTION = codec(_Question)
+_SIGNED = codec(_Signed)
+SHOWN_STATE = codec(ShownState)
+
+
+def question(identity: Identity, case: bytes, segment: int) -> bytes:
+    """What a judge sends to `POST /states`."""
+    asked = _Question(case, segment, identity.key.public_key)
+    return _SIGNED.encode(_Signed(asked, identity.key.sign(_payload(identity.genesis, asked))))
+
+
+class StateAnswers:
+    """Answers judges."""
+
+    def __init__(self, parts: Parts, book: TaskBook) -> None:
+        """Reads states from the disk and seats from the chain."""
+        self._parts = parts
+        self._book = book
+
+    async def answer(self, data: bytes) -> bytes:
+        """A `ShownState` as a sealed blob; RefusedResealError."""
+        try:
+            signed = _SIGNED.decode(data)
+        except DecodeError as error:
+            raise RefusedResealError(f"not a question: {error}") from None
+        asked = signed.question
+        payload = _payload(self._parts.identity.genesis, asked)
+        if not verify(Scheme.ED25519, asked.provider_key, payload, signed.signature):
+            raise RefusedResealError("bad signature")
+        try:
+            return await self._sealed(asked)
+        except ChainError as error:
+            raise RefusedResealError(f"the chain cannot be asked now: {error}") from None
+
+    async def _sealed(self, asked: _Question) -> bytes:
+        chain = self._parts.chain
+        case, stash = await chain.case(asked.case), await chain.stash_of(asked.provider_key)
+        if case is None or stash is None or stash not in judges_of(case):
+            raise RefusedResealError("the key belongs to no judge of a case")
+        reader = await chain.provider(stash)
+        if reader is None:
+            raise RefusedResealError("whoever asks has no key to seal to")
+        task_id, task = await self._task_of(asked.case)
+        return seal(SHOWN_STATE.encode(self._shown(task_id, task, asked.segment)), [reader.seal_key])
+
+    async def _task_of(self, case: bytes) -> tuple[bytes, Task]:
+        """The task of which this provider has the slot that a case is about."""
+        open_tasks = dict(self._parts.journal.open_tasks())
+        known = await self._parts.chain.tasks(list(dict.fromkeys(task for task, _ in open_tasks)))
+        for (task_id, _), entry in open_tasks.items():
+            task = known.get(task_id)
+            place = None if task is None else own_place(task, self._parts.identity.stash, entry.device)
+            if task is not None and place is not None and slot_case(task_id, place) == case:
+                return task_id, task
+        raise RefusedResealError("no task of that case was run here")
+
+    def _shown(self, task_id: bytes, task: Task, segment: int) -> ShownState:
+        order, run = task.order, self._book.run(task_id, task)
+        if segment not in leg_segments(order.segments, task.behind, order.milestones):
+            raise RefusedResealError("another provider ran that segment, or nobody")
+        if run is None or run.index <= segment:
+            raise RefusedResealError("its states are read from the disk; ask again")
+        state = run.folder.state(segment)
+        if state is None:
+            raise RefusedResealError("that state is not here any more")
+        return ShownState(traced_state(run.digests, segment), traced_state(run.digests, segment + 1), state)
+
+
+def _payload(genesis: bytes, asked: _Question) -> bytes:
+    return domain(b"states", genesis, _QUESTION.encode(asked))

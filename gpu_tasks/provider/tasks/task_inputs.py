@@ -1,0 +1,67 @@
+"""From a task on the chain to its request: opened, and checked against all that the chain says of it.
+
+Always: bidders, winners, standbys and judges refuse the same inputs, before anybody promises anything.
+"""
+
+from __future__ import annotations
+
+from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.tasks import Task, TaskOrder
+from gpu_tasks.provider.blobs.inputs import SealedInput, UnusableInputError
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
+from gpu_tasks.tasks.canonical import CanonicalTask, task_hash_of
+from gpu_tasks.workloads.form import WorkloadForm
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import DecodeError
+
+
+def form_of(parts: Parts, order: TaskOrder) -> WorkloadForm:
+    """What a task computes; ExecutionError where this daemon does not have it."""
+    try:
+        return parts.workshop.workloads.in_steps(order.workload)
+    except UnknownWorkloadError as error:
+        raise ExecutionError(str(error)) from None
+
+
+def name_of(parts: Parts, order: TaskOrder) -> str:
+    """How people call what a task computes."""
+    try:
+        return form_of(parts, order).name
+    except ExecutionError:
+        return f"0x{order.workload.hex()[:8]}.."
+
+
+async def open_task(parts: Parts, form: WorkloadForm, task: Task) -> UnitInput:
+    """The request of a task; UnusableInputError, BlobError and ChainError as `Inputs.open`."""
+    order = task.order
+    keepers = tuple(slot.provider for slot in task.slots)
+    sealed = SealedInput(order.input_blob, order.input_root, order.sealed_at, keepers)
+    asked = await parts.inputs.open_sealed(sealed)
+    check_request(form, order, asked.request)
+    return asked
+
+
+def check_request(form: WorkloadForm, order: TaskOrder, request: bytes) -> None:
+    """UnusableInputError for a request that is none, or another than the order's hash names."""
+    try:
+        segments, cost = form.segments(request), form.cost_asked(request)
+    except DecodeError as error:
+        raise UnusableInputError(str(error)) from None
+    if segments != order.segments:
+        raise UnusableInputError(f"its request has {segments} segments, and its order says {order.segments}")
+    canonical = CanonicalTask(
+        workload=form.workload_id,
+        model=form.model_id,
+        request=blake2_256(request),
+        request_bytes=len(request),
+        cost=cost,
+        milestones=order.milestones,
+        slots=order.slots,
+        is_homogeneous=order.is_homogeneous,
+        classes=tuple(kind for kind in DeviceClass if order.classes >> kind & 1),
+    )
+    if task_hash_of(canonical) != order.task_hash:
+        raise UnusableInputError("its request is another than its hash names")

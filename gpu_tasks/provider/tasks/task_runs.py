@@ -1,0 +1,165 @@
+"""The run of a task on this machine: its request, its states so far, and the next one.
+
+Always: a state is on the disk before the next is computed, so that a restart goes on from the newest; what is there is
+never computed again; a run begins with the state that the chain names, whoever computed that. A chunk of steps is
+short, so that nothing that waits for the device waits for long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.run_states import state_index
+from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.executor import BadStateError, ExecutionError
+from gpu_tasks.provider.tasks.bid_terms import MeasuredRun
+from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run
+from gpu_tasks.provider.tasks.run_folder import RunFolder
+from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
+from gpu_tasks.traces.trace import state_hash
+from gpu_tasks.workloads.form import WorkloadForm
+
+CHUNK_US = 3_000_000
+"""What one request to the worker takes, about."""
+MEASURED_US = 300_000
+"""A measurement takes so long, or the whole run."""
+
+
+@dataclass
+class TaskRun:
+    """One leg of one task. `digests` are the hashes of s(0) to the newest state."""
+
+    parts: Parts
+    device: bytes
+    form: WorkloadForm
+    asked: UnitInput
+    boundaries: tuple[int, ...]
+    folder: RunFolder
+    digests: list[bytes]
+    newest: bytes
+    """The newest state."""
+    step_us: int = 0
+    """What a step takes, as far as it is known."""
+    clock: Callable[[], int] = time.monotonic_ns
+    """Nanoseconds, only forward."""
+
+    @property
+    def index(self) -> int:
+        """Of the newest state."""
+        return len(self.digests) - 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is at its end."""
+        return self.index == len(self.boundaries) - 1
+
+    async def compute_next(self) -> None:
+        """The next state, in chunks; ExecutionError where this machine cannot."""
+        state, done = self.newest, self.boundaries[self.index]
+        end = self.boundaries[self.index + 1]
+        while done < end:
+            steps = min(end - done, max(1, CHUNK_US // self.step_us if self.step_us else 1))
+            state = await self._advance(state, steps)
+            done += steps
+        self.folder.keep_state(self.index + 1, state)
+        self._take(state)
+
+    async def metric(self) -> int:
+        """How good the newest state is."""
+        return await self.parts.workshop.metric(self.form, self.asked.request, self.newest, self.device)
+
+    async def measure(self) -> MeasuredRun:
+        """How long a step takes here, by taking some from the newest state on; ExecutionError."""
+        left, steps = self.boundaries[-1] - self.boundaries[self.index], 1
+        if not self.step_us:
+            await self._advance(self.newest, min(1, left))  # the first one warms up
+            while left and steps * self.step_us < MEASURED_US:
+                await self._advance(self.newest, min(steps, left))
+                if steps >= left:
+                    break
+                steps *= 2
+        return MeasuredRun(self.boundaries, max(1, self.step_us), len(self.newest))
+
+    def go_on(self) -> None:
+        """Take up the states that the disk has."""
+        while not self.is_whole and (state := self.folder.state(self.index + 1)) is not None:
+            self._take(state)
+
+    def _take(self, state: bytes) -> None:
+        self.digests.append(state_hash(state))
+        self.newest = state
+
+    async def _advance(self, state: bytes, steps: int) -> bytes:
+        began = self.clock()
+        try:
+            later = await self.parts.workshop.advance(self.form, self.asked.request, state, steps, self.device)
+        except BadStateError as error:
+            raise ExecutionError(f"this machine's own state is none: {error}") from None
+        self.step_us = max(1, (self.clock() - began) // 1_000 // max(1, steps))
+        return later.state
+
+
+async def prepared_run(parts: Parts, base: Path, task_id: bytes, task: Task, device: bytes) -> TaskRun:
+    """The run of a task's leg on a device, with all that it begins with on this machine's disk.
+
+    UnusableInputError and BadRequestError for what is the customer's fault, BlobError and ChainError for what cannot be
+    had now, ExecutionError for what this machine cannot do.
+    """
+    form, folder = form_of(parts, task.order), RunFolder(base, task_id, task.behind)
+    kept = folder.input()
+    if kept is not None and parts.store.get(task.order.input_blob) is None:
+        parts.store.put(kept, is_own=True)
+    asked = await open_task(parts, form, task)
+    blob = parts.store.get(task.order.input_blob)
+    if kept is None and blob is not None:
+        folder.keep_input(blob)
+    begun = await parts.workshop.begin(form, asked.request, device)
+    first, earlier = folder.state(state_index(task.order, task.behind)), list(folder.earlier())
+    if first is None or len(earlier) != state_index(task.order, task.behind):
+        first, earlier = await _beginning(parts, task, form, asked, begun.state, begun.boundaries)
+        folder.keep_earlier(earlier)
+        folder.keep_state(len(earlier), first)
+    run = TaskRun(parts, device, form, asked, begun.boundaries, folder, [*earlier, state_hash(first)], first)
+    run.go_on()
+    return run
+
+
+async def _beginning(
+    parts: Parts, task: Task, form: WorkloadForm, asked: UnitInput, initial: bytes, boundaries: tuple[int, ...]
+) -> tuple[bytes, list[bytes]]:
+    """The state that a leg begins with, and the hashes of those before it."""
+    if not task.behind:
+        return initial, []
+    held = task.checkpoint
+    assert held is not None, "a leg that is not the first begins with a checkpoint"
+    keepers = (held.holder, *(slot.provider for slot in task.slots))
+    found = await fetch_run(parts, task, held.milestone, keepers, is_kept=True)
+    await check_state(parts, form, asked.request, found.state, boundaries[len(found.digests) - 1])
+    return found.state, list(found.digests[:-1])
+
+
+async def stepped(parts: Parts, form: WorkloadForm, request: bytes, state: bytes, steps: int) -> bytes:
+    """The state so many steps later, in chunks, on any device; BadStateError, ExecutionError."""
+    step_us = 0
+    while steps:
+        chunk = min(steps, max(1, CHUNK_US // step_us if step_us else 1))
+        began = time.monotonic_ns()
+        state = (await parts.workshop.advance(form, request, state, chunk)).state
+        step_us, steps = max(1, (time.monotonic_ns() - began) // 1_000 // chunk), steps - chunk
+    return state
+
+
+async def check_state(parts: Parts, form: WorkloadForm, request: bytes, state: bytes, done: int) -> None:
+    """BlobError for a state that is none of the request, or stands elsewhere: nobody can go on from it."""
+    try:
+        found = await parts.workshop.advance(form, request, state, 0)
+    except BadStateError as error:
+        raise BlobError(f"its checkpoint holds no state of its run: {error}") from None
+    if found.done != done:
+        raise BlobError(f"its checkpoint stands at step {found.done}, and it should at {done}")

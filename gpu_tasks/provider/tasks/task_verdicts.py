@@ -1,0 +1,174 @@
+"""Finding what is right about a task before the courts, with the probe that shows that it was computed.
+
+Where the input is doubted, its root is the answer, or there is none. Where a result is, the drawn segments are computed
+from the states that its provider shows: all right, the answer is the stated root; one wrong, `refuted` of it.
+
+Always: judges refuse the inputs that bidders refuse; what a provider does not show is wrong, as its right states could
+be shown; a probe is over states that were computed, and differs for every seat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.market_reads import endpoint_of
+from gpu_tasks.data.sealing import SealError
+from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX, CourtCase, JudgeSeat
+from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
+from gpu_tasks.market.training.showing import drawn_segments, leg_segments, refuted
+from gpu_tasks.market.training.tasks import JudgedFor, Slot, Task
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.executor import BadStateError
+from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, ShownState, question
+from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
+from gpu_tasks.provider.tasks.task_runs import stepped
+from gpu_tasks.traces.trace import is_in_trace, state_hash
+from gpu_tasks.workloads.form import WorkloadForm
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import DecodeError
+
+UNSHOWN = bytes(32)
+"""The probe of who was shown no states: there is nothing to compute."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCase:
+    """One seat that this provider has in a case about a slot of a task."""
+
+    id: bytes
+    task_id: bytes
+    task: Task
+    place: int
+    record: CourtCase
+    seat: JudgeSeat
+    commits_until: int
+    opens_from: int
+
+    @property
+    def slot(self) -> Slot:
+        """That is judged."""
+        return self.task.slots[self.place]
+
+    @property
+    def is_about_input(self) -> bool:
+        """Whether the question is if the input is to be had."""
+        return self.task.judged_for is JudgedFor.INPUT
+
+
+class Lacking(Enum):
+    """What a judge waits for, that others have."""
+
+    NOTHING = auto()
+    INPUT = auto()
+    STATES = auto()
+
+
+@dataclass(slots=True)
+class Search:
+    """Where a judge is in a case: it is given up for want of what others have, never for want of speed."""
+
+    lacks: Lacking = Lacking.NOTHING
+
+
+async def find_task_verdict(parts: Parts, case: TaskCase, search: Search) -> Statement:
+    """What is right; UnusableInputError where nothing is, BlobError and ChainError where it cannot be told now."""
+    form = form_of(parts, case.task.order)
+    search.lacks = Lacking.INPUT
+    asked = await open_task(parts, form, case.task)
+    search.lacks = Lacking.NOTHING
+    if case.is_about_input:
+        found = [asked.request]
+        opinion = Answered(case.task.order.input_root)
+    else:
+        is_right, found = await _computed(parts, case, form, asked, search)
+        opinion = Answered(_stated(case) if is_right else refuted(_stated(case)))
+    probe = _probe(case, asked, found, parts.identity.stash, case.seat.probe_place)
+    return Statement(opinion, probe, await _doubted(parts, case, asked, found, opinion))
+
+
+def unshown(case: TaskCase) -> Statement:
+    """What is said of a result whose states were not to be had."""
+    return Statement(Answered(refuted(_stated(case))), UNSHOWN)
+
+
+def judged_segments(case: TaskCase) -> tuple[int, ...]:
+    """The segments that the judges of a slot compute."""
+    task = case.task
+    if task.challenge is not None:
+        return (task.challenge.segment,)
+    own = leg_segments(task.order.segments, task.behind, task.order.milestones)
+    return () if task.drawn is None else drawn_segments(task.drawn, case.id, own)
+
+
+async def _computed(
+    parts: Parts, case: TaskCase, form: WorkloadForm, asked: UnitInput, search: Search
+) -> tuple[bool, list[bytes]]:
+    """Whether all judged segments are right, and the states that were computed, as far as the first wrong one."""
+    run = await parts.workshop.begin(form, asked.request)
+    found: list[bytes] = []
+    for index in judged_segments(case):
+        search.lacks = Lacking.STATES
+        shown = await _shown(parts, case, index)
+        search.lacks = Lacking.NOTHING
+        if index == 0 and shown.state != run.state:
+            return False, [*found, run.state]
+        try:
+            stands = await parts.workshop.advance(form, asked.request, shown.state, 0)
+        except BadStateError:
+            return False, [*found, shown.state]
+        if stands.done != run.boundaries[index]:
+            return False, [*found, shown.state]
+        steps = run.boundaries[index + 1] - stands.done
+        found.append(await stepped(parts, form, asked.request, shown.state, steps))
+        if state_hash(found[-1]) != shown.after.digest:
+            return False, found
+    return True, found
+
+
+async def _shown(parts: Parts, case: TaskCase, index: int) -> ShownState:
+    """The state before a segment as its provider shows it; BlobError where it shows none that is in its trace."""
+    known = await parts.chain.provider(case.slot.provider)
+    endpoint = None if known is None else endpoint_of(known)
+    if endpoint is None:
+        raise BlobError("its provider has no store")
+    sealed = await parts.blobs.ask(endpoint, PATH, question(parts.identity, case.id, index))
+    try:
+        shown: ShownState = SHOWN_STATE.decode(parts.identity.seal_key.open(sealed))
+    except (SealError, DecodeError) as error:
+        raise BlobError(f"its provider shows no state: {error}") from None
+    root, segments = _stated(case), case.task.order.segments
+    is_shown = is_in_trace(root, segments, index, shown.before) and is_in_trace(root, segments, index + 1, shown.after)
+    if not is_shown or state_hash(shown.state) != shown.before.digest:
+        raise BlobError("its provider shows a state that is not in its trace")
+    return shown
+
+
+def _stated(case: TaskCase) -> bytes:
+    result = case.slot.result
+    assert result is not None, "who is judged has stated a result"
+    return result.root
+
+
+def _probe(case: TaskCase, asked: UnitInput, found: Sequence[bytes], judge: bytes, place: bytes) -> bytes:
+    """Over one of the states that were computed: which one, and what of it, the seat's place says."""
+    chosen = found[int.from_bytes(place, "little") % len(found)] if found else b""
+    return probe_of(case.id, judge, asked.salt, blake2_256(b"ogpu/state-probe" + place + chosen))
+
+
+async def _doubted(parts: Parts, case: TaskCase, asked: UnitInput, found: Sequence[bytes], opinion: Answered) -> int:
+    """Of a court's member: a bit for each earlier judge who says the same, and whose probe is wrong."""
+    if case.seat.bench != BenchKind.COURT:
+        return 0
+    doubted = 0
+    for number, (judge, seat) in enumerate((await parts.chain.judges(case.id))[:EARLIER_JUDGES_MAX]):
+        said = seat.statement
+        if seat.bench == BenchKind.COURT or said is None or said.opinion != opinion or said.probe == UNSHOWN:
+            continue
+        if said.probe != _probe(case, asked, found, judge, seat.probe_place):
+            doubted |= 1 << number
+    return doubted

@@ -1,0 +1,316 @@
+"""What becomes of a bid: opened, won, run step by step, stated, shown; or stood by for, and taken over.
+
+Always: the next step is a function of what the chain says and what the journal says; a step that the world can see is
+in the journal before it is taken, and is taken again until the chain shows it; a milestone or a result that is in the
+journal is never computed again, and no other is ever stated; a bid is opened only once the final chain holds its
+commitment; nothing is signed for another task than was bid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.run_states import root_of, state_index
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, leg_segments
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, slot_case
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.duties.appealing import is_found_lying
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.sending import RESEND_BLOCKS, StepBook, StepMessage
+from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
+from gpu_tasks.provider.journal.task_records import (
+    BidOver,
+    MilestoneFound,
+    ResultFound,
+    TaskEntry,
+    TaskKey,
+    TaskSending,
+    TaskSent,
+)
+from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, seal_run, spread
+from gpu_tasks.provider.tasks.places import (
+    LAST_BLOCKS,
+    OnHand,
+    OwnTask,
+    TaskStep,
+    commitment_of,
+    is_about,
+    newest_stated,
+    next_step,
+    own_place,
+    own_standby,
+    why_over,
+    why_waiting,
+)
+from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.provider.tasks.task_earnings import earned
+from gpu_tasks.provider.tasks.task_inputs import name_of
+from gpu_tasks.provider.tasks.task_runs import TaskRun, check_state
+from gpu_tasks.provider.telemetry import Detail
+from gpu_tasks.traces.trace import traced_state
+from runtime.frame.call import Call
+
+SENT_BY = {
+    TaskStep.COMMIT: TaskSent.COMMIT,
+    TaskStep.REVEAL: TaskSent.REVEAL,
+    TaskStep.START: TaskSent.START,
+    TaskStep.REPORT: TaskSent.REPORT,
+    TaskStep.MILESTONE: TaskSent.MILESTONE,
+    TaskStep.FINISH: TaskSent.FINISH,
+    TaskStep.HOLD: TaskSent.HOLD,
+    TaskStep.SHOW: TaskSent.SHOW,
+}
+"""What the journal calls the steps that the world sees."""
+AUCTIONS_APART = 1_024
+"""A step that is taken for each milestone goes under a number of its own, beside that of its auction."""
+WORKED_STATES = (
+    TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED, TaskState.SHOWING, TaskState.JUDGED,
+)  # fmt: skip
+
+
+class WorkDuty:
+    """Takes the steps of all bids and of what they won."""
+
+    def __init__(self, parts: Parts, book: TaskBook, drains: Callable[[], bool]) -> None:
+        """Several tasks at once, each on the device that was bid for it; who drains takes nothing over."""
+        self.parts = parts
+        self.book = book
+        self._drains = drains
+        self.steps: StepBook[TaskStep] = StepBook(parts)
+        self._held: dict[TaskKey, int] = {}
+        self._seen_final: set[TaskKey] = set()
+
+    async def step(self, view: View) -> None:
+        """Do what the chain asks for now of every open bid; ChainError if it cannot be asked."""
+        self.steps.look(view)
+        entries = dict(self.parts.journal.open_tasks())
+        if not entries:
+            return
+        for own in await self._own(entries):
+            try:
+                await self._step(own, entries[own.key], view)
+            except ChainError as error:
+                self.parts.telemetry.tell("refused", task=own.key[0], problem=str(error))
+
+    async def _own(self, entries: dict[TaskKey, TaskEntry], *, final: bool = False) -> list[OwnTask]:
+        """The tasks of these bids, and the bids, as the chain has them."""
+        chain = self.parts.chain
+        names = {key: (auction_id(*key), entry.device) for key, entry in entries.items()}
+        tasks = await chain.tasks(list(dict.fromkeys(task for task, _ in entries)), final=final)
+        bids = await chain.bids(list(names.values()), final=final)
+        return [OwnTask(key, tasks.get(key[0]), bids.get(names[key])) for key in entries]
+
+    async def _step(self, own: OwnTask, entry: TaskEntry, view: View) -> None:
+        stash, task = self.parts.identity.stash, own.task
+        if why_over(own, entry, stash, view.height):
+            await self._end_if_final(own.key, entry, view)
+            return
+        if task is None:
+            return
+        if not is_about(task, entry):
+            self.book.wait(own.key[0], "not_final", "the node says another task than was bid for")
+            return
+        self._work_beside(own, task, entry)
+        if task.state is TaskState.JUDGED:
+            await self._appeal_if_wronged(own, task, entry)
+        step = next_step(own, entry, stash, self._on_hand(own, task), view.newest)
+        if step is TaskStep.NOTHING:
+            self.book.wait(own.key[0], "waiting", why_waiting(own, entry, stash))
+        elif await self._may_be_seen(own, entry, step, view):
+            await self._take_if_due(own, task, entry, step)
+
+    async def _end_if_final(self, key: TaskKey, entry: TaskEntry, view: View) -> None:
+        """Nothing is left to do for a bid, if the final chain says so too."""
+        (own,) = await self._own({key: entry}, final=True)
+        why = why_over(own, entry, self.parts.identity.stash, view.height)
+        if not why:
+            return
+        paid = earned(own.task, self.parts.identity.stash, entry.device)
+        kind = "task" if own.task is None else name_of(self.parts, own.task.order)
+        self.parts.earnings.note("task", *key, device=entry.device, service=kind, grains=paid)
+        self.parts.journal.append(BidOver(*key, why, paid))
+        self.steps.forget(key)
+        self.steps.tasks.cancel((*key, "hold"))
+        self._held.pop(key, None)
+        self._seen_final.discard(key)
+        self.book.forget(key[0])
+        self.parts.telemetry.tell("task_over", task=key[0], device=entry.device, why=why, grains=paid)
+
+    async def _appeal_if_wronged(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
+        """Judges found a result wrong that this machine computed: a court shall say."""
+        place = own_place(task, self.parts.identity.stash, entry.device)
+        if place is None or entry.result is None:
+            return
+        case_id = slot_case(own.key[0], place)
+        case = await self.parts.chain.case(case_id)
+        if case is not None and is_found_lying(case, self.parts.identity.stash):
+            key = (case_id, own.key[1])
+            if self.steps.is_due(key, TaskStep.NOTHING):
+                details: dict[str, Detail] = {"task": own.key[0], "place": place}
+                await self.steps.send(StepMessage(Courts.appeal(case=case_id), "appealed", details))
+
+    # ------------------------------------------------------------------------------------------------ beside the chain
+
+    def _work_beside(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
+        """Start what takes long: preparing a run, running it, fetching a checkpoint to hold."""
+        stash, tasks = self.parts.identity.stash, self.steps.tasks
+        place = own_place(task, stash, entry.device)
+        is_standby = own_standby(task, stash, entry.device) is not None
+        if place is not None and task.state in WORKED_STATES:
+            has_more = task.state is TaskState.RUNNING and entry.result is None
+            if has_more or self.book.run(own.key[0], task) is None:
+                tasks.start(own.key, self._run(own, task, entry, has_more=has_more))
+        elif is_standby and task.state is TaskState.ASKING:
+            if self.book.run(own.key[0], task) is None and not self._drains():
+                tasks.start(own.key, self._run(own, task, entry, has_more=False))
+        elif is_standby and task.state is TaskState.RUNNING and newest_stated(task) > self._held.get(own.key, 0):
+            tasks.start((*own.key, "hold"), self._fetch_to_hold(own, task, entry))
+
+    async def _run(self, own: OwnTask, task: Task, entry: TaskEntry, *, has_more: bool) -> None:
+        """Prepare a run, and compute it to its end; what hinders is tried again with the next block."""
+        try:
+            run = await self.book.prepare(own.key[0], task, entry.device)
+            while has_more:
+                await self._note_milestones(own.key, task, entry, run)
+                if run.is_whole:
+                    break
+                await run.compute_next()
+        except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
+            self.parts.telemetry.tell("hindered", task=own.key[0], problem=str(error))
+
+    async def _note_milestones(self, key: TaskKey, task: Task, entry: TaskEntry, run: TaskRun) -> None:
+        """Put what can be stated by now into the store and the journal; before that nobody hears of it."""
+        order = task.order
+        for number in range(task.behind + 1, order.milestones + 1):
+            index, is_last = state_index(order, number), number == order.milestones
+            if index > run.index:
+                return
+            if (entry.result is not None) if is_last else (number in entry.milestones):
+                continue
+            state = run.newest if index == run.index else run.folder.state(index)
+            if state is None:
+                raise ExecutionError(f"the state of milestone {number} is not on the disk any more")
+            digests = tuple(run.digests[: index + 1])
+            metric = await self.parts.workshop.metric(run.form, run.asked.request, state, run.device)
+            blob = await seal_run(self.parts, task, run.asked.reply_key, digests, state)
+            if is_last:
+                self.parts.journal.append(ResultFound(*key, TaskResult(root_of(digests), blob, metric)))
+            else:
+                self.parts.journal.append(MilestoneFound(*key, Milestone(number, root_of(digests), metric, blob)))
+            self.parts.telemetry.tell("computed", task=key[0], milestone=number, of=order.milestones, metric=metric)
+            self.steps.tasks.start((*key, blob), self._spread(blob))
+
+    async def _spread(self, blob: bytes) -> None:
+        try:
+            await spread(self.parts, blob)
+        except ChainError as error:
+            self.parts.telemetry.tell("not_spread", problem=str(error))
+
+    async def _fetch_to_hold(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
+        """Fetch and check the checkpoint of the newest milestone: who signs that it holds it may have to go on."""
+        milestone = task.slots[0].milestone
+        assert milestone is not None, "there is one to hold"
+        try:
+            run = await self.book.prepare(own.key[0], task, entry.device)
+            makers = [slot.provider for slot in task.slots]
+            found = await fetch_run(self.parts, task, milestone, makers, is_kept=True)
+            done = run.boundaries[state_index(task.order, milestone.number)]
+            await check_state(self.parts, run.form, run.asked.request, found.state, done)
+            self._held[own.key] = milestone.number
+        except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
+            problem = f"milestone {milestone.number} is not held: {error}"
+            self.book.wait(own.key[0], "not_held", problem)
+
+    # ---------------------------------------------------------------------------------------------------------- steps
+
+    def _on_hand(self, own: OwnTask, task: Task) -> OnHand:
+        is_refused = task.state is TaskState.ASKING and self._drains()
+        has_input = self.book.run(own.key[0], task) is not None and not is_refused
+        return OnHand(has_input, self._held.get(own.key, 0))
+
+    async def _may_be_seen(self, own: OwnTask, entry: TaskEntry, step: TaskStep, view: View) -> bool:
+        """Whether a step gives nothing away: a bid is shown only once the final chain holds its commitment.
+
+        A node that swallowed the commit, and says that bids are opened, would hand the price to a rival.
+        """
+        if step is not TaskStep.REVEAL or own.key in self._seen_final:
+            return True
+        (final,) = await self._own({own.key: entry}, final=True)
+        sealed = commitment_of(self.parts.identity.genesis, own.key, self.parts.identity.stash, entry)
+        if final.bid is None or final.bid.commitment != sealed or final.task is None:
+            self.book.wait(own.key[0], "not_final", "the final chain does not hold the bid")
+            return False
+        # Where finality stands still a while, a bid that is opened too late costs more than one opened early.
+        is_closed = final.task.state is not TaskState.COMMITTING
+        is_late = own.task is not None and own.task.deadline <= view.newest + LAST_BLOCKS
+        if is_closed:
+            self._seen_final.add(own.key)
+        return is_closed or is_late
+
+    async def _take_if_due(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep) -> None:
+        number = _number(task, entry, self.parts.identity.stash, step)
+        sent = SENT_BY[step]
+        key = (own.key[0], own.key[1] + AUCTIONS_APART * number)
+        if step is TaskStep.SHOW and self.book.run(own.key[0], task) is None:
+            self.book.wait(own.key[0], "waiting", "the states that are to be shown are read from the disk")
+            return
+        # a second copy of what an earlier process sent would only cost a fee; a window that closes costs more
+        may_wait = task.deadline > self.steps.newest + 2 * RESEND_BLOCKS
+        if self.steps.is_due(key, step, was_sent=may_wait and sent in entry.sent and not number):
+            intent = None if sent in entry.sent else TaskSending(*own.key, sent)
+            call = self._call(own, task, entry, step, number)
+            details: dict[str, Detail] = {"task": own.key[0], "device": entry.device}
+            details |= {"milestone": number} if number else {}
+            await self.steps.send(StepMessage(call, f"task_{sent.name.lower()}", details, intent))
+
+    def _call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int) -> Call:
+        """The table of steps: what the world sees of each."""
+        task_id, stash = own.key[0], self.parts.identity.stash
+        place = own_place(task, stash, entry.device) or 0  # who takes over as runner-up takes the first
+        match step:
+            case TaskStep.COMMIT:
+                sealed = commitment_of(self.parts.identity.genesis, own.key, stash, entry)
+                return TrainingMarket.commit_bid(task=task_id, device=entry.device, commitment=sealed)
+            case TaskStep.REVEAL:
+                return TrainingMarket.reveal_bid(task=task_id, device=entry.device, offer=entry.offer, salt=entry.salt)
+            case TaskStep.START:
+                return TrainingMarket.start(task=task_id, place=place)
+            case TaskStep.REPORT:
+                return TrainingMarket.report_input(task=task_id, place=place)
+            case TaskStep.MILESTONE:
+                return TrainingMarket.checkpoint(task=task_id, place=place, milestone=entry.milestones[number])
+            case TaskStep.FINISH:
+                assert entry.result is not None, "`next_step` asks for no result before there is one"
+                return TrainingMarket.finish(task=task_id, place=place, result=entry.result)
+            case TaskStep.HOLD:
+                return TrainingMarket.hold_checkpoint(task=task_id, number=number)
+            case TaskStep.SHOW:
+                return TrainingMarket.show(task=task_id, place=place, segments=self._shown(task_id, task, place))
+            case _:
+                raise AssertionError(f"{step.name} is not a step that the world sees")
+
+    def _shown(self, task_id: bytes, task: Task, place: int) -> tuple[ShownSegment, ...]:
+        """The hashes before and after each drawn segment, with their paths."""
+        run = self.book.run(task_id, task)
+        assert run is not None, "what is shown was read before"
+        assert task.drawn is not None, "`next_step` asks for nothing to be shown before"
+        own = leg_segments(task.order.segments, task.behind, task.order.milestones)
+        drawn = drawn_segments(task.drawn, slot_case(task_id, place), own)
+        return tuple(
+            ShownSegment(index, traced_state(run.digests, index), traced_state(run.digests, index + 1))
+            for index in drawn
+        )
+
+
+def _number(task: Task, entry: TaskEntry, stash: bytes, step: TaskStep) -> int:
+    """The milestone that a step is about; 0 where it is about none."""
+    if step is TaskStep.MILESTONE:
+        place = own_place(task, stash, entry.device)
+        assert place is not None, "who states a milestone has a slot"
+        return task.behind + task.slots[place].reported + 1
+    return newest_stated(task) if step is TaskStep.HOLD else 0

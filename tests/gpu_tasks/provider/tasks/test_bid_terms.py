@@ -1,0 +1,175 @@
+"""What a provider bids, and what it does not bid for: every limit by a case of its own, and promises that hold."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.data.run_states import STATE_BYTES_MAX, state_index
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.training.life.running import silent_until
+from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.tasks import Slot, Task
+from gpu_tasks.market.training.terms import TaskTerms
+from gpu_tasks.provider.tasks import bid_terms
+from gpu_tasks.provider.tasks.bid_terms import (
+    MILESTONE_BLOCKS,
+    SLACK_PERCENT,
+    Means,
+    MeasuredRun,
+    UnfitError,
+    asked_price,
+    check_device,
+    check_task,
+    offer_for,
+    promised_blocks,
+)
+from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
+from priced_tasks import WINDOWS, a_task
+from scripts.chains.market_chain import OGPU
+from task_chain import PRICE
+
+POLICY = BidPolicy(("train-int8",), price_of("0.001 oGPU/block"))
+MEANS = Means(b"m" * 32, 1_000 * OGPU, 10**12)
+SLOT_MS = 1_000
+RUN = MeasuredRun(tuple(range(0, 81, 10)), 50_000, 1_000)
+"""Eighty steps in eight segments, of a twentieth of a second each."""
+
+
+def test_a_task_that_suits_is_bid_for() -> None:
+    check_task(a_task(), MEANS, POLICY, 5)
+    offer = offer_for(a_task(), RUN, POLICY, SLOT_MS, MEANS)
+    # four seconds, and half of that as slack; and what it takes until a final block shows each of four milestones
+    assert offer.blocks == 6 + 4 * MILESTONE_BLOCKS
+    assert offer.price == -(-offer.blocks * OGPU // 1_000 * 1_000_000 // 980_000)
+    assert offer.collateral == 19 * PRICE
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (a_task(customer=MEANS.stash), "own"),
+        (a_task(deadline=6), "as good as over"),
+        (a_task(bids=BIDS_MAX), "bids already"),
+        (a_task(segments=0), "no trace"),
+        (a_task(segments=3), "more milestones than segments"),
+        (a_task(windows=replace(WINDOWS, reveal=3)), "windows"),
+        (a_task(windows=replace(WINDOWS, start=3)), "windows"),
+        (a_task(windows=replace(WINDOWS, show=3)), "windows"),
+        (a_task(time_value_of_terms=PRICE // 19), "late blocks"),
+        (a_task(terms=TaskTerms(PRICE, 1, 0, 100, 19 * PRICE, slots=2)), "gang"),
+        (a_task(terms=TaskTerms(PRICE, 0, 0, 100, MEANS.spendable + 1)), "collateral"),
+    ],
+)
+def test_what_is_not_bid_for_however_fast_the_machine_is(task: Task, reason: str) -> None:
+    with pytest.raises(UnfitError, match=reason):
+        check_task(task, MEANS, POLICY, 5)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        a_task(deadline=7),
+        a_task(bids=BIDS_MAX - 1),
+        a_task(segments=4),
+        a_task(time_value_of_terms=PRICE // 20),
+        a_task(terms=TaskTerms(PRICE, 0, 0, 100, 19 * PRICE, slots=2)),
+        a_task(terms=TaskTerms(PRICE, 0, 0, 100, MEANS.spendable)),
+    ],
+)
+def test_what_is_just_within_the_limits(task: Task) -> None:
+    check_task(task, MEANS, POLICY, 5)
+
+
+def test_an_operator_may_allow_gangs() -> None:
+    check_task(a_task(terms=TaskTerms(PRICE, 1, 0, 100, 1, slots=2)), MEANS, replace(POLICY, gangs=True), 5)
+
+
+@pytest.mark.parametrize(
+    ("run", "more", "reason"),
+    [
+        (replace(RUN, boundaries=tuple(range(0, 71, 10))), {}, "7 segments"),
+        (replace(RUN, step_us=bid_terms.STEP_US_MAX + 1), {}, "a step takes"),
+        (replace(RUN, state_bytes=STATE_BYTES_MAX + 1), {}, "for a checkpoint"),
+        (RUN, {"means": replace(MEANS, disk_bytes=18_000)}, "the disk has"),
+        (replace(RUN, step_us=1_000_000), {}, "this machine takes"),
+        (RUN, {"task": a_task(run_blocks=2)}, "judges have"),
+        (RUN, {"policy": replace(POLICY, least_price=price_of("1 oGPU/block"))}, "the policy asks"),
+    ],
+)
+def test_what_this_machine_cannot_promise(run: MeasuredRun, more: dict[str, Any], reason: str) -> None:
+    given = {"task": a_task(), "policy": POLICY, "means": MEANS, **more}
+    with pytest.raises(UnfitError, match=reason):
+        offer_for(given["task"], run, given["policy"], SLOT_MS, given["means"])
+
+
+def test_states_that_would_fill_the_disk_are_not_kept() -> None:
+    order = {"segments": 1_023, "milestones": 4}
+    large = MeasuredRun(tuple(range(1_024)), 1, STATE_BYTES_MAX)
+    offer_for(a_task(**order), replace(large, state_bytes=1_000), POLICY, SLOT_MS, MEANS)
+    assert 1_024 * (STATE_BYTES_MAX + 32) < bid_terms.KEPT_BYTES_MAX, "the largest run of all is within the limit"
+    with pytest.raises(UnfitError, match="disk has"):
+        offer_for(a_task(**order), large, POLICY, SLOT_MS, replace(MEANS, disk_bytes=2_048_000_000))
+
+
+@pytest.mark.parametrize(
+    ("device", "reason"),
+    [
+        ({}, ""),
+        ({"is_paused": True}, "paused"),
+        ({"assignment": b"u" * 32}, "at work"),
+        ({"kind": DeviceClass.CONSUMER}, "class consumer"),
+    ],
+)
+def test_which_device_bids(device: dict[str, Any], reason: str) -> None:
+    task = a_task(classes=1 << DeviceClass.CPU)
+    found = replace(Device(b"o" * 32, DeviceClass.CPU, b"u" * 32, 1, 1, 1), **device)
+    if not reason:
+        check_device(task, found)
+        return
+    with pytest.raises(UnfitError, match=reason):
+        check_device(task, found)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[Task, MeasuredRun]:
+    """A task with some legs behind it, and how a machine runs it."""
+    segments, length = draw(st.integers(1, 60)), draw(st.integers(1, 50))
+    milestones = draw(st.integers(1, min(segments, 12)))
+    behind = draw(st.integers(0, milestones - 1))
+    steps = draw(st.integers((segments - 1) * length + 1, segments * length))
+    task = a_task(segments=segments, milestones=milestones, windows=replace(WINDOWS, grace=draw(st.integers(2, 20))))
+    task = replace(task, behind=behind, milestones=milestones - behind)
+    boundaries = tuple(min(index * length, steps) for index in range(segments + 1))
+    return task, MeasuredRun(boundaries, draw(st.integers(1, 2_000_000)), 1_000)
+
+
+@given(runs(), st.sampled_from([250, 1_000, 2_000]))
+def test_who_is_half_as_slow_again_as_measured_is_in_time(given_run: tuple[Task, MeasuredRun], slot_ms: int) -> None:
+    """Neither late, nor silent for too long at any milestone, though each is seen so many blocks after it is done."""
+    task, run = given_run
+    promised = promised_blocks(task, run, slot_ms)
+    slot = Slot(b"p" * 32, b"d" * 32, 1, promised, 1, started_at=100)
+    height, task = 100, replace(task, slots=(slot,), started_at=100, reported_at=100)
+    for number in range(task.behind + 1, task.order.milestones + 1):
+        begin, end = (run.boundaries[state_index(task.order, each)] for each in (number - 1, number))
+        us = (end - begin) * run.step_us * SLACK_PERCENT // 100
+        height += -(-us // (1_000 * slot_ms)) + MILESTONE_BLOCKS - 1
+        assert height <= silent_until(task)
+        task = replace(task, reported_at=height)
+    assert height - 100 <= promised
+
+
+@given(st.integers(0, 10**12), st.integers(1, 10**6), st.integers(0, 50_000))
+def test_what_is_left_of_a_price_after_the_fee_is_what_was_asked(grains: int, blocks: int, fee: int) -> None:
+    policy = replace(POLICY, least_price=price_of(f"{grains} grains/block"))
+    price = asked_price(policy, blocks, SLOT_MS, fee)
+    assert price - price * fee // 1_000_000 >= grains * blocks
+    assert price >= 1
+
+
+def test_a_price_for_time_is_for_as_long_as_blocks_take() -> None:
+    policy = replace(POLICY, least_price=price_of("3600 grains/h"))
+    assert [asked_price(policy, blocks, 2_000, 0) for blocks in (1, 10)] == [2, 20]

@@ -1,0 +1,179 @@
+"""What chain and journal ask for next about a task, state by state."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.bids import BidOffer, TaskBid
+from gpu_tasks.market.training.reputation import TrackRecord
+from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, TaskResult, TaskState
+from gpu_tasks.market.training.terms import Bid
+from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry, TaskSent
+from gpu_tasks.provider.tasks.places import OnHand, OwnTask, TaskStep, is_about, next_step, why_over, why_waiting
+from priced_tasks import a_task
+
+ME, OTHER, DEVICE = b"m" * 32, b"o" * 32, b"d" * 32
+KEY = (b"t" * 32, 1)
+OFFER = BidOffer(5, 50, 100)
+SEALED = TaskBid(ME, DeviceClass.CPU, b"c" * 32, 1)
+OPENED = replace(SEALED, opened=Bid(ME, DEVICE, DeviceClass.CPU, 5, 50, 100, TrackRecord()))
+MINE = Slot(ME, DEVICE, 5, 50, 100)
+THEIRS = Slot(OTHER, b"e" * 32, 5, 50, 100)
+STANDBY = Standby(ME, DEVICE, 6, 50, 100)
+FIRST = Milestone(1, b"r" * 32, 7, b"b" * 32)
+RESULT = TaskResult(b"r" * 32, b"b" * 32, 7)
+READY = OnHand(has_input=True)
+
+
+def entry(**changed: Any) -> TaskEntry:
+    order = a_task().order
+    return TaskEntry(DEVICE, BidBasis(order.task_hash, order.input_root, order.input_blob), OFFER, b"s" * 32, **changed)
+
+
+def asked(
+    state: TaskState,
+    journal: TaskEntry | None = None,
+    bid: TaskBid | None = OPENED,
+    on_hand: OnHand = READY,
+    **task: Any,
+) -> TaskStep:
+    own = OwnTask(KEY, a_task(state=state, deadline=20, **task), bid)
+    return next_step(own, journal or entry(), ME, on_hand, 10)
+
+
+def test_a_bid_that_is_not_in_is_committed_to() -> None:
+    assert asked(TaskState.COMMITTING, bid=None) is TaskStep.COMMIT
+    assert asked(TaskState.COMMITTING, bid=SEALED) is TaskStep.NOTHING
+
+
+def test_it_is_opened_when_nobody_can_commit_any_more() -> None:
+    assert asked(TaskState.REVEALING, bid=SEALED) is TaskStep.REVEAL
+    assert asked(TaskState.REVEALING, bid=OPENED) is TaskStep.NOTHING
+    assert asked(TaskState.REVEALING, bid=None) is TaskStep.NOTHING
+    assert asked(TaskState.AWARDING) is TaskStep.NOTHING
+
+
+def test_a_winner_starts_once_its_input_is_there() -> None:
+    assert asked(TaskState.STARTING, slots=(MINE,)) is TaskStep.START
+    assert asked(TaskState.STARTING, slots=(replace(MINE, started_at=9),)) is TaskStep.NOTHING
+    assert asked(TaskState.STARTING, slots=(THEIRS,)) is TaskStep.NOTHING
+    assert asked(TaskState.STARTING, slots=(MINE,), on_hand=OnHand()) is TaskStep.NOTHING
+
+
+def test_an_input_that_is_nowhere_is_reported_before_it_is_too_late_and_never_after_a_start() -> None:
+    own = OwnTask(KEY, a_task(state=TaskState.STARTING, deadline=20, slots=(MINE,)), OPENED)
+    assert next_step(own, entry(), ME, OnHand(), 15) is TaskStep.NOTHING
+    assert next_step(own, entry(), ME, OnHand(), 16) is TaskStep.REPORT
+    assert next_step(own, entry(sent={TaskSent.START}), ME, OnHand(), 16) is TaskStep.START
+    assert next_step(own, entry(sent={TaskSent.REPORT}), ME, READY, 16) is TaskStep.REPORT
+
+
+def test_milestones_and_the_result_are_stated_as_the_journal_has_them() -> None:
+    running = TaskState.RUNNING
+    found, done = entry(milestones={1: FIRST}), entry(milestones={1: FIRST}, result=RESULT)
+    assert asked(running, slots=(MINE,)) is TaskStep.NOTHING
+    assert asked(running, found, slots=(MINE,)) is TaskStep.MILESTONE
+    assert asked(running, found, slots=(replace(MINE, reported=1),)) is TaskStep.NOTHING
+    assert asked(running, done, slots=(replace(MINE, reported=2),)) is TaskStep.NOTHING
+    assert asked(running, done, slots=(replace(MINE, reported=3),)) is TaskStep.FINISH
+    assert asked(running, done, slots=(replace(MINE, reported=4, result=RESULT),)) is TaskStep.NOTHING
+
+
+def test_a_milestone_has_its_time_to_be_held_before_a_newer_one_is_stated() -> None:
+    found, slot = entry(milestones={1: FIRST, 2: replace(FIRST, number=2)}), replace(MINE, reported=1)
+    steps = {
+        reported_at: asked(TaskState.RUNNING, found, slots=(slot,), reported_at=reported_at) for reported_at in (6, 7)
+    }
+    assert steps == {6: TaskStep.MILESTONE, 7: TaskStep.NOTHING}
+    assert asked(TaskState.RUNNING, found, slots=(slot,), reported_at=10, done=1) is TaskStep.MILESTONE
+
+
+def test_milestones_are_counted_over_all_legs() -> None:
+    rest = replace(a_task(deadline=20), state=TaskState.RUNNING, slots=(MINE,), behind=1, milestones=3)
+    own = OwnTask(KEY, rest, OPENED)
+    assert next_step(own, entry(milestones={1: FIRST}), ME, READY, 10) is TaskStep.NOTHING
+    second = replace(FIRST, number=2)
+    assert next_step(own, entry(milestones={2: second}), ME, READY, 10) is TaskStep.MILESTONE
+
+
+def test_partners_keep_step() -> None:
+    found = entry(milestones={1: FIRST, 2: replace(FIRST, number=2)})
+    ahead, level = (replace(MINE, reported=1), THEIRS), (replace(MINE, reported=1), replace(THEIRS, reported=1))
+    assert asked(TaskState.RUNNING, found, slots=ahead) is TaskStep.NOTHING
+    assert asked(TaskState.RUNNING, found, slots=level) is TaskStep.MILESTONE
+
+
+def test_who_stands_by_holds_what_it_has_checked() -> None:
+    theirs = (replace(THEIRS, reported=1, milestone=FIRST),)
+    assert asked(TaskState.RUNNING, slots=theirs, standby=STANDBY) is TaskStep.NOTHING
+    held = OnHand(has_input=True, held=1)
+    assert asked(TaskState.RUNNING, slots=theirs, standby=STANDBY, on_hand=held) is TaskStep.HOLD
+    assert asked(TaskState.RUNNING, slots=theirs, standby=STANDBY, on_hand=held, done=1) is TaskStep.NOTHING
+    assert asked(TaskState.RUNNING, slots=theirs, on_hand=held) is TaskStep.NOTHING
+
+
+def test_a_milestone_of_which_partners_say_different_things_is_not_held() -> None:
+    first, second = replace(THEIRS, milestone=FIRST), replace(THEIRS, milestone=replace(FIRST, root=b"x" * 32))
+    held = OnHand(has_input=True, held=1)
+    assert asked(TaskState.RUNNING, slots=(first, second), standby=STANDBY, on_hand=held) is TaskStep.NOTHING
+
+
+def test_who_is_asked_takes_over_if_it_can_go_on() -> None:
+    assert asked(TaskState.ASKING, standby=replace(STANDBY, is_bound=False)) is TaskStep.START
+    assert asked(TaskState.ASKING, standby=STANDBY, on_hand=OnHand()) is TaskStep.NOTHING
+    assert asked(TaskState.ASKING, standby=replace(STANDBY, provider=OTHER)) is TaskStep.NOTHING
+
+
+def test_what_was_drawn_is_shown_once() -> None:
+    stated = replace(MINE, result=RESULT)
+    assert asked(TaskState.SHOWING, slots=(stated,)) is TaskStep.NOTHING
+    assert asked(TaskState.SHOWING, slots=(stated,), drawn=b"s" * 32) is TaskStep.SHOW
+    assert asked(TaskState.SHOWING, slots=(replace(stated, is_shown=True),), drawn=b"s" * 32) is TaskStep.NOTHING
+
+
+def test_nothing_is_sent_that_no_window_takes() -> None:
+    own = OwnTask(KEY, a_task(state=TaskState.STARTING, deadline=20, slots=(MINE,)), OPENED)
+    assert next_step(own, entry(), ME, READY, 19) is TaskStep.START
+    assert next_step(own, entry(), ME, READY, 20) is TaskStep.NOTHING
+    assert next_step(replace(own, task=None), entry(), ME, READY, 19) is TaskStep.NOTHING
+    assert next_step(replace(own, key=(KEY[0], 2)), entry(), ME, READY, 19) is TaskStep.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("bid", "task", "over"),
+    [
+        (None, {"state": TaskState.COMMITTING}, False),
+        (None, {"state": TaskState.COMMITTING, "deadline": 9}, True),
+        (SEALED, {"state": TaskState.COMMITTING, "deadline": 9}, False),
+        (None, {"state": TaskState.REVEALING}, True),
+        (SEALED, {"state": TaskState.REVEALING}, False),
+        (SEALED, {"state": TaskState.AWARDING}, True),
+        (OPENED, {"state": TaskState.AWARDING}, False),
+        (OPENED, {"state": TaskState.STARTING, "slots": (THEIRS,)}, True),
+        (OPENED, {"state": TaskState.STARTING, "slots": (MINE,)}, False),
+        (OPENED, {"state": TaskState.RUNNING, "slots": (THEIRS,), "standby": STANDBY}, False),
+        (OPENED, {"state": TaskState.JUDGED, "slots": (MINE,)}, False),
+        (OPENED, {"state": TaskState.ENDED, "slots": (MINE,)}, True),
+        (OPENED, {"state": TaskState.COMMITTING, "auction": 2}, True),
+    ],
+)
+def test_when_nothing_is_left_to_do(bid: TaskBid | None, task: dict[str, Any], over: bool) -> None:
+    own = OwnTask(KEY, a_task(**{"deadline": 20, **task}), bid)
+    assert bool(why_over(own, entry(), ME, 10)) is over
+
+
+def test_every_state_that_waits_says_why() -> None:
+    said = set()
+    for state in TaskState:
+        slots = () if state <= TaskState.AWARDING or state is TaskState.ASKING else (MINE,)
+        own = OwnTask(KEY, a_task(state=state, deadline=20, slots=slots, standby=STANDBY), OPENED)
+        said.add(why_waiting(own, entry(), ME))
+    assert len(said) == len(TaskState) - 1, "judged and ended alone are alike, and what has ended is over"
+
+
+def test_another_task_than_was_bid_for_is_none_of_it() -> None:
+    assert is_about(a_task(), entry())
+    for name in ("task_hash", "input_root", "input_blob"):
+        assert not is_about(a_task(**{name: b"x" * 32}), entry())

@@ -1,0 +1,133 @@
+"""Policies: read strictly, written as they are read, and what they forbid."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.provider.tasks.policy import (
+    DAYS,
+    MINUTES,
+    BidPolicy,
+    Hours,
+    PolicyError,
+    hours_of,
+    hours_text,
+    policy_of,
+    price_of,
+    text_of,
+)
+
+KINDS = ("train-int8", "other")
+MONDAY, FRIDAY, SATURDAY, SUNDAY = 0, 4, 5, 6
+
+
+def spans() -> st.SearchStrategy[Hours]:
+    minutes = st.integers(0, MINUTES - 1)
+
+    def made(first: int, count: int, begin: int, end: int) -> Hours:
+        days = frozenset((first + offset) % 7 for offset in range(count))
+        return Hours(days) if begin == end else Hours(days, begin, end)
+
+    return st.builds(made, st.integers(0, 6), st.integers(1, 7), minutes, minutes)
+
+
+policies = st.builds(
+    BidPolicy,
+    kinds=st.sampled_from([(), ("train-int8",), KINDS]),
+    least_price=st.sampled_from(["0 oGPU/h", "0.5 oGPU/h", "7 grains/block", "2 oGPU/d"]).map(price_of),
+    schedule=st.lists(spans(), max_size=3).map(tuple),
+    only_when_idle=st.booleans(),
+    gangs=st.booleans(),
+)
+
+
+@given(policies)
+def test_a_policy_is_read_as_it_was_written(policy: BidPolicy) -> None:
+    assert policy_of(text_of(policy), KINDS) == policy
+
+
+@given(spans(), st.integers(0, 6), st.integers(0, MINUTES - 1))
+def test_a_span_holds_the_minutes_that_its_text_names(hours: Hours, day: int, minute: int) -> None:
+    assert hours_of(hours_text(hours)).holds(day, minute) == hours.holds(day, minute)
+    if hours.begin < hours.end:
+        assert hours.holds(day, minute) == (day in hours.days and hours.begin <= minute < hours.end)
+
+
+@pytest.mark.parametrize(
+    ("text", "day", "clock", "holds"),
+    [
+        ("mon-fri 22:00-06:00", FRIDAY, 23 * 60, True),
+        ("mon-fri 22:00-06:00", SATURDAY, 5 * 60 + 59, True),
+        ("mon-fri 22:00-06:00", SATURDAY, 6 * 60, False),
+        ("mon-fri 22:00-06:00", MONDAY, 5 * 60, False),
+        ("sat-sun", SUNDAY, 0, True),
+        ("sat-sun", MONDAY, 0, False),
+        ("sat-mon", MONDAY, 12, True),
+        ("09:00-17:00", SUNDAY, 17 * 60, False),
+        ("09:00-17:00", SUNDAY, 9 * 60, True),
+        ("tue 00:00-24:00", 1, MINUTES - 1, True),
+    ],
+)
+def test_times_of_the_week(text: str, day: int, clock: int, holds: bool) -> None:
+    assert hours_of(text).holds(day, clock) is holds
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "mon-", "Mon", "mon 9:00-10:00", "mon09:00-10:00", "25:00-26:00", "10:60-11:00", "09:00-09:00",
+     "24:00-06:00", "xyz", "mon-fri 22:00", " 09:00-10:00"],
+)  # fmt: skip
+def test_what_is_no_time_of_the_week_is_refused(text: str) -> None:
+    with pytest.raises(PolicyError, match="schedule"):
+        hours_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "no JSON"),
+        ("[]", "no JSON object"),
+        ("[" * 100_000, "nested too deeply|no JSON"),
+        ('{"kind": []}', "did you mean kinds"),
+        ('{"kinds": ["train-int-8"]}', "did you mean train-int8"),
+        ('{"kinds": "train-int8"}', "a list"),
+        ('{"kinds": [1]}', "a list"),
+        ('{"kinds": [], "kinds": []}', "twice"),
+        ('{"least_price": 5}', "a text"),
+        ('{"least_price": "5"}', "least_price"),
+        ('{"least_price": "5 oGPU"}', "least_price"),
+        ('{"only_when_idle": 1}', "true or false"),
+        ('{"gangs": "yes"}', "true or false"),
+        ('{"gangs": NaN}', "no value"),
+        ('{"schedule": ["funday"]}', "schedule"),
+    ],
+)
+def test_what_is_no_policy_is_refused_with_a_reason(text: str, reason: str) -> None:
+    with pytest.raises(PolicyError, match=reason):
+        policy_of(text, KINDS)
+
+
+def test_an_empty_policy_bids_for_nothing() -> None:
+    assert policy_of("{}", KINDS) == BidPolicy()
+    assert "bids for nothing" in BidPolicy().forbids("train-int8", MONDAY, 0, is_idle=True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_idle", "reason"),
+    [
+        (BidPolicy(("train-int8",)), False, ""),
+        (BidPolicy(("other",)), True, "bids for other"),
+        (BidPolicy(("train-int8",), schedule=(hours_of("tue"),)), True, "schedule"),
+        (BidPolicy(("train-int8",), schedule=(hours_of("tue"), hours_of("mon"))), True, ""),
+        (BidPolicy(("train-int8",), only_when_idle=True), False, "idle"),
+        (BidPolicy(("train-int8",), only_when_idle=True), True, ""),
+    ],
+)
+def test_what_a_policy_forbids(policy: BidPolicy, is_idle: bool, reason: str) -> None:
+    found = policy.forbids("train-int8", MONDAY, 60, is_idle=is_idle)
+    assert reason in found
+    assert bool(found) is bool(reason)
+
+
+def test_the_days_are_a_week() -> None:
+    assert len(DAYS) == 7

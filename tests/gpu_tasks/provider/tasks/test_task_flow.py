@@ -1,0 +1,232 @@
+"""Whole tasks with several daemons: bids, work, checkpoints, a winner that dies, judges. Real pallets and trainings."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.market.training.events import (
+    BidRevealed,
+    MilestoneCounted,
+    MilestoneReported,
+    SlotSettled,
+    TaskAwarded,
+)
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
+from gpu_tasks.provider.journal.records import JournalRecord
+from provider_chain import Miner
+from task_chain import net
+from task_village import MILESTONES, TaskVillage, play_tasks, undisturbed_root
+
+PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
+
+
+WRITES = 10
+"""Of the journal in the life of a task with three milestones."""
+NO_AUDIT = {"TrainingMarket.audit_rate_ppm": 1_000}
+
+
+async def finished(village: TaskVillage, task: bytes) -> None:
+    """The customer accepts the result, and the task ends."""
+    await village.until(task, TaskState.SUBMITTED)
+    village.ask(TrainingMarket.accept(task=task))
+    await village.until(task, TaskState.ENDED)
+    for _ in range(4):
+        await village.block()
+
+
+async def stop(village: TaskVillage, miner: Miner) -> None:
+    """Its machine is gone, with all that it was about to send."""
+    await miner.daemon.__aexit__()
+    village.miners.remove(miner)
+    village.node.calls = [(account, call) for account, call in village.node.calls if account != miner.keys.provider]
+
+
+def test_a_task_is_bid_for_run_and_paid(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES)
+        task = await village.submit()
+        await finished(village, task)
+        ended, chain = village.task(task), village.node.chain
+        (slot,) = ended.slots
+        assert ended.outcome in (TaskOutcome.ON_TIME, TaskOutcome.DISPUTED_FALSELY)
+        assert slot.provider == village.miners[0].keys.stash, "the cheapest"
+        assert slot.result is not None
+        assert slot.result.root == undisturbed_root()
+        assert len(chain.happened(BidRevealed)) == 3
+        assert [each.number for each in chain.happened(MilestoneCounted)] == list(range(1, MILESTONES))
+        entry = village.miners[0].daemon.parts.journal.tasks[task, 1]
+        assert entry.end is not None
+        assert entry.paid == net(sum(each.earned for each in chain.happened(SlotSettled)))
+        assert not list((village.miners[0].daemon.settings.base_path / "tasks").iterdir()), "its states are gone"
+        assert village.node.failed == []
+
+    play_tasks(tmp_path, 4, scene)
+
+
+def test_who_has_no_policy_bids_for_nothing(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        task = await village.submit()
+        assert (await village.until(task, TaskState.ENDED)).bids == 0
+
+    play_tasks(tmp_path, 2, scene)
+
+
+@pytest.mark.parametrize("stop_after", range(0, 24, 2))
+def test_a_provider_that_restarts_at_any_block_does_the_same(tmp_path: Path, stop_after: int) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES)
+        task = await village.submit()
+        for _ in range(stop_after):
+            await village.block()
+        await village.restart(village.miners[0])
+        await finished(village, task)
+        (slot,) = village.task(task).slots
+        assert slot.outcome is TaskOutcome.ON_TIME
+        assert slot.result is not None
+        assert slot.result.root == undisturbed_root()
+        assert len(village.node.chain.happened(BidRevealed)) == 3
+
+    play_tasks(tmp_path, 4, scene, numbers=NO_AUDIT)
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+class Deadly:
+    """Ends a provider at its journal's write number `at`, before or after that reaches the disk."""
+
+    def __init__(self, miner: Miner, at: int, *, is_written: bool) -> None:
+        self.count, self.is_dead = 0, False
+        journal = miner.daemon.parts.journal
+        append = journal.append
+
+        def dying(record: JournalRecord) -> None:
+            self.count += 1
+            if self.count == at and is_written:
+                append(record)
+            self.is_dead = self.is_dead or self.count == at
+            if self.is_dead:
+                raise KilledError
+            append(record)
+
+        journal.append = dying  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("at", range(1, WRITES + 2))
+def test_a_provider_killed_at_any_write_repeats_or_resumes_and_never_contradicts(
+    tmp_path: Path, at: int, is_written: bool
+) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES)
+        first = village.miners[0]
+        deadly = Deadly(first, at, is_written=is_written)
+        task = await village.submit()
+        has_accepted = False
+        for _ in range(80):
+            if village.task(task).state is TaskState.SUBMITTED and not has_accepted:
+                has_accepted = True
+                village.ask(TrainingMarket.accept(task=task))
+            village.node.block()
+            for miner in list(village.miners):
+                with contextlib.suppress(KilledError):
+                    await miner.step()
+            if deadly.is_dead and first in village.miners:
+                await village.restart(first)
+            if has_accepted and not list(village.miner(first.keys.stash).daemon.parts.journal.open_tasks()):
+                break
+        winner = village.miner(first.keys.stash)
+        (slot,) = village.task(task).slots
+        assert slot.provider == first.keys.stash
+        assert slot.outcome is TaskOutcome.ON_TIME
+        assert slot.result is not None
+        assert slot.result.root == undisturbed_root()
+        assert deadly.is_dead is (at <= WRITES), "every write of such a task is died at"
+        assert winner.daemon.parts.journal.tasks[task, 1].paid > 0
+        assert len(list(payments(winner.daemon.settings.base_path / EARNINGS_FILE))) == 1
+        stated = village.node.chain.happened(MilestoneReported)
+        assert [each.milestone.number for each in stated] == [1, 2]
+
+    play_tasks(tmp_path, 4, scene, numbers=NO_AUDIT)
+
+
+@pytest.mark.parametrize("milestones", [0, 1, 2])
+def test_the_standby_finishes_to_the_same_root(tmp_path: Path, milestones: int) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES)
+        task = await village.submit()
+        await village.until(task, TaskState.RUNNING)
+        while village.task(task).done < milestones:
+            await village.block()
+        winner = village.slot_miner(task)
+        await stop(village, winner)
+        await village.until(task, TaskState.SUBMITTED, blocks=200)
+        await finished(village, task)
+        (slot,) = village.task(task).slots
+        assert slot.provider != winner.keys.stash
+        assert slot.result is not None
+        assert slot.result.root == undisturbed_root()
+        assert len(village.node.chain.happened(TaskAwarded)) == (2 if milestones == 0 else 1)
+
+    play_tasks(tmp_path, 4, scene)
+
+
+def test_without_a_standby_the_rest_is_auctioned_and_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        await village.until(task, TaskState.RUNNING)
+        winner = village.slot_miner(task)
+        while village.task(task).slots[0].reported < 1:
+            await village.block()
+        stated = village.task(task).slots[0].milestone
+        assert stated is not None
+        village.ask(TrainingMarket.hold_checkpoint(task=task, number=stated.number))
+        await stop(village, winner)
+        village.bid_for(PRICES[1])
+        await village.until(task, TaskState.COMMITTING, blocks=200)
+        await finished(village, task)
+        ended = village.task(task)
+        assert ended.auction == 2
+        assert ended.behind == stated.number
+        assert ended.slots[0].result is not None
+        assert ended.slots[0].result.root == undisturbed_root()
+
+    play_tasks(tmp_path, 4, scene)
+
+
+def test_a_false_dispute_is_judged_by_segments(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        await village.until(task, TaskState.SUBMITTED)
+        village.ask(TrainingMarket.dispute(task=task))
+        await village.until(task, TaskState.ENDED)
+        assert village.task(task).outcome is TaskOutcome.DISPUTED_FALSELY
+        judges = [miner for miner in village.miners if "judged" in miner.heard.names()]
+        assert len(judges) >= 2
+        assert all(village.hands[judge.keys.stash].training.steps <= 8 for judge in judges), "segments, not the whole"
+
+    play_tasks(tmp_path, 6, scene)
+
+
+@pytest.mark.parametrize(("count", "has_court"), [(6, False), (10, True)])
+def test_a_liar_is_found_by_its_segments(tmp_path: Path, count: int, has_court: bool) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        liar = village.miners[0]
+        village.hands[liar.keys.stash].training.is_lying = True
+        await village.until(task, TaskState.SUBMITTED)
+        assert village.slot_miner(task) is liar
+        village.ask(TrainingMarket.dispute(task=task))
+        await village.until(task, TaskState.ENDED, blocks=300)
+        assert village.task(task).outcome is TaskOutcome.LIED
+        assert ("appealed" in liar.heard.names()) is has_court, "it believes what it computed"
+
+    play_tasks(tmp_path, count, scene)

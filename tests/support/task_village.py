@@ -1,0 +1,247 @@
+"""Providers on a chain that sells tasks, in the test's process: real pallets, daemons and stores; real small trainings.
+
+Training runs in this process, in NumPy: a worker process of its own would only take longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fake_work import FakeExecutor, FakeForm
+from gpu_tasks.data.run_states import read_run_state
+from gpu_tasks.data.sealing import address_of, seal
+from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskOrder, TaskState, task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.execution.executor import (
+    BadStateError,
+    BegunRun,
+    Execution,
+    ExecutionError,
+    Executor,
+    LaterState,
+)
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.tasks.machine import HostMachine
+from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
+from gpu_tasks.provider.tasks.policy_file import write_policy
+from gpu_tasks.tasks.canonical import CanonicalTask, task_hash_of
+from gpu_tasks.traces.trace import state_hash, trace_root
+from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.stepwise import states
+from gpu_tasks.workloads.train_int8.backends import arithmetic
+from gpu_tasks.workloads.train_int8.form import TrainingForm
+from gpu_tasks.workloads.train_int8.request import REQUEST
+from gpu_tasks.workloads.train_int8.service import IntegerTraining
+from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Miner, Village, seal_key
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import DecodeError
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.session import Session
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, MarketChain, named_keys, signed
+from task_chain import SMALL as WINDOWS
+from training_requests import SMALL
+
+PALLETS = (
+    System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, InferenceMarket, Attestations,
+    TrainingMarket,
+)  # fmt: skip
+ASKED = replace(SMALL, steps=12, segment=2)
+"""Six segments of two steps: two for each of three milestones."""
+MILESTONES = 3
+PRICE = 2 * OGPU
+NUMBERS = {
+    **{name: value for name, value in WINDOWS.items() if name != "TrainingMarket.audit_rate_ppm"},
+    "TrainingMarket.commit_blocks": 6,
+    "TrainingMarket.reveal_blocks": 6,
+    "TrainingMarket.start_blocks": 6,
+    "TrainingMarket.audit_rate_ppm": 250_000,
+}
+
+
+class TrainingExecutor(FakeExecutor):
+    """Trains in this process; `spoil` makes each state after the first one wrong, `trouble` makes it fail."""
+
+    def __init__(self) -> None:
+        super().__init__(TrainingForm())
+        self.training = IntegerTraining(arithmetic("numpy"))
+        self.steps = 0
+        self.is_lying = False
+
+    async def run(self, request: bytes) -> Execution:
+        raise ExecutionError("nobody here buys trainings as units")
+
+    async def begin(self, request: bytes) -> BegunRun:
+        run = self.training.begin(request)
+        return BegunRun(run.initial_state(), tuple(run.boundary(index) for index in range(run.segments + 1)))
+
+    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+        await asyncio.sleep(0)
+        if self.trouble is not None:
+            raise self.trouble
+        run = self.training.begin(request)
+        try:
+            later = run.advance(state, steps)
+        except (DecodeError, ValueError) as error:
+            raise BadStateError(str(error)) from None
+        self.steps += steps
+        if self.is_lying and steps:
+            later = later[:40] + bytes((later[40] ^ 1,)) + later[41:]
+        return LaterState(later, run.steps_done(later))
+
+    async def metric(self, request: bytes, state: bytes) -> int:
+        return self.training.begin(request).metric(state)
+
+
+class Hand:
+    """The workers of one provider: fakes for what is sold as units, and one that trains."""
+
+    def __init__(self) -> None:
+        self.training = TrainingExecutor()
+        self.units = FakeExecutor()
+
+    def make(self, hardware: Hardware, form: WorkloadForm) -> Executor:
+        return self.training if form.is_stepwise else self.units
+
+
+class StillMachine(HostMachine):
+    """A machine that is idle, on a Monday at noon."""
+
+    def time_of_week(self) -> tuple[int, int]:
+        return 0, 12 * 60
+
+    def is_idle(self) -> bool:
+        return True
+
+
+class TaskVillage(Village):
+    """Several providers with policies; the cheapest is the first."""
+
+    def __init__(
+        self, base: Path, count: int, *, running: int | None = None, numbers: dict[str, Any] | None = None
+    ) -> None:
+        chain = MarketChain(
+            named_keys(count), constants=NUMBERS | (numbers or {}), pallets=PALLETS, check=lambda *_: None
+        )
+        super().__init__(base, count, running=running, chain=chain)
+        self.forms = [FakeForm(), TrainingForm()]
+        self.machine = StillMachine()
+        self.hands: dict[bytes, Hand] = {}
+
+    async def open(self, keys: Any, port: int = 0) -> Miner:
+        hand = self.hands[keys.stash] = Hand()
+        self.make = hand.make
+        return await super().open(keys, port)
+
+    def bid_for(self, *prices: str) -> None:
+        """Give the first providers policies with these prices."""
+        for miner, price in zip(self.miners, prices, strict=False):
+            policy = BidPolicy(kinds=("train-int8",), least_price=price_of(price))
+            write_policy(miner.daemon.settings.base_path, policy)
+
+    async def submit(self, *, is_stored: bool = True, **changed: Any) -> bytes:
+        """A task of the customer's; its id."""
+        request = REQUEST.encode(changed.pop("asked", ASKED))
+        content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, request)
+        blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(each).public for each in self.node.chain.validators)])
+        if is_stored:
+            await self.blobs.put(blob, [self._endpoint(self.miners[-1].keys).decode()])
+        order = replace(an_order(request, self.node.chain.height - 1), input_blob=address_of(blob))
+        order = replace(order, input_root=commitment_of(content), **changed)
+        number = self.market.submitted[CUSTOMER.stash]
+        self.node.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
+        return task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
+
+    @property
+    def market(self) -> TrainingMarket:
+        return self.node.chain.now()[TrainingMarket]
+
+    def task(self, task_id: bytes) -> Task:
+        found = self.market.tasks[task_id]
+        assert found is not None
+        return found
+
+    async def block(self) -> None:
+        """A block, and a step of every provider after it."""
+        self.node.block()
+        for miner in list(self.miners):
+            await miner.step()
+
+    async def until(self, task_id: bytes, *wanted: TaskState, blocks: int = 120) -> Task:
+        """Blocks until the task is in one of these states."""
+        for _ in range(blocks):
+            if self.task(task_id).state in wanted:
+                return self.task(task_id)
+            await self.block()
+        raise AssertionError(f"still {self.task(task_id).state!r} after {blocks} blocks: {self.node.failed[-3:]}")
+
+    def slot_miner(self, task_id: bytes) -> Miner:
+        """Who has the first slot."""
+        return self.miner(self.task(task_id).slots[0].provider)
+
+    def ask(self, call: Any) -> None:
+        """A block with a call of the customer's."""
+        self.node.chain.block(signed(CUSTOMER.stash, call))
+
+    def checkpoint_root(self, task: Task, milestone: Milestone, blob: bytes) -> bytes:
+        """The root of what a blob holds, as the customer reads it."""
+        found = read_run_state(CUSTOMER_SEAL.open(blob), task.order, milestone.number, milestone.root)
+        return trace_root(found.digests)
+
+
+def an_order(request: bytes, sealed_at: int) -> TaskOrder:
+    """What the customer orders: three milestones of one training."""
+    form = TrainingForm()
+    classes = tuple(DeviceClass)
+    canonical = CanonicalTask(
+        form.workload_id, form.model_id, blake2_256(request), len(request), form.cost_asked(request), MILESTONES, 1,
+        is_homogeneous=False, classes=classes,
+    )  # fmt: skip
+    return TaskOrder(
+        task_hash=task_hash_of(canonical),
+        workload=form.workload_id,
+        input_root=bytes(32),
+        input_blob=bytes(32),
+        sealed_at=sealed_at,
+        classes=sum(1 << kind for kind in classes),
+        milestones=MILESTONES,
+        segments=form.segments(request),
+        run_blocks=10,
+        price_max=PRICE,
+        time_value=None,
+        loss=None,
+        blocks_max=200,
+        collateral_min=0,
+        slots=1,
+        is_homogeneous=False,
+        auctions=2,
+    )
+
+
+def undisturbed_root(asked: Any = ASKED) -> bytes:
+    """The root of the whole trace."""
+    run = IntegerTraining(arithmetic("numpy")).begin(REQUEST.encode(asked))
+    return trace_root([state_hash(state) for state in states(run)])
+
+
+def play_tasks(tmp_path: Path, count: int, scene: Callable[[TaskVillage], Awaitable[None]], **more: Any) -> None:
+    """A scene in a village of so many providers, for two minutes at most."""
+
+    async def main() -> None:
+        async with TaskVillage(tmp_path, count, **more) as village:
+            await scene(village)
+
+    asyncio.run(asyncio.wait_for(main(), 120))
