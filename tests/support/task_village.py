@@ -159,8 +159,9 @@ class TaskVillage(Village):
         blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(each).public for each in self.node.chain.validators)])
         if is_stored:
             await self.blobs.put(blob, [self._endpoint(self.miners[-1].keys).decode()])
-        order = replace(an_order(request, self.node.chain.height - 1), input_blob=address_of(blob))
-        order = replace(order, input_root=commitment_of(content), **changed)
+        named = {"input_blob": address_of(blob), "input_root": commitment_of(content)}
+        slots = changed.get("slots", 1)
+        order = replace(an_order(request, self.node.chain.height - 1, slots), **named | changed)
         number = self.market.submitted[CUSTOMER.stash]
         self.node.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
         return task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
@@ -202,14 +203,21 @@ class TaskVillage(Village):
         return trace_root(found.digests)
 
 
-def an_order(request: bytes, sealed_at: int) -> TaskOrder:
+def an_order(request: bytes, sealed_at: int, slots: int = 1) -> TaskOrder:
     """What the customer orders: three milestones of one training."""
     form = TrainingForm()
     classes = tuple(DeviceClass)
     canonical = CanonicalTask(
-        form.workload_id, form.model_id, blake2_256(request), len(request), form.cost_asked(request), MILESTONES, 1,
-        is_homogeneous=False, classes=classes,
-    )  # fmt: skip
+        workload=form.workload_id,
+        model=form.model_id,
+        request=blake2_256(request),
+        request_bytes=len(request),
+        cost=form.cost_asked(request),
+        milestones=MILESTONES,
+        slots=slots,
+        is_homogeneous=False,
+        classes=classes,
+    )
     return TaskOrder(
         task_hash=task_hash_of(canonical),
         workload=form.workload_id,
@@ -225,7 +233,7 @@ def an_order(request: bytes, sealed_at: int) -> TaskOrder:
         loss=None,
         blocks_max=200,
         collateral_min=0,
-        slots=1,
+        slots=slots,
         is_homogeneous=False,
         auctions=2,
     )

@@ -69,7 +69,6 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
     order, windows, terms = task.order, task.windows, task.terms
     reasons = (
         (task.customer == means.stash, "it is this provider's own"),
-        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is as good as over"),
         (task.bids >= BIDS_MAX, f"it has {BIDS_MAX} bids already"),
         (not order.segments, "it has no trace, so that all of it is judged at once"),
         (order.milestones > order.segments, "it has more milestones than segments"),
@@ -86,10 +85,16 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
             "in a gang a slow partner makes everybody late, and a late block costs (the policy's `gangs` allows it)",
         ),
         (means.spendable < terms.collateral_min, "the stash cannot lock the collateral"),
+        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is as good as over"),
     )
     for is_so, reason in reasons:
         if is_so:
             raise UnfitError(reason)
+
+
+def check_price(task: Task, policy: BidPolicy, slot_ms: int) -> None:
+    """UnfitError for a task that pays too little whatever it takes: nothing is fetched or tried for it."""
+    _check_price(task, policy, MILESTONE_BLOCKS * task.milestones, slot_ms)
 
 
 def check_device(task: Task, device: Device) -> None:
@@ -111,9 +116,7 @@ def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, mea
     judged = _blocks(SEGMENTS_SHOWN * max(_differences(run.boundaries)), run.step_us, slot_ms)
     if judged > task.order.run_blocks:
         raise UnfitError(f"judges have {task.order.run_blocks} blocks, and may need {judged}")
-    price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
-    if price > task.terms.price_max:
-        raise UnfitError(f"it pays {task.terms.price_max} grains at most, and the policy asks for {price}")
+    price = _check_price(task, policy, blocks, slot_ms)
     return BidOffer(price, blocks, task.terms.collateral_min)
 
 
@@ -134,6 +137,14 @@ def asked_price(policy: BidPolicy, blocks: int, slot_ms: int, fee_ppm: int) -> i
     if span.blocks:
         time, unit = blocks, span.blocks
     return max(1, -(-grains * time * PPM // (unit * (PPM - fee_ppm))))
+
+
+def _check_price(task: Task, policy: BidPolicy, blocks: int, slot_ms: int) -> int:
+    """What is asked for so many blocks; UnfitError where the task pays less."""
+    price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
+    if price > task.terms.price_max:
+        raise UnfitError(f"it pays {task.terms.price_max} grains at most, and the policy asks for {price}")
+    return price
 
 
 def _check_sizes(task: Task, run: MeasuredRun, means: Means) -> None:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.task_records import BidBasis, Bidding, TaskKey
-from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, check_device, check_task, offer_for
+from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, check_device, check_price, check_task, offer_for
 from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import PolicySource
@@ -38,6 +39,8 @@ PREPARED_MAX = 4
 class _Try:
     """An auction that is being prepared for, or was let pass."""
 
+    terms: TaskTerms
+    """A price that is raised is another task."""
     count: int = 0
     is_refused: bool = False
 
@@ -65,20 +68,22 @@ class BidDuty:
         if not policy.kinds:
             return
         auctions = await self.parts.chain.auctions()
-        fresh = {key: task for key, task in _open(auctions).items() if self._is_new(key)}
+        fresh = {key: task for key, task in _open(auctions).items() if self._is_new(key, task)}
         if not fresh:
             return
-        spendable = await self.parts.chain.spendable()
+        spendable, slot_ms = await self.parts.chain.spendable(), await self.parts.chain.slot_ms()
         devices = await self.parts.chain.own_devices()
         for key, task in fresh.items():
             try:
+                check_price(task, policy, slot_ms)
                 self._look(key, task, policy, devices, spendable, view.newest)
             except (UnfitError, ExecutionError) as error:
                 self.book.wait(key[0], "not_bid", str(error))
 
-    def _is_new(self, key: TaskKey) -> bool:
+    def _is_new(self, key: TaskKey, task: Task) -> bool:
         known = self._tries.get(key)
-        return key not in self.parts.journal.tasks and key not in self._preparing and not (known and known.is_refused)
+        is_refused = known is not None and known.is_refused and known.terms == task.terms
+        return key not in self.parts.journal.tasks and key not in self._preparing and not is_refused
 
     def _look(
         self,
@@ -128,7 +133,9 @@ class BidDuty:
 
     async def _bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
         """Prepare, measure, promise."""
-        known = self._tries.setdefault(key, _Try())
+        known = self._tries.get(key)
+        if known is None or known.terms != task.terms:
+            known = self._tries[key] = _Try(task.terms)
         known.count += 1
         try:
             await self._prepared_bid(key, task, device, newest)

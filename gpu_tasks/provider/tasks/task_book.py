@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.journal.task_records import TaskSent
+from gpu_tasks.provider.journal.task_records import TaskKey
 from gpu_tasks.provider.tasks.run_folder import RunFolder, remove_all, remove_others
 from gpu_tasks.provider.tasks.task_runs import TaskRun, prepared_run
 
@@ -28,6 +28,7 @@ class TaskBook:
         self._base = base
         self._runs: dict[RunName, TaskRun] = {}
         self._told: dict[bytes, str] = {}
+        self._opened: set[TaskKey] = set()
         remove_others(base, [task for (task, _), _ in parts.journal.open_tasks()])
 
     def run(self, task_id: bytes, task: Task) -> TaskRun | None:
@@ -59,13 +60,18 @@ class TaskBook:
         """Nothing is left to do for a task: its states go."""
         for name in [name for name in self._runs if name[0] == task_id]:
             del self._runs[name]
+        self._opened = {key for key in self._opened if key[0] != task_id}
         remove_all(self._base, task_id)
 
     def devices_in_use(self) -> set[bytes]:
         """Those of open bids: a device is bid for one task at a time."""
         return {entry.device for _, entry in self._parts.journal.open_tasks()}
 
+    def note_opened(self, key: TaskKey) -> None:
+        """The chain shows a bid opened: its collateral is locked, and counts as spendable no more."""
+        self._opened.add(key)
+
     def promised(self) -> int:
-        """Grains that bids will lock when they are opened, or may still: counted whole, though a part is locked."""
-        unopened = (entry for _, entry in self._parts.journal.open_tasks() if TaskSent.REVEAL not in entry.sent)
+        """Grains that bids will lock when they are opened: counted whole, though a part is locked by then."""
+        unopened = (entry for key, entry in self._parts.journal.open_tasks() if key not in self._opened)
         return sum(entry.offer.collateral for entry in unopened)

@@ -115,6 +115,8 @@ class WorkDuty:
         if not is_about(task, entry):
             self.book.wait(own.key[0], "not_final", "the node says another task than was bid for")
             return
+        if own.bid is not None and own.bid.opened is not None:
+            self.book.note_opened(own.key)
         self._work_beside(own, task, entry)
         if task.state is TaskState.JUDGED:
             await self._appeal_if_wronged(own, task, entry)

@@ -22,6 +22,7 @@ from gpu_tasks.provider.tasks.bid_terms import (
     UnfitError,
     asked_price,
     check_device,
+    check_price,
     check_task,
     offer_for,
     promised_blocks,
@@ -103,6 +104,17 @@ def test_what_this_machine_cannot_promise(run: MeasuredRun, more: dict[str, Any]
     given = {"task": a_task(), "policy": POLICY, "means": MEANS, **more}
     with pytest.raises(UnfitError, match=reason):
         offer_for(given["task"], run, given["policy"], SLOT_MS, given["means"])
+
+
+def test_what_pays_too_little_whatever_it_takes_is_not_even_tried() -> None:
+    least = asked_price(POLICY, 4 * MILESTONE_BLOCKS, SLOT_MS, 20_000)
+    for price_max, fits in ((least, True), (least - 1, False)):
+        task = a_task(terms=TaskTerms(price_max, 0, 0, 100, 1))
+        if fits:
+            check_price(task, POLICY, SLOT_MS)
+        else:
+            with pytest.raises(UnfitError, match="the policy asks"):
+                check_price(task, POLICY, SLOT_MS)
 
 
 def test_states_that_would_fill_the_disk_are_not_kept() -> None:

@@ -1,0 +1,164 @@
+"""Tasks beside all else: units, gangs, what is let pass and why, who drains, states that strangers ask for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.market.inference.events import UnitSettled
+from gpu_tasks.market.training.events import BidCommitted
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import TaskState, slot_case
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, set_draining
+from gpu_tasks.provider.tasks.state_answers import PATH, question
+from task_village import ASKED, TaskVillage, play_tasks, undisturbed_root
+
+PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
+NO_AUDIT = {"TrainingMarket.audit_rate_ppm": 1_000}
+
+
+def test_units_are_raced_for_by_those_who_bid_for_nothing(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        while not village.task(task).bids:
+            await village.block()
+        unit = await village.post(racers=2)
+        await village.until(task, TaskState.SUBMITTED)
+        (settled,) = [each for each in village.node.chain.happened(UnitSettled) if each.unit == unit]
+        bidder = village.slot_miner(task)
+        assert bidder.keys.stash not in (settled.winner, settled.witness)
+        assert not bidder.daemon.parts.journal.races
+        village.ask(TrainingMarket.accept(task=task))
+        await village.until(task, TaskState.ENDED)
+        while not bidder.daemon.parts.journal.races:
+            await village.run(await village.post(racers=2))
+
+    play_tasks(tmp_path, 6, scene, numbers=NO_AUDIT)
+
+
+def test_a_gang_of_two_is_run_by_two(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES)
+        task = await village.submit(slots=2, time_value=0)
+        ended = await village.until(task, TaskState.SUBMITTED)
+        roots = {slot.result.root for slot in ended.slots if slot.result is not None}
+        assert roots == {undisturbed_root()}
+        assert len({slot.provider for slot in ended.slots}) == 2
+
+    play_tasks(tmp_path, 5, scene, numbers=NO_AUDIT)
+
+
+@pytest.mark.parametrize(
+    ("order", "reason"),
+    [
+        ({"segments": 5}, "segments"),
+        ({"task_hash": b"x" * 32}, "another than its hash names"),
+        ({"input_root": b"x" * 32}, "another than the customer committed to"),
+        ({"workload": b"x" * 32}, "none of those in steps"),
+        ({"slots": 2}, "gang"),
+        ({"blocks_max": 10, "time_value": 0}, "this machine takes"),
+        ({"price_max": 2_000}, "the policy asks"),
+        ({"milestones": 7}, "more milestones than segments"),
+    ],
+)
+def test_what_is_let_pass_has_its_reason_in_the_log_once(tmp_path: Path, order: dict[str, object], reason: str) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit(**order)
+        await village.until(task, TaskState.ENDED)
+        said = [str(problem) for problem in village.miners[0].heard.problems("not_bid")]
+        assert len(said) == 1
+        assert reason in said[0]
+        assert not village.node.chain.happened(BidCommitted)
+        assert not list((village.miners[0].daemon.settings.base_path / "tasks").glob("*"))
+
+    play_tasks(tmp_path, 3, scene)
+
+
+def test_an_input_that_no_store_has_is_not_bid_for(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit(is_stored=False)
+        await village.until(task, TaskState.ENDED)
+        said = [str(problem) for problem in village.miners[0].heard.problems("not_bid")]
+        assert len(said) >= 2
+        assert "tried again" in said[0]
+        assert "tried 3 times" in said[-1]
+
+    play_tasks(tmp_path, 3, scene)
+
+
+def test_a_file_that_is_no_policy_is_told_once_and_bids_for_nothing(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        (village.miners[0].daemon.settings.base_path / POLICY_FILE).write_text("{")
+        task = await village.submit()
+        await village.until(task, TaskState.ENDED)
+        assert len(village.miners[0].heard.problems("policy")) == 1
+        assert not village.node.chain.happened(BidCommitted)
+
+    play_tasks(tmp_path, 3, scene)
+
+
+def test_who_drains_ends_what_it_has_and_takes_nothing_new(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        await village.until(task, TaskState.STARTING)
+        (draining,) = [miner for miner in village.miners if miner is village.slot_miner(task)]
+        base = draining.daemon.settings.base_path
+        set_draining(base, drains=True)
+        await village.block()
+        second = await village.submit()
+        await village.until(task, TaskState.SUBMITTED)
+        assert "drained" not in draining.heard.names()
+        village.ask(TrainingMarket.accept(task=task))
+        await village.until(task, TaskState.ENDED)
+        for _ in range(4):
+            await village.block()
+        assert village.task(task).outcome is TaskOutcome.ON_TIME
+        assert village.task(second).bids == 0
+        assert draining.heard.names().count("drained") == 1
+        (device,) = await draining.chain.own_devices()
+        assert device.device.is_paused
+        draining = await village.restart(draining)
+        await draining.daemon._settle()
+        village.node.block()
+        assert (await draining.chain.own_devices())[0].device.is_paused, "over a restart too"
+        set_draining(base, drains=False)
+        await draining.step()
+        village.node.block()
+        assert not (await draining.chain.own_devices())[0].device.is_paused
+
+    play_tasks(tmp_path, 5, scene, numbers=NO_AUDIT)
+
+
+def test_states_are_for_judges_alone(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        await village.until(task, TaskState.SUBMITTED)
+        winner, other = village.slot_miner(task), village.miners[-1]
+        store = f"http://127.0.0.1:{winner.daemon.server.port}"
+        case = slot_case(task, 0)
+        for asked in (question(other.daemon.parts.identity, case, 0), b"", b"x" * 130, b"x" * 300):
+            with pytest.raises(BlobError, match=r"403|413"):
+                await village.blobs.ask(store, PATH, asked)
+
+    play_tasks(tmp_path, 3, scene, numbers=NO_AUDIT)
+
+
+def test_a_larger_run_is_of_chunks(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        asked = replace(ASKED, steps=24, segment=8)
+        task = await village.submit(asked=asked)
+        await village.until(task, TaskState.SUBMITTED)
+        result = village.task(task).slots[0].result
+        assert result is not None
+        assert result.root == undisturbed_root(asked)
+
+    play_tasks(tmp_path, 3, scene, numbers=NO_AUDIT)
