@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from gpu_tasks.market.training.bids import TaskBid, auction_id, bid_commitment
-from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState, kept_step
+from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState, agreed_milestone, kept_step
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, TaskSent
 
 REPORT_BLOCKS = 4
@@ -107,12 +107,8 @@ def is_about(task: Task, entry: TaskEntry) -> bool:
 
 def newest_stated(task: Task) -> int:
     """The newest milestone that all winners have stated alike, and nobody has signed for; 0 if there is none."""
-    newest = task.slots[0].milestone if task.slots else None
-    if newest is None or newest.number <= task.behind + task.done:
-        return 0
-    said = [slot.milestone for slot in task.slots]
-    same = all(each and (each.number, each.root) == (newest.number, newest.root) for each in said)
-    return newest.number if same else 0
+    agreed = agreed_milestone(task) if task.slots else None
+    return agreed.number if agreed is not None and agreed.number > task.behind + task.done else 0
 
 
 def why_over(own: OwnTask, entry: TaskEntry, stash: bytes, height: int) -> str:

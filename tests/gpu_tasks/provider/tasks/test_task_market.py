@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_a_gang_of_two_is_run_by_two(tmp_path: Path) -> None:
         ({"milestones": 7}, "more milestones than segments"),
     ],
 )
-def test_what_is_let_pass_has_its_reason_in_the_log_once(tmp_path: Path, order: dict[str, object], reason: str) -> None:
+def test_what_is_let_pass_has_its_reason_in_the_log_once(tmp_path: Path, order: dict[str, Any], reason: str) -> None:
     async def scene(village: TaskVillage) -> None:
         village.bid_for(PRICES[0])
         task = await village.submit(**order)

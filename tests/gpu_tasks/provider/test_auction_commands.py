@@ -1,0 +1,96 @@
+"""`auctions`, `policy`, `drain` and `earnings` as an operator calls for them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
+from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, is_draining
+from planted_tasks import stored_in
+from provider_runner import Operator
+from task_customer import OF_BOB, ogpu
+from wallet_runner import answer, chain
+
+NOWHERE = "ws://127.0.0.1:1"
+MINIMAL = str(Path(__file__).parents[3] / "examples" / "minimal.yaml")
+NOTHING = {"kinds": "none", "least_price": "0 grains/h", "schedule": "always", "only_when_idle": False, "gangs": False}
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Operator:
+    """Without a node: these commands read and write the base path alone."""
+    return Operator(tmp_path, NOWHERE, "Alice")
+
+
+def test_a_policy_is_shown_and_changed_key_by_key(operator: Operator) -> None:
+    assert operator.answer("policy") == NOTHING | {"changed": False}
+    assert not (operator.folder / "Alice" / POLICY_FILE).exists()
+    first = operator.answer("policy", "--kind", "train-int8", "--least-price", "0.5 oGPU/h")
+    assert first == NOTHING | {"kinds": "train-int8", "least_price": "50000000 grains/h", "changed": True}
+    second = operator.answer("policy", "--schedule", "mon-fri 22:00-06:00", "--schedule", "sat-sun", "--only-when-idle")
+    assert second == first | {"schedule": "mon-fri 22:00-06:00, sat-sun", "only_when_idle": True}
+    assert operator.answer("policy") == second | {"changed": False}
+    third = operator.answer("policy", "--schedule", "always", "--also-when-busy", "--gangs", "--none")
+    assert third == NOTHING | {"least_price": "50000000 grains/h", "gangs": True, "changed": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--kind", "train-int-8"], "did you mean train-int8"),
+        (["--kind", "matmul-hash"], "there is no kind"),
+        (["--least-price", "5"], "least_price"),
+        (["--schedule", "nights"], "schedule"),
+    ],
+)
+def test_a_slip_of_the_pen_changes_nothing(operator: Operator, words: list[str], reason: str) -> None:
+    assert reason in operator.refusal("policy", *words)
+    assert not (operator.folder / "Alice" / POLICY_FILE).exists()
+
+
+def test_a_file_that_is_no_policy_is_one_sentence(operator: Operator) -> None:
+    (operator.folder / "Alice").mkdir()
+    (operator.folder / "Alice" / POLICY_FILE).write_text('{"kind": []}')
+    assert "did you mean kinds" in operator.refusal("policy")
+
+
+def test_a_provider_drains_until_it_is_told_otherwise(operator: Operator) -> None:
+    assert operator.answer("drain") == {"draining": True, "changed": True}
+    assert operator.answer("drain") == {"draining": True, "changed": False}
+    assert is_draining(operator.folder / "Alice")
+    assert operator.answer("drain", "--off") == {"draining": False, "changed": True}
+    assert operator.answer("drain", "--off") == {"draining": False, "changed": False}
+
+
+def test_earnings_are_added_up_as_a_table_or_for_a_spreadsheet(operator: Operator) -> None:
+    assert operator.answer("earnings") == []
+    (operator.folder / "Alice").mkdir()
+    book = EarningsBook(operator.folder / "Alice" / EARNINGS_FILE, lambda: 0)
+    book.note("unit", b"u" * 32, 1, device=b"d" * 32, service="service 0", grains=5)
+    book.note("task", b"t" * 32, 1, device=b"d" * 32, service="train-int8", grains=200_000_000)
+    (row,) = operator.answer("earnings")
+    assert (row["day"], row["payments"], row["earned"]["grains"]) == ("1970-01-01", 2, "200000005")
+    by_service = operator.answer("earnings", "--by", "service")
+    assert [each["service"] for each in by_service] == ["service 0", "train-int8"]
+    text = operator.run("earnings", "--by", "service", "--csv", as_json=False).stdout
+    assert text == "service,payments,grains\nservice 0,1,5\ntrain-int8,1,200000000\n"
+    assert "not one of" in operator.refusal("earnings", "--by", "hour")
+
+
+def test_what_is_on_sale_is_listed_with_why_it_is_let_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blobs: dict[bytes, bytes] = {}
+    stored_in(blobs, monkeypatch)
+    with chain(tmp_path) as url:
+        alice = Operator(tmp_path, url, "Alice")
+        assert alice.answer("auctions") == []
+        task = answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))["task"]
+        (row,) = alice.answer("auctions")
+        assert (row["task"], row["kind"], row["state"], row["bids"]) == (task, "train-int8", "committing", 0)
+        assert "the policy bids for nothing" in row["not_bid"]
+        alice.answer("policy", "--kind", "train-int8")
+        (row,) = alice.answer("auctions")
+        assert row["not_bid"] == ""
+        shown = alice.run("auctions", as_json=False)
+        assert "Auctions at block" in shown.stdout
+    assert json.loads((tmp_path / "Alice" / POLICY_FILE).read_text())["kinds"] == ["train-int8"]
