@@ -52,7 +52,7 @@ COMMANDS = {
     ),
     "earnings": (
         "earning:earnings",
-        "Show what units and tasks have paid, after fees; what judging brings is not in it.",
+        "Show what units and tasks have paid, after fees, without what judging and standing by bring.",
     ),
     "appeal": (
         "appealing:appeal",

@@ -71,6 +71,9 @@ class Heard:
     def names(self) -> list[str]:
         return [name for name, _ in self.events]
 
+    def reasons(self, event: str) -> list[str]:
+        return [str(fields["why"]) for name, fields in self.events if name == event]
+
     def problems(self, event: str) -> list[Detail]:
         return [fields["problem"] for name, fields in self.events if name == event and "problem" in fields]
 

@@ -47,14 +47,14 @@ class TaskBook:
         """Where a leg's states lie."""
         return RunFolder(self._base, task_id, task.behind)
 
-    def wait(self, task_id: bytes, event: str, problem: str) -> None:
-        """Tell why a task waits, once for each reason."""
-        if self._told.get(task_id) == problem:
+    def wait(self, task_id: bytes, event: str, why: str, *, is_problem: bool = False) -> None:
+        """Tell why a task waits, or is let pass, once for each reason; a problem wants somebody's attention."""
+        if self._told.get(task_id) == why:
             return
         while len(self._told) >= TOLD_MAX:
             del self._told[next(iter(self._told))]
-        self._told[task_id] = problem
-        self._parts.telemetry.tell(event, task=task_id, problem=problem)
+        self._told[task_id] = why
+        self._parts.telemetry.tell(event, task=task_id, **{"problem" if is_problem else "why": why})
 
     def forget(self, task_id: bytes) -> None:
         """Nothing is left to do for a task: its states go."""

@@ -113,7 +113,7 @@ class WorkDuty:
         if task is None:
             return
         if not is_about(task, entry):
-            self.book.wait(own.key[0], "not_final", "the node says another task than was bid for")
+            self.book.wait(own.key[0], "not_final", "the node says another task than was bid for", is_problem=True)
             return
         if own.bid is not None and own.bid.opened is not None:
             self.book.note_opened(own.key)
@@ -226,7 +226,7 @@ class WorkDuty:
             self._held[own.key] = milestone.number
         except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
             problem = f"milestone {milestone.number} is not held: {error}"
-            self.book.wait(own.key[0], "not_held", problem)
+            self.book.wait(own.key[0], "not_held", problem, is_problem=True)
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
@@ -245,7 +245,7 @@ class WorkDuty:
         (final,) = await self._own({own.key: entry}, final=True)
         sealed = commitment_of(self.parts.identity.genesis, own.key, self.parts.identity.stash, entry)
         if final.bid is None or final.bid.commitment != sealed or final.task is None:
-            self.book.wait(own.key[0], "not_final", "the final chain does not hold the bid")
+            self.book.wait(own.key[0], "not_final", "the final chain does not hold the bid", is_problem=True)
             return False
         # Where finality stands still a while, a bid that is opened too late costs more than one opened early.
         is_closed = final.task.state is not TaskState.COMMITTING

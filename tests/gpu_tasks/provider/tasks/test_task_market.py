@@ -70,7 +70,7 @@ def test_what_is_let_pass_has_its_reason_in_the_log_once(tmp_path: Path, order: 
         village.bid_for(PRICES[0])
         task = await village.submit(**order)
         await village.until(task, TaskState.ENDED)
-        said = [str(problem) for problem in village.miners[0].heard.problems("not_bid")]
+        said = village.miners[0].heard.reasons("not_bid")
         assert len(said) == 1
         assert reason in said[0]
         assert not village.node.chain.happened(BidCommitted)
@@ -84,7 +84,7 @@ def test_an_input_that_no_store_has_is_not_bid_for(tmp_path: Path) -> None:
         village.bid_for(PRICES[0])
         task = await village.submit(is_stored=False)
         await village.until(task, TaskState.ENDED)
-        said = [str(problem) for problem in village.miners[0].heard.problems("not_bid")]
+        said = village.miners[0].heard.reasons("not_bid")
         assert len(said) >= 2
         assert "tried again" in said[0]
         assert "tried 3 times" in said[-1]
