@@ -73,13 +73,14 @@ NUMBERS = {
 
 
 class TrainingExecutor(FakeExecutor):
-    """Trains in this process; `spoil` makes each state after the first one wrong, `trouble` makes it fail."""
+    """Trains in this process; one that lies is wrong by a bit each time, one that breaks has states that are none."""
 
     def __init__(self) -> None:
         super().__init__(TrainingForm())
         self.training = IntegerTraining(arithmetic("numpy"))
         self.steps = 0
         self.is_lying = False
+        self.is_breaking = False
 
     async def run(self, request: bytes) -> Execution:
         raise ExecutionError("nobody here buys trainings as units")
@@ -92,6 +93,10 @@ class TrainingExecutor(FakeExecutor):
         await asyncio.sleep(0)
         if self.trouble is not None:
             raise self.trouble
+        if self.is_breaking:
+            done = int.from_bytes(state[32:36], "little") + steps
+            broken = b"\xff\xff\xff\x7f" * ((len(state) - 36) // 4)  # no weight is so large
+            return LaterState(state[:32] + done.to_bytes(4, "little") + broken if steps else state, done)
         run = self.training.begin(request)
         try:
             later = run.advance(state, steps)
@@ -103,7 +108,7 @@ class TrainingExecutor(FakeExecutor):
         return LaterState(later, run.steps_done(later))
 
     async def metric(self, request: bytes, state: bytes) -> int:
-        return self.training.begin(request).metric(state)
+        return 0 if self.is_breaking else self.training.begin(request).metric(state)
 
 
 class Hand:

@@ -1,5 +1,6 @@
 """Tasks beside all else: units, gangs, what is let pass and why, who drains, states that strangers ask for."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ import pytest
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.inference.events import UnitSettled
-from gpu_tasks.market.training.events import BidCommitted
+from gpu_tasks.market.training.bids import TaskBid
+from gpu_tasks.market.training.events import BidCommitted, MilestoneCounted
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.chain.port import BidName
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, set_draining
 from gpu_tasks.provider.tasks.state_answers import PATH, question
 from task_village import ASKED, TaskVillage, play_tasks, undisturbed_root
@@ -163,3 +166,42 @@ def test_a_larger_run_is_of_chunks(tmp_path: Path) -> None:
         assert result.root == undisturbed_root(asked)
 
     play_tasks(tmp_path, 3, scene, numbers=NO_AUDIT)
+
+
+def test_a_bid_is_opened_only_once_the_final_chain_holds_it(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        bidder = village.miners[0].chain
+        known = bidder.bids
+
+        async def swallowed(bids: Sequence[BidName], *, final: bool = False) -> dict[BidName, TaskBid]:
+            return {} if final else await known(bids)
+
+        bidder.bids = swallowed  # type: ignore[method-assign]
+        state = await village.until(task, TaskState.REVEALING)
+        for _ in range(2):
+            await village.block()
+        assert village.task(task).revealed == 0
+        assert village.miners[0].heard.problems("not_final") == ["the final chain does not hold the bid"]
+        bidder.bids = known  # type: ignore[method-assign]
+        await village.block()
+        await village.block()
+        assert village.task(task).revealed == 1
+        assert state.bids == 1
+
+    play_tasks(tmp_path, 3, scene)
+
+
+def test_a_checkpoint_that_nobody_can_go_on_from_is_not_held(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES)
+        winner = village.hands[village.miners[0].keys.stash].training
+        winner.is_breaking = True
+        task = await village.submit()
+        await village.until(task, TaskState.SUBMITTED)
+        assert not village.node.chain.happened(MilestoneCounted)
+        standby = next(miner for miner in village.miners if "not_held" in miner.heard.names())
+        assert "holds no state of its run" in str(standby.heard.problems("not_held")[0])
+
+    play_tasks(tmp_path, 4, scene)
