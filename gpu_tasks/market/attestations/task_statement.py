@@ -1,0 +1,91 @@
+"""A task attestation: a provider's signed statement that it has reached a milestone of a task, or its result.
+
+This module is its form: encoding, signing payload, order in a block. A statement is of one slot in one auction, which
+names a leg for good: a runner-up that takes over within an auction is another provider with another device, and who
+wins what is left of its own task does so in a later auction. So what was signed for one leg proves nothing in another.
+What is wrong in form makes a block invalid; whether the work was right is never decided here.
+"""
+
+from typing import Annotated
+
+from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.training.tasks import Milestone, TaskResult
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import U8, Tagged, codec, struct, variant
+from runtime.encoding.types import BlockNumber, Hash, Signature
+
+TASK_VERSION = 1
+RESULT_STEP = 256
+"""Where a result stands among the milestones, which have numbers of a byte: behind them all."""
+
+
+@variant(0)
+class StatedMilestone:
+    """The next milestone of the slot."""
+
+    milestone: Milestone
+
+
+@variant(1)
+class StatedResult:
+    """The result of the slot, which is its last milestone."""
+
+    result: TaskResult
+
+
+Stated = Annotated[StatedMilestone | StatedResult, Tagged("ogpu::TaskStated")]
+
+
+@struct
+class TaskAttestation:
+    """The statement, without its signature; the signing payload adds the genesis hash."""
+
+    version: U8
+    task: Hash
+    auction: U8
+    """Which auction of the task gave the slot, counted from 1."""
+    place: U8
+    provider_key: Hash
+    """The ed25519 key that signs."""
+    device: Hash
+    stated: Stated
+    usage: Usage
+    """Since the milestone before, or the start."""
+    started_at: BlockNumber
+    """The chain's height when the work on it began."""
+    finished_at: BlockNumber
+
+
+@variant(1, name="Task")
+class SignedTaskAttestation:
+    """A statement about a task and the ed25519 signature of `provider_key` over its payload."""
+
+    statement: TaskAttestation
+    signature: Signature
+
+
+_STATEMENT = codec(TaskAttestation)
+
+
+def task_signing_payload(genesis: bytes, statement: TaskAttestation) -> bytes:
+    """The bytes that the provider key signs."""
+    return domain(b"t-attest", genesis, _STATEMENT.encode(statement))
+
+
+def step_of(statement: TaskAttestation) -> int:
+    """The number of the milestone that is stated; `RESULT_STEP` for a result."""
+    stated = statement.stated
+    return stated.milestone.number if isinstance(stated, StatedMilestone) else RESULT_STEP
+
+
+def task_order_key(signed: SignedTaskAttestation) -> tuple[bytes, int, int, int]:
+    """Attestations of tasks ascend strictly by this: all places of a gang state one step before any states the next."""
+    statement = signed.statement
+    return statement.task, statement.auction, step_of(statement), statement.place
+
+
+def heights_problem(statement: TaskAttestation, *, slot_started_at: int, height: int) -> str:
+    """Why the stated heights are impossible, whatever was computed; empty if they are not."""
+    if not slot_started_at <= statement.started_at <= statement.finished_at <= height:
+        return "began before the slot started, ended before it began, or in the future"
+    return ""
