@@ -63,12 +63,22 @@ def start(market: TrainingGround, task_id: bytes, place: int, account: bytes) ->
 def checkpoint(market: TrainingGround, task_id: bytes, place: int, account: bytes, milestone: Milestone) -> None:
     """State the next milestone of a slot; the last one is the result."""
     task, slot = market.worked(task_id, place, account)
+    ensure_may_report(market, task, slot, milestone)
+    report(market, task_id, task, place, milestone)
+
+
+def ensure_may_report(market: TrainingGround, task: Task, slot: Slot, milestone: Milestone) -> None:
+    """That a slot of this task may state this milestone now, whoever says so for it."""
     market.ensure_in(task, TaskState.RUNNING)
     _ensure_next(task, slot)
     number = slot.reported + 1
     ensure(number < task.milestones and milestone.number == task.behind + number, WrongMilestone)
+
+
+def report(market: TrainingGround, task_id: bytes, task: Task, place: int, milestone: Milestone) -> None:
+    """Write down a milestone that may be stated."""
     market.emit(MilestoneReported(task_id, place, milestone))
-    slot = replace(slot, reported=number, milestone=milestone)
+    slot = replace(task.slots[place], reported=milestone.number - task.behind, milestone=milestone)
     market.put(task_id, _in_step(market, task, with_slot(task, place, slot)))
 
 
@@ -94,10 +104,20 @@ def hold_checkpoint(market: TrainingGround, task_id: bytes, account: bytes, numb
 def finish(market: TrainingGround, task_id: bytes, place: int, account: bytes, result: TaskResult) -> None:
     """State the result of a slot; when all have, the customer has the word, and the beacon may ask for an audit."""
     task, slot = market.worked(task_id, place, account)
+    ensure_may_finish(market, task, slot)
+    take_result(market, task_id, task, place, result)
+
+
+def ensure_may_finish(market: TrainingGround, task: Task, slot: Slot) -> None:
+    """That a slot of this task may state its result now, whoever says so for it."""
     market.ensure_in(task, TaskState.RUNNING)
     _ensure_next(task, slot)
+
+
+def take_result(market: TrainingGround, task_id: bytes, task: Task, place: int, result: TaskResult) -> None:
+    """Write down a result that may be stated."""
     market.emit(ResultStated(task_id, place, result))
-    slot = replace(slot, reported=task.milestones, finished_at=market.height, result=result)
+    slot = replace(task.slots[place], reported=task.milestones, finished_at=market.height, result=result)
     after = with_slot(task, place, slot)
     if any(each.result is None for each in after.slots):
         market.put(task_id, _in_step(market, task, after))
