@@ -20,6 +20,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, keypair_from_seed
@@ -35,7 +36,8 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
 
-PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, InferenceMarket, Attestations)
+GROUND = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts)
+PALLETS = (*GROUND, TrainingMarket, InferenceMarket, Attestations)
 OGPU = GRAINS_PER_OGPU
 RICH = 10**7 * OGPU
 CHEAP, DEAR = OGPU // 100, OGPU

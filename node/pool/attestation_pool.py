@@ -1,8 +1,9 @@
 """Execution attestations that wait for an author, from this node's own provider and from peers.
 
-What always holds: nothing enters whose signature does not hold, whose key is not the racer's, or whose race is not in
-the best state; one is kept for each place in each race; count and bytes are bounded.  Whether one may be attached is
-decided by the pallet alone, on the state that the block under construction starts from.
+What always holds: nothing enters whose signature does not hold, whose key is not the racer's or the slot's, or whose
+race or task is not in the best state; one is kept for each place in each race, and for each step of a slot; count and
+bytes are bounded, over all kinds together.  Whether one may be attached is decided by the pallet alone, on the state
+that the block under construction starts from.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import (
+from gpu_tasks.market.attestations.kinds import (
     ATTESTATION_BYTES_PER_BLOCK_MAX,
     ATTESTATIONS_PER_BLOCK_MAX,
-    SignedAttestation,
+    AnyAttestation,
+    OrderKey,
+    decode_attestation,
     order_key,
-    signing_payload,
 )
+from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
+from gpu_tasks.market.attestations.task_forms import lasting_problem
+from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.training_market import TrainingMarket
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
@@ -29,7 +35,7 @@ from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, UNDECODABLE, Pool
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import verify_ed25519
-from runtime.encoding.codec import DecodeError, codec
+from runtime.encoding.codec import DecodeError
 from runtime.encoding.types import Unsigned, Weight
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError, InvalidBlock
@@ -38,17 +44,15 @@ from runtime.pallets.staking.trust_stake import TrustStake
 
 COUNT_MAX = 4_096
 BYTES_MAX = 4 * 1024 * 1024
-KEPT_BLOCKS = 256  # longer than any race stays open
-_SIGNED = codec(SignedAttestation)
+KEPT_BLOCKS = 256  # longer than any race; a provider sends again what a task still waits for
 _LOG = logging.getLogger(__name__)
-RacePlace = tuple[bytes, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """An attestation, its length, and the height at which it came."""
 
-    signed: SignedAttestation
+    signed: AnyAttestation
     size: int
     height: int
 
@@ -62,7 +66,7 @@ class AttestationPool(Listener):
         self._peers = peers
         self._gossip = gossip
         self._best = best
-        self._kept: dict[RacePlace, _Kept] = {}
+        self._kept: dict[OrderKey, _Kept] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -93,12 +97,12 @@ class AttestationPool(Listener):
 
     def _add(self, raw: bytes) -> None:
         try:
-            signed = _SIGNED.decode(raw)
+            signed = decode_attestation(raw)
         except DecodeError as error:
             raise PoolRefusalError(UNDECODABLE, "Attestation has invalid format", str(error)) from error
         place = order_key(signed)
         if place in self._kept:
-            why = "one is kept for this place in the race"
+            why = "one is kept for this place in the race, or this step of the slot"
             raise PoolRefusalError(ALREADY_KNOWN, "Attestation is already known", why)
         if len(self._kept) >= COUNT_MAX or self._bytes + len(raw) > BYTES_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many attestations wait")
@@ -108,10 +112,15 @@ class AttestationPool(Listener):
         self._kept[place] = _Kept(signed, len(raw), self._chain.final.facts.height)
         self._bytes += len(raw)
 
-    def _problem(self, signed: SignedAttestation) -> str:
+    def _problem(self, signed: AnyAttestation) -> str:
         """Why it can never be attached on the best branch; empty if it can, now or soon."""
         executed = self._chain.get(self._best()) or self._chain.final
         bound = self._chain.runtime.at(executed.state)
+        if isinstance(signed, SignedTaskAttestation):
+            return lasting_problem(bound[TrainingMarket], signed)
+        return self._problem_of_unit(bound, signed)
+
+    def _problem_of_unit(self, bound: Bound, signed: SignedAttestation) -> str:
         statement = signed.statement
         owner = bound[TrustStake].stash_of(statement.provider_key)
         if owner is None:
@@ -135,12 +144,12 @@ class AttestationPool(Listener):
         if chosen:
             yield Attestations.attach(attestations=tuple(chosen))
 
-    def _admissible(self, bound: Bound) -> list[SignedAttestation]:
+    def _admissible(self, bound: Bound) -> list[AnyAttestation]:
         """Attach each one in turn, keep those that succeed, and undo it all.
 
-        Attaching one may close a race for another.
+        Attaching one may close a race for another, or open the next step of a task.
         """
-        chosen: list[SignedAttestation] = []
+        chosen: list[AnyAttestation] = []
         size, spent, room = 0, 0, bound[Attestations].room().ref_time
         try:
             with bound.overlay.transaction():
@@ -172,7 +181,7 @@ class AttestationPool(Listener):
 
     # --- inside
 
-    def _attached(self, block: ExecutedBlock) -> tuple[SignedAttestation, ...]:
+    def _attached(self, block: ExecutedBlock) -> tuple[AnyAttestation, ...]:
         for raw in block.extrinsics[1:2]:
             extrinsic = decode_extrinsic(self._chain.runtime, raw)
             if extrinsic.authorization is None and extrinsic.call.method.pallet is Attestations:
@@ -180,7 +189,7 @@ class AttestationPool(Listener):
                 return tuple(attestations)
         return ()
 
-    def _forget(self, place: RacePlace) -> None:
+    def _forget(self, place: OrderKey) -> None:
         kept = self._kept.pop(place, None)
         if kept is not None:
             self._bytes -= kept.size
@@ -194,7 +203,7 @@ class _UndoError(Exception):
     """Ends a trial."""
 
 
-def _weight_attached(bound: Bound, signed: SignedAttestation) -> Weight | None:
+def _weight_attached(bound: Bound, signed: AnyAttestation) -> Weight | None:
     """Attach one, and say what that weighed; None if it may not be attached now."""
     try:
         with bound.overlay.transaction():

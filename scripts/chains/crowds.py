@@ -9,10 +9,8 @@ from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMa
 from gpu_tasks.market.training.tasks import Task, TaskOrder
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains import market_chain
 from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms
 
-PALLETS = (*market_chain.PALLETS[:-2], TrainingMarket, *market_chain.PALLETS[-2:])
 CHEAP = OGPU // 100
 ORDER = TaskOrder(
     task_hash=b"t" * 32, workload=b"w" * 32, input_root=b"i" * 32, input_blob=b"b" * 32, sealed_at=0, classes=0b111,
@@ -24,7 +22,7 @@ ORDER = TaskOrder(
 def crowd_chain() -> MarketChain:
     """Both markets, and a task that takes bids for long."""
     numbers = {"TrainingMarket.commit_blocks": 50_000}
-    chain = MarketChain(named_keys(4), [], numbers, pallets=PALLETS, check=lambda _bound, _issued: None)
+    chain = MarketChain(named_keys(4), [], numbers, check=lambda _bound, _issued: None)
     chain.blocks(2)
     chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=ORDER)))
     return chain

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
 from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts import Courts
@@ -19,6 +20,7 @@ from gpu_tasks.market.devices.records import device_id
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, unit_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import GRAINS_PER_OGPU, RuntimeVersion, Signed, Unsigned
@@ -37,7 +39,10 @@ from scripts.chains.market_books import check_books
 from scripts.chains.named_keys import NamedKeys
 
 OGPU = GRAINS_PER_OGPU
-PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, InferenceMarket, Attestations)
+PALLETS = (
+    System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, TrainingMarket, InferenceMarket,
+    Attestations,
+)  # fmt: skip
 Step = Callable[[Bound], None]
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
 GENESIS_HASH = blake2_256(b"genesis of tests")
@@ -279,13 +284,11 @@ def tolerant(step: Callable[[Bound], None], *also: type[Exception]) -> Callable[
     return attempt
 
 
-def attach(*attestations: SignedAttestation) -> Callable[[Bound], None]:
+def attach(*attestations: AnyAttestation) -> Callable[[Bound], None]:
     """A step: the inherent."""
 
     def step(bound: Bound) -> None:
-        ordered = sorted(
-            attestations, key=lambda one: (one.statement.unit, one.statement.attempt, one.statement.replica)
-        )
+        ordered = sorted(attestations, key=order_key)
         bound.dispatch(Attestations.attach(attestations=tuple(ordered)), Unsigned())
 
     return step

@@ -13,7 +13,7 @@ from typing import Any
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import preset, validator_names
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import order_key
+from gpu_tasks.market.attestations.kinds import order_key
 from gpu_tasks.market.inference.inference import InferenceMarket
 from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.blocks.extrinsic import Extra, MultiSignature, decode_extrinsic, encode_bare, encode_signed

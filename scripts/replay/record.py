@@ -13,7 +13,8 @@ from genesis.chain import genesis_block_header, genesis_state, runtime_of
 from genesis.presets import load_spec
 from genesis.spec import to_json
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import SignedAttestation, order_key
+from gpu_tasks.market.attestations.kinds import order_key
+from gpu_tasks.market.attestations.statement import SignedAttestation
 from runtime.blocks.block import BLOCK, Block, Header, block_id, seal_payload
 from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
 from runtime.blocks.era import IMMORTAL, mortal

@@ -17,7 +17,7 @@ from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, InputReader, UnitStatus
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey, order_key
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import CourtsApi, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
@@ -84,7 +84,7 @@ class FakeNode:
 
     chain: MarketChain
     calls: list[tuple[bytes, Call]] = field(default_factory=list)
-    attestations: dict[tuple[bytes, int, int], SignedAttestation] = field(default_factory=dict)
+    attestations: dict[OrderKey, AnyAttestation] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     is_omitting: bool = False
     """Whether authors leave attestations out."""
@@ -237,12 +237,11 @@ class FakeChain:
         self._reach()
         self.node.calls.append((self.keys.provider, call))
 
-    async def attest(self, attestation: SignedAttestation) -> None:
+    async def attest(self, attestation: AnyAttestation) -> None:
         problem = self.node.chain.now()[Attestations].problem(attestation)
         if problem:
             raise ChainError(problem)
-        statement = attestation.statement
-        self.node.attestations[statement.unit, statement.attempt, statement.replica] = attestation
+        self.node.attestations[order_key(attestation)] = attestation
 
 
 @dataclass

@@ -26,6 +26,7 @@ from gpu_tasks.market.training.tasks import (
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.plan import AuctionNumbers
 from runtime.cryptography.hashing import blake2_256
+from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
@@ -122,6 +123,7 @@ class TaskChain:
     constants: dict[str, Any] = field(default_factory=dict)
     bonds: tuple[int, ...] = (1_000 * OGPU, 2_000 * OGPU, 1_500 * OGPU)
     final_lag: int = 1
+    pallets: tuple[type[Pallet], ...] = PALLETS
     check: Callable[[Bound, int], None] = check_task_books
     task: bytes = b""
 
@@ -132,7 +134,7 @@ class TaskChain:
             self.keys,
             [Keys("stranger")],
             {**SMALL, **self.constants},
-            pallets=PALLETS,
+            pallets=self.pallets,
             bonds=self.bonds,
             final_lag=self.final_lag,
             check=self.check,

@@ -1,34 +1,42 @@
 """Attestations: what the author of a block puts into it about executed work, as an inherent.
 
-An attestation opens its provider's commitment, so attaching it is the reveal. Always: a block whose
-attestations break a rule of form is invalid; whether the work is right is never judged here; one
-`admissible` decides for authors, for importers and for the signed fallback.
+An attestation of a unit opens its provider's commitment, so attaching it is the reveal; that of a task states a
+milestone or a result. Always: a block whose attestations break a rule of form is invalid; whether the work is right is
+never judged here; one `problem` decides for authors and importers, and its conditions for the signed fallbacks:
+`reveal`, and of tasks the calls `checkpoint` and `finish` of their market.
 """
 
 from itertools import pairwise
 
-from gpu_tasks.market.attestations.statement import (
+from gpu_tasks.market.attestations.kinds import (
     ATTESTATION_BYTES_PER_BLOCK_MAX,
     ATTESTATIONS_PER_BLOCK_MAX,
-    VERSION,
-    Attestation,
+    AnyAttestation,
     AttestationList,
-    ProofKind,
-    SignedAttestation,
     attestation_hash,
     order_key,
-    signing_payload,
     size,
+    subject_of,
+)
+from gpu_tasks.market.attestations.statement import (
+    VERSION,
+    Attestation,
+    ProofKind,
+    SignedAttestation,
+    signing_payload,
     usage_problem,
 )
-from gpu_tasks.market.ids import UnitId
+from gpu_tasks.market.attestations.task_forms import attach_to_task, task_problem
+from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation, StatedMilestone, TaskAttestation
+from gpu_tasks.market.ids import TaskId, UnitId
 from gpu_tasks.market.inference.agenda import ATTESTATIONS_MAX
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import OpenUnit, Racer, Reveal, Unit
+from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.signatures import verify_ed25519
-from runtime.encoding.codec import U32
+from runtime.encoding.codec import U8, U32
 from runtime.encoding.types import AccountId, Hash, Weight
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.measured import times
@@ -47,7 +55,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
 
-def _attach_weight(attestations: tuple[SignedAttestation, ...]) -> Weight:
+def _attach_weight(attestations: tuple[AnyAttestation, ...]) -> Weight:
     """Without what they settle, which only the state knows."""
     return WEIGHTS["Attestations.attach"] + times(len(attestations), WEIGHTS["Attestations.attach attestation"])
 
@@ -63,6 +71,17 @@ class Attested:
     attestation_hash: Hash
 
 
+@event
+class TaskAttested:
+    """A provider's attestation of a milestone or a result is part of the chain."""
+
+    task: TaskId
+    place: U8
+    provider: AccountId
+    device: Hash
+    attestation_hash: Hash
+
+
 class NotAdmissible(DispatchError):
     """The attestation breaks a rule of form: assignment, window, opening, usage or signature."""
 
@@ -73,10 +92,11 @@ class Attestations(Pallet, index=11):
     system: System
     stake: TrustStake
     market: InferenceMarket
+    tasks: TrainingMarket
 
     attested: StorageValue[U32] = StorageValue(default=0, doc="Attestations in the chain so far.")
 
-    events = (Attested,)
+    events = (Attested, TaskAttested)
     errors = (NotAdmissible,)
 
     @call(index=0, weight=_attach_weight)
@@ -93,27 +113,29 @@ class Attestations(Pallet, index=11):
         for signed in attestations:
             problem = self.problem(signed)  # only now: the one before may have settled this unit
             if problem:
-                raise InvalidBlock(f"attestation of {signed.statement.unit.hex()}: {problem}")
+                raise InvalidBlock(f"attestation of {subject_of(signed).hex()}: {problem}")
             spent += self.weight_of(signed)
             if not spent.fits(room):
                 raise InvalidBlock("attestations weigh more than the block has room for")
-            self._reveal(signed)
+            self._put_in(signed)
         return PostDispatch(actual_weight=spent)
 
     @call(index=1, weight=WEIGHTS["Attestations.reveal"])
     def reveal(self, origin: Signed, attestation: SignedAttestation) -> PostDispatch:
-        """Attach one attestation by transaction, where authors leave it out. Free when it succeeds."""
+        """Attach that of a unit by transaction, where authors leave it out. Free when it succeeds."""
         ensure(not self.problem(attestation), NotAdmissible)
         weight = self.weight_of(attestation)
-        self._reveal(attestation)
+        self._put_in(attestation)
         return PostDispatch(pays_fee=False, actual_weight=weight)
 
     def room(self) -> Weight:
         """What the attestations of the block under construction may weigh."""
         return Weight(min(ATTESTATIONS_MAX.ref_time, max(0, self.context.mandatory_left)), 0)
 
-    def weight_of(self, signed: SignedAttestation) -> Weight:
-        """What attaching one that is admissible weighs: the last of a race settles it."""
+    def weight_of(self, signed: AnyAttestation) -> Weight:
+        """What attaching one that is admissible weighs: the last of a race settles it, a result looks at all slots."""
+        if isinstance(signed, SignedTaskAttestation):
+            return WEIGHTS["Attestations.attach attestation"] + self._stating_weight(signed.statement)
         unit = self.market.open_unit(signed.statement.unit)
         racers = unit.record.racers
         each = WEIGHTS["Attestations.attach attestation"]
@@ -121,8 +143,10 @@ class Attestations(Pallet, index=11):
             return each
         return each + WEIGHTS["Attestations.attach settled"] + times(len(racers), WEIGHTS["Attestations.attach racer"])
 
-    def problem(self, signed: SignedAttestation) -> str:
+    def problem(self, signed: AnyAttestation) -> str:
         """Why this attestation may not be attached now; empty if it may. Cheap checks come before the signature."""
+        if isinstance(signed, SignedTaskAttestation):
+            return task_problem(self.tasks, signed)
         statement, genesis = signed.statement, self.system.block_hash[0]
         unit = self.market.units[statement.unit]
         if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
@@ -154,13 +178,32 @@ class Attestations(Pallet, index=11):
         height = self.system.number.get()
         return usage_problem(statement, tokens_max=unit.terms.tokens_max, drawn_at=drawn_at, height=height)
 
+    def _stating_weight(self, statement: TaskAttestation) -> Weight:
+        """What the call weighs that states the same."""
+        if isinstance(statement.stated, StatedMilestone):
+            return WEIGHTS["TrainingMarket.checkpoint"]
+        slots = self.tasks.open_task(statement.task).terms.slots
+        return WEIGHTS["TrainingMarket.finish"] + times(slots, WEIGHTS["TrainingMarket.finish slot"])
+
+    def _put_in(self, signed: AnyAttestation) -> None:
+        self.attested.set(self.attested.get() + 1)
+        if isinstance(signed, SignedTaskAttestation):
+            self._state(signed)
+        else:
+            self._reveal(signed)
+
+    def _state(self, signed: SignedTaskAttestation) -> None:
+        statement = signed.statement
+        provider = self.tasks.open_task(statement.task).slots[statement.place].provider
+        self.emit(TaskAttested(statement.task, statement.place, provider, statement.device, attestation_hash(signed)))
+        attach_to_task(self.tasks, statement)
+
     def _reveal(self, signed: SignedAttestation) -> None:
         statement = signed.statement
         record = self.market.units[statement.unit]
         assert record is not None, "an admissible attestation is of a unit"
         unit, racer = OpenUnit(statement.unit, record), record.racers[statement.replica]
         opened = Reveal(statement.output_root, statement.output_blob, statement.output_tokens, self.system.number.get())
-        self.attested.set(self.attested.get() + 1)
         self.emit(
             Attested(statement.unit, racer.owner, statement.device, statement.output_root, attestation_hash(signed))
         )

@@ -1,21 +1,18 @@
 """An execution attestation: a provider's signed statement of what it ran, on what, with what result.
 
 It opens the provider's commitment, so it is the reveal of a race. This module is its form:
-encoding, signing payload, order in a block. What is wrong in form makes a block invalid; whether
-the work was right is never decided here.
+encoding, signing payload, bounds of what may be said to have been used. What is wrong in form makes a block invalid;
+whether the work was right is never decided here.
 """
 
 from enum import IntEnum
 from typing import Annotated
 
-from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
-from runtime.encoding.codec import U8, U32, U64, Bounded, codec, struct
+from runtime.encoding.codec import U8, U32, U64, Bounded, codec, struct, variant
 from runtime.encoding.types import BlockNumber, Hash, Signature
 
 VERSION = 1
-ATTESTATIONS_PER_BLOCK_MAX = 500
-ATTESTATION_BYTES_PER_BLOCK_MAX = 256_000
 PROOF_INLINE_BYTES_MAX = 512
 
 
@@ -72,38 +69,20 @@ class Attestation:
     finished_at: BlockNumber
 
 
-@struct
+@variant(0, name="Unit")
 class SignedAttestation:
-    """A statement and the ed25519 signature of `provider_key` over its payload."""
+    """A statement about a unit and the ed25519 signature of `provider_key` over its payload."""
 
     statement: Attestation
     signature: Signature
 
 
-AttestationList = Annotated[tuple[SignedAttestation, ...], Bounded(ATTESTATIONS_PER_BLOCK_MAX)]
-
 _STATEMENT = codec(Attestation)
-_SIGNED = codec(SignedAttestation)
 
 
 def signing_payload(genesis: bytes, statement: Attestation) -> bytes:
     """The bytes that the provider key signs."""
     return domain(b"attest", genesis, _STATEMENT.encode(statement))
-
-
-def order_key(signed: SignedAttestation) -> tuple[bytes, int, int]:
-    """Attestations of a block ascend strictly by this: one for each place in each race."""
-    return signed.statement.unit, signed.statement.attempt, signed.statement.replica
-
-
-def size(signed: SignedAttestation) -> int:
-    """Encoded length in bytes."""
-    return len(_SIGNED.encode(signed))
-
-
-def attestation_hash(signed: SignedAttestation) -> bytes:
-    """What explorers name an attestation by."""
-    return blake2_256(_SIGNED.encode(signed))
 
 
 def usage_problem(statement: Attestation, *, tokens_max: int, drawn_at: int, height: int) -> str:

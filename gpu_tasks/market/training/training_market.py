@@ -6,6 +6,7 @@ bounded by work.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
 from gpu_tasks.market.courts.handlers import CaseRuling
@@ -48,7 +49,7 @@ from gpu_tasks.traces.trace import TraceFraudProof
 from runtime.encoding.codec import U8
 from runtime.encoding.types import Balance, BlockNumber, Hash, Weight
 from runtime.frame.measured import times
-from runtime.frame.pallet import Constant, PostDispatch, Signed, call
+from runtime.frame.pallet import FREE, Constant, PostDispatch, Signed, call
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
 
@@ -122,9 +123,10 @@ class TrainingMarket(TrainingGround, index=15):
         running.start(self, task, place, origin.account)
 
     @call(index=4, weight=WEIGHTS["TrainingMarket.checkpoint"])
-    def checkpoint(self, origin: Signed, task: TaskId, place: U8, milestone: Milestone) -> None:
-        """State the next milestone; it counts once somebody else holds its checkpoint."""
+    def checkpoint(self, origin: Signed, task: TaskId, place: U8, milestone: Milestone) -> PostDispatch:
+        """State the next milestone, where authors leave its attestation out. Free when it succeeds, as that is."""
         running.checkpoint(self, task, place, origin.account, milestone)
+        return FREE
 
     @call(index=5, weight=WEIGHTS["TrainingMarket.hold_checkpoint"])
     def hold_checkpoint(self, origin: Signed, task: TaskId, number: U8) -> None:
@@ -133,10 +135,10 @@ class TrainingMarket(TrainingGround, index=15):
 
     @call(index=6, weight=_of_slots("finish", SLOTS_MAX))
     def finish(self, origin: Signed, task: TaskId, place: U8, result: TaskResult) -> PostDispatch:
-        """State the result of a slot."""
+        """State the result of a slot, where authors leave its attestation out. Free when it succeeds, as that is."""
         weight = self._weight("finish", task)
         running.finish(self, task, place, origin.account, result)
-        return weight
+        return replace(weight, pays_fee=False)
 
     @call(index=15, weight=WEIGHTS["TrainingMarket.report_input"])
     def report_input(self, origin: Signed, task: TaskId, place: U8) -> None:

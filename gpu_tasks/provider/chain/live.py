@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStatus
-from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.kinds import AnyAttestation, encode_attestation
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
@@ -28,7 +28,6 @@ from gpu_tasks.provider.chain.devices import OwnDevices
 from gpu_tasks.provider.chain.heads import Bell
 from gpu_tasks.provider.chain.port import BidName, ChainError, DoubleHeaderEvidence, View
 from gpu_tasks.provider.chain.seldom import Seldom
-from runtime.encoding.codec import codec
 from runtime.frame.call import Call
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.staking.double_headers import double_proposal
@@ -62,7 +61,6 @@ ODD_ANSWERS = (
 
 LOG = logging.getLogger("ogpu.provider")
 T = TypeVar("T")
-_SIGNED_ATTESTATION = codec(SignedAttestation)
 
 
 class LiveChain:
@@ -347,9 +345,9 @@ class LiveChain:
             while len(self._signed) > SIGNED_KEPT:
                 del self._signed[next(iter(self._signed))]
 
-    async def attest(self, attestation: SignedAttestation) -> None:
+    async def attest(self, attestation: AnyAttestation) -> None:
         """See `ChainPort`."""
-        raw = _SIGNED_ATTESTATION.encode(attestation)
+        raw = encode_attestation(attestation)
         await self._sent(self.client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
 
     async def _sent(self, question: Awaitable[RpcJson]) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStatus
-from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
@@ -174,6 +174,6 @@ class ChainPort(Protocol):
         """Hand in a call signed with the provider key; ChainError if the node does not take it."""
         ...
 
-    async def attest(self, attestation: SignedAttestation) -> None:
+    async def attest(self, attestation: AnyAttestation) -> None:
         """Hand in an attestation; ChainError if the node does not take it."""
         ...

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
 
-from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
@@ -30,7 +30,7 @@ S = TypeVar("S", bound=Enum)
 class StepMessage:
     """A step as the world sees it, what the journal says before, and what telemetry says after."""
 
-    content: Call | SignedAttestation
+    content: Call | AnyAttestation
     event: str
     details: Mapping[str, Detail] = field(default_factory=dict)
     intent: JournalRecord | None = None
@@ -67,10 +67,10 @@ class StepBook(Generic[S]):
         """Write down what is about to happen, and hand it to the node; ChainError if it does not take it."""
         if message.intent is not None:
             self._parts.journal.append(message.intent)
-        if isinstance(message.content, SignedAttestation):
-            await self._parts.chain.attest(message.content)
-        else:
+        if isinstance(message.content, Call):
             await self._parts.chain.submit(message.content)
+        else:
+            await self._parts.chain.attest(message.content)
         self._parts.telemetry.tell(message.event, **message.details)
 
     def forget(self, key: StepKey) -> None:

@@ -64,7 +64,7 @@ class Ogpu:
 
     @method("ogpu_submitAttestation")
     async def submit_attestation(self, attestation: Hex) -> Json:
-        """Hand a signed execution attestation to the node, which gossips it and puts it into its next block."""
+        """Hand a signed attestation of a unit or a task to the node: it gossips it and puts it into its next block."""
         if len(attestation) > MAX_ATTESTATION_BYTES:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_ATTESTATION_BYTES} bytes")
         return to_hex(await self.blocks.node.submit_attestation(attestation))

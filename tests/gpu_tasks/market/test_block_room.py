@@ -6,7 +6,8 @@ import pytest
 
 from gpu_tasks.market.attestations import attestations as module
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import SignedAttestation, order_key
+from gpu_tasks.market.attestations.kinds import order_key
+from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.block_room import BlockRoom
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState
@@ -118,7 +119,7 @@ def test_courts_and_tasks_take_no_more_than_what_is_left_beside_what_is_kept_for
 
 
 def test_tasks_wait_where_other_hooks_have_taken_the_block() -> None:
-    pallets = (*PALLETS[:7], Greedy, *PALLETS[7:], TrainingMarket)
+    pallets = (*PALLETS[:7], Greedy, *PALLETS[7:])
     numbers = {"TrainingMarket.commit_blocks": 4}
     chain = MarketChain(named_keys(4), [], numbers, pallets=pallets)
     chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=an_order())))

@@ -10,6 +10,7 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.block import block_id
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.encoding.types import Pays
@@ -41,7 +42,7 @@ class MarketBlocks(SmallChain):
     """A chain of all pallets whose blocks refer to their parent as final."""
 
     def __init__(self, validators: list[Keys]) -> None:
-        runtime = runtime_of(TrustStake, TrustLock, Devices, Courts, InferenceMarket, Attestations)
+        runtime = runtime_of(TrustStake, TrustLock, Devices, Courts, TrainingMarket, InferenceMarket, Attestations)
         config = genesis_config(validators, [])
         for keys in validators:
             config["Balances"]["balances"].append(["0x" + keys.provider.hex(), OGPU])

@@ -11,6 +11,7 @@ import pytest
 
 import node.pool.attestation_pool
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.kinds import encode_attestation
 from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
 from gpu_tasks.market.inference import events as market_events
 from gpu_tasks.market.inference.units import UnitState
@@ -21,7 +22,6 @@ from node.pool.attestation_pool import KEPT_BLOCKS, AttestationPool
 from node.pool.refusal import PoolRefusalError
 from played_transport import PlayedTransport
 from runtime.blocks.extrinsic import encode_bare
-from runtime.encoding.codec import codec
 from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound
 from scripts.chains.market_chain import (
@@ -35,7 +35,7 @@ from scripts.chains.market_chain import (
 )
 
 ROOT = b"R" * 32
-ENCODE = codec(SignedAttestation).encode
+ENCODE = encode_attestation
 
 
 @dataclass

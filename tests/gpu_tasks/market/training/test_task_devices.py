@@ -10,7 +10,6 @@ from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.bids import auction_id, bid_commitment
 from gpu_tasks.market.training.tasks import TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
-from scripts.chains import market_chain
 from scripts.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
@@ -24,13 +23,11 @@ from scripts.chains.market_chain import (
 )
 from task_chain import SMALL, TaskChain, an_offer, an_order
 
-PALLETS = (*market_chain.PALLETS, TrainingMarket)
-
 
 def both_markets() -> tuple[MarketChain, bytes]:
     """A chain that has both, and a task that takes bids for long."""
     numbers = {**SMALL, "TrainingMarket.commit_blocks": 60}
-    chain = MarketChain(named_keys(9), [], numbers, pallets=PALLETS, check=lambda _bound, _issued: None)
+    chain = MarketChain(named_keys(9), [], numbers, check=lambda _bound, _issued: None)
     chain.blocks(3)
     chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=an_order())))
     return chain, task_id_of(GENESIS_HASH, CUSTOMER.stash, 0)

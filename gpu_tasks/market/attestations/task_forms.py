@@ -1,0 +1,96 @@
+"""When a task attestation may be put into a block: the conditions, and the order in which they are looked at.
+
+`task_problem` decides for authors and importers; what may be stated, `running` decides for it as for the calls.
+`lasting_problem` is what a node asks before it keeps one: less, since the step before may not be in a block yet.
+Always: the signature is looked at before the task's record, which is the longest there is: what a stranger makes up
+costs a few short records, and a signature only where it names a key and a device that work on the task.
+"""
+
+from gpu_tasks.market.attestations.task_statement import (
+    RESULT_STEP,
+    TASK_VERSION,
+    SignedTaskAttestation,
+    StatedMilestone,
+    TaskAttestation,
+    heights_problem,
+    step_of,
+    task_signing_payload,
+)
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.life import running
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState
+from runtime.cryptography.signatures import verify_ed25519
+from runtime.frame.errors import DispatchError
+
+_NO_SLOT = "no such slot"
+_NOT_ITS_OWN = "not the slot's key or device"
+
+
+def task_problem(market: TrainingGround, signed: SignedTaskAttestation) -> str:
+    """Why this attestation may not be attached now; empty if it may."""
+    statement = signed.statement
+    problem = _signing_problem(market, signed)
+    if problem:
+        return problem
+    task = market.tasks[statement.task]
+    slot = _slot_of(task, statement)
+    if task is None or slot is None:
+        return _NO_SLOT
+    if slot.device != statement.device:
+        return _NOT_ITS_OWN
+    try:
+        if isinstance(statement.stated, StatedMilestone):
+            running.ensure_may_report(market, task, slot, statement.stated.milestone)
+        else:
+            running.ensure_may_finish(market, task, slot)
+    except DispatchError as error:
+        return f"not now: {type(error).__name__}"
+    return heights_problem(statement, slot_started_at=slot.started_at, height=market.height)
+
+
+def lasting_problem(market: TrainingGround, signed: SignedTaskAttestation) -> str:
+    """Why this attestation can never be attached on this branch; empty if it can, now or soon."""
+    statement = signed.statement
+    problem = _signing_problem(market, signed)
+    if problem:
+        return problem
+    task = market.tasks[statement.task]
+    slot = _slot_of(task, statement)
+    if task is None or slot is None or task.state not in (TaskState.STARTING, TaskState.RUNNING):
+        return _NO_SLOT
+    if slot.device != statement.device:
+        return _NOT_ITS_OWN
+    step, last = step_of(statement), task.behind + task.milestones
+    if slot.result is not None or step <= task.behind + slot.reported:
+        return "stated already"
+    return "" if step < last or step == RESULT_STEP else "no such milestone"
+
+
+def attach_to_task(market: TrainingGround, statement: TaskAttestation) -> None:
+    """Write down what an admissible attestation states."""
+    task = market.tasks[statement.task]
+    assert task is not None, "an admissible attestation is of a task"
+    if isinstance(statement.stated, StatedMilestone):
+        running.report(market, statement.task, task, statement.place, statement.stated.milestone)
+    else:
+        running.take_result(market, statement.task, task, statement.place, statement.stated.result)
+
+
+def _signing_problem(market: TrainingGround, signed: SignedTaskAttestation) -> str:
+    """What is wrong with key, device and signature; empty if they are those of somebody who works on the task."""
+    statement = signed.statement
+    if statement.version != TASK_VERSION:
+        return "another version"
+    owner = market.stake.stash_of(statement.provider_key)
+    device = market.devices.devices[statement.device]
+    if owner is None or device is None or (device.owner, device.assignment) != (owner, statement.task):
+        return _NOT_ITS_OWN
+    payload = task_signing_payload(market.system.block_hash[0], statement)
+    return "" if verify_ed25519(statement.provider_key, payload, signed.signature) else "bad signature"
+
+
+def _slot_of(task: Task | None, statement: TaskAttestation) -> Slot | None:
+    """The slot that the statement names, of the auction that it names."""
+    if task is None or task.auction != statement.auction or statement.place >= len(task.slots):
+        return None
+    return task.slots[statement.place]

@@ -1,0 +1,151 @@
+"""Attestations of tasks on their way into a block: beside those of units, kept once, in order, forgotten."""
+
+import random
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import node.pool.attestation_pool
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.kinds import encode_attestation
+from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation
+from gpu_tasks.market.training.tasks import TaskState
+from node.p2p.frames import FrameKind
+from node.p2p.gossip import Gossip
+from node.peers.peers import Peers
+from node.pool.attestation_pool import AttestationPool
+from node.pool.refusal import PoolRefusalError
+from played_transport import PlayedTransport
+from runtime.blocks.extrinsic import encode_bare
+from runtime.encoding.types import Unsigned
+from runtime.frame.runtime import Bound
+from scripts.chains.market_chain import GENESIS_HASH, MarketChain
+from task_attesting import at_end, at_milestone, running, workers
+from task_chain import TaskChain
+
+
+class PlayedChain:
+    """What the pool reads of a chain, over a chain of tasks."""
+
+    genesis = GENESIS_HASH
+
+    def __init__(self, chain: MarketChain) -> None:
+        self.chain = chain
+        self.runtime = chain.runtime
+
+    @property
+    def final(self) -> Any:
+        return SimpleNamespace(state=self.chain.state, facts=SimpleNamespace(height=self.chain.height))
+
+    def get(self, block: bytes) -> Any:
+        del block
+        return self.final
+
+
+class Stage:
+    """A running task of two slots, and a pool with two peers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.tasks: TaskChain = running(slots=2)
+        self.transport = PlayedTransport("a", "b")
+        network = Peers(self.transport)
+        monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
+        played: Any = PlayedChain(self.tasks.chain)
+        self.pool = AttestationPool(played, network, Gossip(random.Random(1)), lambda: b"")
+
+    def submit(self, *attestations: SignedTaskAttestation) -> None:
+        for signed in attestations:
+            self.pool.submit(encode_attestation(signed))
+
+    def build(self) -> list[Any]:
+        """What the inherent of the next block holds, which is then made with it."""
+        calls: list[Any] = []
+
+        def attach(bound: Bound) -> None:
+            before = bound.overlay.changes()
+            calls.extend(self.pool.inherents(bound))
+            assert bound.overlay.changes() == before
+            for call in calls:
+                bound.dispatch(call, Unsigned())
+
+        self.tasks.chain.block(attach)
+        return [signed for call in calls for signed in call.arguments[0]]
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(monkeypatch)
+
+
+def test_a_gangs_steps_come_into_one_block_whatever_came_first(stage: Stage) -> None:
+    first = [at_milestone(stage.tasks, 1, place) for place in range(2)]
+    second = [at_milestone(stage.tasks, 2, place) for place in range(2)]
+    stage.submit(second[1], first[1])
+    stage.pool.on_gossip(FrameKind.ATTESTATION, encode_attestation(second[0]), "a")
+    stage.pool.on_gossip(FrameKind.ATTESTATION, encode_attestation(first[0]), "b")
+    assert [peer for peer, _, _ in stage.transport.sent] == ["a", "b", "a", "b", "b", "a"]
+    assert stage.build() == [*first, *second]
+    assert stage.build() == []
+
+
+def test_a_step_whose_turn_has_not_come_waits(stage: Stage) -> None:
+    early = at_milestone(stage.tasks, 2)
+    stage.submit(early)
+    assert stage.build() == []
+    first = [at_milestone(stage.tasks, 1, place) for place in range(2)]
+    stage.submit(*first)
+    assert stage.build() == [*first, early]
+
+
+def test_results_end_the_work(stage: Stage) -> None:
+    results = [at_end(stage.tasks, place) for place in range(2)]
+    stage.submit(*results)
+    assert stage.build() == results
+    assert stage.tasks.state() is TaskState.SUBMITTED
+
+
+def test_what_can_never_be_attached_is_refused_and_takes_no_place(stage: Stage) -> None:
+    good = at_milestone(stage.tasks, 1)
+    other = workers(stage.tasks)[1]
+    cases = {
+        "Attestation has invalid format": encode_attestation(good)[:-1],
+        "bad signature": encode_attestation(replace(good, signature=bytes(64))),
+        "another version": encode_attestation(at_milestone(stage.tasks, 1, version=0)),
+        "not the slot's key or device": encode_attestation(at_milestone(stage.tasks, 1, device=other.device)),
+        "no such slot": encode_attestation(at_milestone(stage.tasks, 1, auction=2)),
+        "no such milestone": encode_attestation(at_milestone(stage.tasks, 4)),
+        "stated already": encode_attestation(at_milestone(stage.tasks, 0)),
+    }
+    for reason, raw in cases.items():
+        with pytest.raises(PoolRefusalError, match=reason):
+            stage.pool.submit(raw)
+    assert len(stage.pool) == 0
+    stage.submit(good)
+    with pytest.raises(PoolRefusalError, match="already known"):
+        stage.submit(at_milestone(stage.tasks, 1, started_at=stage.tasks.chain.height))
+    assert len(stage.pool) == 1
+
+
+def test_both_kinds_share_the_limits(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = [at_milestone(stage.tasks, 1, place) for place in range(2)]
+    monkeypatch.setattr(node.pool.attestation_pool, "BYTES_MAX", 294 + 293)
+    stage.submit(first[0])
+    with pytest.raises(PoolRefusalError, match="too many"):
+        stage.submit(first[1])
+    monkeypatch.setattr(node.pool.attestation_pool, "BYTES_MAX", 2 * 294)
+    stage.submit(first[1])
+    monkeypatch.setattr(node.pool.attestation_pool, "COUNT_MAX", 2)
+    with pytest.raises(PoolRefusalError, match="too many"):
+        stage.submit(at_milestone(stage.tasks, 2))
+
+
+def test_what_is_final_is_forgotten(stage: Stage) -> None:
+    first = [at_milestone(stage.tasks, 1, place) for place in range(2)]
+    stage.submit(*first)
+    attached = encode_bare(stage.tasks.chain.runtime, Attestations.attach(attestations=(first[0],)))
+    final: Any = SimpleNamespace(extrinsics=(b"\4\4", attached), facts=SimpleNamespace(height=stage.tasks.chain.height))
+    stage.pool.on_final([final])
+    assert len(stage.pool) == 1
+    assert stage.build() == [first[1]]
