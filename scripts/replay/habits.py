@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.kinds import AnyAttestation
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
 from scripts.replay.cast import Actor
@@ -19,7 +19,7 @@ class Deed:
 
     keys: Keypair
     call: Call | None = None
-    attestation: SignedAttestation | None = None
+    attestation: AnyAttestation | None = None
 
 
 def salt_of(actor: Actor, case: bytes) -> bytes:

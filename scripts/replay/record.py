@@ -13,8 +13,7 @@ from genesis.chain import genesis_block_header, genesis_state, runtime_of
 from genesis.presets import load_spec
 from genesis.spec import to_json
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.kinds import order_key
-from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
 from runtime.blocks.block import BLOCK, Block, Header, block_id, seal_payload
 from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
 from runtime.blocks.era import IMMORTAL, mortal
@@ -123,7 +122,7 @@ class Recording:
             items.append(consensus_item(following))
         return tuple(items)
 
-    def _attach(self, authoring: Authoring, attestations: list[SignedAttestation]) -> None:
+    def _attach(self, authoring: Authoring, attestations: list[AnyAttestation]) -> None:
         admissible = [
             attestation for attestation in attestations if not authoring.bound[Attestations].problem(attestation)
         ]

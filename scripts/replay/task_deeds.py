@@ -17,6 +17,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
 from scripts.replay.cast import BY_STASH, Actor
 from scripts.replay.habits import Deed, portion, salt_of
+from scripts.replay.task_attesting import stated_deed
 from scripts.replay.task_truth import actor_of, digests_of, has_bad_input, result_root, right_digests, right_root
 from scripts.replay.world import OGPU, World
 
@@ -163,7 +164,7 @@ def _of_workers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
             yield Deed(actor.stash, TrainingMarket.close(task=task_id, pay=offer.pay, back=offer.back))
         call = _next_of_slot(world, actor, task_id, task, slot_duty(task_id, task, place, world.height))
         if call is not None and world.chance.random() < WORKS:
-            yield Deed(actor.provider, call)
+            yield stated_deed(world, actor, task_id, task, call)
     standby = None if task.standby is None else actor_of(task.standby.provider)
     if standby is not None and world.chance.random() < WORKS:
         duty = standby_duty(task_id, task, world.height)
