@@ -15,11 +15,7 @@ from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.data.run_states import read_run_state
 from gpu_tasks.data.sealing import address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskOrder, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.executor import (
@@ -45,20 +41,10 @@ from gpu_tasks.workloads.train_int8.service import IntegerTraining
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Miner, Village, seal_key
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
-from runtime.pallets.balances import Balances
-from runtime.pallets.beacon import Beacon
-from runtime.pallets.session import Session
-from runtime.pallets.staking.trust_lock import TrustLock
-from runtime.pallets.staking.trust_stake import TrustStake
-from runtime.pallets.system import System
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, MarketChain, named_keys, signed
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, PALLETS, MarketChain, named_keys, signed
 from task_chain import SMALL as WINDOWS
 from training_requests import SMALL
 
-PALLETS = (
-    System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, InferenceMarket, Attestations,
-    TrainingMarket,
-)  # fmt: skip
 ASKED = replace(SMALL, steps=12, segment=2)
 """Six segments of two steps: two for each of three milestones."""
 MILESTONES = 3

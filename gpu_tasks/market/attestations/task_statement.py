@@ -50,7 +50,7 @@ class TaskAttestation:
     device: Hash
     stated: Stated
     usage: Usage
-    """Since the milestone before, or the start."""
+    """Since the milestone before, or the start; 0 is what was not measured."""
     started_at: BlockNumber
     """The chain's height when the work on it began."""
     finished_at: BlockNumber

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.run_states import root_of, state_index
+from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, leg_segments
@@ -21,7 +22,7 @@ from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_found_lying
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.sending import RESEND_BLOCKS, StepBook, StepMessage
+from gpu_tasks.provider.duties.sending import RESEND_BLOCKS, StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.task_records import (
     BidOver,
@@ -47,6 +48,7 @@ from gpu_tasks.provider.tasks.places import (
     why_over,
     why_waiting,
 )
+from gpu_tasks.provider.tasks.task_attesting import attested
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.task_earnings import earned
 from gpu_tasks.provider.tasks.task_inputs import name_of
@@ -66,6 +68,8 @@ SENT_BY = {
     TaskStep.SHOW: TaskSent.SHOW,
 }
 """What the journal calls the steps that the world sees."""
+ATTESTED = (TaskStep.MILESTONE, TaskStep.FINISH)
+"""Steps that authors put into blocks."""
 AUCTIONS_APART = 1_024
 """A step that is taken for each milestone goes under a number of its own, beside that of its auction."""
 WORKED_STATES = (
@@ -83,6 +87,7 @@ class WorkDuty:
         self._drains = drains
         self.steps: StepBook[TaskStep] = StepBook(parts)
         self._held: dict[TaskKey, int] = {}
+        self._attested: dict[StepKey, TaskStep] = {}
         self._seen_final: set[TaskKey] = set()
 
     async def step(self, view: View) -> None:
@@ -139,6 +144,7 @@ class WorkDuty:
         self.steps.forget(key)
         self.steps.tasks.cancel((*key, "hold"))
         self._held.pop(key, None)
+        self._attested = {each: step for each, step in self._attested.items() if each[0] != key[0]}
         self._seen_final.discard(key)
         self.book.forget(key[0])
         self.parts.telemetry.tell("task_over", task=key[0], device=entry.device, why=why, grains=paid)
@@ -268,7 +274,19 @@ class WorkDuty:
             call = self._call(own, task, entry, step, number)
             details: dict[str, Detail] = {"task": own.key[0], "device": entry.device}
             details |= {"milestone": number} if number else {}
-            await self.steps.send(StepMessage(call, f"task_{sent.name.lower()}", details, intent))
+            content: Call | AnyAttestation = call
+            if step in ATTESTED:
+                content = self._by_turns(key, step, task, call)
+            await self.steps.send(StepMessage(content, f"task_{sent.name.lower()}", details, intent))
+
+    def _by_turns(self, key: StepKey, step: TaskStep, task: Task, call: Call) -> Call | AnyAttestation:
+        """An attestation; a call, where the one before did not get into a block; and so on."""
+        turn = self._attested.get(key)
+        if turn is step:
+            del self._attested[key]
+            return call
+        self._attested[key] = step
+        return attested(self.parts.identity, task, call, self.steps.newest)
 
     def _call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int) -> Call:
         """The table of steps: what the world sees of each."""

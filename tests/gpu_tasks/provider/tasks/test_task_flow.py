@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from gpu_tasks.market.attestations.attestations import TaskAttested
 from gpu_tasks.market.training.events import (
     BidRevealed,
     MilestoneCounted,
     MilestoneReported,
+    ResultStated,
     SlotSettled,
     TaskAwarded,
 )
@@ -43,6 +45,10 @@ async def stop(village: TaskVillage, miner: Miner) -> None:
     await miner.daemon.__aexit__()
     village.miners.remove(miner)
     village.node.calls = [(account, call) for account, call in village.node.calls if account != miner.keys.provider]
+    waiting = village.node.attestations
+    gone = [place for place, signed in waiting.items() if signed.statement.provider_key == miner.keys.provider]
+    for place in gone:
+        del waiting[place]
 
 
 def test_a_task_is_bid_for_run_and_paid(tmp_path: Path) -> None:
@@ -155,6 +161,22 @@ def test_a_provider_killed_at_any_write_repeats_or_resumes_and_never_contradicts
         assert [each.milestone.number for each in stated] == [1, 2]
 
     play_tasks(tmp_path, 4, scene, numbers=NO_AUDIT)
+
+
+@pytest.mark.parametrize("is_omitting", [False, True])
+def test_milestones_and_the_result_are_attested_or_stated_by_calls(tmp_path: Path, is_omitting: bool) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.node.is_omitting = is_omitting
+        village.bid_for(*PRICES)
+        task = await village.submit()
+        await village.until(task, TaskState.SUBMITTED, blocks=200)
+        chain = village.node.chain
+        assert len(chain.happened(TaskAttested)) == (0 if is_omitting else MILESTONES)
+        assert len(chain.happened(MilestoneReported)) == MILESTONES - 1
+        assert len(chain.happened(ResultStated)) == 1
+        assert village.node.failed == []
+
+    play_tasks(tmp_path, 4, scene)
 
 
 @pytest.mark.parametrize("milestones", [0, 1, 2])
