@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.kinds import AnyAttestation
+from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation, StatedMilestone
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_statements import Holding, StatedStep, TaskBlocks
@@ -75,15 +76,15 @@ def steps_about(runtime: Runtime, extrinsics: Iterable[bytes], task_id: bytes) -
             yield from attested_steps(found.call.named_arguments["attestations"], task_id)
 
 
-def attested_steps(attestations: Iterable[Any], task_id: bytes) -> Iterator[SignedStep]:
-    """What the attestations of a block state of a task; those of units name none."""
+def attested_steps(attestations: Iterable[AnyAttestation], task_id: bytes) -> Iterator[SignedStep]:
+    """What the attestations of a block state of a task; those of units are about none."""
     for each in attestations:
-        statement = each.statement
-        if getattr(statement, "task", None) == task_id:
-            milestone = getattr(statement.stated, "milestone", None)
-            root = statement.stated.result.root if milestone is None else milestone.root
-            number = None if milestone is None else milestone.number
-            yield SignedStep(statement.provider_key, False, statement.place, number, root)
+        if isinstance(each, SignedTaskAttestation) and each.statement.task == task_id:
+            by, place, stated = each.statement.provider_key, each.statement.place, each.statement.stated
+            if isinstance(stated, StatedMilestone):
+                yield SignedStep(by, False, place, stated.milestone.number, stated.milestone.root)
+            else:
+                yield SignedStep(by, False, place, None, stated.result.root)
 
 
 def _called(signer: bytes, call: Call, task_id: bytes) -> Iterator[SignedStep]:

@@ -1,17 +1,25 @@
 """What blocks hold of a task: calls, nested ones too, and attestations; of other tasks and of units nothing."""
 
-from types import SimpleNamespace
-from typing import Any
-
-from gpu_tasks.client.training.block_statements import SignedStep, attested_steps, steps_about
+from gpu_tasks.client.training.block_statements import SignedStep, steps_about
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage
+from gpu_tasks.market.attestations.task_statement import (
+    SignedTaskAttestation,
+    Stated,
+    StatedMilestone,
+    StatedResult,
+    TaskAttestation,
+)
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.market.training.training_market import TrainingMarket
 from played_node import DevChain
+from runtime.blocks.extrinsic import encode_bare
 from runtime.frame.call import Call
 from runtime.pallets.utility import Utility
 from small_chain import ALICE
 
 TASK, OTHER = b"t" * 32, b"o" * 32
+USAGE = Usage(0, 0, 0, 0, 0, 0)
 MILESTONE, RESULT = Milestone(3, b"r" * 32, 5, b"b" * 32), TaskResult(b"e" * 32, b"b" * 32, 7)
 
 
@@ -37,20 +45,30 @@ def test_calls_are_found_however_deep_and_others_not() -> None:
     ]
 
 
-def test_attestations_of_a_task_are_steps_and_those_of_units_are_none() -> None:
-    def attestation(**said: Any) -> Any:
-        return SimpleNamespace(statement=SimpleNamespace(provider_key=b"k" * 32, place=1, **said))
+def attestation(task: bytes, stated: Stated) -> SignedTaskAttestation:
+    statement = TaskAttestation(
+        version=1, task=task, auction=1, place=1, provider_key=b"k" * 32, device=b"d" * 32, stated=stated,
+        usage=USAGE, started_at=1, finished_at=2,
+    )  # fmt: skip
+    return SignedTaskAttestation(statement, bytes(64))
 
-    found = attested_steps(
-        [
-            attestation(unit=TASK),
-            attestation(task=OTHER, stated=SimpleNamespace(milestone=MILESTONE)),
-            attestation(task=TASK, stated=SimpleNamespace(milestone=MILESTONE)),
-            attestation(task=TASK, stated=SimpleNamespace(result=RESULT)),
-        ],
-        TASK,
+
+def test_attestations_of_a_task_are_steps_and_those_of_others_and_of_units_are_none() -> None:
+    runtime = DevChain().runtime
+    of_unit = Attestation(
+        version=1, unit=TASK, attempt=1, replica=0, provider_key=b"k" * 32, device=TASK, workload=TASK, model=TASK,
+        input_root=TASK, output_root=TASK, output_blob=TASK, output_tokens=1, salt=TASK,
+        proof_kind=ProofKind.EXACT_HASH, proof_hash=TASK, proof_inline=b"", usage=USAGE, started_at=1, finished_at=2,
+    )  # fmt: skip
+    attached = Attestations.attach(
+        attestations=(
+            SignedAttestation(of_unit, bytes(64)),
+            attestation(OTHER, StatedMilestone(MILESTONE)),
+            attestation(TASK, StatedMilestone(MILESTONE)),
+            attestation(TASK, StatedResult(RESULT)),
+        )
     )
-    assert list(found) == [
+    assert list(steps_about(runtime, [encode_bare(runtime, attached)], TASK)) == [
         SignedStep(b"k" * 32, False, 1, 3, MILESTONE.root),
         SignedStep(b"k" * 32, False, 1, None, RESULT.root),
     ]
