@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "0d6a0f0f5c4deba83824bf141170b5dae2065ecd14bedb7efe5f3969e3ab1d4b"
+KEPT_DIGEST = "9ebdcc8d67b1187a666a6b9946363f34728fb005a4c1112044ecc39a333dbb78"
 
 
 @pytest.fixture(scope="module")
