@@ -7,15 +7,23 @@ judge what comes of the unit.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.draws import Spare
+from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.judges_left import LEFT_MIN, JudgesLeft
+from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm
+from runtime.frame.runtime import constant_value
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.errors import WalletError
@@ -93,13 +101,48 @@ def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -
     )
 
 
-async def require_judges(client: ChainClient, number: int, customer: bytes) -> None:
-    """ServiceError if the chain would refuse a unit, for nobody could judge it however few race."""
-    judges, spare = await _judges_for(client, number, customer, 1)
+async def require_judges(client: ChainClient, number: int, customer: bytes, price_max: int) -> None:
+    """ServiceError if the chain would refuse a unit of this price, for nobody could judge it however few race."""
+    at = await client.finalized()
+    judges, spare = await _judges_for(client, number, customer, 1, at)
     if spare.count < 0:
         raise ServiceError(
             f"{too_few_judges(0, 0, spare, judges)}: the chain takes no unit of yours until more of them are providers"
         )
+    if judges.needed:
+        await _require_seats(client, judges, await own_accounts(client, customer, at), price_max, at)
+
+
+async def _require_seats(client: ChainClient, judges: JudgesLeft, own: set[bytes], price_max: int, at: bytes) -> None:
+    """ServiceError unless those of two thirds of the stake that may judge can pay for a seat at this price."""
+    stashes = sorted(judges.since)
+    accounts = await client.read_many(System.account, stashes, at=at)
+    free = {stash: info.data.free for stash, info in zip(stashes, accounts, strict=True)}
+    judges, rules, sealed_at = replace(judges, free=free), await _judge_rules(client, at), await client.height(at)
+    deposit: int = constant_value(Balances, Balances.existential_deposit, client.runtime)
+
+    def is_covered(price: int) -> bool:
+        return judges.can_pay(sealed_at, own, money.judge_seat(rules, price) + deposit)
+
+    if is_covered(price_max):
+        return
+    # the highest price that is: what a seat takes grows with it
+    affordable = bisect_left(range(price_max), True, key=lambda below: not is_covered(below + 1))
+    dearest = f"--price {format_amount(affordable)} or less" if affordable else "no price"
+    raise ServiceError(
+        f"too few judges could pay for their seats: a judge of a unit at {format_amount(price_max)} oGPU must hold "
+        f"{format_amount(money.judge_seat(rules, price_max))} oGPU, and those of two thirds of the stake that may "
+        f"judge it must have that free: the chain takes {dearest} now"
+    )
+
+
+async def _judge_rules(client: ChainClient, at: bytes) -> UnitRules:
+    """What a unit that is posted now goes by, as far as its judges are concerned."""
+    return UnitRules(
+        judge_fee_ppm=await client.read(Courts.judge_fee_ppm.item, at=at),
+        judge_fee_min=await client.read(Courts.judge_fee_min.item, at=at),
+        audit_rate_ppm=await client.read(Courts.audit_rate_ppm.item, at=at),
+    )
 
 
 async def require_owners(client: ChainClient, number: int, customer: bytes, *, racers: int, price_max: int) -> None:
@@ -114,7 +157,7 @@ async def require_owners(client: ChainClient, number: int, customer: bytes, *, r
             f"and by {taking} of them for {format_amount(price_max)} oGPU or less: ask for fewer racers, raise "
             "--price, or post with --anyway and wait for more"
         )
-    judges, spare = await _judges_for(client, number, customer, racers)
+    judges, spare = await _judges_for(client, number, customer, racers, await client.finalized())
     racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= price_max}, spare)
     if racing < racers:
         raise ServiceError(
@@ -123,8 +166,9 @@ async def require_owners(client: ChainClient, number: int, customer: bytes, *, r
         )
 
 
-async def _judges_for(client: ChainClient, number: int, customer: bytes, racers: int) -> tuple[JudgesLeft, Spare]:
+async def _judges_for(
+    client: ChainClient, number: int, customer: bytes, racers: int, at: bytes
+) -> tuple[JudgesLeft, Spare]:
     """Who may judge units for so many racers that this customer posts now, and who of them may race."""
-    final = await client.finalized()
-    judges = await market_reads.judges_left(client, await market_reads.readers(client, number, final), final)
-    return judges, judges.spare(await client.height(final), await own_accounts(client, customer, final), racers)
+    judges = await market_reads.judges_left(client, await market_reads.readers(client, number, at), at)
+    return judges, judges.spare(await client.height(at), await own_accounts(client, customer, at), racers)

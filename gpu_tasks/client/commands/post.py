@@ -106,7 +106,7 @@ def post(
         known = set() if again else PostingRecord.peek(postings, *_identity(client, payer, wish, prompts))
         missing = len(prompts) - len(known)
         if missing:
-            await require_judges(client, service, payer.account)
+            await require_judges(client, service, payer.account, price)
         if missing and not anyway:
             await require_owners(client, service, payer.account, racers=racers, price_max=price)
         # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.

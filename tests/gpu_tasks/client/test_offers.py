@@ -10,10 +10,18 @@ import pytest
 from gpu_tasks.client.offers import ServiceError, form_of, require_judges, require_owners
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, InputReader
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
 from gpu_tasks.workloads.registry import FORMS
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.frame.runtime import Runtime
+from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import AccountData, AccountInfo, System
+from scripts.chains.market_chain import VERSION
 
 OWNER = b"o" * 32
 
@@ -31,8 +39,17 @@ def test_a_service_with_another_model_than_the_published_one_is_not_bought(form:
 OWNERS = [bytes([letter]) * 32 for letter in b"123456"]
 
 
-def buying(monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, own: bytes = b"c" * 32) -> Any:
-    """A client of a chain where so many owners offer service 0, the first of whom are in office."""
+FREE = 100 * GRAINS_PER_OGPU
+POOR = money.judge_seat(DEFAULT_RULES, GRAINS_PER_OGPU) + Balances.existential_deposit.default - 1
+
+
+def buying(
+    monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, own: bytes = b"c" * 32, poor: tuple[bytes, ...] = ()
+) -> Any:
+    """A client of a chain where so many owners offer service 0, the first of whom are in office.
+
+    The poor lack a grain of what a seat at a price of 1 oGPU takes.
+    """
 
     async def devices(*_: object) -> list[DeviceStatus]:
         return [
@@ -53,9 +70,17 @@ def buying(monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, own: 
         async def height(self, _block: bytes) -> int:
             return 10
 
-        async def read(self, item: object, at: bytes) -> list[Any]:
-            assert (item, at) == (TrustStake.seats, b"f" * 32)
-            return [SimpleNamespace(stash=owner, weight=10) for owner in OWNERS[:in_office]]
+        runtime = Runtime((System, Balances), VERSION, {})
+
+        async def read(self, item: object, at: bytes) -> Any:
+            assert at == b"f" * 32
+            if item is TrustStake.seats:
+                return [SimpleNamespace(stash=owner, weight=10) for owner in OWNERS[:in_office]]
+            return next(each.default for each in Courts.parameters.values() if each.item is item)
+
+        async def read_many(self, item: object, keys: list[bytes], at: bytes) -> list[AccountInfo]:
+            assert (item, at) == (System.account, b"f" * 32)
+            return [AccountInfo(data=AccountData(free=POOR if key in poor else FREE)) for key in keys]
 
     monkeypatch.setattr(market_reads, "devices_for", devices)
     monkeypatch.setattr(market_reads, "readers", readers)
@@ -94,7 +119,7 @@ def test_more_racers_than_leave_judges_are_not_asked_for(
 
 
 def test_what_the_chain_would_refuse_for_want_of_judges_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    asyncio.run(require_judges(buying(monkeypatch, 4, 4, own=OWNERS[0]), 0, b"c" * 32))
+    asyncio.run(require_judges(buying(monkeypatch, 4, 4, own=OWNERS[0]), 0, b"c" * 32, GRAINS_PER_OGPU))
     client = buying(monkeypatch, 4, 4, own=OWNERS[0])
     two = [InputReader(owner, bytes(32), 5) for owner in OWNERS[:2]]
 
@@ -105,4 +130,30 @@ def test_what_the_chain_would_refuse_for_want_of_judges_is_not_sent(monkeypatch:
     with pytest.raises(
         ServiceError, match=r"2 validators in office must stay to judge it, and 1 could, .*takes no unit"
     ):
-        asyncio.run(require_judges(client, 0, b"c" * 32))
+        asyncio.run(require_judges(client, 0, b"c" * 32, GRAINS_PER_OGPU))
+
+
+@pytest.mark.parametrize(
+    ("in_office", "poor", "is_taken"),
+    [(6, 0, True), (6, 2, True), (6, 3, False), (4, 1, True), (4, 2, False), (3, 3, True)],
+)
+def test_a_price_at_which_too_few_can_pay_for_their_seats_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch, in_office: int, poor: int, is_taken: bool
+) -> None:
+    """As the chain says at `post`: the poor lack one grain at this price, and have enough at a lower one."""
+    client = buying(monkeypatch, 4, in_office, poor=tuple(OWNERS[:poor]))
+    asyncio.run(require_judges(client, 0, b"c" * 32, GRAINS_PER_OGPU - 1))
+    asked = require_judges(client, 0, b"c" * 32, GRAINS_PER_OGPU)
+    if is_taken:
+        asyncio.run(asked)
+        return
+    with pytest.raises(
+        ServiceError, match=r"at 1 oGPU must hold 20\.37\d+ oGPU, .* takes --price 0\.99999999 or less now"
+    ):
+        asyncio.run(asked)
+
+
+def test_where_a_price_is_too_high_for_all_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = buying(monkeypatch, 4, 4)
+    with pytest.raises(ServiceError, match=r"too few judges could pay .* takes --price 4\.\d+ or less now"):
+        asyncio.run(require_judges(client, 0, b"c" * 32, 1_000 * GRAINS_PER_OGPU))
