@@ -148,7 +148,7 @@ def open_opinion(
     ensure(seat.commitment == opinion_commitment(genesis, case_id, seat.bench, judge, said, salt), OpensNothing)
     courts.seats[judge, case_id] = replace(seat, statement=said)
     courts.emit(OpinionOpened(case_id, judge, said))
-    courts.cases[case_id] = replace(case, to_open=case.to_open - 1)
+    courts.cases[case_id] = replace(case, round=current, to_open=case.to_open - 1)
     if case.to_open == 1:
         # read by the hook of the next block: a call that ends a case would cost many times what it was charged
         courts.by_height.put(courts.system.number.get() + 1, case_id)
@@ -205,10 +205,14 @@ def _bench_weight(stage: CaseStage) -> Weight:
 
 
 def _acting(courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes) -> tuple[JudgeSeat, Round]:
-    """The account's seat on the bench that sits, and the bench's round."""
+    """The account's seat on the bench that sits, and the bench's round as this block finds it.
+
+    By the clock, whether or not the hook has come to the case: behind dearer ones it may be late for many blocks.
+    """
     seat = known(courts.seats[judge, case_id], NotSeated)
     ensure(bool(case.benches) and seat.bench == sitting(case).kind, NotSeated)
-    return seat, known(case.round, OutOfTurn)
+    height, final = courts.system.number.get(), courts.beacon.final_height()
+    return seat, rounds.advanced(known(case.round, OutOfTurn), courts.windows(case), height, final)
 
 
 def _record(courts: CourtsGround, case_id: bytes, case: CourtCase, stage: CaseStage) -> None:

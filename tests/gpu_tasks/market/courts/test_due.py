@@ -115,3 +115,20 @@ def test_a_step_weighs_what_it_looked_at(poor: int, looks: list[bytes], monkeypa
     assert count == 7 if able <= 3 else 3 <= count <= 3 + poor
     ended = END_WEIGHT if able < 2 else Weight(0, 0)
     assert weight == FEW_WEIGHT + times(count, SEAT_LOOK_WEIGHT) + ended
+
+
+def test_opinions_are_opened_in_time_while_dearer_cases_keep_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    courts = CourtChain()
+    case_id = courts.dispute()
+    while (case := courts.case(case_id)) is not None and not (case.benches and case.to_commit == 0):
+        courts.chain.block(*courts.steps())
+    monkeypatch.setattr(courts_module, "CASES_BUDGET", work())
+    courts.chain.block()  # the close is final from here on
+    courts.chain.block(*courts.steps())
+    case = courts.case(case_id)
+    assert case is not None
+    assert case.round is not None
+    assert (case.to_open, case.round.reveals_from) == (0, courts.chain.height)
+    monkeypatch.undo()
+    assert courts.run(case_id) is not None
+    assert not courts.chain.happened(ev.JudgeCharged)
