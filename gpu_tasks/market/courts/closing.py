@@ -30,8 +30,12 @@ from runtime.pallets.staking.slashing import Share
 
 EXPELLING_COURT_MIN = 5
 """So many opinions of a court end a registration."""
-SPOKEN_PART = 3
-"""Where fewer than one judge in so many says anything, and nothing is decided, silence is no judge's fault."""
+SPOKEN_PART = 2
+"""Where fewer than one judge in so many says anything, and nothing is decided, silence is no judge's fault.
+
+Of what a race leaves to judge, a coalition of less than a third of the stake is less than half: it passes neither for
+judges who were heard, where nobody else has the input, nor by its silence for a case without one.
+"""
 
 _Verdict = Answered | Unanswerable | None
 _Seats = list[tuple[bytes, JudgeSeat]]
@@ -157,7 +161,7 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
 
 
 def _is_heard(seats: _Seats) -> bool:
-    """Whether a third of its judges said something: a coalition of a third cannot pass for a case without an input."""
+    """Whether half of its judges said something."""
     spoken = sum(seat.statement is not None for _, seat in seats)
     return spoken * SPOKEN_PART >= len(seats)
 

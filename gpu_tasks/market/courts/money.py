@@ -129,7 +129,7 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
     ),
     CaseOutcome.UNDECIDED: OutcomeRow("A dispute that nobody decided: everything is refunded", (_SILENT,), ()),
     CaseOutcome.UNHEARD: OutcomeRow(
-        "Nobody decided, and fewer than a third of the judges said anything: there was nothing to look at",
+        "Nobody decided, and fewer than half of the judges said anything: there was nothing to look at",
         (Charge(Purse.CUSTOMER_BOND, Sum.ALL),),
         (),
     ),
