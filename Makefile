@@ -101,7 +101,7 @@ flood: ## SECONDS=30 of each flood by one stranger on a live devnet, ATTACKS=nam
 liars: ## nodes and stores that lie in over 80 ways to every program, LIES=name,name chooses; UNITS=200: bad stores, 200 units
 	@$(PY) -m devnet.proofs.liars $(if $(LIES),--lies $(LIES)) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
-courts: ## UNITS=24 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
+courts: ## UNITS=32 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
 	@$(PY) -m scripts.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
 cheats: ## every known way to cheat the market, on a real devnet of VALIDATORS=4: each refused or slashed

@@ -1,8 +1,10 @@
-"""Coalitions before the courts: units of work with two racers, over the real pallet, with honest daemons that appeal.
+"""Coalitions before the courts: units of the real market, before the real courts, with daemons that appeal.
 
 In reading order:
 
-* `units`: the handler: what the customer pays, what racers hold, what follows a verdict
+* `network`: validators with a coalition among them, a Sybil beside them, one service of one price
 * `habits`: what coalitions do, and what honest parties and judges do
-* `season`: one network and one habit for many units, and who gained what
+* `chances`: the beacon: which side of the audit's coin is played, and proposers who choose
+* `season`: one unit's life from its post until nobody stands for anything any more
+* `results`: who gained what, unit by unit; each that may be audited counts both ways, as likely as they are
 """

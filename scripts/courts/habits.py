@@ -1,21 +1,37 @@
-"""What a coalition does with its racers, judges, customers and proposers; and what honest ones do."""
+"""What a coalition does with its racers, judges, customers and proposers; and what honest daemons do."""
 
 from dataclasses import dataclass
 from enum import Enum
 
-from gpu_tasks.market.courts.cases import ClaimKind
+from gpu_tasks.market.courts.cases import CaseStage, ClaimKind, CourtCase, PartyFault, fault_of
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from scripts.chains.court_chain import RIGHT, WRONG, Says
 
-Said = tuple[ClaimKind, bytes | None]
-
 
 class Against(Enum):
-    """Who the coalition's customer and second racer are."""
+    """Who the coalition's customer and first racer are."""
 
     STRANGERS = "neither"
     CUSTOMER = "customer"
     SYBIL = "customer and Sybil"
+
+
+class Racing(Enum):
+    """What a racer does."""
+
+    RIGHT = "commits to the right answer, and opens it"
+    WRONG = "commits to a wrong one, and opens it"
+    WITHHOLDS = "commits to a wrong one, and does not open it"
+    DECLINES = "says that the input cannot be opened"
+    ABSENT = "does nothing"
+
+
+class Input(Enum):
+    """Who can read a unit's input."""
+
+    GOOD = "all to whom it must be sealed"
+    SEALED = "the coalition alone; the others have a box that does not open"
+    HIDDEN = "the coalition alone; the others find it in no store"
 
 
 @dataclass(frozen=True)
@@ -25,56 +41,79 @@ class Habit:
     name: str
     says: str
     party: Against = Against.STRANGERS
-    racer: Said = (ClaimKind.ANSWERED, WRONG)
+    racing: Racing = Racing.WRONG
+    racers: int = 2
     judges_lie: bool = True
     judges_speak: bool = True
-    input_is_good: bool = True
+    input: Input = Input.GOOD
     appeals: bool = False
     grinds: bool = False
 
 
-HONEST = Habit("honest", "does as all others do", racer=(ClaimKind.ANSWERED, RIGHT), judges_lie=False)
+HONEST = Habit("honest", "does as all others do", racing=Racing.RIGHT, judges_lie=False)
 HABITS = (
-    Habit("lies", "its racers lie, its judges say the same"),
+    Habit("lone", "a unit has one racer; its racer lies, its judges say the same", racers=1),
+    Habit("lies", "two race; its racers lie, its judges say the same"),
     Habit("customer", "and the customer is its own", Against.CUSTOMER),
-    Habit("sybil", "and every second racer is a Sybil of its own", Against.SYBIL),
-    Habit("proposer", "and its proposers choose between two beacons", Against.SYBIL, grinds=True),
+    Habit("sybil", "and of nine units of ten the first racer is a Sybil of its own", Against.SYBIL),
+    Habit("proposer", "and in its slots its proposers choose between two beacons", Against.SYBIL, grinds=True),
     Habit(
-        "withholds",
-        "its racers withhold what they committed to",
-        Against.SYBIL,
-        racer=(ClaimKind.WITHHELD, None),
+        "withholds", 'as "sybil", but its racers do not open what they committed to', Against.SYBIL, Racing.WITHHOLDS
     ),
-    Habit("absent", "its racers do not answer at all", Against.SYBIL, racer=(ClaimKind.ABSENT, None)),
+    Habit("absent", 'as "sybil", but its racers do not answer at all', Against.SYBIL, Racing.ABSENT),
     Habit(
         "seals",
-        "its customer seals boxes that honest racers cannot open, its judges say they are good",
+        "its customer seals boxes that honest racers and judges cannot open; its judges say that they are good",
         Against.SYBIL,
-        racer=(ClaimKind.ANSWERED, RIGHT),
-        input_is_good=False,
+        Racing.RIGHT,
+        input=Input.SEALED,
     ),
-    Habit("declines", "its racers decline good inputs", Against.SYBIL, racer=(ClaimKind.DECLINED, None)),
-    Habit("appeals", "and it appeals against every verdict that costs it something", Against.SYBIL, appeals=True),
-    Habit("silent", "its racers lie, its judges say nothing", Against.SYBIL, judges_speak=False),
+    Habit(
+        "hides",
+        "its customer gives the input to nobody but its own; its judges say what its racers answered",
+        Against.SYBIL,
+        Racing.RIGHT,
+        input=Input.HIDDEN,
+    ),
+    Habit(
+        "declines", "its racers decline good inputs; its judges say that they are bad", Against.SYBIL, Racing.DECLINES
+    ),
+    Habit(
+        "appeals",
+        'as "sybil", and it appeals against every verdict that costs it something',
+        Against.SYBIL,
+        appeals=True,
+    ),
+    Habit("silent", 'as "sybil", but its judges say nothing', Against.SYBIL, judges_speak=False),
 )
 
 
-def honest_claim(habit: Habit) -> Said:
-    """What an honest racer does: it answers, or declines where its box is bad."""
-    return (ClaimKind.ANSWERED, RIGHT) if habit.input_is_good else (ClaimKind.DECLINED, None)
+def honest_racing(habit: Habit) -> Racing:
+    """What an honest racer does: it answers, or declines where it cannot read the input."""
+    return Racing.RIGHT if habit.input is Input.GOOD else Racing.DECLINES
 
 
-def honest_opinion(habit: Habit) -> Says:
-    """What an honest judge says: it checks every box before it works."""
-    return Says(Answered(RIGHT) if habit.input_is_good else Unanswerable())
+def honest_opinion(habit: Habit, case: CourtCase) -> Says:
+    """What an honest judge says. Of an input that somebody answered and it cannot find anywhere: nothing."""
+    if habit.input is Input.GOOD:
+        return Says(Answered(RIGHT))
+    has_answer = any(claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for claim in case.terms.claims)
+    is_silent = habit.input is Input.HIDDEN and has_answer
+    return Says(None if is_silent else Unanswerable())
 
 
-def coalition_opinion(habit: Habit, *, has_stake: bool) -> Says:
+def coalition_opinion(habit: Habit, case: CourtCase, *, has_stake: bool) -> Says:
     """What a judge of the coalition says, where the coalition has something to win."""
     if not has_stake or not habit.judges_lie:
-        return honest_opinion(habit)
+        return honest_opinion(habit, case)
     if not habit.judges_speak:
         return Says(None)
-    if habit.racer[0] is ClaimKind.DECLINED:
+    if habit.racing is Racing.DECLINES:
         return Says(Unanswerable())
-    return Says(Answered(RIGHT if not habit.input_is_good or habit.racer[0] is ClaimKind.ABSENT else WRONG))
+    return Says(Answered(WRONG if habit.racing in (Racing.WRONG, Racing.WITHHOLDS) else RIGHT))
+
+
+def honest_party_appeals(case: CourtCase, party: bytes) -> bool:
+    """Whether a racer's daemon appeals: against a verdict that calls its own answer a lie (`duties.appealing`)."""
+    own = (claim for claim in case.terms.claims if claim.account == party and claim.root is not None)
+    return case.stage is CaseStage.APPEALABLE and any(fault_of(claim, case.verdict) is PartyFault.LIED for claim in own)

@@ -1,36 +1,50 @@
-"""One network and one habit for many units: the real pallet decides, and every account is weighed before and after.
+"""One unit over the real market: posted, drawn, raced for, judged, appealed about, until nobody stands for it.
 
-Money is in prices of a unit. To compute costs its racer or judge `COST` of a price, which is not on any chain: who lies
-saves it. The coalition's gain is what all its accounts own more, less what it spent on computing.
+Always: what happens is decided by the pallets; here accounts only act, as daemons do or as the coalition does.
 """
 
-import random
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from gpu_tasks.market.courts.benches import draw_bench
-from gpu_tasks.market.courts.cases import STAGE_OF, CaseStage, CourtCase, fault_of
+from gpu_tasks.market import rounds
+from gpu_tasks.market.courts.cases import CaseStage, CourtCase, fault_of
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.events import BenchDrawn, CaseAppealed, CaseEnded, JudgeCharged
-from gpu_tasks.market.draws import BEACON_DELAY
-from runtime.cryptography.draw import lottery
-from runtime.cryptography.hashing import blake2_256
+from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.events import DevicePaused
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open, unit_id_of
+from gpu_tasks.provider.duties.appealing import is_outvoted
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
-from runtime.pallets.beacon import Beacon
-from scripts.chains.court_chain import PALLETS, RIGHT, CourtChain, Says
-from scripts.chains.market_chain import OGPU, Keys, signed, tolerant
-from scripts.chains.toy_handler import Toys
-from scripts.courts.habits import Against, Habit, coalition_opinion, honest_claim, honest_opinion
-from scripts.courts.units import SimulatedUnits
+from scripts.chains.court_chain import RIGHT, WRONG, Says, statement_of
+from scripts.chains.judge_steps import due_of
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    GENESIS_HASH,
+    Step,
+    attach,
+    attestation,
+    commit,
+    signed,
+    terms,
+    tolerant,
+)
+from scripts.courts.chances import ChosenOutputs, Coin, Outputs
+from scripts.courts.habits import (
+    Against,
+    Habit,
+    Racing,
+    coalition_opinion,
+    honest_opinion,
+    honest_party_appeals,
+    honest_racing,
+)
+from scripts.courts.network import PRICE, SERVICE, network
 
-PRICE = OGPU // 10
-COST_PERCENT = 40
-BATCH = 8
-BLOCKS_MAX = 400
-_BENCH_OF = {stage: kind for kind, stage in STAGE_OF.items()}
-WORLD = tuple(SimulatedUnits if pallet is Toys else pallet for pallet in PALLETS)
+BLOCKS_MAX = 1_000
 
 
 @dataclass(frozen=True)
@@ -45,190 +59,150 @@ class Setting:
     seed: int = 1
 
 
-@dataclass
-class Result:
-    """What came of a season, in prices a unit."""
-
-    coalition: float
-    honest: float
-    """All honest validators together, as racers and judges, appeal bonds and computing included."""
-    honest_convicted: int
-    """Honest parties and judges who were found wrong in the end."""
-    convicted_after_appeal: int
-    """Of these, after an appeal."""
-    cases: int
-    appeals: int
-    outcomes: dict[str, int] = field(default_factory=dict)
-
-
-def play(setting: Setting) -> Result:
-    """Play all units of a setting."""
-    return Season(setting).run()
-
-
 class Season:
-    """One network with a coalition."""
+    """The life of one unit."""
 
-    def __init__(self, setting: Setting) -> None:
-        """Seat the validators: the coalition's have its share of the stake between them."""
+    def __init__(self, setting: Setting, number: int, *, is_audited: bool) -> None:
+        """A copy of the network; `is_audited`: which side of the coin is played, if the unit comes to it."""
         self.setting, self.habit = setting, setting.habit
-        self.chance = random.Random(setting.seed)
-        members = max(1, round(setting.size * setting.share_percent / 100))
-        total = 100 * setting.size * OGPU
-        mine, others = total * setting.share_percent // 100, total * (100 - setting.share_percent) // 100
-        bonds = (*[mine // members] * members, *[others // (setting.size - members)] * (setting.size - members))
-        self.stage = CourtChain(
-            size=setting.size,
-            bonds=bonds,
-            policy=self._opinion,
-            pallets=WORLD,
-            check=lambda _bound, _issued: None,
-            seed=setting.seed,
+        has_sybil = self.habit.party is Against.SYBIL
+        self.network = network(setting.size, setting.share_percent, has_sybil=has_sybil)
+        self.chain = self.network.copy()
+        self.keys = {keys.stash: keys for keys in (*self.chain.validators, self.network.sybil, CUSTOMER)}
+        self.coalition = frozenset(
+            keys.stash for keys in (*self.network.members, *([self.network.sybil] if has_sybil else []))
         )
-        validators = self.stage.chain.validators
-        self.sybil, self.customer = self.stage.racers
-        self.weights = [(keys.stash, bond) for keys, bond in zip(validators, bonds, strict=True)]
-        self.coalition = {keys.stash: keys for keys in validators[:members]}
-        if self.habit.party is Against.SYBIL:
-            self.coalition[self.sybil.stash] = self.sybil
-        self.keys = {keys.stash: keys for keys in [*validators, *self.stage.chain.others]}
-        self.stage.chain.chance = _Proposers(self) if self.habit.grinds else random.Random(setting.seed)
-        self.computed: Counter[bytes] = Counter()
-        self.terms: dict[bytes, CourtCase] = {}
+        self.unit_id = bytes(32)
+        self.case: CourtCase | None = None
+        """As the newest block left it."""
+        self.last_case: CourtCase | None = None
+        """The same, or before it was over."""
+        self.worked: Counter[bytes] = Counter()
+        """Computations, by who did them."""
+        self.raced: dict[bytes, None] = {}
+        self.was_watched = False
+        self.chain.chance = self._outputs(f"{setting.seed}/{number}", is_audited=is_audited)
 
-    # ------------------------------------------------------------------------------------------------------ the units
-
-    def run(self) -> Result:
-        """All units, a batch at a time; the books before and after."""
-        before = self._owned()
-        batch = 1 if self.habit.grinds else BATCH
-        for first in range(0, self.setting.units, batch):
-            self.stage.chain.block(*(self._race(number) for number in range(first, first + batch)))
-            self._hear()
-        return self._weigh(before, self._owned())
-
-    def _race(self, number: int) -> Any:
-        unit = blake2_256(b"unit" + number.to_bytes(4, "little") + self.setting.seed.to_bytes(4, "little"))
-        racers = [self.weights[place][0] for place in lottery(unit, b"racers", self.weights, 2)]
-        if self.habit.party is Against.SYBIL:
-            racers[1] = self.sybil.stash
-        said = []
-        for racer in racers:
-            kind, root = self.habit.racer if racer in self.coalition else honest_claim(self.habit)
-            self.computed[racer] += root == RIGHT
-            said.append((racer, kind, root))
-        customer = self.customer.stash
-
-        def step(bound: Bound) -> None:
-            bound[SimulatedUnits].race(unit, customer, PRICE, said)
-
-        return step
-
-    def _hear(self) -> None:
+    def play(self) -> None:
+        """From the post to the end."""
+        market = self.chain.now()[InferenceMarket]
+        self.unit_id = unit_id_of(GENESIS_HASH, CUSTOMER.stash, market.posted[CUSTOMER.stash])
+        asked = terms(PRICE, self.habit.racers, sealed_at=self.chain.height - 1)
+        self.chain.block(signed(CUSTOMER.stash, InferenceMarket.post(service=SERVICE, units=(asked,))))
         for _ in range(BLOCKS_MAX):
-            cases = list(self.stage.chain.now()[Courts].cases.items())
-            if not cases:
+            bound = self.chain.now()
+            unit, self.case = bound[InferenceMarket].units[self.unit_id], bound[Courts].cases[self.unit_id]
+            assert unit is not None, "the record of an ended unit is kept for longer"
+            self.last_case = self.case or self.last_case
+            self.was_watched |= unit.is_watched
+            if not is_open(unit) and not unit.is_watched:
                 return
-            self.terms |= {case_id: case for case_id, case in cases if case is not None}
-            # what cannot be had yet (a full agenda opens a window later) or not at all (no court) is tried again
-            self.stage.chain.block(*map(tolerant, self.stage.steps()), *self._appeals(cases))
-        raise AssertionError("a case without end")
+            self.chain.block(*self._steps(bound, unit))
+        raise AssertionError("a unit without end")
 
-    def _opinion(self, keys: Keys, case: CourtCase, bench: int) -> Says:
-        is_ours = keys.stash in self.coalition
-        has_stake = any(claim.account in self.coalition for claim in case.terms.claims)
-        return coalition_opinion(self.habit, has_stake=has_stake) if is_ours else honest_opinion(self.habit)
-
-    def _appeals(self, cases: list[tuple[bytes, CourtCase | None]]) -> list[Any]:
-        """Honest parties appeal against what they know to be false, if daemons do; the coalition where it pays."""
-        steps = []
-        for case_id, case in cases:
-            if case is None or case.stage is not CaseStage.APPEALABLE:
-                continue
-            is_false = case.verdict != honest_opinion(self.habit).opinion
-            for claim in case.terms.claims:
-                if claim.account in self.coalition:
-                    appeals = self.habit.appeals and fault_of(claim, case.verdict) is not None
-                else:
-                    appeals = self.setting.has_appeals and is_false
-                if appeals:
-                    steps.append(tolerant(signed(claim.account, Courts.appeal(case=case_id))))
-        return steps
-
-    # ------------------------------------------------------------------------------------------------------ the books
-
-    def _owned(self) -> dict[bytes, int]:
-        balances = self.stage.chain.now()[Balances]
+    def owned(self) -> dict[bytes, int]:
+        """What each account has, held or free."""
+        balances = self.chain.now()[Balances]
         return {who: balances.free_balance(who) + balances.reserved_balance(who) for who in self.keys}
 
-    def _weigh(self, before: dict[bytes, int], after: dict[bytes, int]) -> Result:
-        judged = self._judged()
-        cost = PRICE * COST_PERCENT // 100
-        gained = {who: after[who] - before[who] for who in self.keys}
-        ours = set(self.coalition)
-        if self.habit.party is not Against.STRANGERS:
-            ours.add(self.customer.stash)
-        spent = {who: cost * (self.computed[who] + judged[who]) for who in self.keys}
-        honest = [keys.stash for keys in self.stage.chain.validators if keys.stash not in ours]
-        share = PRICE * self.setting.units
-        ends = self.stage.chain.happened(CaseEnded)
-        appealed = {event.case for event in self.stage.chain.happened(CaseAppealed)}
-        wrong_judges = [
-            event for event in self.stage.chain.happened(JudgeCharged) if event.is_convicted and event.judge not in ours
-        ]
-        wrong = [event.case for event in wrong_judges]
-        for event in ends:
-            claims = self.terms[event.case].terms.claims
-            wrong += [
-                event.case
-                for claim in claims
-                if claim.account not in ours and fault_of(claim, event.verdict) is not None
-            ]
-        return Result(
-            coalition=sum(gained[who] - spent[who] for who in ours) / share,
-            honest=sum(gained[who] - spent[who] for who in honest) / share,
-            honest_convicted=len(wrong),
-            convicted_after_appeal=sum(case in appealed for case in wrong),
-            cases=len(ends),
-            appeals=len(appealed),
-            outcomes=dict(Counter(event.outcome.name for event in ends)),
-        )
+    def _outputs(self, seed: str, *, is_audited: bool) -> Outputs:
+        def about() -> tuple[bytes, CourtCase | None]:
+            return self.unit_id, self.case
 
-    def _judged(self) -> Counter[bytes]:
-        """Who computed as a judge: all honest ones, and the coalition's where they said the truth."""
-        seats = Counter[bytes]()
-        for event in self.stage.chain.happened(BenchDrawn):
-            lies = self.habit.judges_lie and self._has_stake(event.case)
-            seats.update(judge for judge in event.judges if not lies or judge not in self.coalition)
-        return seats
+        coin = Coin(self.chain, about, is_audited)
+        if self.habit.grinds:
+            return ChosenOutputs(seed, coin, self.coalition, self.setting.share_percent)
+        return Outputs(seed, coin)
 
-    def _has_stake(self, case_id: bytes) -> bool:
-        return any(claim.account in self.coalition for claim in self.terms[case_id].terms.claims)
+    # ------------------------------------------------------------------------------------------- what accounts do
 
+    def _steps(self, bound: Bound, unit: Unit) -> Iterator[Step]:
+        for event in self.chain.events:
+            if isinstance(event, DevicePaused):  # a machine that failed is looked at, and set to work again
+                yield from self._resume(bound, event.device)
+        if unit.state is UnitState.RACING:
+            yield from self._race(bound[InferenceMarket], unit)
+        if self.case is not None and self.case.stage is CaseStage.APPEALABLE:
+            yield from self._appeal(bound[Courts], self.case)
+        elif self.case is not None and self.case.round is not None:
+            yield from self._judge(bound[Courts], self.case)
 
-class _Proposers(random.Random):
-    """The beacon's chance: where a slot is the coalition's, it may skip its block, and has the next one's."""
+    def _resume(self, bound: Bound, device: bytes) -> Iterator[Step]:
+        found = bound[Devices].devices[device]
+        if found is not None:
+            yield tolerant(signed(found.owner, Devices.resume(device=device)))
 
-    def __init__(self, season: Season) -> None:
-        super().__init__(season.setting.seed)
-        self.season = season
-
-    def randbytes(self, n: int) -> bytes:
-        """Of two outputs, in the coalition's slots, the one that seats more of its judges."""
-        outputs = [super().randbytes(n)]
-        if self.random() * 100 < self.season.setting.share_percent:
-            outputs.append(super().randbytes(n))
-        return max(outputs, key=self._seated)
-
-    def _seated(self, output: bytes) -> int:
-        chain = self.season.stage.chain
-        bound = chain.now()
-        value = blake2_256(bound[Beacon].current.get() + blake2_256(output))
-        courts, seated = bound[Courts], 0
-        for case_id, case in courts.cases.items():
-            kind = _BENCH_OF.get(case.stage) if case is not None else None
-            if case is None or kind is None or case.round or case.recorded_at + BEACON_DELAY != chain.height:
+    def _race(self, market: InferenceMarket, unit: Unit) -> Iterator[Step]:
+        assert unit.round is not None, "a race has a round"
+        height, windows = self.chain.height + 1, market.racing.windows_of(unit)
+        now = rounds.advanced(unit.round, windows, height, height - self.chain.final_lag)
+        opened = []
+        for racer in unit.racers:
+            self.raced[racer.owner] = None
+            does = self.habit.racing if racer.owner in self.coalition else honest_racing(self.habit)
+            if racer.commitment is None and not racer.has_declined and rounds.can_commit(now, windows, height):
+                yield from self._answer(racer, unit, does)
+            elif not racer.commitment or racer.reveal or does is Racing.WITHHOLDS:
                 continue
-            drawn = draw_bench(value, case_id, kind, courts.entrants(), courts.may_sit(case), case.rules.court_seats)
-            seated += sum(judge in self.season.coalition for judge, _ in drawn)
-        return seated
+            elif rounds.can_reveal(now, windows, height):
+                root = RIGHT if does is Racing.RIGHT else WRONG
+                opened.append(attestation(self.keys[racer.owner], self.unit_id, unit, root))
+        if opened:
+            yield attach(*opened)
+
+    def _answer(self, racer: Racer, unit: Unit, does: Racing) -> Iterator[Step]:
+        keys = self.keys[racer.owner]
+        if does is Racing.DECLINES:
+            call = InferenceMarket.decline(unit=self.unit_id, attempt=unit.attempt)
+            yield signed(keys.provider, call)
+        elif does is not Racing.ABSENT:
+            self.worked[keys.stash] += does is Racing.RIGHT
+            yield commit(keys, self.unit_id, unit, RIGHT if does is Racing.RIGHT else WRONG)
+
+    def _judge(self, courts: Courts, case: CourtCase) -> Iterator[Step]:
+        height = self.chain.height + 1
+        for judge in case.benches[-1].members:
+            keys, says = self.keys[judge], self._opinion(judge, case)
+            if says.opinion is None:
+                continue
+            due = due_of(
+                courts, self.unit_id, keys, statement_of(keys, says), height=height, final=height - self.chain.final_lag
+            )
+            for step in due:
+                seat = courts.seats[judge, self.unit_id]
+                is_first = seat is not None and seat.commitment is None
+                if is_first and says.opinion == Answered(RIGHT) and not self._knows(judge, case):
+                    self.worked[judge] += 1
+                yield step
+
+    def _opinion(self, judge: bytes, case: CourtCase) -> Says:
+        if judge in self.coalition:
+            return coalition_opinion(self.habit, case, has_stake=self.has_stake(case))
+        return honest_opinion(self.habit, case)
+
+    def _knows(self, judge: bytes, case: CourtCase) -> bool:
+        """Whether a judge says what its coalition has decided on, and computes nothing."""
+        return judge in self.coalition and self.habit.judges_lie and self.has_stake(case)
+
+    def has_stake(self, case: CourtCase) -> bool:
+        """Whether somebody of the coalition is a party."""
+        return any(claim.account in self.coalition for claim in case.terms.claims)
+
+    def _appeal(self, courts: Courts, case: CourtCase) -> Iterator[Step]:
+        """Honest ones as their daemons do, where daemons appeal; the coalition against what costs it something."""
+        appellants = [claim.account for claim in case.terms.claims if self._party_appeals(case, claim.account)]
+        if self.setting.has_appeals:
+            for judge in (member for bench in case.benches for member in bench.members):
+                seat = courts.seats[judge, self.unit_id]
+                if judge in self.coalition or seat is None:
+                    continue
+                if is_outvoted(SeatStatus(self.unit_id, seat, CaseStatus(case, 0, 0, 0)), self.chain.height):
+                    appellants.append(judge)
+        for account in appellants:  # the first of them; after it there is no verdict to appeal against
+            yield tolerant(signed(account, Courts.appeal(case=self.unit_id)))
+
+    def _party_appeals(self, case: CourtCase, party: bytes) -> bool:
+        if party not in self.coalition:
+            return self.setting.has_appeals and honest_party_appeals(case, party)
+        own = [claim for claim in case.terms.claims if claim.account == party]
+        return self.habit.appeals and any(fault_of(claim, case.verdict) is not None for claim in own)
