@@ -13,8 +13,6 @@ from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX
 
 ALL_PPM = 1_000_000
 FIRST_COMMITTEE = 3
-COALITION = 3
-"""One part in so many of the judges may act together: of what a case pays its judges, so much comes back to them."""
 TWICE_PRICE_FEES = 4
 """Twice the price is at most so many fees, since a fee is at least half of it."""
 RACER_DUTIES = 2
@@ -121,12 +119,6 @@ RELATIONS = (
         (SEAT_FEES,),
         ("Courts.court_seats", FIRST_COMMITTEE, TWICE_PRICE_FEES),
         "a judge whom a court finds wrong pays the committee, the court, and the appellant twice the price",
-    ),
-    Relation(
-        "a lone answer is judged at its customer's cost",
-        ((COALITION, "InferenceMarket.witness_share"), (COALITION, "Courts.audit_rate_ppm")),
-        (ALL_PPM,),
-        "a third of the judges, with a customer and both its racers, gains nothing from the audit pot",
     ),
     Relation(
         "the settlement fee of tasks keeps to its greatest",

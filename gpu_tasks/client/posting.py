@@ -65,7 +65,7 @@ class PostingCost:
 
     units: int
     locked: int
-    """Held until the units end: the price, a witness fee where two or more race, the customer's bond.
+    """Held until the units end: price, premium, customer's bond; for a witness or two judges where two or more race.
 
     And a deposit, which is held until the record of the unit is dropped.
     """

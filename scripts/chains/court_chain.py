@@ -94,7 +94,7 @@ class CourtChain:
         self.chain.chance.seed(self.seed)
         self.chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 1_000 * OGPU))
 
-    def bring(self, claims: Claims, *, settled: bytes | None = None, price: int = PRICE, **changed: Any) -> bytes:
+    def bring(self, claims: Claims, /, *, settled: bytes | None = None, price: int = PRICE, **changed: Any) -> bytes:
         """A block in which a case is opened; its id."""
         self.number += 1
         case_id = blake2_256(b"case" + self.number.to_bytes(4, "little") + self.seed.to_bytes(4, "little"))

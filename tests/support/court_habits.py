@@ -1,6 +1,7 @@
 """Judges with habits, and what a court test asks: who gained what, who sat, a case at its appeal or audit."""
 
 from collections.abc import Callable
+from typing import Any
 
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase
@@ -72,11 +73,13 @@ def appealed(stage: CourtChain, case_id: bytes, appellant: Keys) -> None:
     stage.chain.block(signed(appellant.stash, Courts.appeal(case=case_id)))
 
 
-def audited(policy: Policy = honest, *, settled: bytes = RIGHT, size: int = 9) -> tuple[CourtChain, bytes]:
-    """A case that the beacon picks."""
+def audited(
+    policy: Policy = honest, *, settled: bytes = RIGHT, size: int = 9, **changed: Any
+) -> tuple[CourtChain, bytes]:
+    """A case that the beacon picks, with these of its terms changed."""
     for seed in range(1, 40):
         stage = CourtChain(size=size, policy=policy, constants=ALWAYS, seed=seed)
-        case_id = stage.audit(settled)
+        case_id = stage.audit(settled, **changed)
         stage.chain.blocks(7)
         if stage.case(case_id) is not None:
             return stage, case_id

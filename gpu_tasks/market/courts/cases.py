@@ -100,7 +100,8 @@ class CaseTerms:
     customer_price: Balance
     """What of the price the customer still holds: none once it is settled."""
     customer_spare: Balance
-    """What the customer set aside for more answers than came: it pays first for looking at the one that did."""
+    """What the customer set aside for looking at a result before it is believed: it pays for that before the pot does,
+    if the result is found right."""
     collateral: Balance
     """What a wrong answer costs, so what a judge must stand for as well."""
     pot_max: Balance

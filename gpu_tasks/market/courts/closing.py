@@ -136,9 +136,11 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
         Purse.SILENT: silent,
         Purse.CUSTOMER_BOND: ((case.terms.customer, case.terms.customer_bond),),
         Purse.CUSTOMER_PRICE: ((case.terms.customer, case.terms.customer_price),),
-        Purse.CUSTOMER_SPARE: ((case.terms.customer, case.terms.customer_spare),),
         Purse.POT: ((AUDIT_POT, pot),),
     }
+    # of a wrong result the customer has nothing: then its spare is still needed, for the next race
+    if isinstance(verdict, Answered) and verdict.root == case.settled:
+        payers[Purse.CUSTOMER_SPARE] = ((case.terms.customer, case.terms.customer_spare),)
     for fault, purse in _FAULT_PURSES.items():
         payers[purse] = tuple(
             (claim.account, claim.held) for claim in case.terms.claims if fault_of(claim, verdict) is fault

@@ -26,7 +26,7 @@ class Purse(Enum):
     SILENT = "a judge that did not commit, or did not open"
     CUSTOMER_BOND = "the customer, its bond"
     CUSTOMER_PRICE = "the customer, its price"
-    CUSTOMER_SPARE = "the customer, what it set aside for a witness"
+    CUSTOMER_SPARE = "the customer, what it set aside for who looks at a result that turns out right"
     POT = "the audit pot"
 
 
@@ -113,9 +113,10 @@ _POT = Charge(Purse.POT, Sum.ALL, Remainder.STAYS)
 _FAULT = (Purse.CONVICTED, Purse.LIED, Purse.MISSED, Purse.DECLINED, Purse.SILENT, Purse.POT)
 _SPARE = Charge(Purse.CUSTOMER_SPARE, Sum.FEES, Remainder.STAYS)
 _FEES = Due(Payee.JUDGES, Sum.FEE, _FAULT)
-_BOND_THEN_FAULT = Due(Payee.JUDGES, Sum.FEE, (Purse.BOND, *_FAULT))
-_FAULT_THEN_BOND = Due(Payee.JUDGES, Sum.FEE, (*_FAULT[:-1], Purse.BOND, Purse.POT))
-_SPARE_THEN_POT = Due(Payee.JUDGES, Sum.FEE, (*_FAULT[:-1], Purse.CUSTOMER_SPARE, Purse.POT))
+_SPARE_THEN_POT = (*_FAULT[:-1], Purse.CUSTOMER_SPARE, Purse.POT)
+_BOND_THEN_FAULT = Due(Payee.JUDGES, Sum.FEE, (Purse.BOND, *_SPARE_THEN_POT))
+_FAULT_THEN_BOND = Due(Payee.JUDGES, Sum.FEE, (*_FAULT[:-1], Purse.BOND, Purse.CUSTOMER_SPARE, Purse.POT))
+_FAULT_THEN_SPARE = Due(Payee.JUDGES, Sum.FEE, _SPARE_THEN_POT)
 _PRICE_BACK = Due(Payee.CUSTOMER, Sum.PRICE, (Purse.LIED,))
 
 TABLE: dict[CaseOutcome, OutcomeRow] = {
@@ -124,8 +125,8 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
     ),
     CaseOutcome.COURT_DECIDED: OutcomeRow(
         "The committee did not decide, the court did",
-        (_CONVICTED, *_PARTIES, _SILENT, _POT),
-        (_FEES, _PRICE_BACK),
+        (_CONVICTED, *_PARTIES, _SILENT, _SPARE, _POT),
+        (_FAULT_THEN_SPARE, _PRICE_BACK),
     ),
     CaseOutcome.UNDECIDED: OutcomeRow("A dispute that nobody decided: everything is refunded", (_SILENT,), ()),
     CaseOutcome.UNHEARD: OutcomeRow(
@@ -134,7 +135,7 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
         (),
     ),
     CaseOutcome.AUDIT_RIGHT: OutcomeRow(
-        "An audit found the result right", (*_PARTIES, _SILENT, _SPARE, _POT), (_SPARE_THEN_POT, _PRICE_BACK)
+        "An audit found the result right", (*_PARTIES, _SILENT, _SPARE, _POT), (_FAULT_THEN_SPARE, _PRICE_BACK)
     ),
     CaseOutcome.AUDIT_WRONG: OutcomeRow(
         "An audit found the result wrong, nobody appealed", (*_PARTIES, _SILENT, _POT), (_FEES, _PRICE_BACK)
@@ -142,7 +143,7 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
     CaseOutcome.AUDIT_UNDECIDED: OutcomeRow("An audit that nobody decided: the settlement stays", (_SILENT,), ()),
     CaseOutcome.APPEAL_LOST: OutcomeRow(
         "An appeal was lost",
-        (Charge(Purse.BOND, Sum.ALL), _CONVICTED, *_PARTIES, _SILENT, _POT),
+        (Charge(Purse.BOND, Sum.ALL), _CONVICTED, *_PARTIES, _SILENT, _SPARE, _POT),
         (_BOND_THEN_FAULT, _PRICE_BACK),
     ),
     CaseOutcome.APPEAL_WON: OutcomeRow(
@@ -152,7 +153,7 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
     ),
     CaseOutcome.APPEAL_UNDECIDED: OutcomeRow(
         "The court did not decide an appeal: the first verdict stays",
-        (*_PARTIES, _SILENT, Charge(Purse.BOND, Sum.ALL, Remainder.STAYS), _POT),
+        (*_PARTIES, _SILENT, Charge(Purse.BOND, Sum.ALL, Remainder.STAYS), _SPARE, _POT),
         (_FAULT_THEN_BOND, _PRICE_BACK),
     ),
     CaseOutcome.INPUT_BAD: OutcomeRow(

@@ -197,7 +197,9 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
 
     @call(index=4, weight=_post_weight)
     def post(self, origin: Signed, service: ServiceId, units: NewUnits) -> PostDispatch:
-        """Ask for units: locks price, witness fee, bond and deposit of each, and prepays the duty calls it causes.
+        """Ask for units: locks price, premium, bond and deposit of each, and prepays the duty calls it causes.
+
+        Where two or more race it also locks what a witness is paid, or the pair of judges that looks at a lone answer.
 
         Its weight is that of a look at 128 in office; where it took fewer to find judges, the fee for the rest comes
         back.

@@ -42,16 +42,19 @@ def premium(rules: UnitRules, price: int) -> int:
 
 
 def spare(rules: UnitRules, price: int) -> int:
-    """What is set aside where two or more race: it pays a witness, or first who looks at the only answer.
+    """What is set aside where two or more race: it pays a witness, or the pair that looks at the only answer.
 
-    It grows with the fees of a pair, which have a minimum: else the pot would pay nearly all of them for cheap units,
-    and a customer, both its racers and a third of the judges would live on it.
+    All of that pair's fees: what the pot had to add, whoever posts to racers of its own would have it lose with every
+    unit of which one is late, until nothing pays an audit.
     """
-    return part(max(price, PAIR * fee_of_judge(rules, price)), rules.witness_share)
+    return max(witness_pay(rules, price), PAIR * fee_of_judge(rules, price))
 
 
 def escrow(rules: UnitRules, price_max: int, racers: int) -> int:
-    """What a unit may cost its customer: the price, the premium, and what is spare where two or more race."""
+    """What a unit may cost its customer: the price, the premium, and what is spare where two or more race.
+
+    What nobody earned of it comes back.
+    """
     return price_max + premium(rules, price_max) + (spare(rules, price_max) if racers > 1 else 0)
 
 

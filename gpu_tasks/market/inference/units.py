@@ -19,7 +19,7 @@ from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
 UNIT_MONEY = HoldReason(
-    "UnitMoney", "What a unit may cost its customer: price, witness fee, premium and bond; the case is the unit."
+    "UnitMoney", "What a unit may cost its customer: price, witness or judges, premium and bond; the case is the unit."
 )
 UNIT_DEPOSIT = HoldReason("UnitDeposit", "For the record of a unit, which is the case, until that is dropped.")
 UNITS_OPEN_MAX = 4_096

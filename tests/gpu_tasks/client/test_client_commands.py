@@ -120,8 +120,8 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
         assert as_json(ogpu("--json", "result", unit, "--key", "//Bob"))["state"] == "queued"
 
         dry = as_json(ogpu("--json", "cancel", unit, "--key", "//Bob", "--dry-run"))
-        # a tenth of the bond, which is 5 % of the price; price, premium, witness fee and the rest of the bond
-        assert (dry["burned"]["ogpu"], dry["comes_back"]["ogpu"], dry["sent"]) == ("0.00025", "0.06975", False)
+        # a tenth of the bond, which is 5 % of the price; price, the same for two judges, premium, rest of the bond
+        assert (dry["burned"]["ogpu"], dry["comes_back"]["ogpu"], dry["sent"]) == ("0.00025", "0.10475", False)
         assert dry["comes_back_later"]["ogpu"] == "0.1"
         done = as_json(ogpu("--json", "cancel", unit, "--key", "//Bob", "--yes"))
         assert (done["unit"], done["burned"], done["sent"]) == (unit, dry["burned"], True)

@@ -7,6 +7,7 @@ from court_habits import (
     INPUT_BAD,
     LIES,
     SILENT,
+    appealed,
     audited,
     by_bench,
     first_lies,
@@ -14,13 +15,13 @@ from court_habits import (
     judges,
 )
 from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.cases import AUDIT_POT, CaseKind
+from gpu_tasks.market.courts.cases import AUDIT_POT, CaseKind, ClaimKind, PartyClaim
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import BenchDrawn, CaseOpened
 from gpu_tasks.market.courts.money import CaseOutcome
 from runtime.pallets.balances import Balances
 from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
-from scripts.chains.market_chain import CUSTOMER
+from scripts.chains.market_chain import CUSTOMER, Keys
 from scripts.chains.toy_handler import Toys
 
 
@@ -78,6 +79,33 @@ def test_a_wrong_result_is_found_by_a_fresh_committee() -> None:
         CUSTOMER.stash: PRICE,
         **dict.fromkeys((*pair, *committee), FEE),
     }
+
+
+def appealed_in_vain(stage: CourtChain, case_id: bytes) -> None:
+    appealed(stage, case_id, stage.chain.others[-1])
+    assert stage.run(case_id) is CaseOutcome.APPEAL_LOST
+
+
+@pytest.mark.parametrize("is_appealed", [False, True])
+def test_what_a_customer_set_aside_pays_its_pair_before_the_pot_does(*, is_appealed: bool) -> None:
+    stage, case_id = audited(customer_spare=2 * FEE)
+    pot = stage.pot
+    moved = gains(stage, lambda: appealed_in_vain(stage, case_id) if is_appealed else stage.run(case_id))
+    assert [moved[judge] for judge in judges(stage, BenchKind.PAIR)] == [FEE] * 2
+    assert moved[CUSTOMER.stash] == -2 * FEE
+    assert stage.pot == pot
+
+
+def test_for_a_wrong_result_its_customer_pays_nobody() -> None:
+    """Not even where who lied has not enough: the unit is drawn again, for what its customer set aside."""
+    chosen = Keys("racer").stash
+    claims = (PartyClaim(chosen, ClaimKind.ANSWERED, WRONG, 1),)
+    stage, case_id = audited(settled=WRONG, claims=claims, customer_spare=2 * FEE)
+    pot = stage.pot
+    moved = gains(stage, lambda: appealed_in_vain(stage, case_id))
+    assert moved[chosen] == -1
+    assert CUSTOMER.stash not in moved
+    assert stage.pot < pot
 
 
 @pytest.mark.parametrize("pair", [SILENT, LIES, INPUT_BAD])

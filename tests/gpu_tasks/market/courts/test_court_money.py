@@ -146,6 +146,18 @@ def test_a_right_result_is_judged_at_the_cost_of_the_pot_and_of_who_was_silent()
     assert sum(flow.amount for flow in flows if flow.purse is Purse.POT) == 3 * FEE
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [CaseOutcome.AUDIT_RIGHT, CaseOutcome.COURT_DECIDED, CaseOutcome.APPEAL_LOST, CaseOutcome.APPEAL_UNDECIDED],
+)
+def test_what_the_customer_set_aside_comes_before_the_pot_and_after_who_was_at_fault(outcome: CaseOutcome) -> None:
+    """S10: an appeal in vain had the pot pay the pair."""
+    flows = settle(outcome, case_of(judges=4, silent=1, customer_spare=1, pot=10 * OGPU))
+    paid = [(flow.purse, flow.amount) for flow in flows if flow.payee is not None]
+    assert paid == [(Purse.SILENT, FEE), *[(Purse.CUSTOMER_SPARE, FEE)] * 3]
+    assert sum(flow.amount for flow in flows if flow.payee is None) == 0
+
+
 def test_an_empty_pot_leaves_the_last_judges_unpaid_and_stops_nothing() -> None:
     assert totals(settle(CaseOutcome.AUDIT_RIGHT, case_of(judges=2, pot=FEE + 1))) == {b"judge 0": FEE, b"judge 1": 1}
 

@@ -102,7 +102,7 @@ def test_fast_garbage_does_not_win_by_shutting_the_other_out() -> None:
 
 
 def test_a_lone_right_answer_is_paid_once_a_pair_has_looked_at_it() -> None:
-    """The witness that did not come pays for that first, then the pot: no coalition earns from it."""
+    """Its customer pays for that, and the pot nothing: nobody can empty it with a racer that is late."""
     chain = MarketChain(named_keys(8))
     unit_id, unit, (winner, shut_out) = raced(chain, {0: RIGHT})
     assert chain.unit(unit_id).state is UnitState.JUDGING
@@ -113,13 +113,13 @@ def test_a_lone_right_answer_is_paid_once_a_pair_has_looked_at_it() -> None:
     assert len(judges) == 2
     settled = ended(chain, unit_id)
     gained = {who: owned(chain, who) - had for who, had in before.items()}
-    fee, spare = unit.price // 2, unit.price * 30 // 100
+    fee = unit.price // 2
     premium = -(-2 * fee * 50_000 // 1_000_000)
     assert [gained[judge.stash] for judge in judges] == [fee] * 2
     assert gained[winner.stash] == unit.price - unit.price // 50
     assert gained[shut_out.stash] == 0
-    assert gained[CUSTOMER.stash] == -(unit.price + spare + premium)
-    assert owned(chain, AUDIT_POT) - pot == premium - (2 * fee - spare)
+    assert gained[CUSTOMER.stash] == -(unit.price + 2 * fee + premium)
+    assert owned(chain, AUDIT_POT) - pot == premium
     assert settled.output_root == RIGHT
     assert not chain.happened(ev.ProviderSlashed)
 

@@ -73,9 +73,9 @@ def test_a_post_copies_every_rule(member: str) -> None:
 
 def test_what_a_post_pays_goes_by_the_parameters_of_its_block() -> None:
     chain = MarketChain(named_keys(1))
-    chain.block(changing({InferenceMarket.customer_bond: 70_000, InferenceMarket.witness_share: 10_000}))
+    chain.block(changing({InferenceMarket.customer_bond: 70_000, CourtNumbers.judge_fee_ppm: 600_000}))
     (unit,) = chain.post(terms(price=OGPU, racers=2))
-    assert (chain.unit(unit).bond, chain.unit(unit).escrow) == (OGPU * 7 // 100, OGPU + OGPU // 100 + OGPU // 20)
+    assert (chain.unit(unit).bond, chain.unit(unit).escrow) == (OGPU * 7 // 100, OGPU + OGPU * 6 // 5 + OGPU * 6 // 100)
 
 
 def test_a_change_in_the_block_of_a_post_comes_too_late_for_it() -> None:
