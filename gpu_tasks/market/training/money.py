@@ -68,7 +68,7 @@ class TaskSum(Enum):
     MILESTONES = "price x milestones that check / all milestones"
     ELAPSED = "price x blocks since the start / promised blocks, at most the price; `milestones`, if that is more"
     STANDBY = "`standby_share` (2 %) of the price"
-    PREMIUM = "the audit rate x two judges' fees of this price"
+    PREMIUM = "the audit rate x two judges' fees of the greatest price, which is what an audit costs"
     LATE = "`late_times` (5) x v for each late block"
     NO_START = "half of `no_start_penalty` (10 % of the greatest price)"
     NO_START_REST = "the other half"
@@ -316,7 +316,7 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
         TaskSum.MILESTONES: milestones,
         TaskSum.ELAPSED: max(price * min(money.elapsed, money.promised) // money.promised, milestones),
         TaskSum.STANDBY: part(price, rules.standby_share),
-        TaskSum.PREMIUM: premium(rules, price),
+        TaskSum.PREMIUM: premium(rules, terms.price_max),
         TaskSum.LATE: rules.late_times * terms.time_value * max(0, money.elapsed - money.promised),
         TaskSum.NO_START: no_start // 2,
         TaskSum.NO_START_REST: no_start - no_start // 2,

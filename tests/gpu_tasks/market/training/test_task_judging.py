@@ -30,7 +30,7 @@ def test_an_audit_that_finds_the_result_right_pays_it() -> None:
     assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
     assert chain.now().outcome is TaskOutcome.ON_TIME
     assert books.change(chain.keys[0]) == net(PAID)
-    premium = money.premium(chain.now().rules, PAID)
+    premium = money.premium(chain.now().rules, PRICE)
     assert books.change(CUSTOMER) == -PAID - STOOD_BY - premium
     assert chain.pot == pot + premium - 2 * FEE
 
@@ -74,7 +74,7 @@ def test_a_right_result_that_is_disputed_is_paid_and_the_bond_pays_its_judges() 
     assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
     left = bond - 2 * FEE
     assert books.change(chain.keys[0]) == net(PAID) + left // 2
-    premium = money.premium(chain.now().rules, PAID)
+    premium = money.premium(chain.now().rules, PRICE)
     assert books.change(CUSTOMER) == -PAID - STOOD_BY - premium - bond
 
 

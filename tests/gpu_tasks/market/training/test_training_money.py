@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.courts.money import CaseMoney, CaseOutcome, Payee, Purse
+from gpu_tasks.market.courts.money import CaseMoney, CaseOutcome, Payee, Purse, chance_found, judge_fee
 from gpu_tasks.market.courts.money import settle as settle_case
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import (
@@ -65,17 +65,17 @@ def in_units(found: dict[TaskPayee, int]) -> dict[TaskPayee, float]:
     return {payee: amount / UNIT for payee, amount in found.items()}
 
 
-PAID = {PROVIDER: 78.4, FEE: 1.6, POT: 4.0, CUSTOMER: -84.0}
+PAID = {PROVIDER: 78.4, FEE: 1.6, POT: 5.0, CUSTOMER: -85.0}
 OVER = {TaskPurse.DISPUTE_BOND: DISPUTE_BOND}
 CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
     (TaskOutcome.ON_TIME, {}, PAID),
     (TaskOutcome.ON_TIME, {"elapsed": 3}, PAID),
-    (TaskOutcome.LATE, {"elapsed": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -74.0}),
-    (TaskOutcome.LATE, {"elapsed": 10_000}, {**PAID, PROVIDER: 78.4 - 1_900, CUSTOMER: 1_900 - 84.0}),
+    (TaskOutcome.LATE, {"elapsed": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -75.0}),
+    (TaskOutcome.LATE, {"elapsed": 10_000}, {**PAID, PROVIDER: 78.4 - 1_900, CUSTOMER: 1_900 - 85.0}),
     (TaskOutcome.ACCEPTED_BY_SILENCE, {}, PAID),
-    (TaskOutcome.ACCEPTED_BY_SILENCE, {"elapsed": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -74.0}),
+    (TaskOutcome.ACCEPTED_BY_SILENCE, {"elapsed": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -75.0}),
     (TaskOutcome.DISPUTED_FALSELY, {"held": {**HELD, **OVER}},
-     {**PAID, PROVIDER: 82.4, CUSTOMER: -92.0, BURNED: 4.0}),
+     {**PAID, PROVIDER: 82.4, CUSTOMER: -93.0, BURNED: 4.0}),
     (TaskOutcome.UNDECIDED, {"held": {**HELD, **OVER}}, {}),
     (TaskOutcome.LIED, {}, {PROVIDER: -1_900, CUSTOMER: 100.0, BURNED: 1_800}),
     (TaskOutcome.LIED, {"held": {**HELD, TaskPurse.COLLATERAL: 60 * UNIT}}, {PROVIDER: -60.0, CUSTOMER: 60.0}),
@@ -114,6 +114,15 @@ def test_who_gains_and_loses_what(
 
 def test_every_outcome_has_a_case() -> None:
     assert {outcome for outcome, _, _ in CASES} == set(TABLE) == set(TaskOutcome)
+
+
+@pytest.mark.parametrize("price", [1, PRICE, MAX])
+def test_the_pot_gets_what_an_audit_costs_whatever_the_work_went_for(price: int) -> None:
+    """Judges are paid by the greatest price: a bid of a grain to a customer of one's own had the pot pay them."""
+    fee = judge_fee(MAX, DEFAULT_RULES.judge_fee_ppm, DEFAULT_RULES.judge_fee_min)
+    found, of = chance_found(DEFAULT_RULES.audit_rate_ppm)
+    for outcome in (TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE):
+        assert gains(outcome, replace(RUN, price=price))[POT] * of >= 2 * fee * found
 
 
 def test_odd_grains_go_where_the_module_says() -> None:
