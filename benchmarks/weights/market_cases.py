@@ -18,6 +18,7 @@ from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.encoding.types import Unsigned
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
 
 ATTACHED_UNITS = 8
 
@@ -44,6 +45,7 @@ class MarketCalls:
         found.call(who.stash, register)
         world.block(made(who.stash, register))
         found.call(who.stash, Devices.unregister_provider())
+        self._gone()
         bring = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=who.uuid_hash(), bond=NEW_BOND)
         found.call(who.stash, bring)
         world.block(made(who.stash, bring))
@@ -53,6 +55,14 @@ class MarketCalls:
         world.block(made(fleet.provider, Devices.pause(device=fleet.device(1))))
         found.call(fleet.provider, Devices.resume(device=fleet.device(1)))
         world.block(made(fleet.provider, Devices.resume(device=fleet.device(1))))
+
+    def _gone(self) -> None:
+        """A provider whose owner has left, while its bond is on its way out."""
+        world, gone = self.world, self.world.senders[51]
+        register = Devices.register_provider(seal_key=gone.public("seal"), endpoint=b"http://127.0.0.1:9998")
+        world.block(*candidacy(gone), made(gone.stash, register))
+        world.block(made(gone.stash, TrustStake.chill()), made(gone.stash, TrustStake.unbond(value=20 * OGPU)))
+        self.found.call(self.stranger.stash, Devices.drop_provider(stash=gone.stash))
 
     def _catalogue(self) -> None:
         """A device that works for all but one of the services that it may work for."""

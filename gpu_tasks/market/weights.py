@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "6b273200144e5fe5a980db326d744bca",
+    "da91bf21bf77361736d0151cbd9605c6",
     {
         "Attestations.attach": 258_889,
         "Attestations.attach attestation": 206_545,
@@ -19,12 +19,13 @@ WEIGHTS = MeasuredWeights(
         "Courts.on_initialize": 278_212,
         "Courts.open_opinion": 302_866,
         "Devices.bond_device_extra": 200_179,
+        "Devices.drop_provider": 179_724,
         "Devices.pause": 77_515,
         "Devices.register_device": 276_789,
-        "Devices.register_provider": 93_522,
+        "Devices.register_provider": 194_426,
         "Devices.resume": 139_254,
         "Devices.unregister_device": 211_455,
-        "Devices.unregister_provider": 50_365,
+        "Devices.unregister_provider": 143_496,
         "InferenceMarket.cancel": 563_624,
         "InferenceMarket.close_service": 236_334,
         "InferenceMarket.commit_result": 484_732,

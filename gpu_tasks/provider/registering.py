@@ -64,7 +64,9 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
     provider = await client.read(Devices.providers, wanted.stash)
     endpoint = wanted.endpoint.encode()
     if provider is None or (provider.seal_key, provider.endpoint) != (wanted.seal_key, endpoint):
-        planned.append(Planned(Devices.register_provider(seal_key=wanted.seal_key, endpoint=endpoint)))
+        call = Devices.register_provider(seal_key=wanted.seal_key, endpoint=endpoint)
+        deposit = await client.read(Devices.provider_deposit.item) if provider is None else 0
+        planned.append(Planned(call, deposit, "provider_deposit" if deposit else ""))
     device = device_id(wanted.stash, wanted.hardware.uuid_hash)
     if await client.read(Devices.devices, device) is None:
         uuid_hash, kind, bond = wanted.hardware.uuid_hash, wanted.hardware.kind, wanted.device_bond

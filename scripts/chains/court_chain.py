@@ -9,7 +9,7 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
+from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, PROVIDER_DEPOSIT
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound
@@ -62,7 +62,7 @@ def check_court_books(bound: Bound, issued: int) -> None:
     held = {
         key: amount
         for key, amount in bound[Balances].held_cases.items()
-        if key[1].reason not in (STAKE, FREE_BOND, COLLATERAL, TOY_STAKE)
+        if key[1].reason not in (STAKE, FREE_BOND, COLLATERAL, PROVIDER_DEPOSIT, TOY_STAKE)
     }
     assert held == {key: amount for key, amount in expected.items() if amount}
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
+from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, provider_hold
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, holds_collateral, is_open
@@ -47,6 +47,9 @@ def _cases(bound: Bound) -> Iterator[tuple[bytes, Hold, int]]:
         yield staker, Hold(STAKE, validator), value
     for staker, chunks in stake.unlocking.items():
         yield from ((staker, Hold(STAKE, chunk.validator), chunk.value) for chunk in chunks)
+    for stash, provider in devices.providers.items():
+        assert provider is not None
+        yield stash, provider_hold(stash), provider.deposit
     for device, one in devices.devices.items():
         assert one is not None
         yield one.owner, Hold(FREE_BOND, device), one.bond - one.secured

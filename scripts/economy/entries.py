@@ -10,7 +10,7 @@ from typing import Any
 from gpu_tasks.market.courts.cases import APPEAL_BOND, JUDGE_SEAT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND
+from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, PROVIDER_DEPOSIT, provider_hold
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT, offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, holds_collateral, is_open
@@ -30,6 +30,7 @@ from scripts.economy.task_entries import OPEN, TASK_REASONS, TaskPairs
 KNOWN_REASONS = (
     STAKE, FREE_BOND, COLLATERAL, UNIT_MONEY, UNIT_DEPOSIT, SERVICE_DEPOSIT, OFFER_DEPOSIT, JUDGE_SEAT, APPEAL_BOND,
     *TASK_REASONS,
+    PROVIDER_DEPOSIT,
 )  # fmt: skip
 EVERYBODY = "everybody"
 
@@ -134,6 +135,10 @@ def _unlocking(book: Grains, keys: tuple[Any, ...], chunks: Any, sign: int) -> N
         book.case(keys[0], Hold(STAKE, chunk.validator), sign * chunk.value)
 
 
+def _provider(book: Grains, keys: tuple[Any, ...], provider: Any, sign: int) -> None:
+    book.case(keys[0], provider_hold(keys[0]), sign * provider.deposit)
+
+
 def _device(book: Grains, keys: tuple[Any, ...], device: Any, sign: int) -> None:
     book.owners[keys[0]] = device.owner
     book.case(device.owner, Hold(FREE_BOND, keys[0]), sign * (device.bond - device.secured))
@@ -207,6 +212,7 @@ ENTRIES: tuple[tuple[StorageItem, Entry], ...] = (
     (TrustStake.delegator_count, _claims("delegators")),
     (TrustStake.candidate_count, _claims("candidates")),
     (TrustStake.candidates, _counts("candidates", by_first=False)),
+    (Devices.providers, _provider),
     (Devices.devices, _device),
     (Devices.device_count, _claims("devices")),
     (Devices.devices_of, lambda book, keys, _, sign: book.listed.count(keys, sign)),

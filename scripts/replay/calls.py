@@ -73,6 +73,17 @@ def _validate(world: World, who: Actor) -> Call:
     )
 
 
+def _drop_provider(world: World, _: Actor) -> Call:
+    """Somebody who has left without a word, else anybody."""
+    devices, stake = world.bound[Devices], world.bound[TrustStake]
+    gone = [
+        stash
+        for stash, _ in devices.providers.items()
+        if stash not in stake.candidates and not stake.stakes[stash, stash]
+    ]
+    return Devices.drop_provider(stash=world.chance.choice(gone) if gone else world.account())
+
+
 def _undelegate(world: World, who: Actor) -> Call:
     behind = [
         validator for (validator, staker), _ in world.bound[TrustStake].stakes.items() if staker == who.stash.account
@@ -173,6 +184,7 @@ CALLS: tuple[tuple[Draw, int], ...] = (
         2,
     ),
     (lambda _w, _: Devices.unregister_provider(), 1),
+    (_drop_provider, 1),
     (lambda w, who: Devices.unregister_device(device=w.device(who)), 1),
     (lambda w, who: Devices.bond_device_extra(device=w.device(who), value=w.amount()), 1),
     (lambda w, who: Devices.pause(device=w.device(who)), 1),

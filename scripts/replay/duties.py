@@ -14,6 +14,7 @@ from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
 from runtime.cryptography.hashing import blake2_256
+from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.replay.cast import BY_STASH, Actor
 from scripts.replay.habits import INPUT_BAD, Deed, portion, salt_of
 from scripts.replay.task_deeds import task_deeds
@@ -61,7 +62,10 @@ def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
     """Whoever may race sees to it, some time, that it is a provider and has a device, on offer and not paused."""
     devices = world.bound[Devices]
     stash = actor.stash.account
-    if world.chance.random() > EAGERNESS or not devices.stake.is_candidate(stash):
+    if world.chance.random() > EAGERNESS:
+        return
+    if not devices.stake.is_candidate(stash):
+        yield from _leaving(world, actor)
         return
     if stash not in devices.providers:
         yield Deed(actor.stash, Devices.register_provider(seal_key=actor.vrf, endpoint=ENDPOINT))
@@ -73,6 +77,23 @@ def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
         device = devices.devices[key]
         assert device is not None
         yield from _tended(world, actor, key, device)
+
+
+def _leaving(world: World, actor: Actor) -> Iterator[Deed]:
+    """Who has stopped being a candidate takes devices and bond out, some time, and forgets that it is a provider."""
+    devices, market, stash = world.bound[Devices], world.bound[InferenceMarket], actor.stash.account
+    if stash in devices.stake.candidates or stash not in devices.providers:
+        return
+    for key, _ in list(devices.devices_of.under(stash)):
+        device = devices.devices[key]
+        assert device is not None
+        for service in market.offered[key]:
+            yield Deed(actor.stash, InferenceMarket.withdraw_offer(device=key, service=service))
+        if device.assignment is None and not device.secured:
+            yield Deed(actor.stash, Devices.unregister_device(device=key))
+    bonded = devices.stake.stakes[stash, stash]
+    if bonded:
+        yield Deed(actor.stash, TrustStake.unbond(value=bonded))
 
 
 def _tended(world: World, actor: Actor, key: bytes, device: Device) -> Iterator[Deed]:

@@ -23,6 +23,7 @@ from gpu_tasks.market.devices.events import (
     DeviceResumed,
     DeviceUnregistered,
     Expelled,
+    NotGone,
     NotOwner,
     NotProvider,
     ProviderRegistered,
@@ -37,11 +38,13 @@ from gpu_tasks.market.devices.records import (
     DEVICES_PER_PROVIDER_MAX,
     ENDPOINT_BYTES_MAX,
     FREE_BOND,
+    PROVIDER_DEPOSIT,
     Device,
     DeviceClass,
     Provider,
     device_id,
     is_safe_seal_key,
+    provider_hold,
 )
 from gpu_tasks.market.ids import DeviceId, UnitId
 from gpu_tasks.market.weights import WEIGHTS
@@ -90,6 +93,10 @@ class Devices(Pallet, index=9):
     datacenter_bond_min: Parameter[Balance] = Parameter(
         GRAINS_PER_OGPU, unit="grains", least=BOND_LEAST, greatest=BOND_GREATEST, doc=BOND_REASON
     )
+    provider_deposit: Parameter[Balance] = Parameter(
+        GRAINS_PER_OGPU // 10, unit="grains", least=GRAINS_PER_OGPU // 100, greatest=100 * GRAINS_PER_OGPU,
+        doc="Held for a provider's record while there is one: every node keeps it, also when its owner has left.",
+    )  # fmt: skip
 
     providers: StorageMap[AccountId, Provider | None] = StorageMap(doc="How to reach a provider, by stash.")
     devices: StorageMap[DeviceId, Device | None] = StorageMap(doc="Every device.")
@@ -117,13 +124,16 @@ class Devices(Pallet, index=9):
     )  # fmt: skip
     errors = (
         NotProvider, NotOwner, UnknownDevice, DeviceKnown, DeviceBusy, TooManyDevices, DeviceBondTooSmall, BadEndpoint,
-        UnsafeSealKey, Expelled,
+        UnsafeSealKey, Expelled, NotGone,
     )  # fmt: skip
-    hold_reasons = (FREE_BOND, COLLATERAL)
+    hold_reasons = (FREE_BOND, COLLATERAL, PROVIDER_DEPOSIT)
 
     @call(index=0, weight=WEIGHTS["Devices.register_provider"])
     def register_provider(self, origin: Signed, seal_key: PublicKey, endpoint: Endpoint) -> None:
-        """Publish the key that inputs are sealed to, and where the blob store answers. The signer is the stash."""
+        """Publish the key that inputs are sealed to, and where the blob store answers. The signer is the stash.
+
+        The first time it holds a deposit, until the record is dropped.
+        """
         stash = origin.account
         ensure(self.stake.is_candidate(stash), NotProvider)
         until = self.expelled_until[stash]
@@ -132,7 +142,11 @@ class Devices(Pallet, index=9):
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
         if until:
             del self.expelled_until[stash]
-        self._set_provider(stash, seal_key, endpoint)
+        standing = self.providers[stash]
+        deposit = self.provider_deposit if standing is None else standing.deposit
+        if standing is None:
+            self.lock.lock(stash, provider_hold(stash), deposit)
+        self._set_provider(stash, seal_key, endpoint, deposit)
 
     @call(index=1, weight=WEIGHTS["Devices.register_device"])
     def register_device(self, origin: Signed, kind: DeviceClass, uuid_hash: Hash, bond: CompactBalance) -> None:
@@ -148,7 +162,10 @@ class Devices(Pallet, index=9):
         self._check_bond(device, left)
         del self.devices[device]
         del self.device_of_uuid[left.uuid_hash]
-        self.device_count[left.owner] -= 1
+        if self.device_count[left.owner] > 1:
+            self.device_count[left.owner] -= 1
+        else:
+            del self.device_count[left.owner]
         del self.devices_of[left.owner, device]
         self.lock.unlock(left.owner, Hold(FREE_BOND, device), left.bond)
         self.lock.end(Hold(FREE_BOND, device))
@@ -182,13 +199,17 @@ class Devices(Pallet, index=9):
 
     @call(index=6, weight=WEIGHTS["Devices.unregister_provider"])
     def unregister_provider(self, origin: Signed) -> None:
-        """Be a provider no more, once no device is left."""
-        stash = origin.account
-        ensure(stash in self.providers, NotProvider)
-        ensure(self.device_count[stash] == 0, DeviceBusy)
-        del self.providers[stash]
-        del self.device_count[stash]
-        self.emit(ProviderUnregistered(stash))
+        """Be a provider no more, once no device is left; the deposit comes back."""
+        self._drop_provider(origin.account)
+
+    @call(index=7, weight=WEIGHTS["Devices.drop_provider"])
+    def drop_provider(self, origin: Signed, stash: AccountId) -> None:
+        """Drop the record of a provider that has left: no candidate, without stake of its own, without devices.
+
+        Anybody may; the deposit goes back to the stash.
+        """
+        ensure(stash not in self.stake.candidates and not self.stake.stakes[stash, stash], NotGone)
+        self._drop_provider(stash)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first providers and devices, of validators that TrustStake seated.
@@ -199,7 +220,7 @@ class Devices(Pallet, index=9):
             stash, endpoint = account_from_text(given["stash"]), str(given["endpoint"]).encode()
             if not is_store_address(endpoint) or not self.stake.is_candidate(stash):
                 raise ValueError(f"genesis provider {given['stash']}: no candidate, or no web address")
-            self._set_provider(stash, account_from_text(given["seal_key"]), endpoint)
+            self._set_provider(stash, account_from_text(given["seal_key"]), endpoint, deposit=0)
         for given in config.get("devices", []):
             kind = CLASS_NAMES[str(given["kind"])]
             owner, uuid_hash = account_from_text(given["owner"]), account_from_text(given["uuid_hash"])
@@ -314,8 +335,7 @@ class Devices(Pallet, index=9):
         """End a registration: none of its devices works any more, unless it registers anew after block `until`."""
         self.expelled_until[stash] = until
         if stash in self.providers:
-            del self.providers[stash]
-            self.emit(ProviderUnregistered(stash))
+            self._forget_provider(stash)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
@@ -328,11 +348,24 @@ class Devices(Pallet, index=9):
         held = self.lock.locked(record.owner, Hold(FREE_BOND, device))
         assert held == record.bond - record.secured, "a device's bond is held, what secures units apart"
 
-    def _set_provider(self, stash: bytes, seal_key: bytes, endpoint: bytes) -> None:
+    def _drop_provider(self, stash: bytes) -> None:
+        ensure(stash in self.providers, NotProvider)
+        ensure(self.device_count[stash] == 0, DeviceBusy)
+        self._forget_provider(stash)
+
+    def _forget_provider(self, stash: bytes) -> None:
+        """Drop a provider's record, and return what was deposited for it."""
+        record = known(self.providers[stash], NotProvider)
+        del self.providers[stash]
+        self.lock.unlock(stash, provider_hold(stash), record.deposit)
+        self.lock.end(provider_hold(stash))
+        self.emit(ProviderUnregistered(stash))
+
+    def _set_provider(self, stash: bytes, seal_key: bytes, endpoint: bytes, deposit: int) -> None:
         before = self.providers[stash]
         is_same_key = before is not None and before.seal_key == seal_key
         since = before.key_since if before is not None and is_same_key else self.system.number.get()
-        self.providers[stash] = Provider(seal_key, endpoint, since)
+        self.providers[stash] = Provider(seal_key, endpoint, since, deposit)
         self.emit(ProviderRegistered(stash, seal_key, endpoint))
 
     def _add_device(self, owner: bytes, kind: DeviceClass, uuid_hash: bytes, bond: int) -> None:

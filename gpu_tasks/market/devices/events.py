@@ -108,6 +108,10 @@ class Expelled(DispatchError):
     """A court has ended the registration, and what it was ended for still counts."""
 
 
+class NotGone(DispatchError):
+    """The provider is a candidate, or has stake of its own: nobody else ends its registration."""
+
+
 class UnsafeSealKey(DispatchError):
     """Anybody could open what is sealed to this key."""
 

@@ -7,12 +7,13 @@ from gpu_tasks.market.ids import DeviceId, UnitId
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U32, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
-from runtime.frame.holds import HoldReason
+from runtime.frame.holds import Hold, HoldReason
 from runtime.pallets.staking.stakers import PublicKey
 
 ENDPOINT_BYTES_MAX = 128
 DEVICES_PER_PROVIDER_MAX = 64
 FREE_BOND = HoldReason("FreeBond", "What secures no unit of a device's bond; the case is the device.")
+PROVIDER_DEPOSIT = HoldReason("ProviderDeposit", "For the record of a provider, which is the case.")
 COLLATERAL = HoldReason("Collateral", "The part of a device's bond that secures a unit, which is the case.")
 
 
@@ -37,6 +38,8 @@ class Provider:
     """Where its blob store answers: an http or https address in ASCII."""
     key_since: BlockNumber
     """The block in which this key was registered."""
+    deposit: Balance = 0
+    """Held on the stash for as long as there is this record; none for those that block 0 names."""
 
 
 @struct
@@ -71,6 +74,11 @@ SMALL_ORDER_SEAL_KEYS = (0, 1, *_ORDER_8, _P - 1, _P, _P + 1)
 def is_safe_seal_key(key: bytes) -> bool:
     """Whether a key may be sealed to: 32 bytes, not of small order. X25519 ignores the highest bit."""
     return len(key) == 32 and int.from_bytes(key, "little") % 2**255 not in SMALL_ORDER_SEAL_KEYS
+
+
+def provider_hold(stash: bytes) -> Hold:
+    """What the deposit of a provider's record is held for."""
+    return Hold(PROVIDER_DEPOSIT, stash)
 
 
 def device_id(owner: bytes, uuid_hash: bytes) -> DeviceId:

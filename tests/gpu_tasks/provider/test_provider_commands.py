@@ -175,9 +175,12 @@ def test_run_refuses_hardware_and_workloads_that_there_are_not(alice: Operator) 
 
 def test_a_dry_run_shows_every_amount_and_sends_nothing(eve: Operator) -> None:
     shown = eve.answer(*JOIN, "--dry-run")
-    purposes = {"stash_bond": "1000", "device_bond": "100", "to_the_provider_key": "1", "offer_deposit": "0.1"}
+    purposes = {
+        "stash_bond": "1000", "device_bond": "100", "to_the_provider_key": "1", "offer_deposit": "0.1",
+        "provider_deposit": "0.1",
+    }  # fmt: skip
     assert {name: shown[name]["ogpu"] for name in purposes} == purposes
-    assert shown["amount"]["ogpu"] == "1101.1"
+    assert shown["amount"]["ogpu"] == "1101.2"
     assert int(shown["total"]["grains"]) == int(shown["amount"]["grains"]) + int(shown["fee"]["grains"])
     assert (shown["refused"], shown["sent"]) == (None, False)
     assert eve.answer(*JOIN, "--dry-run") == shown
@@ -250,6 +253,7 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
 
     planned = eve.answer("withdraw-bond", "--stash", "//Eve", "--dry-run")
     assert planned["calls"] == "Devices.unregister_provider, TrustStake.chill, TrustStake.unbond"
+    assert planned["comes_back"]["ogpu"] == "0.1"
     assert eve.answer("withdraw-bond", "--stash", "//Eve")["success"]
     waiting = eve.answer("withdraw-bond", "--stash", "//Eve")
     assert (waiting["left"], waiting["unlocking"]["ogpu"]) == (False, "1000")

@@ -6,13 +6,22 @@ from nacl.bindings import crypto_scalarmult  # noqa: TID251 - an independent jud
 from gpu_tasks.market.devices import devices
 from gpu_tasks.market.devices import events as ev
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import FREE_BOND, SMALL_ORDER_SEAL_KEYS, DeviceClass, is_safe_seal_key
+from gpu_tasks.market.devices.records import (
+    FREE_BOND,
+    SMALL_ORDER_SEAL_KEYS,
+    DeviceClass,
+    Provider,
+    is_safe_seal_key,
+    provider_hold,
+)
 from gpu_tasks.market.inference.inference import InferenceMarket
+from runtime.frame.errors import DispatchError, FundsUnavailable
 from runtime.frame.holds import Hold
+from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.stakers import STAKE
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed
+from scripts.chains.market_chain import BOND, CUSTOMER, OGPU, Keys, MarketChain, named_keys, refused, signed
 
 EVE = Keys("eve")
 
@@ -46,6 +55,99 @@ def test_a_fifth_provider_joins_and_leaves_again() -> None:
     )
     assert [held.id for held in chain.now()[Balances].holds[EVE.stash]] == [STAKE]
     assert EVE.stash not in chain.now()[Devices].device_count
+
+
+DEPOSIT = OGPU // 10
+
+
+def as_provider(chain: MarketChain, stash: bytes) -> Provider:
+    found = chain.now()[Devices].providers[stash]
+    assert found is not None
+    return found
+
+
+def deposited(chain: MarketChain, stash: bytes = EVE.stash) -> int:
+    return chain.now()[Balances].held(stash, provider_hold(stash))
+
+
+def dearer(bound: Bound) -> None:
+    bound.parameters.change(Devices.provider_deposit, 3 * DEPOSIT)
+
+
+def provider(endpoint: bytes = b"https://eve.example") -> object:
+    return Devices.register_provider(seal_key=EVE.public("seal"), endpoint=endpoint)
+
+
+# S14: records of providers that had left stayed for ever, and held nothing.
+def test_a_record_of_a_provider_holds_a_deposit_until_it_is_dropped() -> None:
+    chain = MarketChain(named_keys(4), [EVE])
+    joined(chain)
+    assert (deposited(chain), as_provider(chain, EVE.stash).deposit) == (DEPOSIT, DEPOSIT)
+    chain.block(dearer)
+    chain.block(signed(EVE.stash, provider(b"https://elsewhere.example")))
+    assert as_provider(chain, EVE.stash).endpoint == b"https://elsewhere.example"
+    assert (deposited(chain), as_provider(chain, EVE.stash).deposit) == (DEPOSIT, DEPOSIT), "it is held once"
+    chain.block(signed(EVE.stash, Devices.unregister_provider()))
+    assert (deposited(chain), chain.now()[Devices].providers[EVE.stash]) == (0, None)
+    chain.block(signed(EVE.stash, provider()))
+    assert (deposited(chain), as_provider(chain, EVE.stash).deposit) == (3 * DEPOSIT, 3 * DEPOSIT)
+
+
+def test_who_cannot_pay_the_deposit_is_no_provider() -> None:
+    chain = MarketChain(named_keys(4), [EVE])
+    joined(chain)
+    chain.block(signed(EVE.stash, Devices.unregister_provider()))
+    free = chain.now()[Balances].free_balance(EVE.stash)
+    spend = Balances.transfer_allow_death(dest=CUSTOMER.stash, value=free - DEPOSIT + 1)
+    chain.block(signed(EVE.stash, spend), refused(EVE.stash, provider(), FundsUnavailable))
+    assert chain.now()[Devices].providers[EVE.stash] is None
+
+
+def test_those_whom_block_0_names_deposit_nothing_and_keep_it_so() -> None:
+    chain = MarketChain(named_keys(4))
+    alice = chain.validators[0]
+    again = Devices.register_provider(seal_key=alice.public("seal"), endpoint=b"https://alice.example")
+    assert as_provider(chain, alice.stash).deposit == 0
+    chain.block(signed(alice.stash, again))
+    assert (deposited(chain, alice.stash), as_provider(chain, alice.stash).deposit) == (0, 0)
+
+
+def test_anybody_drops_the_record_of_a_provider_that_has_left_and_nobody_any_other() -> None:
+    chain = MarketChain(named_keys(4), [EVE, Keys("mallory")])
+    alice, mallory = chain.validators[0], chain.others[-1]
+    everybody = [EVE.stash, EVE.provider, alice.stash, alice.provider, mallory.stash, CUSTOMER.stash]
+    drop = Devices.drop_provider(stash=EVE.stash)
+
+    def nobody(error: type[DispatchError]) -> None:
+        chain.block(*(refused(who, drop, error) for who in everybody))
+        assert deposited(chain) == (0 if error is ev.NotProvider else DEPOSIT)
+
+    chain.block(*(refused(who, drop, ev.NotProvider) for who in everybody))
+    joined(chain)
+    chain.block(signed(EVE.stash, register()))
+    nobody(ev.NotGone)  # a candidate
+    chain.block(signed(EVE.stash, TrustStake.chill()))
+    nobody(ev.NotGone)  # for a while perhaps: its bond is there
+    chain.block(signed(EVE.stash, TrustStake.unbond(value=BOND)))
+    nobody(ev.DeviceBusy)
+    chain.block(signed(EVE.stash, Devices.unregister_device(device=EVE.device)))
+    before = chain.now()[Balances].free_balance(EVE.stash)
+    chain.block(signed(mallory.stash, drop))
+    assert chain.now()[Balances].free_balance(EVE.stash) == before + DEPOSIT
+    assert [one.provider for one in chain.happened(ev.ProviderUnregistered)] == [EVE.stash]
+    nobody(ev.NotProvider)
+
+
+def test_a_registration_that_a_court_ends_gives_its_deposit_back_and_leaves_nothing() -> None:
+    chain = MarketChain(named_keys(4), [EVE])
+    joined(chain)
+    chain.block(signed(EVE.stash, register()))
+    chain.block(lambda bound: bound[Devices].expel(EVE.stash, bound[Devices].system.number.get()))
+    assert (deposited(chain), chain.now()[Devices].providers[EVE.stash]) == (0, None)
+    chain.block(signed(EVE.stash, Devices.unregister_device(device=EVE.device)))
+    assert EVE.stash not in chain.now()[Devices].device_count
+    chain.block(signed(EVE.stash, provider()))
+    assert deposited(chain) == DEPOSIT
 
 
 def test_more_bond_counts_in_no_draw_whose_beacon_may_be_known() -> None:
