@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, provider_hold
+from gpu_tasks.market.inference.ages import aged, unit_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, holds_collateral, is_open
@@ -143,6 +144,9 @@ def _check_agenda(bound: Bound, open_units: dict[bytes, Unit]) -> None:
             places[unit] = at
         assert places == dict(schedule.places.items())
         called[name] = set(places)
+    drawn = {unit_of(key) for key in called["draws"]}
+    assert called["draws"] == {aged(open_units[unit_id].posted_at, unit_id) for unit_id in drawn}
+    called["draws"] = drawn
     records = [(unit_id, unit) for unit_id, unit in market.units.items() if unit]
     ended = {unit_id for unit_id, unit in records if unit_id not in open_units and not unit.is_watched}
     assert called.pop("expiring") == ended
@@ -150,9 +154,7 @@ def _check_agenda(bound: Bound, open_units: dict[bytes, Unit]) -> None:
     assert set.union(*called.values()) == set(open_units) - judged, "what is judged is on the courts' agenda"
     sleeping = {unit_id: unit for unit_id, unit in open_units.items() if unit.asleep_since}
     listed = {(number, key) for (number, key), _ in market.sleeping.items()}
-    assert listed == {
-        (unit.service, unit.asleep_since.to_bytes(4, "big") + unit_id) for unit_id, unit in sleeping.items()
-    }
+    assert listed == {(unit.service, aged(unit.asleep_since, unit_id)) for unit_id, unit in sleeping.items()}
     assert dict(market.sleepers_count.items()) == Counter(number for number, _ in listed)
     assert called["rising"] <= set(sleeping)
     queued = {unit_id for unit_id, unit in open_units.items() if unit.state is UnitState.QUEUED}

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.ages import unit_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from gpu_tasks.market.training.tasks import Task
@@ -24,10 +25,12 @@ class Listed(NamedTuple):
     cursor: StorageValue[Any]
 
 
+DRAWS = Listed(InferenceMarket.draws, InferenceMarket.draw_place, InferenceMarket.draw_cursor)
+"""By age: its items are not the units themselves."""
 CALLS = (
     Listed(InferenceMarket.agenda, InferenceMarket.agenda_place, InferenceMarket.agenda_cursor),
     Listed(InferenceMarket.final_agenda, InferenceMarket.final_place, InferenceMarket.final_cursor),
-    Listed(InferenceMarket.draws, InferenceMarket.draw_place, InferenceMarket.draw_cursor),
+    DRAWS,
     Listed(InferenceMarket.rising, InferenceMarket.rising_place, InferenceMarket.rising_cursor),
 )
 """What calls an open unit."""
@@ -93,10 +96,11 @@ class Timetable:
         if not height:
             return
         self.waits.claim((schedule.places.name, item, height), sign)
-        if schedule in CALLS:
+        if schedule is DRAWS:
+            self.called.count(unit_of(item), sign)
+            self.drawn.count(unit_of(item), sign)
+        elif schedule in CALLS:
             self.called.count(item, sign)
-            if schedule is CALLS[2]:
-                self.drawn.count(item, sign)
         elif schedule is EXPIRING:
             self.dropped.count(item, sign)
         elif schedule in COURTS:

@@ -153,7 +153,8 @@ def a_place_that_nobody_waits_at(bound: Bound) -> None:
 
 
 def a_unit_that_nothing_calls(bound: Bound) -> None:
-    bound[InferenceMarket].state.agenda.drop(open_unit(bound)[0])
+    unit_id, unit = open_unit(bound)
+    bound[InferenceMarket].state.agenda.drop(unit.posted_at, unit_id)
 
 
 def a_record_that_nothing_drops(bound: Bound) -> None:

@@ -4,6 +4,7 @@ from gpu_tasks.market import rounds
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference.ages import aged
 from gpu_tasks.market.inference.inference import InferenceMarket
 from scripts.chains.market_chain import OGPU, Keys, MarketChain, Step, commit, signed
 from unit_cases import RIGHT, matched
@@ -50,7 +51,7 @@ def secured(chain: MarketChain, who: Keys) -> int:
 
 def is_awaited(chain: MarketChain, unit_id: bytes) -> bool:
     """Whether the unit waits for a draw, of its race or of a place in it."""
-    return bool(chain.now()[InferenceMarket].draw_place[unit_id])
+    return bool(chain.now()[InferenceMarket].draw_place[aged(chain.unit(unit_id).posted_at, unit_id)])
 
 
 def closes_at(chain: MarketChain, unit_id: bytes) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gpu_tasks.market import rounds
 from gpu_tasks.market.ids import UnitId
+from gpu_tasks.market.inference.ages import AgedUnit, aged, unit_of
 from gpu_tasks.market.rounds import Round, Windows
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import BlockNumber
@@ -50,10 +51,12 @@ class AgendaGround(Pallet):
     )
     final_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The height whose finality a unit awaits.")
     final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The final agenda is done up to here.")
-    draws: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Units to draw racers for once a height is final."
+    draws: StorageDoubleMap[BlockNumber, AgedUnit, bool] = StorageDoubleMap(
+        default=False,
+        hashers=(Hasher.TWOX_64_CONCAT, Hasher.IDENTITY),
+        doc="Units to draw racers for once a height is final, those that were posted first before the others.",
     )
-    draw_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The height whose beacon draws a unit.")
+    draw_place: StorageMap[AgedUnit, BlockNumber] = StorageMap(default=0, doc="The height whose beacon draws a unit.")
     draw_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Draws are done up to here.")
     rising: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
         default=False, hashers=_HASHERS, doc="Sleeping units whose price meets an ask in a block."
@@ -91,7 +94,7 @@ class Agenda:
     beacon: Beacon
     by_height: Schedule[UnitId]
     by_finality: Schedule[UnitId]
-    draws: Schedule[UnitId]
+    draws: Schedule[AgedUnit]
     rising: Schedule[UnitId]
     expiring: Schedule[UnitId]
 
@@ -111,9 +114,21 @@ class Agenda:
         if awaited > self.beacon.final_height():
             self.once_final(awaited, unit)
 
-    def drop(self, unit: bytes) -> None:
+    def draw_at(self, height: int, posted_at: int, unit: bytes) -> None:
+        """Draw for the unit once `height` is final, after those that were posted before it.
+
+        By their hashes alone, a unit that lost against some others would lose against them each time, and for ever.
+        """
+        self.draws.put(height, aged(posted_at, unit))
+
+    def drop_draw(self, posted_at: int, unit: bytes) -> None:
+        """Draw for the unit no more."""
+        self.draws.drop(aged(posted_at, unit))
+
+    def drop(self, posted_at: int, unit: bytes) -> None:
         """Call a unit that has ended no more."""
-        for schedule in (self.by_height, self.by_finality, self.draws, self.rising):
+        self.drop_draw(posted_at, unit)
+        for schedule in (self.by_height, self.by_finality, self.rising):
             schedule.drop(unit)
 
     def due(self, height_budget: Budget, final_budget: Budget) -> tuple[bytes, ...]:
@@ -124,7 +139,7 @@ class Agenda:
 
     def drawable(self, budget: Budget) -> Iterator[bytes]:
         """The units whose beacon is final, while the budget lasts."""
-        return self.draws.take(self.beacon.final_height(), budget)
+        return (unit_of(key) for key in self.draws.take(self.beacon.final_height(), budget))
 
     def expired(self, budget: Budget) -> Iterator[bytes]:
         """The ended units whose records are dropped in this block."""

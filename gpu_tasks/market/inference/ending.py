@@ -134,7 +134,7 @@ class Ending:
         record, height = unit.record, self.state.system.number.get()
         self._pay_out(unit, shares)
         self._end_duties(unit)
-        self.state.agenda.drop(unit.id)
+        self.state.agenda.drop(record.posted_at, unit.id)
         if record.asleep_since:
             self.state.sleepers.rouse(record.service, record.asleep_since, unit.id)
         ended = replace(ended, ended_at=height, asleep_since=0)

@@ -42,7 +42,7 @@ from gpu_tasks.market.inference.services import (
     ServiceTerms,
     terms_from_json,
 )
-from gpu_tasks.market.inference.sleepers import Sleepers, SleepKey, StirredServices
+from gpu_tasks.market.inference.sleepers import AgedUnit, Sleepers, StirredServices
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
@@ -135,7 +135,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     duties: StorageDoubleMap[AccountId, UnitId, bool] = StorageDoubleMap(
         default=False, doc="The races that a provider was drawn for, by stash."
     )
-    sleeping: StorageDoubleMap[ServiceId, SleepKey, bool] = StorageDoubleMap(
+    sleeping: StorageDoubleMap[ServiceId, AgedUnit, bool] = StorageDoubleMap(
         default=False,
         hashers=(Hasher.TWOX_64_CONCAT, Hasher.IDENTITY),
         doc="Units that wait for a slot of their service to change, by the block since which they do.",

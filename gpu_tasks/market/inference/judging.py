@@ -99,7 +99,7 @@ class Judging:
         for racer in unit.record.racers:  # who had not answered need not any more
             self.state.devices.free(racer.device, unit.id)
         self.state.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
-        self.state.agenda.drop(unit.id)
+        self.state.agenda.drop(unit.record.posted_at, unit.id)
         self.state.emit(UnitDisputed(unit.id))
 
     def _terms(self, record: Unit, *, is_paid: bool = False) -> CaseTerms:

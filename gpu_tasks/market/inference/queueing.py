@@ -1,9 +1,9 @@
 """From the queue into a race, and back.
 
-Always: a unit recorded at block b is drawn with the beacon of b + 2, in the first block whose
-`final_ref` covers b + 2 and whose budget reaches it; unmatched, it sleeps, and counts as recorded anew
-in the block that wakes it, so nobody can wait for a beacon that suits him; its price keeps rising with its
-age, and it leaves the queue when its time is up.
+Always: a unit recorded at block b is drawn with the beacon of b + 2, in the first block whose `final_ref` covers b + 2
+and whose budget reaches it, the one that was posted first before the others; unmatched, it sleeps, and counts as
+recorded anew in the block that wakes it, so nobody can wait for a beacon that suits him; its price keeps rising with
+its age, and it leaves the queue when its time is up.
 """
 
 from dataclasses import dataclass, replace
@@ -114,7 +114,7 @@ class Queueing:
     def _record(self, unit_id: bytes, record: Unit) -> None:
         self.state.units[unit_id] = record
         self.state.agenda.at_height(record.posted_at + record.rules.queue_blocks, unit_id)
-        self.state.agenda.draws.put(record.recorded_at + BEACON_DELAY, unit_id)
+        self.state.agenda.draw_at(record.recorded_at + BEACON_DELAY, record.posted_at, unit_id)
 
     def _drawable(self, unit_id: bytes) -> OpenUnit:
         record = self.state.units[unit_id]
@@ -194,8 +194,9 @@ class Queueing:
         admission.spend(draw_weight(offers, record.terms.racers))
         self.state.sleepers.rouse(service, record.asleep_since, unit_id)
         self.state.agenda.rising.drop(unit_id)
-        # recorded anew, so that nobody can wait with his slots for a beacon that suits him
-        self._record(unit_id, replace(record, recorded_at=height, asleep_since=0))
+        # Recorded anew, so that nobody can wait with his slots for a beacon that suits him; by the block before, whose
+        # end woke it: a block later, what was freed in that one always went to who was posted in it.
+        self._record(unit_id, replace(record, recorded_at=height - 1, asleep_since=0))
 
     def _price(self, record: Unit, height: int) -> int:
         """What the unit offers in this block."""

@@ -26,14 +26,14 @@ class Refilling:
         if not _may_refill(unit.record):
             return self.call_off(unit)
         height = self.state.system.number.get()
-        self.state.agenda.draws.put(height + BEACON_DELAY, unit.id)
+        self.state.agenda.draw_at(height + BEACON_DELAY, unit.record.posted_at, unit.id)
         return OpenUnit(unit.id, replace(unit.record, recorded_at=height, is_refilling=True))
 
     def call_off(self, unit: OpenUnit) -> OpenUnit:
         """Wait for no draw any more: somebody has committed, another has declined, or commits are closed."""
         if not unit.record.is_refilling:
             return unit
-        self.state.agenda.draws.drop(unit.id)
+        self.state.agenda.drop_draw(unit.record.posted_at, unit.id)
         return OpenUnit(unit.id, replace(unit.record, is_refilling=False))
 
     def fill(self, unit: OpenUnit, slots: Slots) -> None:

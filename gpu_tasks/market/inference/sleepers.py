@@ -10,19 +10,16 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import Annotated
 
-from gpu_tasks.market.ids import ServiceId, UnitId
+from gpu_tasks.market.ids import ServiceId
+from gpu_tasks.market.inference.ages import AgedUnit, aged, since_of, unit_of
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX
-from runtime.encoding.codec import U16, U32, Bounded, Fixed, struct
+from runtime.encoding.codec import U16, U32, Bounded, struct
 from runtime.encoding.types import BlockNumber
 from runtime.frame.pallet import StorageDoubleMap, StorageMap, StorageValue
 
 WAKES_PER_SLOT = 4
 SLOTS_STIRRED_MAX = 64
 """Slots of one service that wake units in one block: more than that share those wake-ups."""
-_HEIGHT_BYTES = 4
-
-SleepKey = Annotated[bytes, Fixed(_HEIGHT_BYTES + 32)]
-"""Height, big-endian, before the unit: in a storage that does not hash it, the order of keys is that of the heights."""
 
 
 @struct
@@ -44,18 +41,18 @@ StirredServices = Annotated[tuple[Stirred, ...], Bounded(UNITS_OPEN_MAX)]
 class Sleepers:
     """The sleeping units of every service."""
 
-    sleeping: StorageDoubleMap[ServiceId, SleepKey, bool]
+    sleeping: StorageDoubleMap[ServiceId, AgedUnit, bool]
     count: StorageMap[ServiceId, U32]
     stirred: StorageValue[StirredServices]
 
     def lay_down(self, service: int, since: int, unit: bytes) -> None:
         """Add a unit that sleeps from block `since` on."""
-        self.sleeping[service, _key(since, unit)] = True
+        self.sleeping[service, aged(since, unit)] = True
         self.count[service] += 1
 
     def rouse(self, service: int, since: int, unit: bytes) -> None:
         """Take a unit out."""
-        key = _key(since, unit)
+        key = aged(since, unit)
         assert (service, key) in self.sleeping, "who is woken has slept"
         del self.sleeping[service, key]
         left = self.count[service] - 1
@@ -83,23 +80,11 @@ class Sleepers:
         """Whom to wake when it is the turn of a service, and whether more are left for its next."""
         room = WAKES_PER_SLOT * turn.slots
         keys = (key for key, _ in self.sleeping.under(turn.service))
-        found = list(islice(takewhile(lambda key: _since(key) < turn.before, keys), room + 1))
-        return [_unit(key) for key in found[:room]], len(found) > room
+        found = list(islice(takewhile(lambda key: since_of(key) < turn.before, keys), room + 1))
+        return [unit_of(key) for key in found[:room]], len(found) > room
 
 
 def grown(turn: Stirred) -> Stirred:
     """The next turn of a service that was not finished: wakes are bounded by what they cost, not by this."""
     # four in each: 2,400 units that nobody could serve were still being tried when those behind them ended
     return replace(turn, slots=min(2 * turn.slots, SLOTS_STIRRED_MAX))
-
-
-def _key(since: int, unit: bytes) -> bytes:
-    return since.to_bytes(_HEIGHT_BYTES, "big") + unit
-
-
-def _since(key: bytes) -> int:
-    return int.from_bytes(key[:_HEIGHT_BYTES], "big")
-
-
-def _unit(key: bytes) -> UnitId:
-    return key[_HEIGHT_BYTES:]

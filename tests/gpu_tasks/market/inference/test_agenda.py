@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
 from gpu_tasks.market.inference.agenda import EXPIRY_WEIGHT, STEP_WEIGHT, Agenda
+from gpu_tasks.market.inference.ages import aged
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import Budget
 
@@ -23,7 +24,7 @@ class Kept:
 
 
 def test_each_schedule_has_its_budget_and_nobody_is_called_twice() -> None:
-    heights, final, old, draws = Kept(b"a", b"b"), Kept(b"b", b"c"), Kept(b"d"), Kept(b"e")
+    heights, final, old, draws = Kept(b"a", b"b"), Kept(b"b", b"c"), Kept(b"d"), Kept(aged(5, b"e"))
     system = SimpleNamespace(number=SimpleNamespace(get=lambda: 9))
     beacon = SimpleNamespace(final_height=lambda: 7)
     agenda = Agenda(system, beacon, heights, final, draws, Kept(), old)  # type: ignore[arg-type]  # what it uses of them

@@ -344,7 +344,7 @@ def test_d1_services_whose_units_are_woken_take_turns_and_nobody_is_forgotten() 
 
     def woken() -> list[int]:
         units = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
-        return sorted(unit.service for unit in units if unit.recorded_at > changed_at)
+        return sorted(unit.service for unit in units if unit.recorded_at >= changed_at)
 
     chain.blocks(2)
     assert woken() == [1, 2]

@@ -197,20 +197,23 @@ def test_a_cursor_never_falls_back() -> None:
 def test_nothing_is_put_where_nobody_comes_by_again() -> None:
     bound, unit = queued()
     agenda, now = bound[InferenceMarket].state.agenda, bound[System].number.get()
-    schedules = (agenda.by_height, agenda.by_finality, agenda.draws, agenda.rising, agenda.expiring)
+    schedules = (agenda.by_height, agenda.by_finality, agenda.rising, agenda.expiring)
     for schedule in schedules:
         schedule.put(now + 1, unit.id)
+    agenda.draw_at(now + 1, 1, unit.id)
     for cursor in ("agenda_cursor", "final_cursor", "draw_cursor", "rising_cursor", "expiring_cursor"):
         getattr(bound[InferenceMarket], cursor).set(now + 1)
     for schedule in schedules:
         with pytest.raises(AssertionError, match="never taken"):
             schedule.put(now + 1, unit.id)
+    with pytest.raises(AssertionError, match="never taken"):
+        agenda.draw_at(now + 1, 1, unit.id)
 
 
 def test_who_left_the_queue_is_not_drawn() -> None:
     bound, unit, _ = racing()
     market = bound[InferenceMarket]
-    market.state.agenda.draws.put(bound[System].number.get() + 1, unit.id)
+    market.state.agenda.draw_at(bound[System].number.get() + 1, unit.record.posted_at, unit.id)
     market.draw_cursor.set(bound[System].number.get())
     bound[Beacon].final.set(FinalBlock(bound[System].number.get() + 1, bytes(32)))
     with pytest.raises(AssertionError, match="neither drawn nor woken"):

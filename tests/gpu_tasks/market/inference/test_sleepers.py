@@ -75,7 +75,7 @@ def test_a_slot_that_changes_wakes_a_unit(spoil: Call, cure: Call) -> None:
     chain.blocks(1 + BEACON_AND_FINALITY)
     unit = chain.unit(unit_id)
     assert unit.state is UnitState.RACING
-    assert unit.recorded_at == changed_at + 1, "recorded anew when it woke, so the slot was there"
+    assert unit.recorded_at == changed_at, "recorded anew, with those who were posted as the slot changed"
 
 
 def test_more_bond_wakes_a_unit_that_it_can_secure(monkeypatch: pytest.MonkeyPatch) -> None:
