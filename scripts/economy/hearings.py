@@ -21,8 +21,8 @@ EXPECTED = (
     FINED,
     EXPELLED,
 )
-RARE = frozenset({"ended APPEAL_UNDECIDED"})
-"""What a run of two chains may not come to: liars and absent judges must meet in one court."""
+RARE = frozenset({"ended APPEAL_WON", "ended APPEAL_UNDECIDED", EXPELLED})
+"""What a run of two chains may not come to: liars and absent judges must meet in one court, or lie three times."""
 
 
 def doings(of_hooks: Iterable[Any]) -> Iterator[str]:
