@@ -45,7 +45,7 @@ SIGNED_KEPT = 1_024
 ANSWER_SECONDS = (2.0, 2.0, 2.0, 4.0, 8.0)
 """A node that takes longer is asked again on a new connection: in the 20 s of other programs a race is lost.
 
-By failures in a row: one that was mute for a moment is asked soon, one that is slow gets the time that it needs.
+By times in a row that it was mute: a moment costs no race, and one that is slow gets the time that it needs.
 """
 RECONNECT_SECONDS = (0.5, 0.5, 0.5, 1.0, 2.0)
 """Until a node that is away, or was not believed, is asked again; ten seconds later it is too late to reveal."""
@@ -78,6 +78,7 @@ class LiveChain:
         self._devices = OwnDevices(stash)
         self._warn = tell
         self._failures = 0
+        self._mute = 0
         self._final_height = 0
         self._providers: tuple[int, dict[bytes, Provider]] | None = None
 
@@ -129,11 +130,12 @@ class LiveChain:
                     while True:
                         await self._asked(bell.ring())
                         view = await self._asked(self._look())
-                        self._failures = 0
+                        self._failures = self._mute = 0
                         if last is None or (view.height, view.newest) != (last.height, last.newest):
                             yield view
                         last = view
             except ChainError as error:
+                self._note(error)
                 self._warn(f"the node is away ({error}); trying again")
             await self._reconnect()
 
@@ -174,18 +176,25 @@ class LiveChain:
             try:
                 self.client = await self._asked(self._same_chain())
             except ChainError as error:
+                self._note(error)
                 self._warn(f"the node is still away: {error}")
             else:
                 return
             finally:
                 self._failures += 1
 
+    def _note(self, error: ChainError) -> None:
+        """Count how often in a row nothing was answered: who answers wrongly, or refuses, is not slow."""
+        unreached = error.__cause__
+        is_mute = unreached is not None and isinstance(unreached.__cause__, TimeoutError)
+        self._mute = self._mute + 1 if is_mute else 0
+
     async def _same_chain(self) -> VerifiedClient:
         """A new connection; ChainChangedError where the node is of another chain now, ChainError where it is behind.
 
         The daemon waits then: its journal holds what it owes to the chain that it knows, and the node may come back.
         """
-        patience = _after(self._failures, ANSWER_SECONDS)
+        patience = _after(self._mute, ANSWER_SECONDS)
         client = await VerifiedClient.connect_by(self._url, self._trust, self._warn, patience)
         try:
             await self._check_goes_on(client)
