@@ -3,6 +3,9 @@
 In reading order:
 
 * `ledger`: units and money, from the events of final blocks
+* `task_audits`: what the judges of an audited task are due
+* `task_ledger`: tasks at auction, and what each event of theirs should have moved
+* `task_following`: the same, read in a thread while something else goes on
 * `final_blocks`: whether all nodes have the same ones, and lost none
 * `latency`: from the start of a slot to accepted, and to final
 * `load`: transfers, as many as go

@@ -1,0 +1,176 @@
+"""What tasks should have moved, reckoned by the money table from a chain's blocks, beside what everybody really has."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from devnet.measuring.task_ledger import TaskLedger
+from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.training.events import SlotSettled
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from looked_at import OFTEN, judged, says
+from runtime.frame.runtime import Bound
+from runtime.pallets.system import System
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys
+from task_chain import RIGHT, WRONG, Books, TaskChain, check_task_books, finish_and_accept, with_offers, work
+
+OFFERS = (6 * OGPU, 7 * OGPU, 8 * OGPU)
+
+
+class BlocksOfATest:
+    """As a client reads them: events and states of a chain that is driven block by block."""
+
+    def __init__(self) -> None:
+        self.bounds: list[Bound] = []
+        self.rpc = self
+
+    def remember(self, bound: Bound, issued: int) -> None:
+        """What every block of the chain is checked with."""
+        check_task_books(bound, issued)
+        self.bounds.append(bound)
+
+    async def call(self, _: str, height: int) -> str:
+        return f"0x{height:064x}"
+
+    async def read(self, item: Any, *keys: Any, at: bytes) -> Any:
+        if item is System.account:
+            return self.bounds[int.from_bytes(at) - 1][System].account[keys[0]]
+        market = self.bounds[int.from_bytes(at) - 1][TrainingMarket]
+        return market.tasks[keys[0]] if item is TrainingMarket.tasks else market.step_fee
+
+    def ledger(self) -> TaskLedger:
+        """Of all blocks."""
+        found = TaskLedger(0)
+        for height, bound in enumerate(self.bounds, 1):
+            for _, event in bound.overlay.events:
+                asyncio.run(found._take(self, height, event))  # type: ignore[arg-type]  # reads as a client does
+        return found
+
+
+class Seen:
+    """A chain whose task Alice has, and who had what before."""
+
+    def __init__(self, size: int = 7, constants: dict[str, Any] | None = None, seed: int = 1, **order: Any) -> None:
+        self.blocks = BlocksOfATest()
+        self.chain = TaskChain(size=size, constants=constants or {}, check=self.blocks.remember)
+        self.chain.chain.chance.seed(seed)
+        self.books = Books(self.chain)
+        self.before = {keys.stash: self.chain.wealth(keys.stash) for keys in (*self.chain.keys, CUSTOMER)}
+        self.chain.submit(**order)
+        self.chain.auction(with_offers(self.chain.keys, *OFFERS))
+
+    @property
+    def people(self) -> list[Keys]:
+        return [*self.chain.keys, CUSTOMER]
+
+    def moved(self) -> dict[bytes, int]:
+        return {stash: self.chain.wealth(stash) - before for stash, before in self.before.items()}
+
+
+def check(seen: Seen, outcomes: list[str]) -> None:
+    """The table's sums are what everybody has more."""
+    ledger = seen.blocks.ledger()
+    (trace,) = ledger.tasks.values()
+    assert [event.outcome.name for _, event in trace.all(SlotSettled)] == outcomes
+    assert [sums.wrong for sums in ledger.sums.values()] == [[]]
+    assert {keys.stash: ledger.moved(keys.stash) for keys in seen.people} == seen.moved()
+
+
+def test_a_task_that_went_well() -> None:
+    seen = Seen()
+    alice = seen.chain.keys[0]
+    work(seen.chain, alice, milestones=3)
+    finish_and_accept(seen.chain, alice)
+    check(seen, ["ON_TIME"])
+
+
+def test_a_winner_that_dies_and_a_standby_that_goes_on() -> None:
+    seen = Seen()
+    alice, bob = seen.chain.keys[:2]
+    work(seen.chain, alice, milestones=2)
+    seen.chain.until(TaskState.ASKING)
+    seen.chain.start(bob)
+    seen.chain.report(bob, 3)
+    seen.chain.count(3)
+    finish_and_accept(seen.chain, bob)
+    check(seen, ["DIED", "ON_TIME"])
+
+
+def test_who_does_not_start_and_a_bound_standby_that_takes_over() -> None:
+    seen = Seen()
+    bob = seen.chain.keys[1]
+    seen.chain.chain.blocks(5)
+    work(seen.chain, bob, milestones=0)
+    finish_and_accept(seen.chain, bob)
+    check(seen, ["NOT_STARTED", "ON_TIME"])
+
+
+def test_a_gang_of_two() -> None:
+    seen = Seen(slots=2)
+    pair = seen.chain.keys[:2]
+    for place, keys in enumerate(pair):
+        seen.chain.start(keys, place)
+    for number in range(1, 4):
+        for place, keys in enumerate(pair):
+            seen.chain.report(keys, number, place)
+        seen.chain.count(number)
+    for place, keys in enumerate(pair):
+        seen.chain.finish(keys, place)
+    seen.chain.until(TaskState.ENDED)  # the customer says nothing
+    check(seen, ["ACCEPTED_BY_SILENCE", "ACCEPTED_BY_SILENCE"])
+
+
+def audited() -> Seen:
+    """A task of whose result the beacon asks for an audit."""
+    for seed in range(20):
+        seen = Seen(12, OFTEN, seed)
+        seen.chain.start(seen.chain.keys[0])
+        seen.chain.finish(seen.chain.keys[0])
+        while not seen.chain.now().is_checked:
+            seen.chain.chain.block()
+        if seen.chain.state() is not TaskState.SUBMITTED:
+            return seen
+    raise AssertionError("no beacon asks for an audit")
+
+
+def test_the_judges_of_an_audit_are_paid_what_the_pot_has() -> None:
+    seen = audited()
+    assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
+    check(seen, ["ON_TIME"])
+
+
+def test_an_audit_that_finds_something_wrong_is_told() -> None:
+    seen = audited()
+    assert judged(seen.chain, says(WRONG)) is CaseOutcome.AUDIT_WRONG
+    (sums,) = seen.blocks.ledger().sums.values()
+    assert any("ended as AUDIT_WRONG" in wrong for wrong in sums.wrong)
+
+
+def test_a_bid_that_is_not_opened_burns() -> None:
+    blocks = BlocksOfATest()
+    chain = TaskChain(check=blocks.remember)
+    before = {keys.stash: chain.wealth(keys.stash) for keys in chain.keys}
+    chain.submit()
+    chain.auction(with_offers(chain.keys, *OFFERS), unopened=(chain.keys[2],))
+    chain.chain.blocks(2)
+    ledger, charlie = blocks.ledger(), chain.keys[2].stash
+    assert ledger.moved(charlie) == chain.wealth(charlie) - before[charlie] < 0
+
+
+@pytest.mark.parametrize("change", [1, -1])
+def test_a_grain_more_or_less_than_the_table_says_is_told(change: int) -> None:
+    seen = Seen()
+    alice = seen.chain.keys[0]
+    work(seen.chain, alice, milestones=3)
+    finish_and_accept(seen.chain, alice)
+    for bound in seen.blocks.bounds:
+        events = bound.overlay.events
+        for place, (phase, event) in enumerate(events):
+            if isinstance(event, SlotSettled):
+                events[place] = (phase, replace(event, earned=event.earned + change))
+    (sums,) = seen.blocks.ledger().sums.values()
+    assert len(sums.wrong) == 1
+    assert "the table says" in sums.wrong[0]
