@@ -5,6 +5,7 @@ In reading order:
 * `telling`: what it says while it runs
 * `stage`: the network, the cheat that joins, a delegation
 * `purchase`: the customer's units, and their trace on the chain
+* `task_sale`: a task that goes to auction, followed to its end
 * `poll`: one Snowflake poll
 * `summary`: tables, and whether every bar held
 * `__main__`: the order of all this

@@ -13,4 +13,5 @@ In reading order:
 * `clients`: these unmodified public clients, against a node and a devnet
 * `flood`: floods by one stranger, and whether the network holds
 * `liars`: nodes and blob stores that lie to the programs which people run
+* `auction`: tasks from file to paid result, whoever dies on the way
 """
