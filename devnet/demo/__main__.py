@@ -1,8 +1,11 @@
-"""`python -m devnet.demo`: a network that mines real inference, and catches a cheat; exit status 1 if a bar fails.
+"""`python -m devnet.demo`: a network that mines real inference, sells a training task, and catches a cheat.
+
+Exit status 1 if a bar fails.
 
 The bars: every unit is settled and paid exactly once, with a completion that opens and matches its hash and with its
 payee's attestation in a block; the customer lost exactly what the units say; the cheat is slashed, is never paid, and
-nobody else is slashed; every node has the same blocks.
+nobody else is slashed; the training task is done, paid by the money table, and confirmed by `ogpu verify`; every node
+has the same blocks.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devnet.demo import poll, purchase, stage, summary
+from devnet.demo import poll, purchase, stage, summary, training
 from devnet.demo.telling import Narrator
 from devnet.launcher import layout
 from devnet.launcher import lifecycle as network
@@ -24,7 +27,7 @@ from wallet.amounts import format_amount
 
 UNITS = 20
 MODE = "flip-bit"
-STEPS = 6
+STEPS = 7
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _show(net: Devnet, prompts: list[str], stay: bool, tell: Narrator) -> Report:
     """Everything after the network stands; the report."""
+    tell.step(f"Auction: {training.CUSTOMER} submits a training task; {' and '.join(training.BIDDERS)} bid, sealed")
+    task = training.DemoTask(net, tell)
     tell.step("Cheat: a fifth provider joins, and returns wrong results")
     net = stage.add_cheat(net, MODE, detach=stay, tell=tell)
     tell.step("Stake: an account puts oGPU behind a validator")
@@ -56,15 +61,24 @@ def _show(net: Devnet, prompts: list[str], stay: bool, tell: Narrator) -> Report
     tell.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
     units, book, wrong = purchase.trace(net, purchase.buy(net, prompts, tell))
     slashed = summary.slashes(book)
+    trained = task.end()
     tell.step("Agreement: one poll")
     shown = poll.show(net, tell)
     tell.step("Summary")
     summary.show_units(units, tell)
     summary.show_slashes(slashed, book, tell)
     failures = summary.failures(units, slashed, len(prompts), wrong)
+    failures += trained["failures"]
     failures += [] if shown else ["no poll was answered by all whom it asked"]
     failures += [] if stage.same_blocks(net) else ["the nodes have different final blocks"]
-    return {"units": units, "slashes": slashed, "delegated": stake, "poll": shown, "failures": failures}
+    return {
+        "units": units,
+        "slashes": slashed,
+        "delegated": stake,
+        "training": trained,
+        "poll": shown,
+        "failures": failures,
+    }
 
 
 def _finish(report: Report, options: argparse.Namespace, tell: Narrator) -> None:
@@ -80,8 +94,19 @@ def _finish(report: Report, options: argparse.Namespace, tell: Narrator) -> None
     tell.line(
         f"demo: {sum(unit['times_paid'] == 1 for unit in units)} of {options.units} units paid once, "
         f"{format_amount(paid)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
-        f"{format_amount(lost)} oGPU; {len(report['failures'])} failures; {report['seconds']} s; {path}"
+        f"{format_amount(lost)} oGPU; {_trained(report)}"
+        f"{len(report['failures'])} failures; {report['seconds']} s; {path}"
     )
+
+
+def _trained(report: Report) -> str:
+    """The training task in a few words; nothing of one that has not ended."""
+    earned = report["training"].get("earned_grains")
+    if not earned:
+        return ""
+    counted = report["training"]["milestones"]
+    total = format_amount(sum(int(grains) for grains in earned.values()))
+    return f"a training task paid {total} oGPU to {', '.join(earned)}, {counted} milestones; "
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
