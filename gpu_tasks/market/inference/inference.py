@@ -25,6 +25,7 @@ from gpu_tasks.market.inference.agenda import (
     HEIGHT_BUDGET,
     AgendaGround,
 )
+from gpu_tasks.market.inference.ages import AgedUnit
 from gpu_tasks.market.inference.catalogue import Catalogue, OfferedServices
 from gpu_tasks.market.inference.easing import NEVER_SEEN, Eased, Easing
 from gpu_tasks.market.inference.ending import Ending
@@ -42,7 +43,7 @@ from gpu_tasks.market.inference.services import (
     ServiceTerms,
     terms_from_json,
 )
-from gpu_tasks.market.inference.sleepers import AgedUnit, Sleepers, StirredServices
+from gpu_tasks.market.inference.sleepers import Sleepers, StirredServices
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
