@@ -252,7 +252,12 @@ def shares(outcome: TaskOutcome, money: TaskMoney) -> dict[TaskPayee, int]:
 
 def escrow(rules: TaskRules, price_max: int) -> int:
     """What a slot may cost its customer: the greatest price, the standby's share of it, and the audits'."""
-    return price_max + part(price_max, rules.standby_share) + premium(rules, price_max)
+    return price_max + standby_max(rules, price_max) + premium(rules, price_max)
+
+
+def standby_max(rules: TaskRules, price_max: int) -> int:
+    """What standing by for a slot is paid with at most: judges of an input, who are paid before, leave that."""
+    return part(price_max, rules.standby_share)
 
 
 def affordable(rules: TaskRules, left: int) -> int:

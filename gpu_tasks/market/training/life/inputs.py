@@ -9,7 +9,7 @@ from dataclasses import replace
 from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim
 from gpu_tasks.market.courts.money import FIRST_JUDGES, judge_fee
 from gpu_tasks.market.courts.numbers import PromisedNumbers
-from gpu_tasks.market.training import purses
+from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.events import DoneAlready, TaskJudged
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending, failing
@@ -61,12 +61,13 @@ def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: 
     slot, escrow = task.slots[place], Hold(TASK_ESCROW, slot_case(task_id, place))
     others: list[Slot] = [each for each in task.slots if each.provider != slot.provider]
     standby = [task.standby.provider] if task.standby is not None else []
+    left = market.lock.locked(task.customer, escrow) - money.standby_max(task.rules, task.terms.price_max)
     held = market.lock.locked(slot.provider, purses.collateral_hold(task_id, task, slot.device))
     return CaseTerms(
         customer=task.customer,
         price=covered(task.terms.price_max, slot.collateral),
         customer_bond=0,  # of which the provider is due a half
-        customer_price=min(FIRST_JUDGES * fee, market.lock.locked(task.customer, escrow)),
+        customer_price=min(FIRST_JUDGES * fee, left),
         customer_spare=0,
         collateral=slot.collateral,
         pot_max=FIRST_JUDGES * fee,

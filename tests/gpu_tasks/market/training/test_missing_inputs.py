@@ -2,6 +2,7 @@
 
 from gpu_tasks.market.courts.opinions import Unanswerable
 from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -13,9 +14,9 @@ INPUT = b"i" * 32
 STOOD_BY = 7 * OGPU // 50
 
 
-def reported(*prices: int, **order: object) -> tuple[TaskChain, Books]:
+def reported(*prices: int, constants: dict[str, int] | None = None, **order: object) -> tuple[TaskChain, Books]:
     """A task whose winner says that there is no input."""
-    chain = TaskChain(size=12)
+    chain = TaskChain(size=12, constants=constants or {})
     books = Books(chain)
     chain.submit(**order)
     chain.auction(with_offers(chain.keys, *(prices or (6 * OGPU, 7 * OGPU, 8 * OGPU))))
@@ -37,6 +38,17 @@ def test_a_missing_input_costs_the_customer_bond_and_judges_and_ends_the_task() 
     assert books.change(chain.keys[0]) == BOND // 2
     assert books.change(chain.keys[1]) == net(STOOD_BY)
     assert books.change(CUSTOMER) == -BOND - 3 * FEE - STOOD_BY
+
+
+def test_judges_who_cost_more_than_the_escrow_leave_what_the_standby_is_due() -> None:
+    """They took all of it, and the hook could not pay who stood by: the chain stood still."""
+    chain, books = reported(constants={"TrainingMarket.judge_fee_ppm": 500_000})
+    over(chain, Unanswerable())
+    assert chain.now().outcome is TaskOutcome.INPUT_MISSING
+    assert books.change(chain.keys[0]) == BOND // 2
+    assert books.change(chain.keys[1]) == net(STOOD_BY)
+    escrow = money.escrow(chain.now().rules, PRICE)
+    assert books.change(CUSTOMER) == -BOND - (escrow - PRICE // 50) - STOOD_BY
 
 
 def test_a_good_input_costs_who_reported_it_a_miss_and_the_standby_goes_on() -> None:
