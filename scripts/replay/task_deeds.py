@@ -239,5 +239,5 @@ def _proof(world: World, task_id: bytes, task: Task, place: int) -> TraceFraudPr
         if portion(task_id + bytes((place,)), b"false proof") >= FALSE_PROOFS:
             return None
         return replace(proof_of_fraud(right, own[-1], right[-1]), right=bytes(32))
-    wrong = next(index for index in range(len(right)) if right[index] != stated[index]) - 1
-    return proof_of_fraud(stated, wrong, right[wrong + 1]) if wrong in own else None
+    wrong = next((index - 1 for index in range(len(right)) if right[index] != stated[index]), -1)
+    return proof_of_fraud(stated, wrong, right[wrong + 1]) if wrong in own else None  # else nobody has its states
