@@ -60,7 +60,7 @@ def test_a_call_that_was_never_made_and_an_event_that_never_happened_are_named()
         assert "no extrinsic calls System.remark" in found
         assert "Novelties.invent never succeeds" in found
         assert any("kinds of errors" in line for line in found)
-        assert "no court: ended APPEAL_WON" in found
+        assert "no court: ended APPEAL_LOST" in found
     tally.steps["taken"] -= 1
     assert not lacks(tally, runtime), "a short run is asked for its books alone"
 

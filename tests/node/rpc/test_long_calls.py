@@ -3,7 +3,8 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from typing import get_type_hints
+from types import NoneType, UnionType
+from typing import Union, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -116,7 +117,9 @@ def test_what_a_call_raises_is_raised() -> None:
 
 
 def is_short(hint: object) -> bool:
-    """Numbers, and bytes of a fixed length."""
+    """Numbers, and bytes of a fixed length; or none."""
+    if isinstance(hint, UnionType) or get_origin(hint) is Union:
+        return all(choice is NoneType or is_short(choice) for choice in get_args(hint))
     marks = getattr(hint, "__metadata__", ())
     return hint is Weight or any(isinstance(mark, UInt | Fixed) for mark in marks)
 
