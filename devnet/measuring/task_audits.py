@@ -1,7 +1,7 @@
 """What the judges of an audited task are due, from the events of its cases: by the table of the courts.
 
-Always: a case that ends otherwise than by finding a result right is told, for here all results are right; judges have
-what the audit pot held before, and no more.
+Always: a case that ends otherwise than by finding a result right is told, for here all results are right, unless there
+was nobody to look at it; judges have what the audit pot held before, and no more.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class TaskAudits:
                 slot.judges += judges
             case OpinionOpened(_, judge, statement):
                 slot.said[judge] = statement.opinion
+            case CaseEnded(_, CaseOutcome.AUDIT_UNDECIDED, None) if not slot.judges:
+                return [], []  # of four, customer, winner and runner-up leave too few for a bench: nothing moves
             case CaseEnded(_, outcome, verdict):
                 if outcome is not CaseOutcome.AUDIT_RIGHT:
                     return [], [f"block {height}: a case about the task ended as {outcome.name}"]

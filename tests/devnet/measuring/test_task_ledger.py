@@ -2,11 +2,13 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from devnet.measuring.task_audits import AuditedSlot, TaskAudits
 from devnet.measuring.task_ledger import TaskLedger
+from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.tasks import TaskState
@@ -16,6 +18,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.system import System
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys
 from task_chain import RIGHT, WRONG, Books, TaskChain, check_task_books, finish_and_accept, with_offers, work
+from wallet.client import ChainClient
 
 OFFERS = (6 * OGPU, 7 * OGPU, 8 * OGPU)
 
@@ -174,3 +177,14 @@ def test_a_grain_more_or_less_than_the_table_says_is_told(change: int) -> None:
     (sums,) = seen.blocks.ledger().sums.values()
     assert len(sums.wrong) == 1
     assert "the table says" in sums.wrong[0]
+
+
+@pytest.mark.parametrize(("judges", "told"), [((), 0), ((b"j" * 32,), 1)])
+def test_an_audit_that_nobody_is_left_for_is_no_fault_and_one_that_is_not_decided_is(
+    judges: tuple[bytes, ...], told: int
+) -> None:
+    """Four validators: one is the customer, one has the task, one stands by, and one is no bench."""
+    audits = TaskAudits({b"c" * 32: AuditedSlot(b"t" * 32, OGPU, list(judges))})
+    ended = CaseEnded(b"c" * 32, CaseOutcome.AUDIT_UNDECIDED, None)
+    moved, faults = asyncio.run(audits.take(cast("ChainClient", None), 70, ended))
+    assert (moved, len(faults)) == ([], told)
