@@ -17,9 +17,7 @@ from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound
 from scripts.chains.market_chain import GENESIS_HASH, OGPU, PALLETS, Keys
-from task_chain import RIGHT, TaskChain, a_milestone, with_offers
-
-RESULT = TaskResult(RIGHT, b"o" * 32, 7)
+from task_chain import TaskChain, a_milestone, a_result, with_offers
 
 
 def running(*, slots: int = 1, **order: Any) -> TaskChain:
@@ -67,7 +65,7 @@ def at_milestone(chain: TaskChain, number: int, of: int = 0, /, **changed: Any) 
 
 def at_end(chain: TaskChain, of: int = 0, /, **changed: Any) -> SignedTaskAttestation:
     """The attestation of a result."""
-    return stating(chain, RESULT, of, **changed)
+    return stating(chain, a_result(workers(chain)[of]), of, **changed)
 
 
 def in_this_order(*attestations: AnyAttestation) -> Callable[[Bound], None]:

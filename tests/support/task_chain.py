@@ -233,7 +233,7 @@ class TaskChain:
 
     def finish(self, keys: Keys, place: int = 0, root: bytes = RIGHT) -> None:
         """A block in which a provider states its result."""
-        self.do(keys, TrainingMarket.finish(task=self.task, place=place, result=TaskResult(root, b"o" * 32, 7)))
+        self.do(keys, TrainingMarket.finish(task=self.task, place=place, result=a_result(keys, root)))
 
     def until(self, *states: TaskState, blocks: int = 400) -> None:
         """Empty blocks, until the task is in one of the states."""
@@ -252,6 +252,11 @@ def an_offer(price: int, blocks: int = 40, collateral: int = COLLATERAL) -> BidO
 def a_milestone(number: int, root: bytes = RIGHT) -> Milestone:
     """What is stated of a milestone."""
     return Milestone(number, root, 1_000 - number, b"c" * 32)
+
+
+def a_result(keys: Keys, root: bytes = RIGHT) -> TaskResult:
+    """What is stated of a result: each provider has sealed a blob of its own."""
+    return TaskResult(root, blake2_256(b"sealed by" + keys.stash), 7)
 
 
 def bid_salt(keys: Keys, device: bytes) -> bytes:

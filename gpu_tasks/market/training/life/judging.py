@@ -227,9 +227,10 @@ def end_of_case(market: TrainingGround, task_id: bytes, task: Task) -> None:
         if not task.is_checked:
             _await_chance(market, task_id, market.height)
         return
-    for place, slot in enumerate(task.slots):  # who stated the same root said the same
-        if slot.outcome is None and slot.result == challenged.result:
-            purses.settle(market, task_id, task, place, challenged.outcome)
+    for place, slot in enumerate(task.slots):  # all have stated the one root, in blobs of their own
+        if slot.outcome is None:
+            if challenged.outcome is TaskOutcome.LIED:
+                purses.settle(market, task_id, task, place, TaskOutcome.LIED)
             task = with_slot(task, place, replace(slot, outcome=challenged.outcome))
     conclude(market, task_id, task)
 

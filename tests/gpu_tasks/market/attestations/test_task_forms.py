@@ -24,8 +24,8 @@ from runtime.frame.errors import InvalidBlock
 from runtime.frame.measured import times
 from runtime.frame.runtime import Bound
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, attach
-from task_attesting import RESULT, at_end, at_milestone, in_this_order, running, stating, workers
-from task_chain import RIGHT, WRONG, TaskChain, a_milestone
+from task_attesting import at_end, at_milestone, in_this_order, running, stating, workers
+from task_chain import RIGHT, WRONG, TaskChain, a_milestone, a_result
 
 STRANGER = Keys("stranger")
 
@@ -216,7 +216,7 @@ def test_an_attestation_does_what_the_call_does() -> None:
     alice = attested.keys[0]
     told = TaskAttested(attested.task, 0, alice.stash, alice.device, attestation_hash(signed))
     assert told in attested.chain.events
-    assert ResultStated(attested.task, 0, RESULT) in attested.chain.events
+    assert ResultStated(attested.task, 0, a_result(alice)) in attested.chain.events
     assert len(attested.chain.happened(MilestoneReported)) == 2
     assert attested.chain.now()[Attestations].attested.get() == 3
 
@@ -224,7 +224,7 @@ def test_an_attestation_does_what_the_call_does() -> None:
 def test_the_calls_that_state_the_same_are_free_when_they_succeed() -> None:
     chain = running(slots=2)
     alice = Signed(workers(chain)[0].provider)
-    result = TrainingMarket.finish(task=chain.task, place=0, result=RESULT)
+    result = TrainingMarket.finish(task=chain.task, place=0, result=a_result(chain.keys[0]))
     assert next_block(chain).dispatch(checkpoint(chain, 1), alice) == FREE
     weight = WEIGHTS["TrainingMarket.finish"] + times(2, WEIGHTS["TrainingMarket.finish slot"])
     assert next_block(chain).dispatch(result, alice) == PostDispatch(pays_fee=False, actual_weight=weight)
@@ -324,7 +324,7 @@ def test_whatever_is_signed_is_refused_or_is_the_next_step(
 ) -> None:
     slot = midway.now().slots[0]
     begun, done = slot.started_at + heights[0], midway.chain.height + heights[1]
-    stated = replace(RESULT, root=root) if is_result else a_milestone(number, root)
+    stated = a_result(midway.keys[0], root) if is_result else a_milestone(number, root)
     fields: dict[str, Any] = {
         "version": version,
         "auction": auction,

@@ -13,8 +13,8 @@ from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud
 from looked_at import DIGESTS, FEE, PAID, SEGMENTS, STOOD_BY, TRACE, judged, judges_say, says, submitted
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, refused, signed
-from task_chain import COLLATERAL, PRICE, Books, TaskChain, net
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, refused, signed
+from task_chain import COLLATERAL, PRICE, Books, TaskChain, net, with_offers
 
 PROOF = proof_of_fraud(DIGESTS, 7, b"n" * 32)
 SALT = b"s" * 32
@@ -61,6 +61,25 @@ def test_a_proof_that_is_right_is_paid_out_of_the_liars_collateral() -> None:
     assert books.change(chain.keys[0]) == -COLLATERAL
     assert books.change(CUSTOMER) == covered(PRICE, COLLATERAL) - STOOD_BY
     assert [event.reward for event in chain.chain.happened(FraudProven)] == [reward]
+
+
+def test_a_proof_convicts_every_partner_who_stated_the_root() -> None:
+    chain = TaskChain(size=14)
+    chain.submit(segments=SEGMENTS, slots=2)
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 6 * OGPU, 8 * OGPU))
+    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    books = Books(chain)
+    for place, keys in enumerate(gang):
+        chain.start(keys, place)
+    for place, keys in enumerate(gang):
+        chain.finish(keys, place, TRACE)
+    eve = chain.keys[4]
+    chain.do(eve, claim(chain, eve))
+    chain.do(eve, show(chain))
+    judged(chain, says(refuted(TRACE)))
+    assert [slot.outcome for slot in chain.now().slots] == [TaskOutcome.LIED] * 2
+    assert [books.change(keys) for keys in gang] == [-COLLATERAL] * 2
+    assert [chain.market.records[keys.stash].failed for keys in gang] == [5 * slot.price for slot in chain.now().slots]
 
 
 def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_again() -> None:
