@@ -68,7 +68,8 @@ def replace_slot(market: TrainingGround, task_id: bytes, task: Task, place: int)
         del market.duties[gone.provider, task_id]
     until = market.height + task.windows.start
     task = with_slot(task, place, slot_of(standby, was_standby=True))
-    market.put(task_id, replace(task, state=TaskState.STARTING, deadline=until, standby=None))
+    task = replace(task, standby=None, close=None)  # who is gone may have signed another end: its successor has not
+    market.put(task_id, replace(task, state=TaskState.STARTING, deadline=until))
     market.emit(TaskAwarded(task_id, place, standby.provider, standby.device, standby.price, until))
 
 

@@ -143,6 +143,21 @@ def test_an_end_needs_every_provider_of_a_gang() -> None:
     assert [books.change(keys) for keys in gang] == [net(2 * OGPU)] * 2
 
 
+def test_who_takes_a_place_over_has_signed_no_end() -> None:
+    chain, books = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
+    first, second = (chain.chain.keys_of(slot.provider) for slot in chain.now().slots)
+    close = TrainingMarket.close(task=chain.task, pay=0, back=30 * OGPU)
+    chain.ask(close)
+    chain.do(second, close, role="stash")
+    chain.start(first)
+    while chain.now().slots[1].provider == second.stash:
+        chain.chain.block()
+    third = chain.chain.keys_of(chain.now().slots[1].provider)
+    chain.do(first, close, ev.NoCloseOffer, role="stash")
+    assert chain.state() is TaskState.STARTING
+    assert books.change(third) == 0
+
+
 def test_a_higher_price_is_locked_and_bid_for() -> None:
     chain = TaskChain()
     chain.submit()
