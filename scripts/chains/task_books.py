@@ -40,6 +40,8 @@ class TaskBooks:
     busy: dict[bytes, bytes] = field(default_factory=dict)
     """Devices, and the task that each is bound to."""
     cases: set[bytes] = field(default_factory=set)
+    duties: set[tuple[AccountId, bytes]] = field(default_factory=set)
+    """Who has to be told of which task."""
 
     def check(self, held: dict[tuple[bytes, Hold], int]) -> None:
         """Compare with what is held for tasks, and for nothing else."""
@@ -66,6 +68,7 @@ def task_books(bound: Bound) -> TaskBooks:
     assert market.open_tasks.get() == sum(is_open(task) for _, task in tasks)
     assert set(market.on_sale.keys()) == {task_id for task_id, task in tasks if task.state in BIDDING}
     assert {case for case, _ in market.task_of_case.items()} == books.cases
+    assert {names for names, _ in market.duties.items()} == books.duties
     return books
 
 
@@ -98,6 +101,9 @@ def _work(market: TrainingMarket, task_id: bytes, task: Task, books: TaskBooks) 
         if market.task_of_case[case] is not None:
             assert market.task_of_case[case] == task_id
             books.cases.add(case)
+    books.duties |= {(slot.provider, task_id) for slot in task.slots}
+    if task.standby is not None:
+        books.duties.add((task.standby.provider, task_id))
     auction = auction_id(task_id, task.auction)
     workers: list[Slot | Standby] = list(task.slots)
     if task.standby is not None and task.standby.is_bound:

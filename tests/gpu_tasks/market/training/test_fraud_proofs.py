@@ -1,11 +1,13 @@
 """Fraud proofs: committed to, opened, judged, paid; who steals one gets nothing, who is wrong pays for it."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpu_tasks.market.courts.opinions import Unanswerable
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.events import FraudProven
-from gpu_tasks.market.training.fraud_claims import claim_commitment
+from gpu_tasks.market.training.fraud_claims import claim_commitment, reward_of
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.showing import refuted
 from gpu_tasks.market.training.tasks import TaskState
@@ -14,7 +16,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud
 from looked_at import DIGESTS, FEE, PAID, SEGMENTS, STOOD_BY, TRACE, judged, judges_say, says, submitted
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, refused, signed
-from task_chain import COLLATERAL, PRICE, Books, TaskChain, net, with_offers
+from task_chain import COLLATERAL, PRICE, Books, TaskChain, awarded, net, with_offers, work
 
 PROOF = proof_of_fraud(DIGESTS, 7, b"n" * 32)
 SALT = b"s" * 32
@@ -89,6 +91,7 @@ def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_ag
     task = chain.now()
     assert (task.state, task.accepted, task.is_checked) == (TaskState.SUBMITTED, None, False)
     assert task.finished_at == chain.chain.height
+    assert task.deadline == task.finished_at + 10
     assert books.change(eve) == -BOND
     while not chain.now().is_checked:
         chain.chain.block()
@@ -96,6 +99,26 @@ def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_ag
     signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task))(chain.chain.now())
     chain.until(TaskState.ENDED)
     assert books.change(chain.keys[0]) == net(PAID)
+
+
+def test_a_proof_is_of_a_segment_that_its_liar_has_run() -> None:
+    chain, _ = awarded(segments=SEGMENTS)
+    alice, bob, eve = chain.keys[0], chain.keys[1], chain.keys[4]
+    work(chain, alice, milestones=1)
+    chain.until(TaskState.ASKING)
+    chain.start(bob)
+    chain.finish(bob, root=TRACE)
+    proof = proof_of_fraud(DIGESTS, SEGMENTS // 4 - 1, b"n" * 32)
+    chain.do(eve, claim(chain, eve, proof))
+    chain.do(eve, show(chain, proof), ev.ProvesNothing)
+
+
+def test_who_proves_its_own_lie_keeps_no_more_than_a_fourth() -> None:
+    chain, _ = stated()
+    task = chain.now()
+    dear = replace(task, rules=replace(task.rules, judge_fee_ppm=500_000))
+    assert reward_of(task, task.slots[0]) == 2 * BOND
+    assert reward_of(dear, task.slots[0]) == COLLATERAL // 4
 
 
 def test_a_proof_that_nobody_decides_costs_nobody_anything() -> None:

@@ -162,6 +162,11 @@ def test_a_gang_of_one_class_takes_the_class_that_fills_it_at_the_lowest_score()
     assert fates(selection) == {4: WON, 5: WON, 1: other, 2: other, 3: other, 6: STANDBY, 7: BidFate.TOO_FEW}
 
 
+def test_a_class_that_just_fills_the_slots_is_told_that_another_is_cheaper() -> None:
+    selection = select(terms(slots=2, is_homogeneous=True), classed(cpu=(1, 2), consumer=(300, 310)), SEED)
+    assert fates(selection) == {1: WON, 2: WON, 3: BidFate.OTHER_CLASS, 4: BidFate.OTHER_CLASS}
+
+
 def test_the_next_of_its_own_class_may_set_the_price() -> None:
     bids = classed(cpu=(1, 800, 900), consumer=(300, 310, 400))
     selection = select(terms(slots=2, is_homogeneous=True), bids, SEED)

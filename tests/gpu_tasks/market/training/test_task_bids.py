@@ -9,12 +9,15 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import NotOwner, UnknownDevice
 from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.errors import DispatchError, FundsUnavailable
+from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import OGPU, refused, signed
+from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
 from task_chain import PRICE, TaskChain, an_offer, an_order
 
 # ------------------------------------------------------------------------------------------------- who is eligible
@@ -85,7 +88,38 @@ def test_a_customer_does_not_bid_for_its_own_task() -> None:
     chain.chain.block(refused(alice.stash, call, ev.NotEligible))
 
 
+def test_a_customer_that_is_somebodys_key_keeps_the_stash_from_bidding() -> None:
+    chain = TaskChain()
+    alice = chain.keys[0]
+    chain.chain.block(lambda bound: bound[Balances].transfer(CUSTOMER.stash, alice.provider, 100 * OGPU))
+    chain.chain.block(signed(alice.provider, TrainingMarket.submit(order=an_order())))
+    task = next(task for task, _ in chain.market.tasks.items())
+    call = chain.commit_call(alice, an_offer(6 * OGPU), task=task)
+    chain.chain.block(refused(alice.stash, call, ev.NotEligible))
+
+
 # --------------------------------------------------------------------------------------------------------- the bids
+
+
+def test_a_bid_carries_its_providers_record_as_the_era_of_its_opening_sees_it() -> None:
+    chain = submitted()
+    alice, offer = chain.keys[0], an_offer(6 * OGPU)
+    chain.do(alice, chain.commit_call(alice, offer))
+    chain.until(TaskState.REVEALING)
+
+    reveal = signed(alice.provider, chain.reveal_call(alice, offer))
+
+    def in_the_next_era(bound: Any) -> None:
+        bound[TrainingMarket].records[alice.stash] = TrackRecord(settled=16 * OGPU, failed=32 * OGPU, era=0)
+        bound[TrustStake].current_era.set(1)
+        reveal(bound)
+        bound[TrustStake].current_era.set(0)
+
+    chain.chain.block(in_the_next_era)
+    bid = chain.market.bids[auction_id(chain.task, 1), alice.device]
+    assert bid is not None
+    assert bid.opened is not None
+    assert bid.opened.record == TrackRecord(settled=15 * OGPU, failed=30 * OGPU, era=1)
 
 
 def test_a_device_bids_once_and_only_its_owner_bids_with_it() -> None:

@@ -317,3 +317,14 @@ def test_an_end_is_signed_as_it_was_offered() -> None:
     chain.do(alice, close(task=chain.task, pay=OGPU + 1, back=0), ev.NoCloseOffer, role="stash")
     chain.do(alice, close(task=chain.task, pay=OGPU, back=0), role="stash")
     assert chain.state() is TaskState.ENDED
+
+
+def test_what_is_accepted_is_paid_and_has_no_other_end() -> None:
+    chain = at(TaskState.SUBMITTED)
+    close = TrainingMarket.close(task=chain.task, pay=0, back=0)
+    chain.ask(close)
+    chain.chain.block(
+        signed(CUSTOMER.stash, TrainingMarket.accept(task=chain.task)),
+        refused(CUSTOMER.stash, close, ev.WrongTaskState),
+        refused(chain.keys[0].stash, close, ev.WrongTaskState),
+    )

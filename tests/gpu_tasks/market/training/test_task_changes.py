@@ -8,7 +8,7 @@ from gpu_tasks.market.training.bids import auction_id, bid_case
 from gpu_tasks.market.training.events import BidEnded
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import BID_BOND, TaskState
+from gpu_tasks.market.training.tasks import BID_BOND, TASK_BOND, TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.holds import Hold
 from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
@@ -25,6 +25,8 @@ from task_chain import (
     with_offers,
     work,
 )
+
+HELD = (TASK_ESCROW, TASK_BOND)
 
 
 @pytest.mark.parametrize("state", [TaskState.COMMITTING, TaskState.REVEALING])
@@ -158,11 +160,23 @@ def test_who_takes_a_place_over_has_signed_no_end() -> None:
     assert books.change(third) == 0
 
 
+def test_an_end_that_is_offered_goes_with_who_it_is_offered_to() -> None:
+    chain, _ = awarded(6 * OGPU)
+    chain.start(chain.keys[0])
+    chain.ask(TrainingMarket.close(task=chain.task, pay=OGPU, back=0))
+    chain.until(TaskState.COMMITTING)
+    assert chain.now().close is None
+
+
 def test_a_higher_price_is_locked_and_bid_for() -> None:
     chain = TaskChain()
     chain.submit()
+    chain.chain.blocks(2)
     chain.ask(TrainingMarket.amend(task=chain.task, change=RaisePrice(2 * PRICE)))
     task = chain.now()
+    assert task.deadline == chain.chain.height + 4  # who could not bid for less has the whole time
+    held = {reason: chain.market.lock.locked(CUSTOMER.stash, Hold(reason, slot_case(chain.task, 0))) for reason in HELD}
+    assert held == {TASK_ESCROW: money.escrow(task.rules, 2 * PRICE), TASK_BOND: 2 * BOND}
     assert task.terms.price_max == 2 * PRICE
     assert task.terms.collateral_min == money.collateral_min(task.rules, 2 * PRICE)
     chain.auction(with_offers(chain.keys, 15 * OGPU, 16 * OGPU, collateral=80 * OGPU))

@@ -54,6 +54,7 @@ def test_a_bound_standby_that_does_not_start_loses_as_much_and_is_not_paid_for_s
     assert outcomes == [TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED]
     assert chain.is_idle(bob)
     assert task.terms.price_max == PRICE
+    assert [chain.market.records[keys.stash].failed for keys in (alice, bob)] == [5 * 7 * OGPU, 5 * 8 * OGPU]
 
 
 def test_without_a_standby_what_was_not_started_is_auctioned_again_and_ends_with_its_auctions() -> None:

@@ -1,6 +1,7 @@
 """Results that are audited, disputed, shown: who pays whom, and that nothing is paid before."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskOutcome
@@ -19,6 +21,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import traced_state
 from looked_at import DIGESTS, FEE, PAID, SEGMENTS, STOOD_BY, TRACE, Opinion, audited, disputed, judged, says, submitted
 from runtime.cryptography.hashing import blake2_256
+from runtime.pallets.beacon import Beacon
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused
 from task_chain import BOND, COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, net, with_offers
 
@@ -57,6 +60,36 @@ def test_an_audit_that_nobody_decides_changes_nothing() -> None:
     assert books.change(chain.keys[0]) == net(PAID)
 
 
+def test_a_case_is_of_what_the_task_says_and_nobody_with_a_part_in_it_judges() -> None:
+    chain, _ = audited()
+    case, task = chain.chain.now()[Courts].cases[slot_case(chain.task, 0)], chain.now()
+    assert case is not None
+    assert (case.terms.sealed_at, case.terms.run_blocks) == (task.order.sealed_at, task.order.run_blocks)
+    assert task.submitted_at > task.order.sealed_at
+    assert chain.keys[1].stash in case.terms.excluded  # it stood by
+
+
+def test_silence_before_the_beacon_is_final_is_paid_once_that_is() -> None:
+    chain = submitted(TaskChain(final_lag=14))
+    chain.until(TaskState.ENDED, blocks=40)
+    assert chain.now().outcome is TaskOutcome.ACCEPTED_BY_SILENCE
+
+
+def test_a_chance_whose_beacon_was_forgotten_is_drawn_anew() -> None:
+    chain = submitted(TaskChain())
+
+    def forget(bound: Any) -> None:
+        values = bound[Beacon].values
+        for height, _ in list(values.items()):
+            del values[height]
+
+    while not chain.now().beacon_at:
+        assert not chain.now().is_checked
+        chain.chain.block(forget)
+    chain.chain.blocks(8)
+    assert chain.now().is_checked
+
+
 def test_nothing_is_paid_before_it_is_known_whether_there_is_an_audit() -> None:
     chain = submitted(TaskChain(final_lag=6))
     alice, before = chain.keys[0], chain.wealth(chain.keys[0].stash)
@@ -76,6 +109,17 @@ def test_a_right_result_that_is_disputed_is_paid_and_the_bond_pays_its_judges() 
     assert books.change(chain.keys[0]) == net(PAID) + left // 2
     premium = money.premium(chain.now().rules, PRICE)
     assert books.change(CUSTOMER) == -PAID - STOOD_BY - premium - bond
+
+
+def test_judges_of_a_dispute_are_paid_out_of_its_bond_before_anything_else() -> None:
+    chain = TaskChain(size=12, constants={"TrainingMarket.judge_fee_ppm": 500_000})
+    books = Books(chain)
+    submitted(chain)
+    chain.ask(TrainingMarket.dispute(task=chain.task))
+    judged(chain, says(RIGHT))
+    fee = PRICE // 2
+    bond = PAID // 10 + 3 * fee
+    assert books.change(chain.keys[0]) == net(PAID) + (bond - 2 * fee) // 2
 
 
 def test_a_wrong_result_that_is_disputed_costs_the_customer_nothing() -> None:
@@ -163,6 +207,11 @@ def to_be_shown() -> tuple[TaskChain, Books]:
     while chain.now().drawn is None:
         chain.chain.block()
     return chain, books
+
+
+def test_segments_are_drawn_by_a_beacon_that_nobody_knows_when_they_are_asked_for() -> None:
+    chain, _ = disputed(root=TRACE, segments=SEGMENTS)
+    assert chain.now().beacon_at == chain.chain.height + BEACON_DELAY
 
 
 def test_states_that_are_drawn_are_shown_and_then_judged() -> None:

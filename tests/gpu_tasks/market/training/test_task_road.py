@@ -76,6 +76,19 @@ def test_an_accepted_result_is_paid_to_the_grain() -> None:
     assert chain.market.records[alice.stash].settled > 0
 
 
+def test_the_odd_grain_of_a_fee_burns() -> None:
+    chain = TaskChain()
+    chain.submit()
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU + 50))
+    treasury = chain.free(TREASURY)
+    done(chain)
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.chain.block()
+    fee, small_fee = (7 * OGPU + 50) // 50, (7 * OGPU + 50) // 50 // 50
+    assert fee % 2 == 1
+    assert chain.free(TREASURY) - treasury == fee // 2 + small_fee // 2
+
+
 def test_silence_is_paid_after_the_time_to_accept() -> None:
     chain = done(awarded())
     end = chain.now().finished_at + 10

@@ -46,6 +46,24 @@ def test_a_start_that_comes_late_is_refused_before_the_hook_has_looked(monkeypat
     assert chain.now().slots[0].provider == chain.keys[1].stash
 
 
+def test_a_record_stays_until_its_bids_have_given_back_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = TaskChain()
+    alice = chain.keys[0]
+    before = chain.free(alice.stash)
+    chain.submit()
+    chain.do(alice, chain.commit_call(alice, an_offer(6 * OGPU)))
+    monkeypatch.setattr(training_market, "CLEARING_BUDGET", NO_ROOM)
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.chain.blocks(40)
+    assert chain.state() is TaskState.ENDED
+    assert not chain.is_idle(alice)
+    monkeypatch.undo()
+    chain.chain.blocks(4)
+    assert chain.market.tasks[chain.task] is None
+    assert chain.is_idle(alice)
+    assert chain.free(alice.stash) == before
+
+
 def test_what_a_block_has_no_room_for_waits_for_the_next_one() -> None:
     chain = TaskChain(constants={"TrainingMarket.commit_blocks": 4})
     order = TrainingMarket.submit(order=an_order(price_max=OGPU))

@@ -159,6 +159,7 @@ def test_what_is_locked() -> None:
         (MAX, 50_000, 1_900 * UNIT + 1, 1_900 * UNIT + 1),
         (MAX, 50_000, 1_900 * UNIT - 1, 1_900 * UNIT),
         (1, 50_000, 0, 1 + 5 * 100_000),
+        (MAX + 1, 70_000, 0, (MAX + 1) * 93 // 7 + 1),
     ],
 )
 def test_the_least_collateral(price_max: int, found: int, asked: int, least: int) -> None:

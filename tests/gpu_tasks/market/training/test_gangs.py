@@ -1,0 +1,175 @@
+"""Gangs: what counts from when all have started, what two places of one provider mean, what each place is due."""
+
+from gpu_tasks.market.courts.opinions import Unanswerable
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass, device_id
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import TASK_ESCROW, TaskState, slot_case
+from gpu_tasks.market.training.training_market import TrainingMarket
+from looked_at import judges_say, says
+from runtime.frame.holds import Hold
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, signed
+from task_chain import BOND, COLLATERAL, PRICE, Books, TaskChain, an_offer, with_offers
+
+SECOND = b"2" * 32
+
+
+def gang_of_two(chain: TaskChain | None = None, **bids: int) -> tuple[TaskChain, Books, list[Keys]]:
+    """A task that Alice and Bob have been awarded, in this order, and for which Charlie stands by."""
+    chain = chain or TaskChain()
+    books = Books(chain)
+    chain.submit(slots=2)
+    chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 8 * OGPU, **bids))
+    gang = chain.keys[:2]
+    assert [slot.provider for slot in chain.now().slots] == [keys.stash for keys in gang]
+    return chain, books, gang
+
+
+def two_places_of_alice() -> tuple[TaskChain, Books]:
+    """A gang of two places that are both Alice's, with two devices; Bob stands by."""
+    chain = TaskChain()
+    alice, bob = chain.keys[:2]
+    register = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=SECOND, bond=100 * OGPU)
+    chain.chain.block(signed(alice.stash, register))
+    books = Books(chain)
+    chain.submit(slots=2)
+    bids = ((alice, b"", 5), (alice, device_id(alice.stash, SECOND), 6), (bob, b"", 7))
+    chain.chain.block(*(signed(k.provider, chain.commit_call(k, an_offer(price * OGPU), d)) for k, d, price in bids))
+    chain.until(TaskState.REVEALING)
+    chain.chain.block(*(signed(k.provider, chain.reveal_call(k, an_offer(price * OGPU), d)) for k, d, price in bids))
+    chain.until(TaskState.STARTING)
+    return chain, books
+
+
+# ------------------------------------------------------------------------------------------------------------ its time
+
+
+def test_who_starts_before_its_partner_is_neither_late_nor_paid_for_it() -> None:
+    chain, _, gang = gang_of_two(blocks=4)
+    chain.start(gang[0])
+    chain.chain.block()
+    chain.start(gang[1], 1)
+    chain.chain.blocks(2)
+    chain.finish(gang[0])
+    finish_and_accept_second(chain, gang[1])
+    task = chain.now()
+    assert task.slots[0].finished_at - task.slots[0].started_at > 4 >= task.slots[0].finished_at - task.started_at
+    assert [slot.outcome for slot in task.slots] == [TaskOutcome.ON_TIME] * 2
+
+
+def finish_and_accept_second(chain: TaskChain, keys: Keys) -> None:
+    """The other result, and the payment of both."""
+    chain.finish(keys, 1)
+    while not chain.now().is_checked:
+        chain.chain.block()
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.until(TaskState.ENDED)
+
+
+def test_a_gang_that_is_stopped_is_paid_for_the_blocks_since_all_had_started() -> None:
+    chain, books, gang = gang_of_two()
+    chain.start(gang[0])
+    chain.chain.block()
+    chain.start(gang[1], 1)
+    chain.chain.blocks(9)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    price = 8 * OGPU
+    earned = price * 10 // 40
+    assert [books.change(keys) for keys in gang] == [earned - earned // 50 + BOND // 2] * 2
+
+
+def test_a_gang_has_the_time_of_its_slowest() -> None:
+    chain = TaskChain()
+    chain.submit(slots=2)
+    alice, bob = chain.keys[:2]
+    chain.auction({alice: an_offer(5 * OGPU, blocks=40), bob: an_offer(5 * OGPU, blocks=82)})
+    assert sorted(slot.promised for slot in chain.now().slots) == [40, 82]
+    for place, slot in enumerate(chain.now().slots):
+        chain.start(chain.chain.keys_of(slot.provider), place)
+    task = chain.now()
+    assert task.deadline == task.started_at + 2 * 21 + 3  # a fourth of 82 blocks, rounded up
+
+
+def test_the_rest_of_a_gang_costs_no_more_than_the_emptiest_escrow_has() -> None:
+    chain = TaskChain()
+    chain.submit(slots=2)
+    alice, bob, charlie = chain.keys[:3]
+    bids = {alice: an_offer(OGPU, blocks=10), bob: an_offer(OGPU, blocks=90), charlie: an_offer(5 * OGPU, blocks=90)}
+    chain.auction(bids)
+    prices = [slot.price for slot in chain.now().slots]
+    assert prices[0] > prices[1]
+    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    for place, keys in enumerate(gang):
+        chain.start(keys, place)
+    for number in (1, 2):
+        for place, keys in enumerate(gang):
+            chain.report(keys, number, place)
+        chain.count(number)
+    chain.until(TaskState.COMMITTING)
+    task = chain.now()
+    holds = [Hold(TASK_ESCROW, slot_case(chain.task, place)) for place in range(2)]
+    left = [chain.market.lock.locked(CUSTOMER.stash, hold) for hold in holds]
+    assert left[0] < left[1]
+    assert money.escrow(task.rules, task.terms.price_max) <= left[0]
+
+
+# ------------------------------------------------------------------------------------------------------- another end
+
+
+def test_what_an_end_pays_and_takes_every_place_has() -> None:
+    chain = TaskChain()
+    chain.submit(slots=2)
+    alice, bob, charlie = chain.keys[:3]
+    slow = an_offer(5 * OGPU, blocks=80, collateral=COLLATERAL + OGPU)
+    chain.auction({alice: an_offer(5 * OGPU), bob: slow, charlie: an_offer(8 * OGPU, blocks=80)})
+    prices = sorted(slot.price for slot in chain.now().slots)
+    assert prices[0] < prices[1]
+    for pay, back in ((prices[0] + 1, 0), (0, COLLATERAL + 1)):
+        chain.ask(TrainingMarket.close(task=chain.task, pay=pay, back=back), ev.UnsoundAmendment)
+    chain.ask(TrainingMarket.close(task=chain.task, pay=prices[0], back=COLLATERAL))
+
+
+def test_who_has_two_places_signs_an_end_for_both() -> None:
+    chain, books = two_places_of_alice()
+    close = TrainingMarket.close(task=chain.task, pay=OGPU, back=0)
+    chain.ask(close)
+    chain.do(chain.keys[0], close, role="stash")
+    assert chain.now().outcome is TaskOutcome.CLOSED
+    assert books.change(chain.keys[0]) == 2 * (OGPU - OGPU // 50)
+
+
+# ------------------------------------------------------------------------------------------------ one place of several
+
+
+def test_who_loses_one_of_its_two_places_is_told_of_the_other() -> None:
+    chain, books = two_places_of_alice()
+    alice, bob = chain.keys[:2]
+    chain.start(alice)
+    while chain.now().slots[1].provider == alice.stash:
+        chain.chain.block()
+    assert [slot.provider for slot in chain.now().slots] == [alice.stash, bob.stash]
+    assert set(chain.market.duties.under(alice.stash)) == {(chain.task, True)}
+    assert books.change(alice) == -PRICE // 10
+
+
+def test_an_input_that_is_missing_is_missing_for_every_place() -> None:
+    chain, books, gang = gang_of_two(TaskChain(size=12))
+    chain.do(gang[1], TrainingMarket.report_input(task=chain.task, place=1))
+    while chain.state() is TaskState.JUDGED:
+        chain.chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
+    assert chain.now().outcome is TaskOutcome.INPUT_MISSING
+    assert [books.change(keys) for keys in gang] == [BOND // 2] * 2
+    assert books.change(CUSTOMER) < -2 * BOND
+
+
+def test_who_reported_a_good_input_loses_its_place_whichever_that_is() -> None:
+    chain, books, gang = gang_of_two(TaskChain(size=12))
+    chain.do(gang[1], TrainingMarket.report_input(task=chain.task, place=1))
+    while chain.state() is TaskState.JUDGED:
+        chain.chain.block(*judges_say(chain, says(b"i" * 32)))
+    assert [slot.provider for slot in chain.now().slots] == [gang[0].stash, chain.keys[2].stash]
+    assert books.change(gang[0]) == 0
+    assert books.change(gang[1]) < 0
