@@ -15,6 +15,8 @@ from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.data.run_states import read_run_state
 from gpu_tasks.data.sealing import address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.market.courts.cases import judges_of
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskOrder, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -160,6 +162,11 @@ class TaskVillage(Village):
     @property
     def market(self) -> TrainingMarket:
         return self.node.chain.now()[TrainingMarket]
+
+    def judges(self, case: bytes) -> tuple[bytes, ...]:
+        """Those of a case so far; none where there is no case."""
+        found = self.node.chain.now()[Courts].cases[case]
+        return () if found is None else judges_of(found)
 
     def task(self, task_id: bytes) -> Task:
         found = self.market.tasks[task_id]

@@ -112,6 +112,8 @@ def test_who_stands_by_holds_what_it_has_checked() -> None:
     assert asked(TaskState.RUNNING, slots=theirs, standby=STANDBY, on_hand=held) is TaskStep.HOLD
     assert asked(TaskState.RUNNING, slots=theirs, standby=STANDBY, on_hand=held, done=1) is TaskStep.NOTHING
     assert asked(TaskState.RUNNING, slots=theirs, on_hand=held) is TaskStep.NOTHING
+    newer = (replace(THEIRS, reported=2, milestone=replace(FIRST, number=2)),)
+    assert asked(TaskState.RUNNING, slots=newer, standby=STANDBY, on_hand=held) is TaskStep.NOTHING
 
 
 def test_a_milestone_of_which_partners_say_different_things_is_not_held() -> None:
@@ -124,6 +126,7 @@ def test_who_is_asked_takes_over_if_it_can_go_on() -> None:
     assert asked(TaskState.ASKING, standby=replace(STANDBY, is_bound=False)) is TaskStep.START
     assert asked(TaskState.ASKING, standby=STANDBY, on_hand=OnHand()) is TaskStep.NOTHING
     assert asked(TaskState.ASKING, standby=replace(STANDBY, provider=OTHER)) is TaskStep.NOTHING
+    assert asked(TaskState.ASKING, standby=replace(STANDBY, device=OTHER)) is TaskStep.NOTHING, "with another device"
 
 
 def test_what_was_drawn_is_shown_once() -> None:

@@ -11,13 +11,15 @@ from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.inference.events import UnitSettled
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.events import BidCommitted, MilestoneCounted
+from gpu_tasks.market.training.life.leaving import RaisePrice
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import TaskState, slot_case
+from gpu_tasks.market.training.tasks import Task, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import BidName
+from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, set_draining
-from gpu_tasks.provider.tasks.state_answers import PATH, question
-from task_village import ASKED, TaskVillage, play_tasks, undisturbed_root
+from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, question
+from task_village import ASKED, PRICE, TaskVillage, play_tasks, undisturbed_root
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
 NO_AUDIT = {"TrainingMarket.audit_rate_ppm": 1_000}
@@ -95,6 +97,62 @@ def test_an_input_that_no_store_has_is_not_bid_for(tmp_path: Path) -> None:
     play_tasks(tmp_path, 3, scene)
 
 
+def test_what_was_let_pass_is_looked_at_again_at_a_higher_price(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        hand = village.hands[village.miners[0].keys.stash].training
+        hand.trouble = ExecutionError("too hot")
+        task = await village.submit()
+        for _ in range(4):
+            await village.block()
+        assert "tried 3 times" in village.miners[0].heard.reasons("not_bid")[-1]
+        hand.trouble = None
+        await village.block()
+        assert village.task(task).bids == 0
+        village.ask(TrainingMarket.amend(task=task, change=RaisePrice(2 * PRICE)))
+        assert (await village.until(task, TaskState.REVEALING)).bids == 1
+
+    play_tasks(tmp_path, 3, scene)
+
+
+def test_what_a_node_says_of_an_order_is_bid_for_only_as_the_final_chain_has_it(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        bidder = village.miners[0]
+        known = bidder.chain.auctions
+
+        async def told() -> dict[bytes, Task]:
+            return {name: replace(task, order=replace(task.order, loss=7)) for name, task in (await known()).items()}
+
+        bidder.chain.auctions = told  # type: ignore[method-assign]
+        task = await village.submit()
+        assert (await village.until(task, TaskState.ENDED)).bids == 0
+        assert "its auction is over" in bidder.heard.reasons("not_bid")[-1]
+
+    play_tasks(tmp_path, 3, scene)
+
+
+def test_a_collateral_is_promised_once_and_counted_once(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        bidder = village.miners[0]
+        most = await bidder.chain.spendable() * 3 // 4
+        task = await village.submit(collateral_min=most)
+        while not village.task(task).bids:
+            await village.block()
+        await village.submit(collateral_min=most)
+        await village.block()
+        assert bidder.heard.reasons("not_bid")[-1] == "the stash cannot lock the collateral"
+        while not village.task(task).revealed:
+            await village.block()
+        await village.block()
+        await village.submit(collateral_min=await bidder.chain.spendable() // 2)
+        await village.block()
+        assert bidder.heard.reasons("not_bid")[-1] == "the device is at work"
+
+    play_tasks(tmp_path, 3, scene)
+
+
 def test_a_file_that_is_no_policy_is_told_once_and_bids_for_nothing(tmp_path: Path) -> None:
     async def scene(village: TaskVillage) -> None:
         village.bid_for(PRICES[0])
@@ -153,6 +211,36 @@ def test_states_are_for_judges_alone(tmp_path: Path) -> None:
                 await village.blobs.ask(store, PATH, asked)
 
     play_tasks(tmp_path, 3, scene, numbers=NO_AUDIT)
+
+
+def test_only_a_judge_of_the_case_is_shown_states_and_only_for_a_question_of_its_own(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        await village.until(task, TaskState.SUBMITTED)
+        village.ask(TrainingMarket.dispute(task=task))
+        await village.until(task, TaskState.JUDGED)
+        winner, case_id = village.slot_miner(task), slot_case(task, 0)
+        while not village.judges(case_id):
+            await village.block()
+        judges = village.judges(case_id)
+        judge = village.miner(judges[0]).daemon.parts.identity
+        other = next(miner for miner in village.miners if miner.keys.stash not in {*judges, winner.keys.stash})
+        right = question(judge, case_id, 0)
+        store = f"http://127.0.0.1:{winner.daemon.server.port}"
+        sealed = await village.blobs.ask(store, PATH, right)
+        SHOWN_STATE.decode(judge.seal_key.open(sealed))
+        for wrong in (
+            question(other.daemon.parts.identity, case_id, 0),
+            question(replace(judge, genesis=b"x" * 32), case_id, 0),
+            question(judge, case_id, ASKED.steps // ASKED.segment),
+            question(judge, slot_case(task, 1), 0),
+            right[:32] + b"\1\0" + right[34:],  # another segment under the same signature
+        ):
+            with pytest.raises(BlobError, match="403"):
+                await village.blobs.ask(store, PATH, wrong)
+
+    play_tasks(tmp_path, 7, scene)
 
 
 def test_a_larger_run_is_of_chunks(tmp_path: Path) -> None:
