@@ -1,26 +1,30 @@
 """What a task paid: the row of the money table that its slot ended by, reckoned from the record that the chain keeps.
 
-Always: a pure function; what a court took, which no record of the task holds, is not in it.
+Always: a pure function; what a court took, and what both signed for another end, no record of the task holds: neither
+is in it.
 """
 
 from __future__ import annotations
 
 from gpu_tasks.market.training import money
-from gpu_tasks.market.training.money import TaskMoney, TaskOutcome, TaskPayee, TaskPurse
-from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.market.training.money import TaskMoney, TaskPayee, TaskPurse
+from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.tasks.places import own_place
-
-DISPUTED = (TaskOutcome.DISPUTED_FALSELY,)
 
 
 def earned(task: Task | None, stash: bytes, device: bytes) -> int:
     """Grains that came to the provider of a slot, after fees; none where the chain does not know it any more."""
     place = None if task is None else own_place(task, stash, device)
-    if task is None or place is None or task.slots[place].outcome is None:
+    if task is None or place is None:
         return 0
     slot, rules, terms = task.slots[place], task.rules, task.terms
+    is_over = task.state is TaskState.ENDED
     outcome = slot.outcome
-    assert outcome is not None
+    if outcome is None and is_over:
+        outcome = task.outcome  # what was stopped ended alike for all
+    if outcome is None:
+        return 0
+    until = slot.finished_at or (task.deadline - task.windows.keep if is_over else 0)
     held = {
         TaskPurse.ESCROW: money.escrow(rules, terms.price_max),
         TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, terms.price_max),
@@ -33,7 +37,7 @@ def earned(task: Task | None, stash: bytes, device: bytes) -> int:
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
-        elapsed=slot.finished_at - task.started_at if slot.finished_at else 0,
+        elapsed=until - task.started_at if task.started_at else 0,
         milestones=task.milestones,
         done=task.owed,
     )

@@ -1,6 +1,6 @@
 """Tasks beside all else: units, gangs, what is let pass and why, who drains, states that strangers ask for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from gpu_tasks.provider.chain.port import BidName
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, set_draining
 from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, question
+from provider_chain import Miner
 from task_village import ASKED, PRICE, TaskVillage, play_tasks, undisturbed_root
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
@@ -241,6 +242,40 @@ def test_only_a_judge_of_the_case_is_shown_states_and_only_for_a_question_of_its
                 await village.blobs.ask(store, PATH, wrong)
 
     play_tasks(tmp_path, 7, scene)
+
+
+@pytest.mark.parametrize("is_order", [True, False], ids=["another order", "another slot"])
+def test_nobody_judges_another_task_than_the_final_chain_holds(tmp_path: Path, is_order: bool) -> None:
+    def other(task: Task) -> Task:
+        slots = tuple(replace(slot, finished_at=slot.finished_at + 1) for slot in task.slots)
+        return replace(task, order=replace(task.order, loss=7)) if is_order else replace(task, slots=slots)
+
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        await village.until(task, TaskState.SUBMITTED)
+        village.ask(TrainingMarket.dispute(task=task))
+        judges = [miner for miner in village.miners if miner is not village.slot_miner(task)]
+        for miner in judges:
+            lie_to(miner, other)
+        while not any(miner.heard.problems("no_verdict") for miner in judges):
+            assert village.task(task).state is not TaskState.ENDED
+            await village.block()
+        assert not any("judged" in miner.heard.names() for miner in judges)
+        assert any("judged in vain" in str(told) for miner in judges for told in miner.heard.problems("no_verdict"))
+
+    play_tasks(tmp_path, 6, scene)
+
+
+def lie_to(miner: Miner, other: Callable[[Task], Task]) -> None:
+    """Have a node tell a provider of other tasks than the final chain holds."""
+    known = miner.chain.tasks
+
+    async def told(ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
+        found = await known(ids, final=final)
+        return found if final else {name: other(task) for name, task in found.items()}
+
+    miner.chain.tasks = told  # type: ignore[method-assign]
 
 
 def test_a_larger_run_is_of_chunks(tmp_path: Path) -> None:

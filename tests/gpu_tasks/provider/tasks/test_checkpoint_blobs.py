@@ -1,0 +1,114 @@
+"""Runs in the stores: to whom they are sealed, in which order where there is no room for all, and what is kept."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.run_states import encode_run_state, root_of, state_index
+from gpu_tasks.data.sealing import SealError, SealKey, address_of
+from gpu_tasks.market.api import InputReader
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.tasks import Milestone, Standby, Task
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.tasks import checkpoint_blobs
+from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, seal_run
+from gpu_tasks.traces.trace import state_hash
+from priced_tasks import a_task
+from provider_chain import seal_key
+from scripts.chains.market_chain import Keys
+
+OWN, CUSTOMER, STANDBY, JUDGE, OTHER, NEWER = (Keys(name) for name in ("o", "c", "s", "j", "x", "n"))
+SEALED_AT = 5
+STATES = [f"state {number}".encode() for number in range(9)]
+DIGESTS = tuple(state_hash(state) for state in STATES)
+
+
+class Store(dict[bytes, bytes]):
+    """A store in memory, all of it its provider's own."""
+
+    def put(self, blob: bytes, *, is_own: bool = False) -> bytes:
+        assert is_own
+        self[address_of(blob)] = blob
+        return address_of(blob)
+
+
+def public(keys: Keys) -> bytes:
+    """What is sealed to for somebody."""
+    return seal_key(keys).public
+
+
+def parts(store: Store, *, elsewhere: Store | None = None, of: Keys = OWN) -> Parts:
+    """Those of a provider on a chain with one judge, one more provider, and one that came after the input."""
+    since = {OWN: 0, STANDBY: 0, JUDGE: 0, OTHER: SEALED_AT, NEWER: SEALED_AT + 1}
+    known = {keys.stash: Provider(public(keys), b"http://127.0.0.1:1", height) for keys, height in since.items()}
+
+    async def providers() -> dict[bytes, Provider]:
+        return known
+
+    async def judging_readers() -> list[InputReader]:
+        return [InputReader(JUDGE.stash, public(JUDGE), 0)]
+
+    async def get(address: bytes, _endpoints: list[str]) -> bytes:
+        if elsewhere is None or address not in elsewhere:
+            raise BlobError("nobody has it")
+        return elsewhere[address]
+
+    found = SimpleNamespace(
+        chain=SimpleNamespace(providers=providers, judging_readers=judging_readers),
+        identity=SimpleNamespace(stash=of.stash, seal_key=seal_key(of)),
+        store=store,
+        blobs=SimpleNamespace(get=get),
+    )
+    return cast(Parts, found)
+
+
+def task() -> Task:
+    """One for which somebody stands by."""
+    standby = Standby(STANDBY.stash, b"d" * 32, 1, 1, 1)
+    return a_task(sealed_at=SEALED_AT, standby=standby)
+
+
+def sealed(store: Store) -> bytes:
+    """The blob of the first milestone, by its maker."""
+    index = state_index(task().order, 1)
+    made = seal_run(parts(store), task(), public(CUSTOMER), DIGESTS[: index + 1], STATES[index])
+    return store[asyncio.run(made)]
+
+
+def readers(blob: bytes) -> set[Keys]:
+    """Who can open it."""
+    return {keys for keys in (OWN, CUSTOMER, STANDBY, JUDGE, OTHER, NEWER) if _opens(seal_key(keys), blob)}
+
+
+def _opens(key: SealKey, blob: bytes) -> bool:
+    try:
+        key.open(blob)
+    except SealError:
+        return False
+    return True
+
+
+def test_a_run_is_sealed_to_all_who_could_read_the_input_and_to_nobody_else() -> None:
+    assert readers(sealed(Store())) == {OWN, CUSTOMER, STANDBY, JUDGE, OTHER}
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 4])
+def test_the_customer_comes_first_then_who_made_it_who_stands_by_and_judges(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_blobs, "READERS_MAX", room)
+    assert readers(sealed(Store())) == {*[CUSTOMER, OWN, STANDBY, JUDGE][:room]}
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_who_is_to_sign_that_it_holds_a_checkpoint_keeps_it(is_kept: bool) -> None:
+    made, own = Store(), Store()
+    blob = sealed(made)
+    milestone = Milestone(1, root_of(DIGESTS[: state_index(task().order, 1) + 1]), 7, address_of(blob))
+    there: Any = parts(own, elsewhere=made, of=STANDBY)
+    found = asyncio.run(fetch_run(there, task(), milestone, [OWN.stash], is_kept=is_kept))
+    assert encode_run_state(found.digests, found.state) == seal_key(STANDBY).open(blob)
+    assert (address_of(blob) in own) is is_kept

@@ -1,0 +1,58 @@
+"""Seats in cases about tasks: how one is named, and when a judge gives up for want of what others should have."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gpu_tasks.market.courts.opinions import Statement
+from gpu_tasks.market.training.tasks import JudgedFor, Slot, TaskResult, TaskState
+from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.tasks.judging_tasks import UNANSWERABLE, TaskJudgeDuty, case_key
+from gpu_tasks.provider.tasks.task_verdicts import Lacking, Search, TaskCase, unshown
+from priced_tasks import a_task
+
+NEWEST = 100
+RESULT = TaskResult(b"r" * 32, b"b" * 32, 7)
+SLOT = replace(Slot(b"o" * 32, b"d" * 32, 5, 50, 100), result=RESULT)
+
+
+def a_case(*, drawn_at: int = 9, bench: int = 0, until: int = NEWEST + GIVE_UP_BLOCKS, **task: Any) -> TaskCase:
+    """A seat in a case about a slot."""
+    record: Any = SimpleNamespace(round=SimpleNamespace(drawn_at=drawn_at))
+    seat: Any = SimpleNamespace(bench=bench)
+    judged = a_task(state=TaskState.JUDGED, slots=(SLOT,), **task)
+    return TaskCase(b"c" * 32, b"t" * 32, judged, 0, record, seat, until, until + 1)
+
+
+def given_up(case: TaskCase, lacks: Lacking) -> Statement | None:
+    """What a judge says that lacks something."""
+    duty = TaskJudgeDuty(cast(Parts, SimpleNamespace()))
+    duty._searches[case_key(case)] = Search(lacks)
+    return duty._given_up(case, NEWEST)
+
+
+def test_a_slot_that_is_judged_again_is_another_seat() -> None:
+    seats = [a_case(drawn_at=drawn_at, bench=bench) for drawn_at in (9, 10) for bench in (0, 1, 2)]
+    assert len({case_key(case) for case in seats}) == len(seats)
+
+
+@pytest.mark.parametrize("why", list(JudgedFor))
+def test_an_input_that_is_not_to_be_had_is_the_answer_only_where_it_is_asked_about(why: JudgedFor) -> None:
+    wanted = UNANSWERABLE if why is JudgedFor.INPUT else None
+    assert given_up(a_case(judged_for=why), Lacking.INPUT) == wanted
+
+
+def test_states_that_nobody_shows_are_wrong_and_what_a_machine_lacks_is_nobodys_fault() -> None:
+    case = a_case(judged_for=JudgedFor.DISPUTE)
+    assert given_up(case, Lacking.STATES) == unshown(case)
+    assert given_up(case, Lacking.NOTHING) is None
+
+
+@pytest.mark.parametrize("lacks", [Lacking.INPUT, Lacking.STATES])
+def test_nothing_is_given_up_while_there_is_time(lacks: Lacking) -> None:
+    early = NEWEST + GIVE_UP_BLOCKS + 1
+    assert given_up(a_case(judged_for=JudgedFor.INPUT, until=early), lacks) is None
+    assert given_up(a_case(judged_for=JudgedFor.INPUT, until=0), lacks) is None, "commits have not begun"

@@ -1,0 +1,99 @@
+"""What a task brought, reckoned from its record: as much as the chain has paid, however it ended."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gpu_tasks.market.courts.opinions import Unanswerable
+from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.tasks.task_earnings import earned
+from looked_at import judges_say
+from scripts.chains.market_chain import OGPU
+from task_chain import Books, TaskChain, an_offer, awarded, finish_and_accept, work
+
+
+def _paid(chain: TaskChain) -> None:
+    work(chain, chain.keys[0], milestones=3)
+    finish_and_accept(chain, chain.keys[0])
+
+
+def _stopped(chain: TaskChain) -> None:
+    chain.start(chain.keys[0])
+    chain.chain.blocks(9)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+
+
+def _stopped_behind_a_milestone(chain: TaskChain) -> None:
+    work(chain, chain.keys[0], milestones=2)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+
+
+def _cancelled(chain: TaskChain) -> None:
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+
+
+def _without_input(chain: TaskChain) -> None:
+    chain.do(chain.keys[0], TrainingMarket.report_input(task=chain.task, place=0))
+    while chain.state() is TaskState.JUDGED:
+        chain.chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
+
+
+ENDS: dict[TaskOutcome, list[Callable[[TaskChain], None]]] = {
+    TaskOutcome.ON_TIME: [_paid],
+    TaskOutcome.CANCELLED_RUNNING: [_stopped, _stopped_behind_a_milestone],
+    TaskOutcome.CANCELLED_BEFORE_START: [_cancelled],
+    TaskOutcome.INPUT_MISSING: [_without_input],
+}
+
+
+@pytest.mark.parametrize(("outcome", "play"), [(outcome, play) for outcome, plays in ENDS.items() for play in plays])
+def test_it_is_what_the_chain_has_paid(outcome: TaskOutcome, play: Callable[[TaskChain], None]) -> None:
+    chain, books = awarded()
+    play(chain)
+    chain.chain.blocks(3)
+    task, alice = chain.now(), chain.keys[0]
+    assert task.outcome is outcome
+    assert earned(task, alice.stash, alice.device) == books.change(alice) > 0
+
+
+def test_of_a_gang_each_has_what_its_own_slot_ended_as() -> None:
+    chain = TaskChain()
+    books = Books(chain)
+    chain.submit(slots=2)
+    alice, bob = chain.keys[:2]
+    chain.auction({alice: an_offer(5 * OGPU, blocks=2), bob: an_offer(5 * OGPU, blocks=40)})
+    for place, keys in enumerate((alice, bob)):
+        chain.start(keys, place)
+    chain.chain.blocks(4)
+    for place, keys in enumerate((alice, bob)):
+        chain.finish(keys, place)
+    while not chain.now().is_checked:
+        chain.chain.block()
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.until(TaskState.ENDED)
+    task = chain.now()
+    assert [slot.outcome for slot in task.slots] == [TaskOutcome.LATE, TaskOutcome.ON_TIME]
+    lost = 5 * task.terms.time_value * (task.slots[0].finished_at - task.started_at - 2)
+    assert earned(task, alice.stash, alice.device) - lost == books.change(alice)
+    for first in (TaskOutcome.LATE, TaskOutcome.LIED):  # by which the task is said to have ended
+        assert earned(replace(task, outcome=first), bob.stash, bob.device) == books.change(bob)
+
+
+def test_who_had_no_part_in_a_task_and_what_has_no_record_brought_nothing() -> None:
+    chain, _ = awarded()
+    bob = chain.keys[1]
+    _paid(chain)
+    assert earned(chain.now(), bob.stash, bob.device) == 0
+    assert earned(None, bob.stash, bob.device) == 0
+
+
+def test_what_has_not_ended_has_brought_nothing_yet() -> None:
+    chain, _ = awarded()
+    alice = chain.keys[0]
+    work(chain, alice, milestones=3)
+    chain.finish(alice)
+    assert earned(chain.now(), alice.stash, alice.device) == 0
