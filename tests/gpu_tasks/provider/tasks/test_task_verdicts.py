@@ -1,0 +1,166 @@
+"""What a judge finds right: segments computed from shown states, and the probes of those who judged before."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.sealing import seal
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.opinions import Answered, Statement
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.showing import refuted
+from gpu_tasks.market.training.tasks import Challenge, JudgedFor, Slot, TaskResult, TaskState
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.executor import BadStateError, BegunRun, LaterState
+from gpu_tasks.provider.tasks import task_verdicts
+from gpu_tasks.provider.tasks.state_answers import SHOWN_STATE, ShownState
+from gpu_tasks.provider.tasks.task_verdicts import UNSHOWN, Search, TaskCase, judged_segments
+from gpu_tasks.traces.trace import state_hash, trace_root, traced_state
+from priced_tasks import a_task
+from provider_chain import keypair, seal_key
+from scripts.chains.market_chain import GENESIS_HASH, Keys
+
+SEGMENTS, STEPS = 8, 2
+BOUNDARIES = tuple(STEPS * index for index in range(SEGMENTS + 1))
+ME, MAKER = Keys("judge"), Keys("maker")
+ASKED: Any = SimpleNamespace(request=b"request", salt=b"s" * 32)
+
+
+def state(done: int, run: bytes = b"mine") -> bytes:
+    """The state of a run after so many steps."""
+    return done.to_bytes(4, "little") + run
+
+
+RIGHT = tuple(state(done) for done in BOUNDARIES)
+
+
+class Workshop:
+    """Computes: a step more is a state further."""
+
+    async def begin(self, _form: Any, _request: bytes) -> BegunRun:
+        return BegunRun(RIGHT[0], BOUNDARIES)
+
+    async def advance(self, _form: Any, _request: bytes, given: bytes, steps: int) -> LaterState:
+        done = int.from_bytes(given[:4], "little")
+        if done > BOUNDARIES[-1]:
+            raise BadStateError("no state of this run")
+        return LaterState(state(done + steps, given[4:]), done + steps)
+
+
+def case_of(states: Sequence[bytes], segment: int | None, bench: BenchKind = BenchKind.PAIR) -> TaskCase:
+    """A case about the trace of these states, of which one segment is doubted, or some are drawn."""
+    root = trace_root([state_hash(each) for each in states])
+    slot = replace(Slot(MAKER.stash, b"d" * 32, 5, 50, 100), result=TaskResult(root, b"b" * 32, 7))
+    challenge = None if segment is None else Challenge(b"e" * 32, 0, segment, 1, 1)
+    why = JudgedFor.AUDIT if segment is None else JudgedFor.FRAUD_PROOF
+    task = a_task(state=TaskState.JUDGED, slots=(slot,), challenge=challenge, judged_for=why, drawn=b"z" * 32)
+    seat: Any = SimpleNamespace(bench=bench, probe_place=b"p" * 32)
+    return TaskCase(b"c" * 32, b"t" * 32, task, 0, cast(Any, SimpleNamespace()), seat, 9, 10)
+
+
+def parts_of(states: Sequence[bytes], shown: dict[int, bytes], seats: Sequence[tuple[bytes, Any]] = ()) -> Parts:
+    """A judge's parts, whose maker shows the states of its trace, but for some."""
+    digests = [state_hash(each) for each in states]
+
+    async def provider(_stash: bytes) -> Provider:
+        return Provider(b"k" * 32, b"http://127.0.0.1:1", 0)
+
+    async def judges(_case: bytes) -> Sequence[tuple[bytes, Any]]:
+        return seats
+
+    async def ask(_endpoint: str, _path: str, asked: bytes) -> bytes:
+        index = int.from_bytes(asked[32:34], "little")
+        told = ShownState(
+            traced_state(digests, index), traced_state(digests, index + 1), shown.get(index, states[index])
+        )
+        return seal(SHOWN_STATE.encode(told), [seal_key(ME).public])
+
+    identity = SimpleNamespace(stash=ME.stash, key=keypair(ME), seal_key=seal_key(ME), genesis=GENESIS_HASH)
+    chain = SimpleNamespace(provider=provider, judges=judges)
+    found = SimpleNamespace(workshop=Workshop(), chain=chain, blobs=SimpleNamespace(ask=ask), identity=identity)
+    return cast(Parts, found)
+
+
+def is_right(states: Sequence[bytes], segment: int | None, shown: dict[int, bytes] | None = None) -> bool:
+    """What is found of a trace."""
+    judging = task_verdicts._computed(
+        parts_of(states, shown or {}), case_of(states, segment), cast(Any, None), ASKED, Search()
+    )
+    return asyncio.run(judging)[0]
+
+
+def test_a_right_trace_is_right_in_every_segment() -> None:
+    assert is_right(RIGHT, None)
+    assert all(is_right(RIGHT, segment) for segment in range(SEGMENTS))
+
+
+def test_of_a_fraud_proof_its_own_segment_is_computed_and_no_other() -> None:
+    assert [judged_segments(case_of(RIGHT, segment)) for segment in range(SEGMENTS)] == [(n,) for n in range(SEGMENTS)]
+    bent = [*RIGHT[:5], *(state(done, b"bent") for done in BOUNDARIES[5:])]
+    assert [is_right(bent, segment) for segment in range(SEGMENTS)] == [segment != 4 for segment in range(SEGMENTS)]
+
+
+def test_a_run_that_begins_elsewhere_is_wrong_from_its_first_segment() -> None:
+    other = [state(done, b"other") for done in BOUNDARIES]
+    assert [is_right(other, segment) for segment in range(2)] == [False, True], "the lie is one segment"
+
+
+def test_a_state_of_another_step_or_of_no_run_is_wrong() -> None:
+    skipping = [*RIGHT[:3], state(BOUNDARIES[3] + 1), *RIGHT[4:]]
+    assert not is_right(skipping, 3), "though it leads to what is stated"
+    assert not is_right([*RIGHT[:3], state(1_000), *RIGHT[4:]], 3)
+
+
+def test_a_state_that_is_not_in_the_trace_is_no_state() -> None:
+    with pytest.raises(BlobError, match="not in its trace"):
+        is_right(RIGHT, 3, {3: state(6, b"another")})
+
+
+# ---------------------------------------------------------------------------------------------------- earlier judges
+
+
+def doubted(*said: Statement | None, bench: BenchKind = BenchKind.COURT) -> int:
+    """Whom a judge doubts who finds the trace right, of those who said this."""
+    case = case_of(RIGHT, 3, bench)
+    seats: list[tuple[bytes, Any]] = [
+        (bytes((number,)) * 32, SimpleNamespace(bench=BenchKind.PAIR, statement=each, probe_place=b"q" * 32))
+        for number, each in enumerate(said)
+    ]
+    found = [RIGHT[4]]
+    root = case.slot.result.root if case.slot.result else b""
+    asking = task_verdicts._doubted(parts_of(RIGHT, {}, seats), case, ASKED, found, Answered(root))
+    return asyncio.run(asking)
+
+
+def stating(number: int, probe: bytes | None = None, root: bytes | None = None) -> Statement:
+    """What an earlier judge says, with its right probe unless another is given."""
+    case = case_of(RIGHT, 3)
+    own = task_verdicts._probe(case, ASKED, [RIGHT[4]], bytes((number,)) * 32, b"q" * 32)
+    stated = case.slot.result.root if case.slot.result else b""
+    return Statement(Answered(root or stated), probe or own, 0)
+
+
+def test_who_says_the_same_without_having_computed_it_is_doubted() -> None:
+    assert doubted(stating(0), stating(1, b"x" * 32), stating(2)) == 0b010
+    assert doubted(stating(0, stating(1).probe), stating(1)) == 0b001, "copied of another seat"
+
+
+def test_who_says_otherwise_was_shown_nothing_or_is_silent_is_not() -> None:
+    other = stating(0, b"x" * 32, refuted(b"r" * 32))
+    assert doubted(other, stating(1, UNSHOWN), None) == 0
+    assert doubted(stating(0, b"x" * 32), bench=BenchKind.PAIR) == 0, "only a court doubts"
+
+
+def test_a_probe_is_of_its_seat() -> None:
+    case = case_of(RIGHT, 3)
+    probes = {
+        task_verdicts._probe(case, ASKED, [RIGHT[4]], judge, place)
+        for judge in (b"1" * 32, b"2" * 32)
+        for place in (b"p" * 32, b"q" * 32)
+    }
+    assert len(probes) == 4
