@@ -23,7 +23,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood liars auction house lock package clean weights
+.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood liars auction ladder house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ bench: ## CPU per transfer by stage, import rate, finality, polls, tokens per se
 
 weights: ## real over declared weight of every call, hook and full block, 100,000 accounts; WRITE=1 writes the tables; out/weights.json
 	@$(PY) -m benchmarks.weights $(if $(WRITE),--write)
+
+ladder: ## what each verifier computes over what the provider does, for each workload and rung of verification; out/ladder.json, out/ladder.md
+	@$(PY) -m benchmarks.ladder
 
 peers: .peers/stamp .venv-peers/stamp ## beside anvil, LiteSVM, py-evm: transfers until final, ROUNDS=3 in turns; out/peers.json
 	@$(PY) -m benchmarks.peers --rounds $(ROUNDS)

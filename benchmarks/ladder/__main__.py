@@ -1,0 +1,90 @@
+"""`make ladder`: what a verifier computes over what the provider computed, for each workload and rung of verification.
+
+CPU time of one process, the lowest of several turns, both in one run; fetching, unsealing and the worker's pipe are not
+in it. Writes out/ladder.json and, as tables for docs/verification.md, out/ladder.md; exit 1 if a bar is missed
+(`rungs.py` has them, with their reasons). On two cores some 90 seconds.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.ladder import page
+from benchmarks.ladder.rungs import Found, failures
+from benchmarks.ladder.tasks import TaskSize, measured_task, stepwise
+from benchmarks.ladder.units import UnitSize, measured_unit
+from benchmarks.machine import machine
+from benchmarks.training import text
+from gpu_tasks.workloads.registry import FORMS
+
+OUT = Path("out")
+TURNS = 3
+PROMPT = "import os\n\n\ndef main(argv):\n    "
+GREEDY = {"temperature": "0"}
+"""No text ends early by chance."""
+
+
+def unit_sizes() -> dict[str, tuple[UnitSize, ...]]:
+    """Of each workload, small to large."""
+    learnt = text()
+    return {
+        "matmul-hash": (
+            UnitSize("64 products of 64 rows", "1 64 64", 64),
+            UnitSize("256 of 64", "1 64 256", 256),
+            UnitSize("256 of 128", "1 128 256", 256),
+        ),
+        "textgen-int8": tuple(UnitSize(f"{tokens} tokens", PROMPT, tokens, GREEDY) for tokens in (32, 96, 200)),
+        "train-int8": tuple(UnitSize(f"{steps:,} steps", learnt, steps, place=steps - 1) for steps in (100, 400)),
+    }
+
+
+def task_sizes() -> dict[str, tuple[TaskSize, ...]]:
+    """Of each workload that runs in steps, small to large: segments of 20 steps."""
+    learnt = text()
+    return {
+        "train-int8": tuple(
+            TaskSize(f"{steps // 20} segments, {steps:,} steps", learnt, steps) for steps in (200, 1_000, 4_000)
+        )
+    }
+
+
+def main() -> int:
+    """Measure, write, sum up."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ladder", description=__doc__)
+    parser.add_argument("--turns", type=int, default=TURNS, help="of each measurement; the lowest counts")
+    turns = parser.parse_args().turns
+    started = time.monotonic()
+    rows = list(measured(turns))
+    failed, seconds = failures(rows), round(time.monotonic() - started)
+    OUT.mkdir(exist_ok=True)
+    figures = [asdict(row) | {"share": row.share, "holds": row.holds} for row in rows]
+    content = {"machine": machine(), "seconds": seconds, "turns": turns, "failures": failed, "rungs": figures}
+    (OUT / "ladder.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    (OUT / "ladder.md").write_text(page.page(rows) + "\n", encoding="utf-8")
+    for failure in failed:
+        print(f"FAILED {failure}")
+    print(page.line(rows, len(failed), seconds))
+    return 1 if failed else 0
+
+
+def measured(turns: int) -> Iterator[Found]:
+    """Every rung of every registered workload; KeyError for one that nobody has given sizes."""
+    of_units, of_tasks = unit_sizes(), task_sizes()
+    for form in FORMS:
+        workload = form.open("numpy")
+        for unit in of_units[form.name]:
+            print(f"== {form.name}, a unit of {unit.label}", flush=True)
+            yield from measured_unit(form, workload, unit, turns)
+        if not form.is_stepwise:
+            continue
+        for task in of_tasks[form.name]:
+            print(f"== {form.name}, a task of {task.label}", flush=True)
+            yield from measured_task(form, stepwise(workload), task, turns)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

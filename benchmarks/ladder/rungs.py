@@ -1,0 +1,122 @@
+"""The rungs of verification: who checks what, what that may cost beside the work itself, and what was found.
+
+A *share* is CPU seconds of a verifier over those of the provider, whose work is the same in one run. A bar is the most
+that a share may be, with its reason in the design; a miss is a failure.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX
+from gpu_tasks.market.courts.money import chance_found
+from gpu_tasks.market.training.rules import DEFAULT_RULES
+from gpu_tasks.market.training.showing import SEGMENTS_SHOWN
+
+SLACK = 1.5
+"""On what is counted in steps or passes, as a weight may be off by: states are read and hashed beside."""
+NODES = 100
+EVERY_NODE_MOST = 1 / NODES
+"""What a block's import checks, every node does: a hundred of them together take no longer than the provider did."""
+SHORT_CHECK = {"textgen-int8": 0.7}
+"""Workloads with a check that is shorter than the work, and the most that it may take: the design has 0.2 to 0.7."""
+WHOLE_CHECK = 1.0
+"""Elsewhere a check computes again, as much as a probe at its dearest place does."""
+PROBES_OF_A_COURT = 1 + EARLIER_JUDGES_MAX
+"""A member of a court makes its own probe, and those that the earlier judges should have made."""
+HOLDER_MOST = 0.05
+"""Who holds checkpoints computes no step of the run; a judge of a trace, who does, is paid a twentieth of the price."""
+AUDIT_JUDGES = 2
+_FOUND, _OF = chance_found(DEFAULT_RULES.audit_rate_ppm)
+AUDIT_CHANCE = _FOUND / _OF
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """Who checks what; `bar` says in words how the bars of its sizes are made."""
+
+    name: str
+    does: str
+    bar: str
+
+
+UNIT_RUNGS = {
+    rung.name: rung
+    for rung in (
+        Rung("attestation", "every node: form and signature of the reveal", "1/100: a hundred nodes"),
+        Rung("check", "whoever has the output looks whether it is right", "0.7 of a text, else 1.5 x the work"),
+        Rung("judge", "of a pair or a committee: the check, and its probe", "twice the check's"),
+        Rung("court", "a member: the check, its probe, and five earlier judges'", "seven times the check's"),
+        Rung("audit", "a pair, as often as one is drawn: for each settled unit", "4.9 % of twice the judge's"),
+    )
+}
+TASK_RUNGS = {
+    rung.name: rung
+    for rung in (
+        Rung("milestones", "every node: form and signature of four milestones", "1/100: a hundred nodes"),
+        Rung("checkpoints", "who holds them: four blobs read, against their roots", "0.05: a judge's fee"),
+        Rung("shown", "every node: the hashes of four drawn segments, by their paths", "1/100: a hundred nodes"),
+        Rung("segments", "a judge: four drawn segments, computed", "1.5 x 4 / segments"),
+        Rung("final audit", "a pair, as often as one is drawn: for each result", "4.9 % of twice the judge's"),
+        Rung("fraud claim", "every node: the two paths of a fraud proof", "1/100: a hundred nodes"),
+        Rung("fraud proof", "a judge: its segment, computed", "1.5 x 1 / segments"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A rung at one size of work; seconds are CPU time."""
+
+    workload: str
+    work: str
+    """`unit` or `task`."""
+    size: str
+    rung: str
+    provider_s: float
+    verifier_s: float
+    bar: float
+
+    @property
+    def share(self) -> float:
+        """The verifier's over the provider's."""
+        return self.verifier_s / self.provider_s
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is within its bar."""
+        return self.share <= self.bar
+
+
+def unit_bars(workload: str) -> dict[str, float]:
+    """The bar of each rung of a unit."""
+    check = SHORT_CHECK.get(workload, WHOLE_CHECK * SLACK)
+    return {
+        "attestation": EVERY_NODE_MOST,
+        "check": check,
+        "judge": 2 * check,
+        "court": (1 + PROBES_OF_A_COURT) * check,
+        "audit": AUDIT_CHANCE * AUDIT_JUDGES * 2 * check,
+    }
+
+
+def task_bars(segments: int) -> dict[str, float]:
+    """The bar of each rung of a task whose run has so many segments."""
+    judged = min(1.0, SEGMENTS_SHOWN / segments) * SLACK
+    return {
+        "milestones": EVERY_NODE_MOST,
+        "checkpoints": HOLDER_MOST,
+        "shown": EVERY_NODE_MOST,
+        "segments": judged,
+        "final audit": AUDIT_CHANCE * AUDIT_JUDGES * judged,
+        "fraud claim": EVERY_NODE_MOST,
+        "fraud proof": SLACK / segments,
+    }
+
+
+def failures(rows: Iterable[Found]) -> list[str]:
+    """The bars that are missed, and what was found there."""
+    return [
+        f"{row.workload}, {row.work} of {row.size}: {row.rung} takes {row.share:.4f} of the work, the bar {row.bar:.4f}"
+        for row in rows
+        if not row.holds
+    ]

@@ -1,0 +1,180 @@
+"""The rungs of a task with a trace: a run in segments, of which judges compute a few.
+
+Judges do here what `gpu_tasks/provider/tasks/task_verdicts.py` has them do, without fetching and unsealing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+
+from benchmarks.ladder.rungs import AUDIT_CHANCE, AUDIT_JUDGES, Found, task_bars
+from benchmarks.ladder.statements import checked, signed_milestone
+from benchmarks.ladder.timing import lowest
+from gpu_tasks.data.run_states import encode_run_state, read_run_state, root_of, state_index
+from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, is_shown
+from gpu_tasks.market.training.tasks import TaskOrder
+from gpu_tasks.traces.trace import (
+    TraceFraudProof,
+    has_form,
+    is_in_trace,
+    proof_of_fraud,
+    state_hash,
+    trace_root,
+    traced_state,
+)
+from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.segment_checks import convicts, segment_is_right
+from gpu_tasks.workloads.stepwise import StepwiseWorkload, states
+from gpu_tasks.workloads.workload import Workload
+
+MILESTONES = 4
+_SEED, _SLOT = b"\x05" * 32, b"\x06" * 32
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSize:
+    """A request, as a line of a customer's file with its options."""
+
+    label: str
+    text: str
+    cost_max: int
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that is over: the hashes of its states, and those states that somebody asks for."""
+
+    digests: tuple[bytes, ...]
+    kept: Mapping[int, bytes]
+
+    @property
+    def segments(self) -> int:
+        """How many there are."""
+        return len(self.digests) - 1
+
+    @property
+    def root(self) -> bytes:
+        """Of the trace."""
+        return trace_root(self.digests)
+
+
+def stepwise(workload: Workload) -> StepwiseWorkload:
+    """The same, as what it is beside a workload; TypeError for one that does not run in steps."""
+    if not hasattr(workload, "begin"):
+        raise TypeError("it does not run in steps")
+    return cast("StepwiseWorkload", workload)
+
+
+def measured_task(form: WorkloadForm, workload: StepwiseWorkload, size: TaskSize, turns: int) -> list[Found]:
+    """All rungs at one size; RuntimeError where a check refuses what is right, or lets a lie pass."""
+    request = form.encode(size.text, size.cost_max, size.options, bytes(32))
+    segments = form.segments(request)
+    order = order_of(form, segments)
+    drawn, lied_at = drawn_segments(_SEED, _SLOT, range(segments)), segments // 2
+    held = [state_index(order, number) for number in range(1, order.milestones + 1)]
+    done = computed(workload, request, {*drawn, lied_at, *held})
+    statements = [
+        signed_milestone(number, root_of(done.digests[: at + 1]), 0) for number, at in enumerate(held, start=1)
+    ]
+    blobs = [encode_run_state(done.digests[: at + 1], done.kept[at]) for at in held]
+    roots = [root_of(done.digests[: at + 1]) for at in held]
+    shown = [ShownSegment(at, traced_state(done.digests, at), traced_state(done.digests, at + 1)) for at in drawn]
+    root, (false_root, proof) = done.root, lie_about(done.digests, lied_at)
+    seconds = lowest(
+        {
+            "provider": partial(computed, workload, request, frozenset()),
+            "milestones": partial(_each_checked, statements),
+            "checkpoints": partial(_all_read, order, blobs, roots),
+            "shown": partial(_demand, partial(is_shown, root, segments, drawn, shown)),
+            "segments": partial(_judged, workload, request, root, shown, done.kept),
+            "fraud claim": partial(_demand, partial(has_form, false_root, segments, proof)),
+            "fraud proof": partial(_convicted, workload, request, false_root, proof, done.kept[lied_at]),
+        },
+        turns,
+    )
+    taken = seconds | {"final audit": AUDIT_CHANCE * AUDIT_JUDGES * seconds["segments"]}
+    return [
+        Found(form.name, "task", size.label, rung, seconds["provider"], taken[rung], bar)
+        for rung, bar in task_bars(segments).items()
+    ]
+
+
+def computed(workload: StepwiseWorkload, request: bytes, kept: frozenset[int] | set[int]) -> Run:
+    """What a provider does: all states, and their hashes."""
+    digests, found = [], {}
+    for index, state in enumerate(states(workload.begin(request))):
+        digests.append(state_hash(state))
+        if index in kept:
+            found[index] = state
+    return Run(tuple(digests), found)
+
+
+def lie_about(digests: tuple[bytes, ...], index: int) -> tuple[bytes, TraceFraudProof]:
+    """The root of a trace that is false behind segment `index`, and the proof of it."""
+    lies = [*digests[: index + 1], *(state_hash(digest) for digest in digests[index + 1 :])]
+    return trace_root(lies), proof_of_fraud(lies, index, digests[index + 1])
+
+
+def order_of(form: WorkloadForm, segments: int) -> TaskOrder:
+    """A task over a run of so many segments; only those and its milestones are looked at here."""
+    return TaskOrder(
+        task_hash=bytes(32),
+        workload=form.workload_id,
+        input_root=bytes(32),
+        input_blob=bytes(32),
+        sealed_at=0,
+        classes=1,
+        milestones=min(MILESTONES, segments),
+        segments=segments,
+        run_blocks=1,
+        price_max=1,
+        time_value=None,
+        loss=None,
+        blocks_max=1,
+        collateral_min=1,
+        slots=1,
+        is_homogeneous=True,
+        auctions=1,
+    )
+
+
+def _each_checked(statements: Sequence[bytes]) -> None:
+    for statement in statements:
+        checked(statement)
+
+
+def _all_read(order: TaskOrder, blobs: Sequence[bytes], roots: Sequence[bytes]) -> None:
+    for number, (blob, root) in enumerate(zip(blobs, roots, strict=True), start=1):
+        read_run_state(blob, order, number, root)
+
+
+def _judged(
+    workload: StepwiseWorkload,
+    request: bytes,
+    root: bytes,
+    shown: Sequence[ShownSegment],
+    held: Mapping[int, bytes],
+) -> None:
+    """Each drawn segment, from a state that is first looked for in the trace."""
+    run = workload.begin(request)
+    run.initial_state()  # the worker says it as a run begins, whichever segments are drawn
+    for each in shown:
+        state = held[each.index]
+        is_its_state = (
+            is_in_trace(root, run.segments, each.index, each.before)
+            and is_in_trace(root, run.segments, each.index + 1, each.after)
+            and state_hash(state) == each.before.digest
+        )
+        if not is_its_state or not segment_is_right(run, each.index, state, each.after.digest):
+            raise RuntimeError(f"segment {each.index} is right, and refused")
+
+
+def _convicted(workload: StepwiseWorkload, request: bytes, root: bytes, proof: TraceFraudProof, state: bytes) -> None:
+    _demand(partial(convicts, workload.begin(request), root, proof, state))
+
+
+def _demand(check: Callable[[], bool]) -> None:
+    if not check():
+        raise RuntimeError("what holds was refused")

@@ -1,0 +1,158 @@
+"""What a verifier may cost is judged rung by rung, and each rung does what judges and nodes do."""
+
+import json
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from benchmarks.ladder import __main__ as ladder
+from benchmarks.ladder import page, tasks, timing, units
+from benchmarks.ladder.rungs import AUDIT_CHANCE, TASK_RUNGS, UNIT_RUNGS, Found, failures, task_bars, unit_bars
+from benchmarks.ladder.statements import checked, signed_milestone, signed_reveal
+from gpu_tasks.traces.trace import has_form, state_hash
+from gpu_tasks.workloads.registry import FORMS, form_named
+from gpu_tasks.workloads.workload import OutputCheck
+from training_requests import text_of
+
+SMALL = {"context": "3", "width": "4", "hidden": "6", "batch": "8", "segment": "4"}
+TASK = tasks.TaskSize("small", text_of(1, 1_500).decode("latin-1").encode("ascii", "ignore").decode(), 40, SMALL)
+
+
+def row(share: float, bar: float, size: str = "small", rung: str = "judge") -> Found:
+    return Found("matmul-hash", "unit", size, rung, 2.0, 2.0 * share, bar)
+
+
+def test_a_missed_bar_is_named_and_one_that_is_met_is_not() -> None:
+    assert failures([row(1.5, 1.5)]) == []
+    assert failures([row(1.5, 1.5), row(1.6, 1.5, rung="check")]) == [
+        "matmul-hash, unit of small: check takes 1.6000 of the work, the bar 1.5000"
+    ]
+
+
+def test_the_share_of_a_trace_that_is_judged_falls_with_its_segments() -> None:
+    assert [task_bars(segments)["segments"] for segments in (4, 40, 400)] == pytest.approx([1.5, 0.15, 0.015])
+    assert task_bars(2)["segments"] == 1.5, "a run of two segments has no four"
+    assert task_bars(100)["fraud proof"] == pytest.approx(0.015)
+    assert pytest.approx(0.0491, abs=1e-4) == AUDIT_CHANCE
+
+
+def test_every_rung_has_a_bar_and_is_told_of() -> None:
+    assert set(unit_bars("textgen-int8")) == set(UNIT_RUNGS)
+    assert set(task_bars(10)) == set(TASK_RUNGS)
+    assert unit_bars("textgen-int8")["check"] < 1 < unit_bars("anything else")["check"]
+
+
+def test_every_workload_has_sizes_at_which_a_ratio_can_be_seen_to_scale() -> None:
+    assert {form.name for form in FORMS} == set(ladder.unit_sizes())
+    assert {form.name for form in FORMS if form.is_stepwise} == set(ladder.task_sizes())
+    assert all(len(sizes) >= 2 for sizes in (*ladder.unit_sizes().values(), *ladder.task_sizes().values()))
+
+
+def test_the_lowest_of_all_turns_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 5.0, 10.0, 12.0, 20.0, 23.0])
+    monkeypatch.setattr("time.process_time", lambda: next(times))
+    assert timing.lowest({"long": lambda: None}, 3) == {"long": 2.0}
+
+
+def test_what_is_too_short_for_the_clock_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = count()
+    now = [0]
+
+    def work() -> None:
+        now[0] = next(calls)
+
+    monkeypatch.setattr("time.process_time", lambda: now[0] * 0.001)
+    found = timing.lowest({"short": work}, 1)
+    assert found["short"] == pytest.approx(0.001, rel=0.2)
+    assert next(calls) > 10
+
+
+def test_a_unit_is_measured_on_every_rung() -> None:
+    form = form_named("matmul-hash")
+    found = units.measured_unit(form, form.open("numpy"), units.UnitSize("small", "1 16 4", 4), 1)
+    assert [entry.rung for entry in found] == list(UNIT_RUNGS)
+    assert all(entry.provider_s > 0 and entry.share > 0 for entry in found)
+    shares = {entry.rung: entry.share for entry in found}
+    assert shares["check"] < shares["judge"] < shares["court"]
+    assert shares["audit"] == pytest.approx(2 * AUDIT_CHANCE * shares["judge"])
+
+
+def test_a_unit_whose_check_refuses_it_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = form_named("matmul-hash")
+    workload = form.open("numpy")
+    monkeypatch.setattr(workload, "verify", lambda *_: OutputCheck(valid=False, recomputed=1, first_wrong=0))
+    with pytest.raises(RuntimeError, match="its own output is refused"):
+        units.measured_unit(form, workload, units.UnitSize("small", "1 16 4", 4), 1)
+
+
+def test_a_task_is_measured_on_every_rung() -> None:
+    form = form_named("train-int8")
+    found = tasks.measured_task(form, tasks.stepwise(form.open("numpy")), TASK, 1)
+    assert [entry.rung for entry in found] == list(TASK_RUNGS)
+    assert all(entry.provider_s > 0 and entry.share > 0 for entry in found)
+
+
+def test_what_does_not_run_in_steps_is_no_task() -> None:
+    with pytest.raises(TypeError, match="does not run in steps"):
+        tasks.stepwise(form_named("matmul-hash").open("numpy"))
+
+
+def test_a_lie_is_false_from_its_segment_on_and_has_a_proof() -> None:
+    honest = tuple(state_hash(bytes([number])) for number in range(9))
+    root, proof = tasks.lie_about(honest, 3)
+    assert has_form(root, 8, proof)
+    assert (proof.index, proof.before.digest, proof.right) == (3, honest[3], honest[4])
+    assert proof.after.digest != honest[4]
+
+
+@pytest.mark.parametrize("signed", [signed_reveal(FORMS[0], b"text"), signed_milestone(1, bytes(32), 5)])
+def test_a_node_refuses_a_statement_with_another_signature(signed: bytes) -> None:
+    checked(signed)
+    with pytest.raises(RuntimeError, match="a signature that is none"):
+        checked(signed[:-1] + bytes([signed[-1] ^ 1]))
+
+
+def test_the_page_puts_sizes_side_by_side_and_marks_what_is_missed() -> None:
+    rows = [
+        row(share, bar, size, rung)
+        for size in ("small", "large")
+        for rung, share, bar in zip(UNIT_RUNGS, (0.0004, 0.012, 0.5, 3.0, 0.2), (1, 1, 0.4, 9, 1), strict=True)
+    ]
+    lines = page.page(rows).splitlines()
+    assert lines[0] == "| matmul-hash, a unit | who does what | small | large | bar |"
+    assert "| *2,000* | *2,000* |" in lines[2]
+    assert "| 1/2,000 | 1/2,000 |" in lines[3]
+    assert "| 0.012 | 0.012 |" in lines[4]
+    assert "| 0.50 **missed** | 0.50 **missed** |" in lines[5]
+
+
+def test_the_line_tells_what_a_judge_takes_from_small_to_large() -> None:
+    rows = [row(2.0, 3.0), row(1.5, 3.0, "large"), replace(row(0.08, 0.1, "x", "segments"), work="task")]
+    assert page.line(rows, 1, 7) == (
+        "ladder: a judge over the provider, small to large: matmul-hash unit 2.00 1.50; matmul-hash task 0.08; "
+        "2 of 3 bars hold; 7 s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(2.678, "2.68"), (0.0861, "0.086"), (0.00812, "0.0081"), (0.000123, "1/8,000"), (0.0, "0")]
+)
+def test_a_share_has_two_figures_that_count(value: float, shown: str) -> None:
+    assert page.share(value) == shown
+
+
+@pytest.mark.parametrize(("share", "status"), [(1.5, 0), (1.6, 1)])
+def test_a_missed_bar_fails_the_tool(
+    share: float, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = [row(share, 1.5, rung=rung) for rung in UNIT_RUNGS]
+    monkeypatch.setattr(ladder, "measured", lambda _: iter(rows))
+    monkeypatch.setattr(ladder, "OUT", tmp_path)
+    monkeypatch.setattr("sys.argv", ["ladder"])
+    assert ladder.main() == status
+    written = json.loads((tmp_path / "ladder.json").read_text())
+    assert len(written["failures"]) == status * len(rows)
+    assert written["rungs"][0]["share"] == pytest.approx(share)
+    assert (tmp_path / "ladder.md").read_text().count("missed") == status * len(rows)
