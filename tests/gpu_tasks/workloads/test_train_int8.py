@@ -18,7 +18,7 @@ from gpu_tasks.workloads.train_int8.request import RATE_ONE, REQUEST, TrainingRe
 from gpu_tasks.workloads.train_int8.run import TrainingRun
 from gpu_tasks.workloads.train_int8.state import TrainingState, decode_state, encode_state
 from gpu_tasks.workloads.train_int8.training_step import MOMENTUM_MAX, WEIGHT_LIMIT, MovingWeights, NextByteModel
-from plain_training import plain_step
+from scripts.conformance.plain_training import plain_step
 from torch_here import skip_without
 from training_requests import SMALL, small_requests, text_of
 

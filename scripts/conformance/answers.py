@@ -1,0 +1,164 @@
+"""What one backend under one Python gives, in hashes by name, as JSON on standard output.
+
+    python -m scripts.conformance.answers [numpy|reference|plain|planted|torch-cpu|torch-cuda:0]
+
+The lines with `vector` are those to put into the `conformance.py` of a workload (and `request.py` of `textgen-int8`,
+`service.py` of `matmul-hash`) when its operations or its model have changed on purpose. `plain` computes `train-int8`
+in plain Python integers, as far as those go; `planted` is wrong in one bit (`planted.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import platform
+from collections.abc import Callable
+from hashlib import blake2b
+from importlib.metadata import version
+from typing import TypeVar
+
+from gpu_tasks.market.training.showing import leg_segments
+from gpu_tasks.traces.trace import state_hash, trace_root
+from gpu_tasks.workloads.train_int8.request import REQUEST as TRAINING_REQUEST
+from scripts.conformance import cases
+from scripts.conformance.plain_training import plain_states
+
+PLAIN, PLANTED = "plain", "planted"
+Hashes = dict[str, str]
+Backend = TypeVar("Backend")
+
+
+class Skipped(Exception):
+    """This machine lacks what the backend needs; the text says what."""
+
+
+def main() -> None:
+    """Compute and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("backend", nargs="?", default="numpy")
+    backend = parser.parse_args().backend
+    said: dict[str, object] = {"python": platform.python_version(), "backend": backend}
+    try:
+        said |= {"hashes": answers(backend), **_libraries(backend)}
+    except Skipped as skipped:
+        said["skipped"] = str(skipped)
+    print(json.dumps(said, indent=1))
+
+
+def answers(backend: str) -> Hashes:
+    """Everything that a backend computes; Skipped where it cannot be had here, LookupError for no backend at all."""
+    if backend == PLAIN:
+        return plain_answers()
+    if backend.startswith("torch-") and importlib.util.find_spec("torch") is None:
+        raise Skipped("PyTorch is not installed")
+    parts = {"train-int8": _training, "textgen-int8": _texts, "matmul-hash": _chains}
+    return {f"{name} {what}": digest for name, compute in parts.items() for what, digest in compute(backend).items()}
+
+
+def plain_answers() -> Hashes:
+    """Roots and last states of the runs that plain integers compute in seconds."""
+    found: Hashes = {}
+    for name, asked in cases.plain_training().items():
+        digests = [state_hash(state) for state in plain_states(asked)]
+        found |= _of_a_run(f"train-int8 {name}", digests)
+    return found
+
+
+def milestone_states(segments: int) -> list[int]:
+    """The i of s(i) at each milestone but the last."""
+    milestones = min(cases.MILESTONES, segments)
+    return [leg_segments(segments, number, milestones).start for number in range(1, milestones)]
+
+
+def _training(backend: str) -> Hashes:
+    """Vectors; of each run its root, its last state, its output, and the roots of runs that go on from a milestone."""
+    from gpu_tasks.workloads.stepwise import states  # noqa: PLC0415  # what follows loads NumPy: `plain` needs none
+    from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic  # noqa: PLC0415
+    from gpu_tasks.workloads.train_int8.backends import arithmetic  # noqa: PLC0415
+    from gpu_tasks.workloads.train_int8.conformance import all_hashes  # noqa: PLC0415
+    from gpu_tasks.workloads.train_int8.service import IntegerTraining  # noqa: PLC0415
+    from scripts.conformance.planted import PlantedTraining  # noqa: PLC0415
+
+    def fresh() -> ExactArithmetic:
+        return PlantedTraining() if backend == PLANTED else _had(lambda: arithmetic(backend))
+
+    found = {f"vector {name}": digest for name, digest in all_hashes(fresh()).items()}
+    for name, asked in cases.training().items():
+        request = TRAINING_REQUEST.encode(asked)
+        whole = list(states(IntegerTraining(fresh()).begin(request)))
+        digests = [state_hash(state) for state in whole]
+        found |= _of_a_run(name, digests)
+        found[f"{name} output"] = _hash(IntegerTraining(fresh()).run(request))
+        for number, index in enumerate(milestone_states(len(whole) - 1), start=1):
+            resumed = states(IntegerTraining(fresh()).begin(request), whole[index])
+            found[f"{name} trace root, on from milestone {number}"] = trace_root(
+                [*digests[:index], *(state_hash(state) for state in resumed)]
+            ).hex()
+    return found
+
+
+def _texts(backend: str) -> Hashes:
+    """Vectors, and completions, each of which its check must accept."""
+    from gpu_tasks.workloads.textgen_int8 import conformance  # noqa: PLC0415
+    from gpu_tasks.workloads.textgen_int8.backends import arithmetic  # noqa: PLC0415
+    from gpu_tasks.workloads.textgen_int8.decoding import generate, verify_output  # noqa: PLC0415
+    from gpu_tasks.workloads.textgen_int8.model import decode_model, model_id  # noqa: PLC0415
+    from gpu_tasks.workloads.textgen_int8.request import model_file  # noqa: PLC0415
+    from gpu_tasks.workloads.textgen_int8.transformer import load  # noqa: PLC0415
+    from scripts.conformance.planted import PlantedText  # noqa: PLC0415
+
+    use, data = PlantedText() if backend == PLANTED else _had(lambda: arithmetic(backend)), model_file()
+    found = {f"vector {name}": digest for name, digest in conformance.operation_hashes(use).items()}
+    model = load(use, decode_model(data))
+    found |= {"vector MODEL_ID": model_id(data).hex(), "vector COMPLETIONS": conformance.completions(model).hex()}
+    for name, asked in cases.completions().items():
+        output = generate(model, asked)
+        is_right = verify_output(model, asked, output).valid
+        found[f"{name} output"] = _hash(output) if is_right else "refused by its own check"
+    return found
+
+
+def _chains(backend: str) -> Hashes:
+    """The vector, and the outputs; nothing on a backend that `matmul-hash` does not have."""
+    from gpu_tasks.workloads.matmul_hash.request import REQUEST  # noqa: PLC0415
+    from gpu_tasks.workloads.matmul_hash.service import BACKENDS, VECTORS, MatmulHash  # noqa: PLC0415
+    from scripts.conformance.planted import planted_chain  # noqa: PLC0415
+
+    if backend not in {*BACKENDS, PLANTED}:
+        return {}
+    workload = MatmulHash(planted_chain if backend == PLANTED else BACKENDS[backend])
+    found = {"vector": _hash(b"".join(workload.run(REQUEST.encode(vector)) for vector in VECTORS))}
+    return found | {
+        f"{name} output": _hash(workload.run(REQUEST.encode(asked))) for name, asked in cases.chains().items()
+    }
+
+
+def _had(opened: Callable[[], Backend]) -> Backend:
+    """The arithmetic; Skipped where its library or its device is not there."""
+    try:
+        return opened()
+    except ImportError as error:
+        raise Skipped(str(error)) from error
+    except LookupError as error:
+        if str(error).startswith("no backend"):
+            raise
+        raise Skipped(str(error)) from error
+
+
+def _of_a_run(name: str, digests: list[bytes]) -> Hashes:
+    return {f"{name} trace root": trace_root(digests).hex(), f"{name} last state": digests[-1].hex()}
+
+
+def _libraries(backend: str) -> dict[str, str]:
+    """The versions of what computed."""
+    names = () if backend == PLAIN else ("numpy", "torch") if backend.startswith("torch-") else ("numpy",)
+    return {name: version(name) for name in names}
+
+
+def _hash(data: bytes) -> str:
+    return blake2b(data, digest_size=32).hexdigest()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Backends that are wrong in one bit, on purpose: a comparison that lets them pass compares nothing.
+
+Always: nothing opens one by the name of a real backend, and no program but `make conformance` knows them.
+"""
+
+import numpy as np
+
+from gpu_tasks.workloads.matmul_hash.service import numpy_chain
+from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
+from gpu_tasks.workloads.textgen_int8.integer_ops import Array
+from gpu_tasks.workloads.train_int8.arithmetic import Tensor
+from gpu_tasks.workloads.train_int8.backends import FloatArithmetic
+from gpu_tasks.workloads.train_int8.training_step import WEIGHT_LIMIT
+
+PLANTED = "planted"
+WRONG_AT = 4
+"""Of the matrices of weights that are written, counted from 1: within the first two steps of any run."""
+
+
+class PlantedTraining(FloatArithmetic):
+    """One bit of one weight of one step is flipped."""
+
+    name = PLANTED
+
+    def __init__(self) -> None:
+        self._written = 0
+
+    def clamp(self, values: Tensor, low: int, high: int) -> Tensor:
+        """Weights alone are held within their limit."""
+        held = np.array(super().clamp(values, low, high))
+        if high == WEIGHT_LIMIT:
+            self._written += 1
+            if self._written == WRONG_AT:
+                held[0, 0] ^= 1
+        return held
+
+
+class PlantedText(NumpyBackend):
+    """Of the first product that is computed, one bit of one sum is flipped."""
+
+    name = PLANTED
+
+    def __init__(self) -> None:
+        self._is_planted = False
+
+    def product(self, left: Array, right: Array) -> Array:
+        """As it should be, but for that one."""
+        sums = np.array(super().product(left, right))
+        if not self._is_planted:
+            sums.reshape(-1)[0] ^= 1
+            self._is_planted = True
+        return sums
+
+
+def planted_chain(drawn: bytes, size: int, rounds: int) -> bytes:
+    """One bit of D is flipped."""
+    return numpy_chain(drawn[:-4] + bytes([drawn[-4] ^ 1]) + drawn[-3:], size, rounds)

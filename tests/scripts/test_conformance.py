@@ -1,0 +1,217 @@
+"""Backends that give the same hashes pass, and one bit that differs anywhere does not."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from gpu_tasks.traces.trace import SEGMENTS_MAX
+from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.stepwise import states
+from gpu_tasks.workloads.textgen_int8 import backends as text_backends
+from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
+from gpu_tasks.workloads.train_int8 import backends as training_backends
+from gpu_tasks.workloads.train_int8.arithmetic import IntegerArithmetic
+from gpu_tasks.workloads.train_int8.backends import FloatArithmetic
+from gpu_tasks.workloads.train_int8.request import TrainingRequest, limits_broken
+from gpu_tasks.workloads.train_int8.run import TrainingRun
+from scripts.conformance import __main__ as conformance
+from scripts.conformance import answers, cases, verdict
+from scripts.conformance.__main__ import Answer, judged, line
+from scripts.conformance.plain_training import plain_states
+from scripts.replay.interpreters import NotPrepared, pinned
+from training_requests import small_requests
+
+RUN = {"train-int8 tiny 00 trace root": "aa", "train-int8 tiny 00 trace root, on from milestone 1": "aa"}
+TRUTH = {
+    **RUN,
+    **{f"{form.name} warm output": "bb" for form in FORMS},
+    **conformance.published(),
+}
+NEEDS_NOTHING: frozenset[str] = frozenset()
+
+
+def off(hashes: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: "ff" if name in names else digest for name, digest in hashes.items()}
+
+
+def planted(hashes: dict[str, str] = TRUTH) -> Answer:
+    return Answer("3.11.7", "planted", dict.fromkeys(hashes, "00"))
+
+
+def agreeing() -> list[Answer]:
+    return [
+        *(Answer("3.11.7", backend, TRUTH) for backend in ("reference", "numpy")),
+        Answer("3.11.7", "plain", RUN),
+        Answer("3.12.1", "numpy", TRUTH),
+        Answer("3.11.7", "torch-cpu", skipped="PyTorch is not installed"),
+        planted(),
+    ]
+
+
+def test_what_agrees_passes_and_what_is_skipped_is_said() -> None:
+    assert judged(agreeing(), NEEDS_NOTHING) == []
+    told = line(agreeing(), 0, 5)
+    assert "equal over reference, numpy, plain; Python 3.11.7, 3.12.1" in told
+    assert "a planted bit seen; torch-cpu skipped: PyTorch is not installed;" in told
+    assert {"python": "3.11.7", "backend": "torch-cpu", "hashes": 0, "skipped": "PyTorch is not installed"} in (
+        conformance.content(agreeing(), [], 5)["backends"]  # type: ignore[operator]
+    )
+
+
+@pytest.mark.parametrize("name", TRUTH)
+@pytest.mark.parametrize("at", [1, 3])
+def test_each_hash_that_differs_is_a_failure(at: int, name: str) -> None:
+    found = agreeing()
+    found[at] = replace(found[at], hashes=off(TRUTH, name))
+    assert any(name in problem and found[at].name in problem for problem in judged(found, NEEDS_NOTHING))
+    found[at] = replace(found[at], hashes={key: value for key, value in TRUTH.items() if key != name})
+    assert any(name in problem for problem in judged(found, NEEDS_NOTHING)), "a backend that says less"
+
+
+def test_plain_integers_may_say_less_and_nothing_else() -> None:
+    found = agreeing()
+    for hashes in (off(RUN, "train-int8 tiny 00 trace root"), {}, {"train-int8 another root": "aa"}):
+        found[2] = Answer("3.11.7", "plain", hashes)
+        assert judged(found, NEEDS_NOTHING)
+
+
+def test_a_run_that_was_taken_over_ends_in_the_root_of_an_undisturbed_one() -> None:
+    name = "train-int8 tiny 00 trace root, on from milestone 1"
+    assert verdict.other_roots(off(TRUTH, name)) == [name]
+    everywhere = [
+        answer if answer.backend == "planted" else replace(answer, hashes=off(answer.hashes, name))
+        for answer in agreeing()
+    ]
+    assert any("another root than undisturbed" in problem for problem in judged(everywhere, NEEDS_NOTHING))
+
+
+def test_vectors_that_all_backends_have_wrong_are_not_as_published() -> None:
+    name = "train-int8 vector product"
+    everywhere = [replace(answer, hashes=off(answer.hashes, name)) for answer in agreeing()]
+    assert judged(everywhere, NEEDS_NOTHING) == [f"reference: {name} is not as published"]
+
+
+def test_a_planted_bit_that_is_not_seen_is_a_failure() -> None:
+    for hashes, named in (
+        (TRUTH, "everything of matmul-hash"),
+        (
+            off(TRUTH, "train-int8 warm output", "textgen-int8 warm output", "matmul-hash warm output"),
+            "tiny 00 trace root",
+        ),
+        ({}, "nothing was planted"),
+    ):
+        found = [*agreeing()[:-1], Answer("3.11.7", "planted", hashes)]
+        assert any(named in problem for problem in judged(found, NEEDS_NOTHING))
+        assert "NO PLANTED BIT SEEN" in line(found, 1, 5)
+
+
+def test_what_is_needed_must_not_be_skipped() -> None:
+    assert judged(agreeing(), frozenset(["numpy"])) == []
+    assert judged(agreeing(), frozenset(["torch-cpu"])) == ["torch-cpu is needed, and was not compared"]
+
+
+def test_torch_is_asked_for_no_workload_that_it_does_not_have() -> None:
+    texts = {name: digest for name, digest in TRUTH.items() if not name.startswith("matmul-hash")}
+    assert judged([*agreeing(), Answer("3.11.7", "torch-cuda:0", texts)], frozenset(["torch-cuda:0"])) == []
+    assert judged([*agreeing(), Answer("3.11.7", "torch-cuda:0", RUN)], NEEDS_NOTHING)
+
+
+def test_a_backend_that_ends_badly_is_a_failure() -> None:
+    assert judged([*agreeing(), Answer("3.12.1", "numpy", failed="ended with 1: x")], NEEDS_NOTHING) == [
+        "numpy under Python 3.12.1 ended with 1: x"
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------- real hashes
+
+
+@pytest.fixture(scope="module")
+def small() -> Any:
+    """Real answers of real backends, of fewer and smaller cases; torch is NumPy under its name."""
+    text, chain = cases.completions()["hot"], cases.chains()["odd"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cases, "SHAPES", {"tiny": {**cases.SHAPES["tiny"], "steps": 12, "segment": 2}})
+        patch.setattr(cases, "SEEDS", cases.SEEDS[:2])
+        patch.setattr(cases, "completions", lambda: {"hot": replace(text, max_tokens=4)})
+        patch.setattr(cases, "chains", lambda: {"odd": chain})
+        patch.setattr("importlib.util.find_spec", lambda _: "found")
+        for backends, in_numpy in ((training_backends, FloatArithmetic), (text_backends, NumpyBackend)):
+            patch.setattr(backends, "_torch", lambda of=in_numpy: lambda _: of())
+        return {name: answers.answers(name) for name in ("reference", "numpy", "plain", "torch-cpu", "planted")}
+
+
+def test_real_backends_agree_and_one_with_a_bit_wrong_is_caught(small: dict[str, dict[str, str]]) -> None:
+    found = [Answer("3.11.7", backend, hashes) for backend, hashes in small.items()]
+    assert judged(found, NEEDS_NOTHING) == []
+    assert sum(verdict.RESUMED in name for name in small["numpy"]) == 2 * 3
+    assert len(small["plain"]) == 2 * 2
+    assert len(small["torch-cpu"]) == len(small["numpy"]) - 2, (
+        "matmul-hash has a vector and an output here, and no torch"
+    )
+    problems = judged([*found, Answer("3.12.1", "numpy", small["planted"])], NEEDS_NOTHING)
+    for name in ("train-int8 tiny 5a trace root", "textgen-int8 vector product", "matmul-hash odd output"):
+        assert f"numpy under Python 3.12.1: {name}" in problems
+
+
+@pytest.mark.parametrize(("lying", "other_python", "status"), [("", {}, 0), ("numpy", {}, 1), ("", {"3.12": None}, 1)])
+def test_the_tool_fails_when_a_backend_differs(
+    small: dict[str, dict[str, str]],
+    lying: str,
+    other_python: dict[str, Path | None],
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def said(command: list[str], **_: Any) -> CompletedProcess[str]:
+        backend = command[-1]
+        hashes = {} if "torch" in backend else small["planted" if backend == lying else backend]
+        skip = {} if hashes else {"skipped": "PyTorch is not installed"}
+        answer = {"python": "3.11.7", "backend": backend, "hashes": hashes, **skip}
+        return CompletedProcess(command, 0, json.dumps(answer), "")
+
+    monkeypatch.setattr("subprocess.run", said)
+    monkeypatch.setattr(conformance, "interpreters", lambda *_: {"3.11": Path(sys.executable), **other_python})
+    monkeypatch.setattr(conformance, "OUT", tmp_path / "conformance.json")
+    monkeypatch.setattr("sys.argv", ["conformance"])
+    assert conformance.main() == status
+    written = json.loads((tmp_path / "conformance.json").read_text())
+    assert bool(written["problems"]) == bool(status)
+    assert [entry.get("skipped") for entry in written["backends"]].count("PyTorch is not installed") == 2
+
+
+@settings(max_examples=10)
+@given(asked=small_requests)
+def test_plain_integers_have_the_states_of_the_reference(asked: TrainingRequest) -> None:
+    assert list(plain_states(asked)) == list(states(TrainingRun(IntegerArithmetic(), asked)))
+
+
+def test_without_pytorch_its_backends_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(answers.Skipped, match="PyTorch is not installed"):
+        answers.answers("torch-cuda:0")
+
+
+def test_a_backend_that_there_is_not_is_not_skipped() -> None:
+    with pytest.raises(LookupError, match="no backend 'nunpy'"):
+        answers.answers("nunpy")
+
+
+def test_every_case_is_within_the_limits_and_has_its_milestones() -> None:
+    assert [limits_broken(asked) for asked in cases.training().values()] == [None] * 15
+    assert answers.milestone_states(9) == [2, 4, 6]
+    assert answers.milestone_states(3) == [1, 2]
+    assert len(answers.milestone_states(SEGMENTS_MAX)) == 3
+
+
+def test_a_package_is_taken_out_of_a_lock_with_its_hashes() -> None:
+    lock = "noise==1 \\\n    --hash=a\nnumpy==2 \\\n    --hash=b \\\n    --hash=c\n    # via ogpu\nplyvel==1\n"
+    assert pinned(lock, "numpy") == "numpy==2 \\\n    --hash=b \\\n    --hash=c\n    # via ogpu\n"
+    assert pinned(lock, "plyvel") == "plyvel==1\n"
+    with pytest.raises(NotPrepared, match="no lock names num"):
+        pinned(lock, "num")
