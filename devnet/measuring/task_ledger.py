@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 from devnet.measuring.ledger import block_hash, final_height
 from devnet.measuring.task_audits import CASE_EVENTS, TaskAudits
 from gpu_tasks.market.training import events, money
+from gpu_tasks.market.training.fraud_claims import reward_of
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import OWNERS, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
-from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.market.training.tasks import JudgedFor, Task, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionFeePaid
@@ -89,9 +90,9 @@ class TaskLedger:
             self.fees[event.who] = self.fees.get(event.who, 0) + event.actual_fee
         elif isinstance(event, KINDS):
             self.tasks.setdefault(event.task, TaskTrace()).happened.append((height, event))
-            await _reckon(chain, height, event, self.sums.setdefault(event.task, TaskSums()))
             if isinstance(event, events.TaskJudged):
-                self.audits.open(event.task, await _before(chain, height, event.task))
+                self.audits.open(event.task, await _after(chain, height, event.task))
+            await _reckon(chain, height, event, self.sums.setdefault(event.task, TaskSums()), self.audits)
         elif isinstance(event, CASE_EVENTS) and event.case in self.audits.slots:
             moved, wrong = await self.audits.take(chain, height, event)
             sums = self.sums[self.audits.slots[event.case].task]
@@ -103,14 +104,22 @@ class TaskLedger:
         return sum(each.of(account) for each in self.sums.values()) - self.fees.get(account, 0)
 
 
-async def _reckon(chain: ChainClient, height: int, event: Any, found: TaskSums) -> None:
+async def _reckon(chain: ChainClient, height: int, event: Any, found: TaskSums, audits: TaskAudits) -> None:
     """What an event should have moved."""
     match event:
         case events.TaskSubmitted():
             await _prepaid(chain, height, event, found)
         case events.SlotSettled():
             task = await _before(chain, height, event.task)
-            _settled(found, height, event, task, settled_money(task, event.place, height))
+            judged = audits.slots.get(slot_case(event.task, event.place))
+            if judged is not None and judged.lost is not None and event.outcome is TaskOutcome.LIED:
+                _found_lying(found, height, event, judged.lost)
+            else:
+                spent = 0 if judged is None else judged.judged_by_bond
+                _settled(found, height, event, task, settled_money(task, event.place, height, spent))
+        case events.FraudProven():
+            task = await _before(chain, height, event.task)
+            _proven(found, height, event, task)
         case events.StandbyReleased():
             task = await _before(chain, height, event.task)
             _stood_by(found, height, event.provider, task, task.slots[0].price)
@@ -125,8 +134,11 @@ async def _reckon(chain: ChainClient, height: int, event: Any, found: TaskSums) 
             pass
 
 
-def settled_money(task: Task, place: int, height: int) -> TaskMoney:
-    """A slot as the money table reads it, when it is settled in the block at a height."""
+def settled_money(task: Task, place: int, height: int, spent: int = 0) -> TaskMoney:
+    """A slot as the money table reads it, when it is settled in the block at a height.
+
+    `spent`: what judges took of the bond of who disputed it.
+    """
     slot, rules, price_max = task.slots[place], task.rules, task.order.price_max
     until = slot.finished_at or height
     held = {
@@ -135,6 +147,8 @@ def settled_money(task: Task, place: int, height: int) -> TaskMoney:
         TaskPurse.COLLATERAL: slot.collateral,
         TaskPurse.STANDBY_COLLATERAL: slot.collateral,
     }
+    if task.judged_for is JudgedFor.DISPUTE:
+        held[TaskPurse.DISPUTE_BOND] = money.dispute_bond(rules, price_max, slot.price) - spent
     return TaskMoney(
         rules=rules,
         terms=task.terms,
@@ -152,6 +166,13 @@ async def _before(chain: ChainClient, height: int, task_id: bytes) -> Task:
     """The task as the block before left it."""
     found = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height - 1))
     assert isinstance(found, Task), "a task whose slot is settled was there before"
+    return found
+
+
+async def _after(chain: ChainClient, height: int, task_id: bytes) -> Task:
+    """The task as the block leaves it."""
+    found = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height))
+    assert isinstance(found, Task), "a task that is judged is there"
     return found
 
 
@@ -180,6 +201,24 @@ def _settled(found: TaskSums, height: int, event: events.SlotSettled, task: Task
             found.moves.append(TaskMove(height, event.provider, flow.amount, name))
         elif flow.payee is TaskPayee.CUSTOMER:
             found.moves.append(TaskMove(height, task.customer, flow.amount, name))
+
+
+def _found_lying(found: TaskSums, height: int, event: events.SlotSettled, lost: int) -> None:
+    """What a court takes for a lie is all that it costs, and has moved with its case."""
+    if (0, lost) != (event.earned, event.lost):
+        found.wrong.append(
+            f"block {height}: LIED moved {event.earned} and {event.lost} grains, and the courts' table says 0, {lost}"
+        )
+
+
+def _proven(found: TaskSums, height: int, event: events.FraudProven, task: Task) -> None:
+    """Who proved a lie has its reward out of the liar's collateral."""
+    slot = task.slots[event.place]
+    reward = reward_of(task, slot)
+    if event.reward != reward:
+        found.wrong.append(f"block {height}: a fraud proof brought {event.reward} grains, and {reward} is its reward")
+    found.moves.append(TaskMove(height, slot.provider, -reward, "a fraud proof"))
+    found.moves.append(TaskMove(height, event.challenger, reward, "a fraud proof"))
 
 
 def _stood_by(found: TaskSums, height: int, provider: bytes, task: Task, price: int) -> None:

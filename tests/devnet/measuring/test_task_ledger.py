@@ -10,13 +10,17 @@ from devnet.measuring.task_audits import AuditedSlot, TaskAudits
 from devnet.measuring.task_ledger import TaskLedger
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.training.events import SlotSettled
+from gpu_tasks.market.training.fraud_claims import claim_commitment
+from gpu_tasks.market.training.showing import refuted
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from looked_at import OFTEN, judged, says
+from gpu_tasks.traces.trace import proof_of_fraud
+from looked_at import DIGESTS, OFTEN, SEGMENTS, TRACE, judged, judges_say, says
 from runtime.frame.runtime import Bound
 from runtime.pallets.system import System
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys
 from task_chain import RIGHT, WRONG, Books, TaskChain, check_task_books, finish_and_accept, with_offers, work
 from wallet.client import ChainClient
 
@@ -44,9 +48,9 @@ class BlocksOfATest:
         market = self.bounds[int.from_bytes(at) - 1][TrainingMarket]
         return market.tasks[keys[0]] if item is TrainingMarket.tasks else market.step_fee
 
-    def ledger(self) -> TaskLedger:
+    def ledger(self, *, may_lie: bool = False) -> TaskLedger:
         """Of all blocks."""
-        found = TaskLedger(0)
+        found = TaskLedger(0, audits=TaskAudits(may_lie=may_lie))
         for height, bound in enumerate(self.bounds, 1):
             for _, event in bound.overlay.events:
                 asyncio.run(found._take(self, height, event))  # type: ignore[arg-type]  # reads as a client does
@@ -73,9 +77,9 @@ class Seen:
         return {stash: self.chain.wealth(stash) - before for stash, before in self.before.items()}
 
 
-def check(seen: Seen, outcomes: list[str]) -> None:
+def check(seen: Seen, outcomes: list[str], *, may_lie: bool = False) -> None:
     """The table's sums are what everybody has more."""
-    ledger = seen.blocks.ledger()
+    ledger = seen.blocks.ledger(may_lie=may_lie)
     (trace,) = ledger.tasks.values()
     assert [event.outcome.name for _, event in trace.all(SlotSettled)] == outcomes
     assert [sums.wrong for sums in ledger.sums.values()] == [[]]
@@ -150,6 +154,68 @@ def test_an_audit_that_finds_something_wrong_is_told() -> None:
     assert judged(seen.chain, says(WRONG)) is CaseOutcome.AUDIT_WRONG
     (sums,) = seen.blocks.ledger().sums.values()
     assert any("ended as AUDIT_WRONG" in wrong for wrong in sums.wrong)
+
+
+def disputed(root: bytes = RIGHT, size: int = 12) -> Seen:
+    """A task whose result the customer disputes."""
+    seen = Seen(size)
+    seen.chain.start(seen.chain.keys[0])
+    seen.chain.finish(seen.chain.keys[0], root=root)
+    seen.chain.ask(TrainingMarket.dispute(task=seen.chain.task))
+    return seen
+
+
+@pytest.mark.parametrize("size", [6, 7, 12])
+def test_a_lie_that_judges_find_costs_what_the_courts_take(size: int) -> None:
+    seen = disputed(WRONG, size)
+    assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
+    check(seen, ["LIED"], may_lie=True)
+
+
+def test_a_judge_that_seconds_a_lie_has_no_fee_of_it() -> None:
+    seen = disputed(WRONG)
+    lazy = seen.chain.keys[-1]
+    assert judged(seen.chain, lambda keys: Answered(WRONG if keys is lazy else RIGHT)) is CaseOutcome.AUDIT_WRONG
+    check(seen, ["LIED"], may_lie=True)
+
+
+def test_a_right_result_that_is_disputed_is_paid_out_of_what_its_judges_leave_of_the_bond() -> None:
+    seen = disputed()
+    assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
+    check(seen, ["DISPUTED_FALSELY"])
+
+
+def test_a_dispute_about_which_nobody_says_anything() -> None:
+    seen = disputed()
+    assert judged(seen.chain, lambda _keys: None) is CaseOutcome.UNHEARD
+    check(seen, ["DISPUTED_FALSELY"], may_lie=True)
+
+
+def challenged() -> Seen:
+    """A task of whose trace somebody says that a segment is wrong."""
+    seen = Seen(14, segments=SEGMENTS)
+    alice, maker = seen.chain.keys[0], seen.chain.keys[4]
+    seen.chain.start(alice)
+    seen.chain.finish(alice, root=TRACE)
+    proof, salt, task = proof_of_fraud(DIGESTS, 7, b"n" * 32), b"s" * 32, seen.chain.task
+    sealed = claim_commitment(GENESIS_HASH, task, maker.stash, 0, proof, salt)
+    seen.chain.do(maker, TrainingMarket.claim_fraud(task=task, commitment=sealed))
+    seen.chain.do(maker, TrainingMarket.show_fraud(task=task, place=0, proof=proof, salt=salt))
+    return seen
+
+
+def test_a_fraud_proof_that_is_right_is_paid_out_of_the_collateral() -> None:
+    seen = challenged()
+    assert judged(seen.chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
+    check(seen, ["LIED"], may_lie=True)
+
+
+def test_a_fraud_proof_that_is_wrong_pays_its_judges_and_burns() -> None:
+    seen = challenged()
+    while seen.chain.state() is TaskState.JUDGED:
+        seen.chain.chain.block(*judges_say(seen.chain, says(TRACE)))
+    seen.chain.until(TaskState.ENDED)
+    check(seen, ["ACCEPTED_BY_SILENCE"])
 
 
 def test_a_bid_that_is_not_opened_burns() -> None:
