@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +30,26 @@ DELEGATED = "1000"
 
 
 def fresh_network(
-    folder: Path, validators: int = VALIDATORS, *, any_ports: bool, detach: bool, tell: Narrator
+    folder: Path,
+    validators: int = VALIDATORS,
+    *,
+    any_ports: bool,
+    detach: bool,
+    tell: Narrator,
+    numbers: Mapping[str, int] | None = None,
 ) -> Devnet:
-    """Validators with a provider each, in an emptied folder.  Raises `DevnetError` if a devnet runs there."""
+    """Validators with a provider each, in an emptied folder.  Raises `DevnetError` if a devnet runs there.
+
+    `numbers` are parameters of the chain that are to begin otherwise than a devnet's.
+    """
     if (folder / "devnet.json").exists():
         there = network.all_processes(layout.load(folder))
         busy = [process.label for process in there if processes.running(process) is not None]
         if busy:
             raise DevnetError(f"a devnet runs in {folder} ({', '.join(busy)}): `ogpu-devnet down` ends it")
         shutil.rmtree(folder)
-    net = layout.create(folder, validators, providers=True, any_ports=any_ports, apart=(CHEAT, CUSTOMER))
+    apart = (CHEAT, CUSTOMER)
+    net = layout.create(folder, validators, providers=True, any_ports=any_ports, apart=apart, numbers=numbers)
     names = ", ".join(member.name for member in net.members)
     tell.line(f"starting validators and providers of {names}; logs in {net.folder}")
     standing = network.up(net, detach=detach)

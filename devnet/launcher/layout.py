@@ -7,7 +7,7 @@ lies in that folder; each member has a folder, a log and a node key of its own; 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -125,7 +125,13 @@ class Devnet:
 
 
 def create(
-    folder: Path, validators: int, *, providers: bool = False, any_ports: bool = False, apart: tuple[str, ...] = ()
+    folder: Path,
+    validators: int,
+    *,
+    providers: bool = False,
+    any_ports: bool = False,
+    apart: tuple[str, ...] = (),
+    numbers: Mapping[str, int] | None = None,
 ) -> Devnet:
     """A devnet of that many validators in an empty folder.  Raises `DevnetError` where there is one already.
 
@@ -144,18 +150,20 @@ def create(
     ports = _ports(any_ports=any_ports)
     for name in names:
         net = _with(net, name, next(ports), is_validator=True)
-    net.chain_spec.write_text(to_json(_spec(net)), encoding="utf-8")
+    net.chain_spec.write_text(to_json(_spec(net, numbers or {})), encoding="utf-8")
     save(net)
     return net
 
 
-def _spec(net: Devnet) -> ChainSpec:
+def _spec(net: Devnet, numbers: Mapping[str, int]) -> ChainSpec:
     """The preset of these validators, with the ports that their blob stores have here."""
     spec = preset("Devnet", CHAIN_ID, "Local", tuple(member.name for member in net.members))
     assert spec.patch is not None  # presets are for people
     by_stash = {ss58.encode(dev_accounts.stash(member.name)): member.blob_url for member in net.members}
     for provider in spec.patch["devices"]["providers"]:
         provider["endpoint"] = by_stash[provider["stash"]]
+    if numbers:
+        spec.patch["chainParameters"] = dict(numbers)
     return spec
 
 

@@ -17,6 +17,8 @@ from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import OWNERS, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
 from gpu_tasks.market.training.tasks import JudgedFor, Task, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.blocks.digest import find_author
+from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
@@ -52,11 +54,23 @@ class TaskMove:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class TaskLoss:
+    """What the chain took of somebody who bid, worked or stood by, and what the table says."""
+
+    height: int
+    account: bytes
+    what: str
+    taken: int
+    expected: int
+
+
 @dataclass(slots=True)
 class TaskSums:
     """What a task moved by the money table, and where the chain says otherwise."""
 
     moves: list[TaskMove] = field(default_factory=list)
+    losses: list[TaskLoss] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     def of(self, account: bytes) -> int:
@@ -66,7 +80,10 @@ class TaskSums:
 
 @dataclass(slots=True)
 class TaskLedger:
-    """Tasks by id, what they moved, and the fees of each account, from the block after `height` on."""
+    """Tasks by id, what they moved, and the fees of each account, from the block after `height` on.
+
+    The tips of its blocks are an author's, and lower its fees.
+    """
 
     height: int
     tasks: dict[bytes, TaskTrace] = field(default_factory=dict)
@@ -88,6 +105,10 @@ class TaskLedger:
     async def _take(self, chain: ChainClient, height: int, event: Any) -> None:
         if isinstance(event, TransactionFeePaid):
             self.fees[event.who] = self.fees.get(event.who, 0) + event.actual_fee
+            if event.tip:
+                author = find_author(await chain.read(System.digest, at=await block_hash(chain, height)))
+                assert author is not None, "a block has an author"
+                self.fees[author] = self.fees.get(author, 0) - event.tip
         elif isinstance(event, KINDS):
             self.tasks.setdefault(event.task, TaskTrace()).happened.append((height, event))
             if isinstance(event, events.TaskJudged):
@@ -129,6 +150,9 @@ async def _reckon(chain: ChainClient, height: int, event: Any, found: TaskSums, 
             if slot is not None and slot.was_standby:
                 _stood_by(found, height, event.provider, task, slot.price)
         case events.BidEnded() if event.burned:
+            task = await _before(chain, height, event.task)
+            bond = money.bid_bond(task.rules, task.order.price_max)
+            found.losses.append(TaskLoss(height, event.provider, "NOT_REVEALED", event.burned, bond))
             found.moves.append(TaskMove(height, event.provider, -event.burned, "a bid that was not opened"))
         case _:
             pass
@@ -194,6 +218,8 @@ def _settled(found: TaskSums, height: int, event: events.SlotSettled, task: Task
         found.wrong.append(
             f"block {height}: {name} moved {event.earned} and {event.lost} grains, and the table says {earned}, {lost}"
         )
+    if lost or event.lost:
+        found.losses.append(TaskLoss(height, event.provider, name, event.lost, lost))
     for flow in flows:
         owner = event.provider if flow.purse in mine else task.customer
         found.moves.append(TaskMove(height, owner, -flow.amount, name))
@@ -205,6 +231,7 @@ def _settled(found: TaskSums, height: int, event: events.SlotSettled, task: Task
 
 def _found_lying(found: TaskSums, height: int, event: events.SlotSettled, lost: int) -> None:
     """What a court takes for a lie is all that it costs, and has moved with its case."""
+    found.losses.append(TaskLoss(height, event.provider, "LIED", event.lost, lost))
     if (0, lost) != (event.earned, event.lost):
         found.wrong.append(
             f"block {height}: LIED moved {event.earned} and {event.lost} grains, and the courts' table says 0, {lost}"
@@ -217,6 +244,7 @@ def _proven(found: TaskSums, height: int, event: events.FraudProven, task: Task)
     reward = reward_of(task, slot)
     if event.reward != reward:
         found.wrong.append(f"block {height}: a fraud proof brought {event.reward} grains, and {reward} is its reward")
+    found.losses.append(TaskLoss(height, slot.provider, "a fraud proof", event.reward, reward))
     found.moves.append(TaskMove(height, slot.provider, -reward, "a fraud proof"))
     found.moves.append(TaskMove(height, event.challenger, reward, "a fraud proof"))
 

@@ -5,7 +5,6 @@ In reading order:
 * `work`: honest units, with a provider killed midway
 * `cheating`: the providers and the node that cheat
 * `cheat_judgement`: what must have become of a cheat and of everybody else, judged from the final chain
-* `cheats`: every known way to cheat the market
 * `equivocation`: a validator proposes twice
 * `crash_strikes`: the ways in which nodes are killed and lose their files
 * `crash`: these strikes under load, judged
@@ -14,4 +13,6 @@ In reading order:
 * `flood`: floods by one stranger, and whether the network holds
 * `liars`: nodes and blob stores that lie to the programs which people run
 * `auction`: tasks from file to paid result, whoever dies on the way
+* `task_cheats`: every known way to cheat about a task
+* `cheats`: every known way to cheat the market, with units and with tasks
 """

@@ -59,6 +59,8 @@ class Finding:
     checks: list[Check] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)  # of the chain, to what was tried
     failures: list[str] = field(default_factory=list)
+    tasks: int = 0
+    grains: dict[str, int] = field(default_factory=dict)  # what everybody had more after a task, fees paid
 
     @property
     def outcome(self) -> str:
@@ -71,7 +73,8 @@ class Finding:
         checks = [
             {**asdict(check), "taken": str(check.taken), "expected": str(check.expected)} for check in self.checks
         ]
-        return {**asdict(self), "checks": checks}
+        grains = {name: str(amount) for name, amount in self.grains.items()}
+        return {**asdict(self), "checks": checks, "grains": grains}
 
 
 async def judge(net: Devnet, mode: str, units: list[str], first: int, attempts: list[dict[str, Any]]) -> Finding:

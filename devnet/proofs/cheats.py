@@ -1,6 +1,7 @@
-"""`python -m devnet.proofs.cheats`: every known way to cheat the market, on a real devnet; exit 1 if a bar fails.
+"""`python -m devnet.proofs.cheats`: every known way to cheat the market, on real devnets; exit 1 if a bar fails.
 
-The cheat is a provider beside those of the validators. The bars, in each mode: it was drawn or tried something at least
+First about units, then about tasks (`task_cheats`, with bars of its own), each on a devnet of its own. The cheat is a
+provider beside those of the validators. The bars, in each mode about units: it was drawn or tried something at least
 once; what it sent was refused, or it was slashed or fined by exactly the table's amounts; it was never paid for wrong
 work; no honest provider lost a grain; every unit was settled and paid once, all the same.
 """
@@ -26,39 +27,64 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, Guest, replace_guest
 from devnet.launcher.lifecycle import provider_process
 from devnet.measuring import ledger
+from devnet.measuring.choice import chosen_from
 from devnet.measuring.report import Report, write
 from devnet.proofs.cheat_judgement import Finding, judge
 from devnet.proofs.cheating.__main__ import CHEATS
+from devnet.proofs.task_cheats import course, honest
+from devnet.proofs.task_cheats.network import VALIDATORS as TASK_VALIDATORS
+from devnet.proofs.task_cheats.scenes import SCENES
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
-UNITS_PER_MODE = 34  # six modes: a little over 200
+UNITS = 204
+"""Over all modes: 34 in each of six."""
+SCENES_BY_NAME = {scene.name: scene for scene in SCENES}
+NAMES = (*CHEATS, *SCENES_BY_NAME, honest.NAME)
+TASKS = 10
+"""About which nobody cheats, beside those of the scenes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """A fresh devnet, one mode after the other; 0 if every bar held."""
+    """Fresh devnets, one mode after the other; 0 if every bar held."""
     options = _parse(arguments)
-    modes = options.modes.split(",") if options.modes else list(CHEATS)
-    tell = Narrator(1 + len(modes))
+    modes = [name for name in options.only if name in CHEATS]
+    scenes = [SCENES_BY_NAME[name] for name in options.only if name in SCENES_BY_NAME]
+    tasks = options.tasks if honest.NAME in options.only else 0
+    about_tasks = len(scenes) + bool(tasks)
+    tell = Narrator(bool(modes) + len(modes) + bool(about_tasks) + about_tasks)
+    findings: list[Finding] = []
     with network.ending_on_signals():
-        net = None
-        try:
-            tell.step(f"Network: {options.validators} validators, each with a GPU provider")
-            net = stage.fresh_network(options.folder, options.validators, any_ports=True, detach=False, tell=tell)
-            net = stage.add_cheat(net, modes[0], detach=False, tell=tell)
-            findings = [_try(net, mode, options.units, tell) for mode in modes]
-        finally:
-            if net is not None:
-                network.down(net)
+        if modes:
+            findings += _about_units(options, modes, tell)
+        if about_tasks:
+            findings += course.play_all(options.folder / "tasks", scenes, tasks, tell)
     return _finish(findings, options.validators, tell)
+
+
+def _about_units(options: argparse.Namespace, modes: list[str], tell: Narrator) -> list[Finding]:
+    net = None
+    try:
+        tell.step(f"Network: {options.validators} validators, each with a GPU provider")
+        folder = options.folder / "units"
+        net = stage.fresh_network(folder, options.validators, any_ports=True, detach=False, tell=tell)
+        net = stage.add_cheat(net, modes[0], detach=False, tell=tell)
+        return [_try(net, mode, -(-options.units // len(modes)), tell) for mode in modes]
+    finally:
+        if net is not None:
+            network.down(net)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("devnet.proofs.cheats", description="Cheat the market in every known way.")
-    parser.add_argument("--units", type=int, default=UNITS_PER_MODE, help="units posted in each mode")
-    parser.add_argument("--validators", type=int, default=stage.VALIDATORS, help="of the network, each a provider too")
-    parser.add_argument("--modes", default="", help="only these, with commas: " + ", ".join(CHEATS))
-    parser.add_argument("--folder", type=Path, default=Path("out") / "cheats", help="of the network; emptied first")
+    parser.add_argument("--units", type=int, default=UNITS, help="units posted in all modes together")
+    parser.add_argument("--tasks", type=int, default=TASKS, help="tasks about which nobody cheats")
+    parser.add_argument(
+        "--validators", type=int, default=stage.VALIDATORS, help="of the units' network, each a provider"
+    )
+    chosen, names = chosen_from({name: name for name in NAMES}, "cheat"), ", ".join(NAMES)
+    parser.add_argument("--only", type=chosen, default=list(NAMES), help=f"only these, with commas: {names}")
+    parser.add_argument("--folder", type=Path, default=Path("out") / "cheats", help="of the networks; emptied first")
     return parser.parse_args(arguments)
 
 
@@ -110,9 +136,9 @@ def _finish(findings: list[Finding], validators: int, tell: Narrator) -> int:
     tell.console.print(table)
     failures = [f"{finding.mode}: {failure}" for finding in findings for failure in finding.failures]
     report: Report = {"findings": [finding.as_json() for finding in findings], "failures": failures}
-    report["seconds"], report["validators"] = round(tell.seconds), validators
+    report["seconds"], report["validators"] = round(tell.seconds), [validators, TASK_VALIDATORS]
     path = write("cheats", report)
-    figures = f"{validators} validators, {_figures(findings)}; {len(failures)} failures"
+    figures = f"{validators} and {TASK_VALIDATORS} validators, {_figures(findings)}; {len(failures)} failures"
     print(f"cheats: {figures}; {report['seconds']} s; {path}")
     return 1 if failures else 0
 
@@ -123,8 +149,9 @@ def _figures(findings: list[Finding]) -> str:
     tried = sum(finding.tried for finding in findings)
     refused = sum(finding.refused for finding in findings)
     units = sum(finding.units for finding in findings)
+    tasks = sum(finding.tasks for finding in findings)
     return (
-        f"{len(findings)} modes, {units} units, {refused} of {tried} attempts refused, "
+        f"{len(findings)} cheats, {units} units, {tasks} tasks, {refused} of {tried} attempts refused, "
         f"{sum(finding.slashed for finding in findings)} slashes, {sum(finding.fined for finding in findings)} fines, "
         f"{right} of {len(checks)} amounts as the table says"
     )

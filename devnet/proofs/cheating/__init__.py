@@ -9,5 +9,7 @@ In reading order:
 * `replayed`: sends the attestation of an earlier race again, as it was and renamed
 * `late`: holds the attestation back until the window has passed
 * `intruder`: commits to, and attests, units that others were drawn for
+* `bent_runs`: executors that train wrongly: a bit in one weight, a skipped tenth
+* `task_daemons`: states a milestone again; shows nobody a checkpoint; judges without looking
 * `equivocating_node`: `ogpu-node` that proposes twice in each of its slots
 """

@@ -6,6 +6,15 @@ copied-result         computes nothing, copies a rival's commitment and reveal
 replayed-attestation  sends the attestation of an earlier race again
 late-reveal           reveals after the window
 not-assigned          commits to and attests races of others
+
+Of tasks:
+
+honest                cheats in nothing, where somebody else does
+bit-in-one-weight     trains with one bit of one weight changed after one step
+skipped-tenth         does not train in the last tenth of the steps
+replayed-milestone    states its first milestone again, also as its second
+withheld-checkpoint   gives its checkpoints, its result and its states to nobody
+lazy-judge            seconds whatever was stated of a task, without a look
 """
 
 from __future__ import annotations
@@ -16,11 +25,13 @@ from typing import Any
 
 import click
 
+from devnet.proofs.cheating.bent_runs import bit_in_one_weight, skipped_tenth
 from devnet.proofs.cheating.copied import CopiedResult
 from devnet.proofs.cheating.executors import flipping, swapping
 from devnet.proofs.cheating.intruder import Intruder
 from devnet.proofs.cheating.late import LateReveal
 from devnet.proofs.cheating.replayed import ReplayedAttestation
+from devnet.proofs.cheating.task_daemons import LazyJudge, ReplayedMilestone, WithheldCheckpoint
 from gpu_tasks.provider import cli
 from gpu_tasks.provider.daemon import Daemon
 from gpu_tasks.provider.execution.bench import MakeExecutor
@@ -43,6 +54,17 @@ CHEATS = {
     "late-reveal": Cheat(LateReveal),
     "not-assigned": Cheat(Intruder),
 }
+"""Of units."""
+TASK_CHEATS = {
+    "honest": Cheat(),
+    "bit-in-one-weight": Cheat(workers=bit_in_one_weight),
+    "skipped-tenth": Cheat(workers=skipped_tenth),
+    "replayed-milestone": Cheat(ReplayedMilestone),
+    "withheld-checkpoint": Cheat(WithheldCheckpoint),
+    "lazy-judge": Cheat(LazyJudge),
+}
+"""Of tasks."""
+ALL_CHEATS = CHEATS | TASK_CHEATS
 
 
 def _begin(mode: str, **options: Any) -> None:
@@ -50,7 +72,7 @@ def _begin(mode: str, **options: Any) -> None:
     context = click.get_current_context()
     assert cli.main.callback is not None  # a click command has one
     context.invoke(cli.main.callback, **options)
-    cheat = CHEATS[mode]
+    cheat = ALL_CHEATS[mode]
     # A cheat believes its own node, and so sees the best block: what others have committed, as early as can be.
     trust = replace(context.obj.trust, is_blind=True)
     context.obj = replace(context.obj, make_workers=cheat.workers, make_daemon=cheat.daemon, trust=trust)
@@ -62,7 +84,7 @@ main = click.Group(
     name="cheating",
     commands=cli.main.commands,
     params=[
-        click.Option(["--mode"], type=click.Choice(list(CHEATS)), required=True, help="What is dishonest."),
+        click.Option(["--mode"], type=click.Choice(list(ALL_CHEATS)), required=True, help="What is dishonest."),
         *(param for param in cli.main.params if param.name != "version"),
     ],
     callback=_begin,

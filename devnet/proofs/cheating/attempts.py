@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
@@ -37,13 +38,17 @@ class Attempts:
 
     async def attest(self, unit: bytes, signed: SignedAttestation) -> None:
         """An attestation: to the node, and as a transaction."""
+        await self.state(unit, signed)
+        await self.call(unit, Attestations.reveal(attestation=signed))
+
+    async def state(self, unit: bytes, signed: AnyAttestation) -> None:
+        """An attestation, to the node alone."""
         try:
             await self._parts.chain.attest(signed)
             answer = "the pool has it, or another one of this place"
         except ChainError as error:
             answer = str(error)
         self._tell(unit, "attestation", answer)
-        await self.call(unit, Attestations.reveal(attestation=signed))
 
     def _tell(self, unit: bytes, what: str, answer: str) -> None:
         self._parts.telemetry.tell("cheat", mode=self._mode, unit=unit, what=what, answer=answer)

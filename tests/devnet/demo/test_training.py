@@ -30,7 +30,7 @@ def a_ledger(outcome: TaskOutcome = TaskOutcome.ON_TIME, *wrong: str) -> TaskLed
         (8, MilestoneCounted(TASK, 1, b"c" * 32)),
         (12, SlotSettled(TASK, 0, ALICE, outcome, 100, 0)),
     ]
-    sums = TaskSums([TaskMove(12, ALICE, 98, "ON_TIME")], list(wrong))
+    sums = TaskSums([TaskMove(12, ALICE, 98, "ON_TIME")], wrong=list(wrong))
     return TaskLedger(12, {TASK: TaskTrace(happened)}, {TASK: sums})
 
 

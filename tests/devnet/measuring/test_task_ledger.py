@@ -18,8 +18,10 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import proof_of_fraud
 from looked_at import DIGESTS, OFTEN, SEGMENTS, TRACE, judged, judges_say, says
+from runtime.blocks.digest import AUTHOR_ENGINE, PreRuntime
 from runtime.frame.runtime import Bound
 from runtime.pallets.system import System
+from runtime.pallets.transaction_payment import TransactionFeePaid
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys
 from task_chain import RIGHT, WRONG, Books, TaskChain, check_task_books, finish_and_accept, with_offers, work
 from wallet.client import ChainClient
@@ -43,6 +45,8 @@ class BlocksOfATest:
         return f"0x{height:064x}"
 
     async def read(self, item: Any, *keys: Any, at: bytes) -> Any:
+        if item is System.digest:
+            return (PreRuntime(AUTHOR_ENGINE, b"a" * 32),)
         if item is System.account:
             return self.bounds[int.from_bytes(at) - 1][System].account[keys[0]]
         market = self.bounds[int.from_bytes(at) - 1][TrainingMarket]
@@ -208,6 +212,9 @@ def test_a_fraud_proof_that_is_right_is_paid_out_of_the_collateral() -> None:
     seen = challenged()
     assert judged(seen.chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
     check(seen, ["LIED"], may_lie=True)
+    losses = seen.blocks.ledger(may_lie=True).sums[seen.chain.task].losses
+    assert [(loss.what, loss.taken == loss.expected) for loss in losses] == [("LIED", True), ("a fraud proof", True)]
+    assert sum(loss.taken for loss in losses) == -seen.moved()[seen.chain.keys[0].stash]
 
 
 def test_a_fraud_proof_that_is_wrong_pays_its_judges_and_burns() -> None:
@@ -227,6 +234,15 @@ def test_a_bid_that_is_not_opened_burns() -> None:
     chain.chain.blocks(2)
     ledger, charlie = blocks.ledger(), chain.keys[2].stash
     assert ledger.moved(charlie) == chain.wealth(charlie) - before[charlie] < 0
+    (loss,) = ledger.sums[chain.task].losses
+    assert (loss.account, loss.what) == (charlie, "NOT_REVEALED")
+    assert loss.taken == loss.expected == -ledger.moved(charlie)
+
+
+def test_a_tip_is_paid_by_who_signs_and_is_the_authors() -> None:
+    ledger, blocks = TaskLedger(0), BlocksOfATest()
+    asyncio.run(ledger._take(blocks, 1, TransactionFeePaid(b"s" * 32, 7, 5)))  # type: ignore[arg-type]
+    assert (ledger.moved(b"s" * 32), ledger.moved(b"a" * 32)) == (-7, 5)
 
 
 @pytest.mark.parametrize("change", [1, -1])

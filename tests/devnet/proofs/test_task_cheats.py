@@ -1,0 +1,243 @@
+"""The cheats about tasks do what they say, and the bars fall where they should: each with a record that breaks it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devnet.launcher import layout
+from devnet.measuring.task_audits import AuditedSlot
+from devnet.measuring.task_ledger import TaskLedger, TaskLoss, TaskMove, TaskSums, TaskTrace
+from devnet.proofs.auction.judging import People
+from devnet.proofs.cheating.bent_runs import BENT_STEP, BentRun, BitInOneWeight, SkippedTenth, steps_done
+from devnet.proofs.task_cheats import orders
+from devnet.proofs.task_cheats.honest import HonestSale, judged
+from devnet.proofs.task_cheats.judging import NAMES, judge
+from devnet.proofs.task_cheats.network import WINDOWS
+from devnet.proofs.task_cheats.scenes import SCENES, CheatScene
+from genesis import dev_accounts
+from genesis.chain import genesis_state, runtime_of
+from genesis.presets import load_spec
+from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.training.events import FraudProven, MilestoneReported, SlotSettled
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.showing import refuted
+from gpu_tasks.market.training.tasks import Milestone
+from gpu_tasks.provider.execution.executor import LaterState
+from gpu_tasks.tasks.canonical import prepare
+from gpu_tasks.traces.trace import state_hash
+from gpu_tasks.workloads.train_int8.backends import arithmetic
+from gpu_tasks.workloads.train_int8.service import IntegerTraining
+
+TASK, ROOT, DEVICE = b"\1" * 32, b"\2" * 32, b"\3" * 32
+TRAINING = IntegerTraining(arithmetic("numpy"))
+
+
+class Honest:
+    """An executor that computes here."""
+
+    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+        later = TRAINING.begin(request).advance(state, steps)
+        return LaterState(later, steps_done(later))
+
+
+def request_of(path: Path) -> bytes:
+    file = load(path)
+    assert file.task.seed is not None
+    return prepare(file, load_input(path, file), file.task.seed).request
+
+
+def run(kind: type[BentRun], request: bytes) -> list[bytes]:
+    """The states of a run that goes wrong, segment by segment."""
+    right = TRAINING.begin(request)
+    bent = kind(Honest())  # type: ignore[arg-type]  # it advances, and no more
+    found = [right.initial_state()]
+    for index in range(right.segments):
+        steps = right.boundary(index + 1) - right.boundary(index)
+        later = asyncio.run(bent.advance(request, found[-1], steps))
+        assert later.done == steps_done(later.state) == right.boundary(index + 1) == right.steps_done(later.state)
+        found.append(later.state)
+    return found
+
+
+def wrong_segments(request: bytes, found: list[bytes]) -> list[int]:
+    """Those that do not lead from a state to the one behind it."""
+    right = TRAINING.begin(request)
+    steps = [right.boundary(index + 1) - right.boundary(index) for index in range(right.segments)]
+    return [index for index, each in enumerate(steps) if right.advance(found[index], each) != found[index + 1]]
+
+
+def test_a_bit_in_one_weight_is_wrong_in_the_segment_of_its_step_alone(tmp_path: Path) -> None:
+    size = orders.TaskSize()
+    request = request_of(orders.write(tmp_path, "bit", size))
+    assert wrong_segments(request, run(BitInOneWeight, request)) == [(BENT_STEP - 1) // size.segment]
+
+
+def test_a_skipped_tenth_is_wrong_in_the_last_tenth(tmp_path: Path) -> None:
+    request = request_of(orders.write(tmp_path, "tenth", orders.TaskSize(steps=100)))
+    assert wrong_segments(request, run(SkippedTenth, request)) == [9]
+
+
+def test_the_right_run_of_an_order_is_the_workloads(tmp_path: Path) -> None:
+    path = orders.write(tmp_path, "right", orders.TaskSize())
+    request = request_of(path)
+    assert orders.right_digests(path) == [state_hash(state) for state in run(BentRun, request)]
+
+
+def test_the_windows_of_the_network_are_numbers_of_a_chain(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 5, providers=True, any_ports=True, numbers=WINDOWS)
+    spec = load_spec(net.chain_spec.read_bytes())
+    known = runtime_of(spec).parameters
+    assert known.values_at_genesis(WINDOWS).items() >= WINDOWS.items()
+    assert genesis_state(spec)
+
+
+# --------------------------------------------------------------------------------------------------------------- bars
+
+
+class SceneOfATest:
+    """What the chain says of a scene in which everything went as it should."""
+
+    def __init__(self, name: str, losses: list[TaskLoss] | None = None) -> None:
+        self.scene: CheatScene = next(scene for scene in SCENES if scene.name == name)
+        settled = [SlotSettled(TASK, 0, stash(who), outcome, 0, 0) for who, outcome in self.scene.slots]
+        self.trace = TaskTrace([(9, event) for event in settled])
+        taken = [loss(who, what) for who, what in zip(("Eve",) * 2, self.scene.taken, strict=False)]
+        self.sums = TaskSums([TaskMove(9, each.account, -each.taken, each.what) for each in taken], losses or taken)
+        self.case = AuditedSlot(TASK, 5, root=ROOT)
+        self.attempts: list[dict[str, Any]] = []
+
+    def failures(self) -> list[str]:
+        ledger = TaskLedger(9, {TASK: self.trace}, {TASK: self.sums})
+        ledger.audits.slots[b"c" * 32] = self.case
+        people = People({name: (stash(name),) for name in NAMES})
+        people.before = dict.fromkeys(NAMES, 1_000)
+        people.after = {name: 1_000 + ledger.moved(stash(name)) for name in NAMES}
+        return judge(self.scene, TASK, ledger, people, self.attempts).failures
+
+
+def stash(name: str) -> bytes:
+    return dev_accounts.stash(name)
+
+
+def loss(name: str, what: str, taken: int = 20) -> TaskLoss:
+    return TaskLoss(9, stash(name), what, taken, 20)
+
+
+def said(seen: SceneOfATest, wanted: str) -> bool:
+    return any(wanted in failure for failure in seen.failures())
+
+
+def refused(what: str = "TrainingMarket.reveal_bid", answer: str = "no") -> dict[str, Any]:
+    return {"what": what, "answer": answer, "unit": "0x"}
+
+
+@pytest.mark.parametrize("name", ["bit-in-one-weight", "unrevealed-bid", "silent-customer", "withheld-checkpoint"])
+def test_a_cheat_that_was_dealt_with_breaks_no_bar(name: str) -> None:
+    assert SceneOfATest(name).failures() == []
+
+
+def test_another_end_than_the_scenes_is_said() -> None:
+    seen = SceneOfATest("bit-in-one-weight")
+    seen.trace.happened = [(9, SlotSettled(TASK, 0, stash("Eve"), TaskOutcome.ON_TIME, 0, 0))]
+    assert said(seen, "['Eve ON_TIME']")
+
+
+def test_who_is_honest_and_loses_something_is_said() -> None:
+    seen = SceneOfATest("unrevealed-bid", [loss("Eve", "NOT_REVEALED"), loss("Alice", "LATE", 1)])
+    assert said(seen, "Alice is honest and lost 1 grains: LATE")
+
+
+def test_another_sum_than_the_tables_is_said() -> None:
+    assert said(SceneOfATest("unrevealed-bid", [loss("Eve", "NOT_REVEALED", 19)]), "19 taken, 20 expected")
+
+
+def test_a_cheat_that_keeps_everything_is_said() -> None:
+    seen = SceneOfATest("unrevealed-bid")
+    seen.sums = TaskSums()
+    assert said(seen, "what was taken is ()")
+
+
+def test_a_cheat_that_gains_is_said() -> None:
+    seen = SceneOfATest("silent-customer")
+    seen.sums.moves.append(TaskMove(9, stash("Ferdie"), 1, "ACCEPTED_BY_SILENCE"))
+    assert said(seen, "Ferdie gained 1 grains")
+
+
+def test_an_attempt_that_the_chain_took_is_said() -> None:
+    seen = SceneOfATest("copied-bid")
+    seen.attempts = [refused()]
+    assert seen.failures() == []
+    seen.attempts = [refused(answer="accepted")]
+    assert said(seen, "0 of 1 attempts")
+    seen.attempts = []
+    assert said(seen, "nothing was tried")
+
+
+def test_a_milestone_that_got_in_twice_is_said() -> None:
+    seen = SceneOfATest("replayed-milestone")
+    seen.attempts = [refused("TrainingMarket.checkpoint"), refused("attestation", "the pool has it")]
+    reported = (5, MilestoneReported(TASK, 0, Milestone(1, ROOT, 0, ROOT)))
+    seen.trace.happened.append(reported)
+    assert seen.failures() == []
+    seen.trace.happened.append(reported)
+    assert said(seen, "1 of 2 attempts")
+
+
+def test_a_thief_that_is_paid_for_a_fraud_proof_is_said() -> None:
+    seen = SceneOfATest("stolen-proof")
+    seen.attempts = [refused("TrainingMarket.show_fraud"), refused("TrainingMarket.claim_fraud", "accepted")]
+    seen.trace.happened.append((9, FraudProven(TASK, 0, stash("Bob"), 5)))
+    assert seen.failures() == []
+    seen.trace.happened[-1] = (9, FraudProven(TASK, 0, stash("Dave"), 5))
+    assert said(seen, "['Dave'] were paid for the fraud proof of Bob")
+
+
+@pytest.mark.parametrize(
+    ("judges", "lost", "root", "wanted"),
+    [
+        (("Alice", "Bob"), 20, refuted(ROOT), "Charlie sat in no case"),
+        (("Alice", "Charlie"), 20, ROOT, "['Alice'] found a lie right"),
+        (("Alice", "Bob"), None, refuted(ROOT), "['Alice', 'Bob'] found a right result wrong"),
+    ],
+)
+def test_judges_that_err_are_said(judges: tuple[str, ...], lost: int | None, root: bytes, wanted: str) -> None:
+    seen = SceneOfATest("lazy-judge")
+    seen.case = replace(seen.case, lost=lost, judges=[stash(name) for name in judges])
+    seen.case.said = {stash(name): Answered(root) for name in judges}
+    assert said(seen, wanted)
+
+
+def test_an_honest_judge_that_says_nothing_is_said_and_a_lazy_one_that_is_outvoted_breaks_no_bar() -> None:
+    seen = SceneOfATest("lazy-judge")
+    seen.case = replace(seen.case, lost=20, judges=[stash(name) for name in ("Alice", "Charlie")])
+    seen.case.said = {stash("Charlie"): Answered(ROOT)}
+    assert said(seen, "the judges ['Alice'] said nothing")
+    seen.case.said[stash("Alice")] = Answered(refuted(ROOT))
+    assert seen.failures() == []
+
+
+# ------------------------------------------------------------------------------------------------------------- honest
+
+
+def honest_finding(outcome: TaskOutcome, losses: list[TaskLoss], extra: int = 0) -> list[str]:
+    sale = HonestSale(0, "Alice", TASK)
+    trace = TaskTrace([(9, SlotSettled(TASK, 0, stash("Alice"), outcome, 0, 0))])
+    book = TaskLedger(9, {TASK: trace}, {TASK: TaskSums([TaskMove(9, stash("Alice"), 98, "ON_TIME")], losses)})
+    people = People({"Alice": (stash("Alice"),)}, {"Alice": 5}, {"Alice": 103 + extra})
+    return judged([sale], book, people).failures
+
+
+def test_honest_tasks_break_no_bar_and_a_grain_that_is_missing_does() -> None:
+    assert honest_finding(TaskOutcome.ON_TIME, []) == []
+    assert honest_finding(TaskOutcome.ON_TIME, [], -1) == ["Alice has 97 grains more, and tasks and fees come to 98"]
+
+
+def test_honest_tasks_that_cost_their_provider_something_are_said() -> None:
+    late = honest_finding(TaskOutcome.LATE, [loss("Alice", "LATE")])
+    assert late == ["task 1 of Alice ended as ['LATE'] ", "Alice is honest and lost 20 grains: LATE"]
