@@ -1,8 +1,8 @@
 """Many honest tasks, several open at once: nobody who does as it should loses a grain.
 
 Each provider has a customer of its own: a provider is told to bid when a task of its customer is submitted, and the
-others are not, so that each task has its bid and its device. Always: daemons and customers are the programs that people
-run, and nothing else; the beacon audits whichever it picks.
+others are not until its bids are closed, so that each task has its bid and its device. Always: daemons and customers
+are the programs that people run, and nothing else; the beacon audits whichever it picks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from devnet.measuring.task_ledger import TaskLedger, TaskSums, TaskTrace
 from devnet.proofs.auction.judging import People
 from devnet.proofs.cheat_judgement import Check, Finding
 from devnet.proofs.task_cheats import network, orders
-from gpu_tasks.market.training.events import BidCommitted, SlotSettled, TaskEnded, TaskJudged
+from gpu_tasks.market.training.events import BidsClosed, SlotSettled, TaskEnded, TaskJudged
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.balances import Balances
 from wallet.client import ChainClient
@@ -47,7 +47,7 @@ class HonestSale:
     problem: str = ""
     thread: threading.Thread | None = None
 
-    def has(self, book: TaskLedger, kind: type[BidCommitted | TaskEnded]) -> bool:
+    def has(self, book: TaskLedger, kind: type[BidsClosed | TaskEnded]) -> bool:
         """Whether something has happened to it, in the final chain."""
         return bool(self.task_id in book.tasks and book.tasks[self.task_id].all(kind))
 
@@ -72,7 +72,7 @@ class HonestSales:
             network.let_bid(self.net, (name,), cheat_bids=False)
             newest[name] = HonestSale(number, name)
             self._begin(newest[name])
-            self._wait(newest[name], BidCommitted, BID_SECONDS)
+            self._wait(newest[name], BidsClosed, BID_SECONDS)
         for sale in newest.values():
             self._wait(sale, TaskEnded, END_SECONDS)
 
@@ -92,7 +92,7 @@ class HonestSales:
         except DevnetError as error:
             sale.problem = str(error)
 
-    def _wait(self, sale: HonestSale, kind: type[BidCommitted | TaskEnded], seconds: float) -> None:
+    def _wait(self, sale: HonestSale, kind: type[BidsClosed | TaskEnded], seconds: float) -> None:
         end = time.monotonic() + seconds
         while not (sale.has(self.book, kind) or sale.problem or time.monotonic() > end):
             time.sleep(LOOK_SECONDS)

@@ -32,8 +32,8 @@ WINDOWS = {
     "TrainingMarket.commit_blocks": 8,
     "TrainingMarket.reveal_blocks": 6,
     "TrainingMarket.grace_blocks": 4,
-    "TrainingMarket.dispute_blocks": 14,
-    "TrainingMarket.accept_blocks": 16,
+    "TrainingMarket.dispute_blocks": 16,
+    "TrainingMarket.accept_blocks": 24,
     "Courts.commit_blocks": 12,
 }
 HOUR_MS = 3_600_000

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from devnet.demo.stage import CHEAT
+from devnet.launcher.errors import DevnetError
 from devnet.proofs.cheating.attempts import ACCEPTED
 from devnet.proofs.task_cheats.orders import right_digests
 from genesis import dev_accounts
@@ -36,8 +37,11 @@ from wallet.suri import keypair_from_suri
 
 PROVER, COPIER, RACER = "Bob", "Charlie", "Dave"
 """Who shows the proof; who copies its commitment; who claims it for itself when the proof is in the pool."""
-PATIENCE_SECONDS = 60.0
-LOOK_SECONDS = 0.05
+PATIENCE_SECONDS = 120.0
+LOOK_SECONDS = 0.5
+POOL_SECONDS = 0.05
+"""Between looks at the pool: what lies there is gone with the next block."""
+TRIES = 3
 TIP = 100_000_000
 """A stolen transaction wants to be the first of its block."""
 
@@ -54,17 +58,26 @@ class Tries:
     file: Path
     made: list[Attempt] = field(default_factory=list)
 
-    async def send(self, name: str, call: Call, *, tip: int = 0, is_honest: bool = False) -> str:
-        """Sign with a stash, send, wait for the block; the chain's answer."""
-        key = keypair_from_suri(f"//{name}")
+    async def send(self, name: str, call: Call, *, tip: int = 0) -> None:
+        """An attempt: sign with a stash, send, wait for the block, note the chain's answer."""
+        answer = await self._answer(name, call, "inBlock", tip)
+        self.made.append({"unit": "0x" + self.task.hex(), "what": call.name, "answer": answer, "who": name})
+
+    async def have(self, name: str, call: Call) -> None:
+        """Something that has to get into the final chain; tried again, for a block may be given up for another."""
+        answers = []
+        for _ in range(TRIES):
+            answers.append(await self._answer(name, call, "finalized", 0))
+            if answers[-1] == ACCEPTED:
+                return
+        raise DevnetError(f"{call.name} of {name}: {'; '.join(answers)}")
+
+    async def _answer(self, name: str, call: Call, until: str, tip: int) -> str:
         try:
-            outcome = await self.chain.submit(call, key, until="inBlock", tip=tip)
-            answer = outcome.error or ACCEPTED
+            outcome = await self.chain.submit(call, keypair_from_suri(f"//{name}"), until=until, tip=tip)
         except (NotIncludedError, RpcError) as error:
-            answer = str(error)
-        if not is_honest:
-            self.made.append({"unit": "0x" + self.task.hex(), "what": call.name, "answer": answer, "who": name})
-        return answer
+            return str(error)
+        return outcome.error or ACCEPTED
 
     async def now(self) -> Task:
         """The task in the newest block."""
@@ -82,7 +95,7 @@ class Tries:
 
     async def seen(self, name: str) -> dict[str, Any]:
         """The arguments of the first call of this name about the task in the pool, or in the newest block."""
-        return await awaited(lambda: self._seen(name))
+        return await awaited(lambda: self._seen(name), POOL_SECONDS)
 
     async def _seen(self, name: str) -> dict[str, Any] | None:
         pending = await self.chain.rpc.call("author_pendingExtrinsics")
@@ -94,14 +107,14 @@ class Tries:
         return None
 
 
-async def awaited(look: Callable[[], Awaitable[T | None]]) -> T:
+async def awaited(look: Callable[[], Awaitable[T | None]], seconds: float = LOOK_SECONDS) -> T:
     """What a look gives, as soon as it gives something."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         found = await look()
         if found is not None:
             return found
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(seconds)
     raise TimeoutError(f"nothing came of {look} in {PATIENCE_SECONDS:.0f} s")
 
 
@@ -110,7 +123,7 @@ async def copy_bid(tries: Tries) -> None:
     device = await own_device(tries.chain, CHEAT)
     rival = await tries.seen("TrainingMarket.commit_bid")
     copied = TrainingMarket.commit_bid(task=tries.task, device=device, commitment=rival["commitment"])
-    await tries.send(CHEAT, copied, is_honest=True)  # nobody can see what is in it: it is taken
+    await tries.have(CHEAT, copied)  # nobody can see what is in it: it is taken
     opened = await tries.seen("TrainingMarket.reveal_bid")
     offer, salt = opened["offer"], opened["salt"]
     await tries.send(CHEAT, TrainingMarket.reveal_bid(task=tries.task, device=device, offer=offer, salt=salt))
@@ -120,27 +133,25 @@ async def never_open(tries: Tries) -> None:
     """Commit to a bid, and open nothing."""
     device = await own_device(tries.chain, CHEAT)
     call = TrainingMarket.commit_bid(task=tries.task, device=device, commitment=os.urandom(32))
-    await tries.send(CHEAT, call, is_honest=True)
+    await tries.have(CHEAT, call)
 
 
 async def prove(tries: Tries) -> None:
     """Compute the run, commit to where it is wrong, and show that in a later block."""
-    await tries.until(TaskState.SUBMITTED)
     proof, salt, sealed = await _sealed_proof(tries)
-    await tries.send(PROVER, TrainingMarket.claim_fraud(task=tries.task, commitment=sealed), is_honest=True)
+    await tries.have(PROVER, TrainingMarket.claim_fraud(task=tries.task, commitment=sealed))
     shown = TrainingMarket.show_fraud(task=tries.task, place=0, proof=proof, salt=salt)
-    await tries.send(PROVER, shown, is_honest=True)
+    await tries.have(PROVER, shown)
 
 
 async def steal_proof(tries: Tries) -> None:
     """An honest watcher proves a lie; one thief copies its commitment, another the proof when it sees that."""
-    await tries.until(TaskState.SUBMITTED)
     proof, salt, sealed = await _sealed_proof(tries)
-    await tries.send(PROVER, TrainingMarket.claim_fraud(task=tries.task, commitment=sealed), is_honest=True)
-    await tries.send(COPIER, TrainingMarket.claim_fraud(task=tries.task, commitment=sealed), is_honest=True)
+    claim = TrainingMarket.claim_fraud(task=tries.task, commitment=sealed)
+    await asyncio.gather(tries.have(PROVER, claim), tries.have(COPIER, claim))
     stealing = [asyncio.create_task(_open_copied(tries)), asyncio.create_task(_claim_seen(tries))]
     shown = TrainingMarket.show_fraud(task=tries.task, place=0, proof=proof, salt=salt)
-    await tries.send(PROVER, shown, is_honest=True)
+    await tries.have(PROVER, shown)
     await asyncio.gather(*stealing)
 
 
@@ -168,13 +179,13 @@ async def _claim_seen(tries: Tries) -> None:
 
 
 async def proof_of(tries: Tries) -> TraceFraudProof:
-    """Where the stated trace first goes wrong, found by computing the run."""
-    task, chain = await tries.now(), tries.chain
+    """Where the stated trace first goes wrong, found by computing the run while it is worked on."""
+    computing = asyncio.create_task(asyncio.to_thread(right_digests, tries.file))
+    task, chain = await tries.until(TaskState.SUBMITTED), tries.chain
     key = Keypair.from_seed(Scheme.ED25519, dev_accounts.key_seed(PROVER, dev_accounts.PROVIDER))
     async with BlobClient(private=True) as blobs:
         found = await fetch_result(blobs, key, task, await market_reads.providers(chain, await chain.finalized()))
-    right = await asyncio.to_thread(right_digests, tries.file)
-    stated = found.run.digests
+    right, stated = await computing, found.run.digests
     index = next(place for place in range(len(right) - 1) if stated[place + 1] != right[place + 1])
     return proof_of_fraud(stated, index, right[index + 1])
 
