@@ -85,6 +85,8 @@ class FakeNode:
     chain: MarketChain
     calls: list[tuple[bytes, Call]] = field(default_factory=list)
     attestations: dict[OrderKey, AnyAttestation] = field(default_factory=dict)
+    attached: list[AnyAttestation] = field(default_factory=list)
+    """What blocks hold of those."""
     failed: list[str] = field(default_factory=list)
     is_omitting: bool = False
     """Whether authors leave attestations out."""
@@ -103,6 +105,7 @@ class FakeNode:
         ready = [signed for signed in waiting if not bound[Attestations].problem(signed)]
         if ready:
             bound.dispatch(Attestations.attach(attestations=tuple(ready)), _unsigned())
+            self.attached += ready
         self.attestations.clear()
 
     def _attempt(self, account: bytes, call: Call) -> Any:

@@ -50,6 +50,8 @@ from training_requests import SMALL
 ASKED = replace(SMALL, steps=12, segment=2)
 """Six segments of two steps: two for each of three milestones."""
 MILESTONES = 3
+CPU_MS = 7
+"""What each step is said to take."""
 PRICE = 2 * OGPU
 NUMBERS = {
     **{name: value for name, value in WINDOWS.items() if name != "TrainingMarket.audit_rate_ppm"},
@@ -93,7 +95,7 @@ class TrainingExecutor(FakeExecutor):
         self.steps += steps
         if self.is_lying and steps:
             later = later[:40] + bytes((later[40] ^ 1,)) + later[41:]
-        return LaterState(later, run.steps_done(later))
+        return LaterState(later, run.steps_done(later), cpu_ms=CPU_MS * steps)
 
     async def metric(self, request: bytes, state: bytes) -> int:
         return 0 if self.is_breaking else self.training.begin(request).metric(state)

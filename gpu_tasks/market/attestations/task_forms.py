@@ -60,7 +60,7 @@ def lasting_problem(market: TrainingGround, signed: SignedTaskAttestation) -> st
         return _NO_SLOT
     if slot.device != statement.device:
         return _NOT_ITS_OWN
-    step, last = step_of(statement), task.behind + task.milestones
+    step, last = step_of(statement.stated), task.behind + task.milestones
     if slot.result is not None or step <= task.behind + slot.reported:
         return "stated already"
     return "" if step < last or step == RESULT_STEP else "no such milestone"

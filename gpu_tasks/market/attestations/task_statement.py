@@ -72,16 +72,15 @@ def task_signing_payload(genesis: bytes, statement: TaskAttestation) -> bytes:
     return domain(b"t-attest", genesis, _STATEMENT.encode(statement))
 
 
-def step_of(statement: TaskAttestation) -> int:
+def step_of(stated: Stated) -> int:
     """The number of the milestone that is stated; `RESULT_STEP` for a result."""
-    stated = statement.stated
     return stated.milestone.number if isinstance(stated, StatedMilestone) else RESULT_STEP
 
 
 def task_order_key(signed: SignedTaskAttestation) -> tuple[bytes, int, int, int]:
     """Attestations of tasks ascend strictly by this: all places of a gang state one step before any states the next."""
     statement = signed.statement
-    return statement.task, statement.auction, step_of(statement), statement.place
+    return statement.task, statement.auction, step_of(statement.stated), statement.place
 
 
 def heights_problem(statement: TaskAttestation, *, slot_started_at: int, height: int) -> str:

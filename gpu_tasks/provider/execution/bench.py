@@ -7,8 +7,9 @@ says to be another workload than the one asked for computes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gpu_tasks.provider.execution.executor import BegunRun, Execution, ExecutionError, Executor, LaterState
 from gpu_tasks.provider.execution.gpu import Hardware, Meter, Reading, meter_for
@@ -18,6 +19,7 @@ WORKERS_PER_DEVICE_MAX = 4
 """Each holds a model in memory."""
 IDLE_SECONDS = 600.0
 
+_Done = TypeVar("_Done")
 MakeExecutor = Callable[[Hardware, WorkloadForm], Executor]
 
 
@@ -48,12 +50,7 @@ class Bench:
     async def run(self, form: WorkloadForm, request: bytes, now: float) -> tuple[Execution, Reading]:
         """A request's output, and what the device consumed; BadRequestError, ExecutionError."""
         executor = await self._executor(form, now)
-        self._meter.begin()
-        try:
-            execution = await executor.run(request)
-        finally:
-            reading = self._meter.end()
-        return execution, reading
+        return await self._measured(executor.run(request))
 
     async def verify(self, form: WorkloadForm, request: bytes, output: bytes, now: float) -> bool:
         """Whether `output` is what `run` would give; BadRequestError, ExecutionError."""
@@ -67,9 +64,12 @@ class Bench:
         """Where a run in steps begins; BadRequestError, ExecutionError."""
         return await (await self._executor(form, now)).begin(request)
 
-    async def advance(self, form: WorkloadForm, request: bytes, state: bytes, steps: int, now: float) -> LaterState:
-        """The state so many steps later; BadStateError, BadRequestError, ExecutionError."""
-        return await (await self._executor(form, now)).advance(request, state, steps)
+    async def advance(
+        self, form: WorkloadForm, request: bytes, state: bytes, steps: int, now: float
+    ) -> tuple[LaterState, Reading]:
+        """The state so many steps later, and what the device consumed; errors as `Executor.advance`."""
+        executor = await self._executor(form, now)
+        return await self._measured(executor.advance(request, state, steps))
 
     async def metric(self, form: WorkloadForm, request: bytes, state: bytes, now: float) -> int:
         """How good a state is; errors as `advance`."""
@@ -85,6 +85,14 @@ class Bench:
         """End all workers."""
         for workload in list(self._workers):
             await self._end(workload)
+
+    async def _measured(self, work: Awaitable[_Done]) -> tuple[_Done, Reading]:
+        self._meter.begin()
+        try:
+            done = await work
+        finally:
+            reading = self._meter.end()
+        return done, reading
 
     async def _executor(self, form: WorkloadForm, now: float) -> Executor:
         worker = self._workers.get(form.workload_id)

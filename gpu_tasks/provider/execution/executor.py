@@ -74,10 +74,12 @@ class BegunRun:
 
 @dataclass(frozen=True, slots=True)
 class LaterState:
-    """A state of a run, and the steps that are done there."""
+    """A state of a run, the steps that are done there, and what it took, as far as that is known."""
 
     state: bytes
     done: int
+    cpu_ms: int = 0
+    memory_peak_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,7 @@ class WorkerExecutor:
         answer = await self._ask(AdvanceRun(request, state, steps))
         if not isinstance(answer, Advanced):
             raise ExecutionError(f"the worker answered {type(answer).__name__}")
-        return LaterState(answer.state, answer.done)
+        return LaterState(answer.state, answer.done, answer.cpu_ms, answer.memory_peak_bytes)
 
     async def metric(self, request: bytes, state: bytes) -> int:
         """See `Executor`."""

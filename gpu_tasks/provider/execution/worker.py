@@ -94,22 +94,21 @@ def _answered(workload: Workload, question: Question) -> WorkerAnswer:
     try:
         if isinstance(question, RunRequest):
             output = workload.run(question.request)
-            cpu_ms = (time.process_time_ns() - began) // 1_000_000
-            return Ran(output, cpu_ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (MIB // 1024))
+            return Ran(output, *_taken_since(began))
         if isinstance(question, TraceAt):
             return Traced(workload.trace(question.request, question.output, question.place))
         if isinstance(question, VerifyOutput):
             verdict = workload.verify(question.request, question.output)
             return Checked(verdict.valid, verdict.recomputed)
-        return _in_steps(cast(StepwiseWorkload, workload), question)
+        return _in_steps(cast(StepwiseWorkload, workload), question, began)
     except DecodeError as error:
         return BadRequest(shortened(error))
     except (MemoryError, OSError, RuntimeError) as error:
         return Failed(shortened(f"{type(error).__name__}: {error}"))
 
 
-def _in_steps(workload: StepwiseWorkload, question: BeginRun | AdvanceRun | MetricAt) -> WorkerAnswer:
-    """The answer about a run in steps; DecodeError for no request."""
+def _in_steps(workload: StepwiseWorkload, question: BeginRun | AdvanceRun | MetricAt, began: int) -> WorkerAnswer:
+    """The answer about a run in steps that this process began at `began`; DecodeError for no request."""
     if not hasattr(workload, "begin"):
         return Failed("this workload does not run in steps")
     run = workload.begin(question.request)
@@ -118,10 +117,16 @@ def _in_steps(workload: StepwiseWorkload, question: BeginRun | AdvanceRun | Metr
     try:
         if isinstance(question, AdvanceRun):
             later = run.advance(question.state, question.steps)
-            return Advanced(later, run.steps_done(later))
+            return Advanced(later, run.steps_done(later), *_taken_since(began))
         return Weighed(run.metric(question.state))
     except (DecodeError, ValueError) as error:
         return BadState(shortened(error))
+
+
+def _taken_since(began: int) -> tuple[int, int]:
+    """CPU milliseconds since a reading of the process's clock in nanoseconds, and the peak of its memory in bytes."""
+    cpu_ms = (time.process_time_ns() - began) // 1_000_000
+    return cpu_ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (MIB // 1024)
 
 
 def _message(source: BinaryIO) -> bytes:

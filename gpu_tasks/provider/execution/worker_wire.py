@@ -124,10 +124,12 @@ class Begun:
 
 @variant(7)
 class Advanced:
-    """A later state, and the steps that are done there."""
+    """A later state, the steps that are done there, and what it took."""
 
     state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
     done: U32
+    cpu_ms: U64
+    memory_peak_bytes: U64
 
 
 @variant(8)

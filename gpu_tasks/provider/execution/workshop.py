@@ -79,8 +79,8 @@ class Workshop:
 
     async def advance(
         self, form: WorkloadForm, request: bytes, state: bytes, steps: int, device: bytes | None = None
-    ) -> LaterState:
-        """The state so many steps later, on a device or on any; BadStateError, BadRequestError, ExecutionError."""
+    ) -> tuple[LaterState, Reading]:
+        """The state so many steps later, on a device or on any, and what that took; errors as `Executor.advance`."""
         async with self._turn(device, form) as bench:
             return await bench.advance(form, request, state, steps, time.monotonic())
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
+from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.task_statement import RESULT_STEP
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.encoding.codec import U8, Bounded, struct, variant
@@ -72,6 +74,8 @@ class MilestoneFound:
     task: Hash
     auction: U8
     milestone: Milestone
+    usage: Usage
+    """Since the milestone before, as far as it was measured."""
 
 
 @variant(10)
@@ -81,6 +85,8 @@ class ResultFound:
     task: Hash
     auction: U8
     result: TaskResult
+    usage: Usage
+    """Since the last milestone."""
 
 
 @variant(11)
@@ -108,6 +114,8 @@ class TaskEntry:
     milestones: dict[int, Milestone] = field(default_factory=dict)
     """By number, counted over all legs."""
     result: TaskResult | None = None
+    usages: dict[int, Usage] = field(default_factory=dict)
+    """What each milestone took; the result's under `RESULT_STEP`."""
     end: str | None = None
     """Why it is over."""
     paid: int = 0
@@ -123,8 +131,10 @@ def taken(tasks: dict[TaskKey, TaskEntry], record: TaskRecord) -> None:
             tasks[key].sent.add(record.sent)
         case MilestoneFound():
             tasks[key].milestones[record.milestone.number] = record.milestone
+            tasks[key].usages[record.milestone.number] = record.usage
         case ResultFound():
             tasks[key].result = record.result
+            tasks[key].usages[RESULT_STEP] = record.usage
         case BidOver():
             tasks[key].end, tasks[key].paid = record.why, record.paid
 
@@ -135,5 +145,6 @@ def records_of(key: TaskKey, entry: TaskEntry) -> list[TaskRecord]:
     if entry.end is not None:
         return [*found, BidOver(*key, entry.end, entry.paid)]
     found += [TaskSending(*key, sent) for sent in sorted(entry.sent)]
-    found += [MilestoneFound(*key, milestone) for _, milestone in sorted(entry.milestones.items())]
-    return found if entry.result is None else [*found, ResultFound(*key, entry.result)]
+    usages = entry.usages
+    found += [MilestoneFound(*key, milestone, usages[number]) for number, milestone in sorted(entry.milestones.items())]
+    return found if entry.result is None else [*found, ResultFound(*key, entry.result, usages[RESULT_STEP])]

@@ -11,6 +11,7 @@ In reading order:
 * `run_folder`: states on the disk
 * `task_inputs`: from a task to its request
 * `checkpoint_blobs`: runs in the stores
+* `task_usage`: what computing it consumed; pure
 * `task_runs`: the run of a task, step by step
 * `task_book`: the tasks that this daemon has to do with
 * `state_answers`: states for judges

@@ -6,6 +6,8 @@ block, the next try is a call, which states the same and is free when it succeed
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpu_tasks.market.attestations.statement import Usage
 from gpu_tasks.market.attestations.task_statement import (
     TASK_VERSION,
@@ -14,6 +16,7 @@ from gpu_tasks.market.attestations.task_statement import (
     StatedMilestone,
     StatedResult,
     TaskAttestation,
+    step_of,
     task_signing_payload,
 )
 from gpu_tasks.market.training.tasks import Task
@@ -21,13 +24,17 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import Identity
 from runtime.frame.call import Call
 
-NOT_MEASURED = Usage(0, 0, 0, 0, 0, 0)
 
+def attested(
+    identity: Identity, task: Task, call: Call, usages: Mapping[int, Usage], height: int
+) -> SignedTaskAttestation:
+    """What states the same as a call of `checkpoint` or `finish`, with what that step took by `usages`.
 
-def attested(identity: Identity, task: Task, call: Call, height: int) -> SignedTaskAttestation:
-    """What states the same as a call of `checkpoint` or `finish`; `height` is that of the newest block."""
+    `height` is that of the newest block.
+    """
     arguments = call.named_arguments
     slot = task.slots[arguments["place"]]
+    stated = _stated(call)
     since = max(task.reported_at, slot.started_at)
     statement = TaskAttestation(
         version=TASK_VERSION,
@@ -36,8 +43,8 @@ def attested(identity: Identity, task: Task, call: Call, height: int) -> SignedT
         place=arguments["place"],
         provider_key=identity.key.public_key,
         device=slot.device,
-        stated=_stated(call),
-        usage=NOT_MEASURED,
+        stated=stated,
+        usage=usages[step_of(stated)],
         started_at=since,
         finished_at=max(since, height),
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.run_states import state_index
 from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.market.attestations.statement import Usage
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError, ExecutionError
@@ -22,6 +23,7 @@ from gpu_tasks.provider.tasks.bid_terms import MeasuredRun
 from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run
 from gpu_tasks.provider.tasks.run_folder import RunFolder
 from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
+from gpu_tasks.provider.tasks.task_usage import NOTHING_USED, together, used
 from gpu_tasks.traces.trace import state_hash
 from gpu_tasks.workloads.form import WorkloadForm
 
@@ -48,6 +50,7 @@ class TaskRun:
     """What a step takes, as far as it is known."""
     clock: Callable[[], int] = time.monotonic_ns
     """Nanoseconds, only forward."""
+    _used: Usage = NOTHING_USED
 
     @property
     def index(self) -> int:
@@ -65,14 +68,16 @@ class TaskRun:
         end = self.boundaries[self.index + 1]
         while done < end:
             steps = min(end - done, max(1, CHUNK_US // self.step_us if self.step_us else 1))
-            state = await self._advance(state, steps)
+            state, usage = await self._advance(state, steps)
+            self._used = together(self._used, usage)
             done += steps
         self.folder.keep_state(self.index + 1, state)
         self._take(state)
 
-    async def metric(self) -> int:
-        """How good the newest state is."""
-        return await self.parts.workshop.metric(self.form, self.asked.request, self.newest, self.device)
+    def usage_taken(self) -> Usage:
+        """What was computed for the run since this was asked last, and by this process: a bid's measuring is not."""
+        taken, self._used = self._used, NOTHING_USED
+        return taken
 
     async def measure(self) -> MeasuredRun:
         """How long a step takes here, by taking some from the newest state on; ExecutionError."""
@@ -95,14 +100,15 @@ class TaskRun:
         self.digests.append(state_hash(state))
         self.newest = state
 
-    async def _advance(self, state: bytes, steps: int) -> bytes:
+    async def _advance(self, state: bytes, steps: int) -> tuple[bytes, Usage]:
         began = self.clock()
         try:
-            later = await self.parts.workshop.advance(self.form, self.asked.request, state, steps, self.device)
+            later, reading = await self.parts.workshop.advance(self.form, self.asked.request, state, steps, self.device)
         except BadStateError as error:
             raise ExecutionError(f"this machine's own state is none: {error}") from None
-        self.step_us = max(1, (self.clock() - began) // 1_000 // max(1, steps))
-        return later.state
+        wall_us = (self.clock() - began) // 1_000
+        self.step_us = max(1, wall_us // max(1, steps))
+        return later.state, used(steps, wall_us, later, reading)
 
 
 async def prepared_run(parts: Parts, base: Path, task_id: bytes, task: Task, device: bytes) -> TaskRun:
@@ -150,7 +156,8 @@ async def stepped(parts: Parts, form: WorkloadForm, request: bytes, state: bytes
     while steps:
         chunk = min(steps, max(1, CHUNK_US // step_us if step_us else 1))
         began = time.monotonic_ns()
-        state = (await parts.workshop.advance(form, request, state, chunk)).state
+        later, _ = await parts.workshop.advance(form, request, state, chunk)
+        state = later.state
         step_us, steps = max(1, (time.monotonic_ns() - began) // 1_000 // chunk), steps - chunk
     return state
 
@@ -158,7 +165,7 @@ async def stepped(parts: Parts, form: WorkloadForm, request: bytes, state: bytes
 async def check_state(parts: Parts, form: WorkloadForm, request: bytes, state: bytes, done: int) -> None:
     """BlobError for a state that is none of the request, or stands elsewhere: nobody can go on from it."""
     try:
-        found = await parts.workshop.advance(form, request, state, 0)
+        found, _ = await parts.workshop.advance(form, request, state, 0)
     except BadStateError as error:
         raise BlobError(f"its checkpoint holds no state of its run: {error}") from None
     if found.done != done:

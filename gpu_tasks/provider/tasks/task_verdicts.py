@@ -118,7 +118,7 @@ async def _computed(
         if index == 0 and shown.state != run.state:
             return False, [*found, run.state]
         try:
-            stands = await parts.workshop.advance(form, asked.request, shown.state, 0)
+            stands, _ = await parts.workshop.advance(form, asked.request, shown.state, 0)
         except BadStateError:
             return False, [*found, shown.state]
         if stands.done != run.boundaries[index]:

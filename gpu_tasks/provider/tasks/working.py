@@ -207,9 +207,11 @@ class WorkDuty:
             metric = await self.parts.workshop.metric(run.form, run.asked.request, state, run.device)
             blob = await seal_run(self.parts, task, run.asked.reply_key, digests, state)
             if is_last:
-                self.parts.journal.append(ResultFound(*key, TaskResult(root_of(digests), blob, metric)))
+                result = TaskResult(root_of(digests), blob, metric)
+                self.parts.journal.append(ResultFound(*key, result, run.usage_taken()))
             else:
-                self.parts.journal.append(MilestoneFound(*key, Milestone(number, root_of(digests), metric, blob)))
+                milestone = Milestone(number, root_of(digests), metric, blob)
+                self.parts.journal.append(MilestoneFound(*key, milestone, run.usage_taken()))
             self.parts.telemetry.tell("computed", task=key[0], milestone=number, of=order.milestones, metric=metric)
             self.steps.tasks.start((*key, blob), self._spread(blob))
 
@@ -276,17 +278,19 @@ class WorkDuty:
             details |= {"milestone": number} if number else {}
             content: Call | AnyAttestation = call
             if step in ATTESTED:
-                content = self._by_turns(key, step, task, call)
+                content = self._by_turns(key, step, task, entry, call)
             await self.steps.send(StepMessage(content, f"task_{sent.name.lower()}", details, intent))
 
-    def _by_turns(self, key: StepKey, step: TaskStep, task: Task, call: Call) -> Call | AnyAttestation:
+    def _by_turns(
+        self, key: StepKey, step: TaskStep, task: Task, entry: TaskEntry, call: Call
+    ) -> Call | AnyAttestation:
         """An attestation; a call, where the one before did not get into a block; and so on."""
         turn = self._attested.get(key)
         if turn is step:
             del self._attested[key]
             return call
         self._attested[key] = step
-        return attested(self.parts.identity, task, call, self.steps.newest)
+        return attested(self.parts.identity, task, call, entry.usages, self.steps.newest)
 
     def _call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int) -> Call:
         """The table of steps: what the world sees of each."""

@@ -98,7 +98,7 @@ def test_the_result_stands_behind_every_milestone_and_a_step_before_a_place() ->
     def at(step: int, place: int) -> SignedTaskAttestation:
         stated = RESULT if step == 256 else StatedMilestone(replace(STATED.milestone, number=step))
         statement = replace(STATEMENT, place=place, stated=stated)
-        assert step_of(statement) == step
+        assert step_of(statement.stated) == step
         return SignedTaskAttestation(statement, b"s" * 64)
 
     ordered = [at(step, place) for step in (0, 1, 2, 255, 256) for place in (0, 1, 31)]

@@ -39,6 +39,7 @@ def test_a_worker_goes_from_state_to_state_as_an_undisturbed_run_does() -> None:
         assert begun.boundaries == (0, 4, 8, 11)
         middle = await executor.advance(ASKED, right[1], 3)
         assert middle.done == 7
+        assert middle.memory_peak_bytes > 10_000_000, "of a process that holds NumPy"
         assert (await executor.advance(ASKED, middle.state, 1)).state == right[2]
         assert (await executor.advance(ASKED, right[2], 0)).done == 8
         assert await executor.metric(ASKED, right[3]) == run.metric(right[3])

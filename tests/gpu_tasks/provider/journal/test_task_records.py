@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.market.attestations.statement import Usage
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.provider.journal import journal as journal_module
@@ -33,10 +34,10 @@ LIFE: list[TaskRecord] = [
     TaskSending(TASK, 1, TaskSent.COMMIT),
     TaskSending(TASK, 1, TaskSent.REVEAL),
     TaskSending(TASK, 1, TaskSent.START),
-    MilestoneFound(TASK, 1, FIRST),
+    MilestoneFound(TASK, 1, FIRST, Usage(1, 2, 3, 4, 5, 6)),
     TaskSending(TASK, 1, TaskSent.MILESTONE),
-    MilestoneFound(TASK, 1, SECOND),
-    ResultFound(TASK, 1, TaskResult(b"e" * 32, b"f" * 32, 3)),
+    MilestoneFound(TASK, 1, SECOND, Usage(2, 0, 0, 9, 9, 9)),
+    ResultFound(TASK, 1, TaskResult(b"e" * 32, b"f" * 32, 3), Usage(7, 0, 0, 1, 1, 1)),
     TaskSending(TASK, 1, TaskSent.FINISH),
 ]
 

@@ -21,7 +21,7 @@ from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.journal.records import JournalRecord
 from provider_chain import Miner
 from task_chain import net
-from task_village import MILESTONES, TaskVillage, play_tasks, undisturbed_root
+from task_village import ASKED, CPU_MS, MILESTONES, TaskVillage, play_tasks, undisturbed_root
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
 
@@ -161,6 +161,36 @@ def test_a_provider_killed_at_any_write_repeats_or_resumes_and_never_contradicts
         assert [each.milestone.number for each in stated] == [1, 2]
 
     play_tasks(tmp_path, 4, scene, numbers=NO_AUDIT)
+
+
+def test_an_attestation_states_what_its_milestone_took_and_not_what_measuring_for_the_bid_did(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES)
+        task = await village.submit()
+        await village.until(task, TaskState.SUBMITTED)
+        usages = [each.statement.usage for each in village.node.attached]
+        steps = ASKED.steps // MILESTONES
+        assert [each.work_units for each in usages] == [steps] * MILESTONES
+        assert [each.cpu_ms for each in usages] == [CPU_MS * steps] * MILESTONES
+        assert {each.gpu_ms for each in usages} == {0}, "there is none here"
+
+    play_tasks(tmp_path, 4, scene)
+
+
+def test_what_a_milestone_took_is_known_after_a_restart(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES)
+        task = await village.submit()
+        winner = village.miners[0].keys.stash
+        await village.until(task, TaskState.RUNNING)
+        while not village.miner(winner).daemon.parts.journal.tasks[task, 1].milestones:
+            await village.block()
+        before = dict(village.miner(winner).daemon.parts.journal.tasks[task, 1].usages)
+        await village.restart(village.miner(winner))
+        assert village.miner(winner).daemon.parts.journal.tasks[task, 1].usages == before
+        assert before[1].work_units == ASKED.steps // MILESTONES
+
+    play_tasks(tmp_path, 4, scene)
 
 
 @pytest.mark.parametrize("is_omitting", [False, True])
