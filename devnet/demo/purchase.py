@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,16 @@ PROMPTS_BYTES_MAX = 4 * 1024 * 1024
 UnitView = dict[str, Any]
 
 
+@dataclass(slots=True)
+class Purchase:
+    """What was bought, and what the chain says of it: from the block that was final when the buying began."""
+
+    book: DevnetLedger
+    wealth_before: int
+    """Of the customer, in grains."""
+    units: list[UnitView]
+
+
 def read_prompts(path: Path, count: int) -> list[str]:
     """The first `count` lines that are not empty, repeated when there are fewer.  Raises `DevnetError`."""
     try:
@@ -56,8 +67,9 @@ def read_prompts(path: Path, count: int) -> list[str]:
 
 def buy(
     net: Devnet, prompts: list[str], tell: Narrator, on_ended: Callable[[int, UnitView], None] = lambda *_: None
-) -> list[UnitView]:
-    """Post, and follow until every unit has ended; gives the last that `ogpu` said of each."""
+) -> Purchase:
+    """Post, and follow until every unit has ended; has the last that `ogpu` said of each."""
+    purchase = asyncio.run(_begun(net))
     file = net.folder / "prompts.txt"
     file.write_text("".join(f"{line}\n" for line in prompts), encoding="utf-8")
     words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch"]
@@ -71,10 +83,24 @@ def buy(
         if row["ended_in_block"] is not None:
             ended += 1
             tell.line(f"{ended:>3}/{len(prompts)}  {_ending(row)}")
+            asyncio.run(_read_on(net, purchase.book))
             on_ended(ended, row)
         elif row["state"] != before and row["state"] == "judging":
             tell.line(f"         {row['unit'][:10]}  its racers do not agree: judges look at it")
-    return list(newest.values())
+    purchase.units = list(newest.values())
+    return purchase
+
+
+async def _begun(net: Devnet) -> Purchase:
+    async with await ChainClient.connect(net.members[0].rpc_url) as chain:
+        height = await ledger.final_height(chain)
+        wealth = await ledger.wealth(chain, dev_accounts.stash(CUSTOMER), height)
+        return Purchase(DevnetLedger(next_height=height + 1), wealth, [])
+
+
+async def _read_on(net: Devnet, book: DevnetLedger) -> None:
+    async with await ChainClient.connect(net.members[0].rpc_url) as chain:
+        await ledger.read_on(chain, book)
 
 
 def _ending(row: UnitView) -> str:
@@ -85,19 +111,18 @@ def _ending(row: UnitView) -> str:
     return f"{what}, {name_of(row['payee'])} paid, {row['cost_ogpu']} oGPU:  {words}"
 
 
-def trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], DevnetLedger, list[str]]:
+def trace(net: Devnet, purchase: Purchase) -> tuple[list[UnitView], DevnetLedger, list[str]]:
     """Each unit with what the chain says of it, the ledger, and what does not add up."""
-    return asyncio.run(_trace(net, units))
+    return asyncio.run(_trace(net, purchase))
 
 
-async def _trace(net: Devnet, units: list[UnitView]) -> tuple[list[UnitView], DevnetLedger, list[str]]:
+async def _trace(net: Devnet, purchase: Purchase) -> tuple[list[UnitView], DevnetLedger, list[str]]:
     async with await ChainClient.connect(net.members[0].rpc_url) as chain:
-        first = 1
-        last = max(row["ended_in_block"] for row in units)
-        book = await ledger.read(chain, first, last)
+        units, book = purchase.units, purchase.book
+        await ledger.read_on(chain, book, max(row["ended_in_block"] for row in units))
         order = await _posting_order(chain, len(units))
         found = [_with_trace(row, book) for row in sorted(units, key=lambda row: order.index(row["unit"]))]
-        return found, book, await _wrong_sums(chain, book, found, last)
+        return found, book, await _wrong_sums(chain, purchase, found)
 
 
 async def _posting_order(chain: ChainClient, count: int) -> list[str]:
@@ -137,10 +162,10 @@ def _with_trace(row: UnitView, book: DevnetLedger) -> UnitView:
     return made
 
 
-async def _wrong_sums(chain: ChainClient, book: DevnetLedger, units: list[UnitView], last: int) -> list[str]:
+async def _wrong_sums(chain: ChainClient, purchase: Purchase, units: list[UnitView]) -> list[str]:
     """Whether the customer's account changed by exactly what units and fees come to, less what liars paid back."""
-    customer = dev_accounts.stash(CUSTOMER)
-    before, after = await ledger.wealth(chain, customer, 0), await ledger.wealth(chain, customer, last)
+    customer, book = dev_accounts.stash(CUSTOMER), purchase.book
+    before, after = purchase.wealth_before, await ledger.wealth(chain, customer, book.next_height - 1)
     costs = sum(int(unit.get("cost_grains", 0)) for unit in units)
     quote = await market_reads.quote(chain, SERVICE, PRICE_MAX, RACERS)
     prepaid = len(units) * (quote.prepaid if quote else 0)

@@ -77,8 +77,9 @@ class UnitRecord:
 
 @dataclass(slots=True)
 class DevnetLedger:
-    """Units by id, and the transaction fees that each account paid."""
+    """Units by id, and the transaction fees that each account paid, in the blocks below `next_height`."""
 
+    next_height: int = 1
     units: dict[bytes, UnitRecord] = field(default_factory=dict)
     fees: dict[bytes, int] = field(default_factory=dict)
 
@@ -118,11 +119,17 @@ class DevnetLedger:
 
 async def read(chain: ChainClient, first: int, last: int | None = None) -> DevnetLedger:
     """The events of the final blocks from `first` to `last`, or to the newest."""
-    ledger = DevnetLedger()
-    for height in range(first, (last or await final_height(chain)) + 1):
+    ledger = DevnetLedger(next_height=first)
+    await read_on(chain, ledger, last)
+    return ledger
+
+
+async def read_on(chain: ChainClient, ledger: DevnetLedger, last: int | None = None) -> None:
+    """Have a ledger go on to block `last`, or to the newest final one; a node keeps events for some hundred blocks."""
+    for height in range(ledger.next_height, (last or await final_height(chain)) + 1):
         for record in await chain.events(await block_hash(chain, height)):
             ledger.take(height, record.event)
-    return ledger
+        ledger.next_height = height + 1
 
 
 async def final_height(chain: ChainClient) -> int:

@@ -96,7 +96,7 @@ def _try(net: Devnet, mode: str, units: int, tell: Narrator) -> Finding:
     first = asyncio.run(_next_height(net))
     before = len(_lines(telemetry))
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, units)
-    rows = purchase.buy(net, prompts, tell)
+    rows = purchase.buy(net, prompts, tell).units
     attempts = [line for line in _lines(telemetry)[before:] if line["event"] == "cheat"]
     finding = asyncio.run(judge(net, mode, [row["unit"] for row in rows], first, attempts))
     tell.line(f"{mode}: {finding.outcome}")
