@@ -48,7 +48,8 @@ class ReplayingWork(WorkDuty):
             again = TrainingMarket.checkpoint(task=own.key[0], place=0, milestone=entry.milestones[REPLAYED - 1])
             attempts = Attempts(self.parts, "replayed-milestone")
             await attempts.call(own.key[0], again)
-            await attempts.state(own.key[0], attested(self.parts.identity, task, again, self.steps.newest))
+            statement = attested(self.parts.identity, task, again, entry.usages, self.steps.newest)
+            await attempts.state(own.key[0], statement)
         await super()._take_if_due(own, task, entry, step)
 
     def _call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int) -> Call:
