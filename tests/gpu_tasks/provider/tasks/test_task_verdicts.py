@@ -17,6 +17,7 @@ from gpu_tasks.market.training.showing import refuted
 from gpu_tasks.market.training.tasks import Challenge, JudgedFor, Slot, TaskResult, TaskState
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError, BegunRun, LaterState
+from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.tasks import task_verdicts
 from gpu_tasks.provider.tasks.state_answers import SHOWN_STATE, ShownState
 from gpu_tasks.provider.tasks.task_verdicts import UNSHOWN, Search, TaskCase, judged_segments
@@ -28,6 +29,7 @@ from scripts.chains.market_chain import GENESIS_HASH, Keys
 SEGMENTS, STEPS = 8, 2
 BOUNDARIES = tuple(STEPS * index for index in range(SEGMENTS + 1))
 ME, MAKER = Keys("judge"), Keys("maker")
+UNMEASURED = Reading(is_gpu=False, energy_mj=0, memory_peak_bytes=0)
 ASKED: Any = SimpleNamespace(request=b"request", salt=b"s" * 32)
 
 
@@ -45,11 +47,11 @@ class Workshop:
     async def begin(self, _form: Any, _request: bytes) -> BegunRun:
         return BegunRun(RIGHT[0], BOUNDARIES)
 
-    async def advance(self, _form: Any, _request: bytes, given: bytes, steps: int) -> LaterState:
+    async def advance(self, _form: Any, _request: bytes, given: bytes, steps: int) -> tuple[LaterState, Reading]:
         done = int.from_bytes(given[:4], "little")
         if done > BOUNDARIES[-1]:
             raise BadStateError("no state of this run")
-        return LaterState(state(done + steps, given[4:]), done + steps)
+        return LaterState(state(done + steps, given[4:]), done + steps), UNMEASURED
 
 
 def case_of(states: Sequence[bytes], segment: int | None, bench: BenchKind = BenchKind.PAIR) -> TaskCase:
