@@ -40,6 +40,7 @@ def test_a_chain_takes_every_example_with_the_terms_that_were_shown(path: Path) 
     task = chain.now(task_id_of(GENESIS_HASH, CUSTOMER.stash, 0))
     assert task.state is TaskState.COMMITTING
     assert task.terms == terms_of(file, rules, SLOT_MS)
+    assert order.collateral_min == file.task.collateral, "what the rules ask for follows the price, if that is raised"
     assert (task.order.task_hash, task.order.milestones) == (ready.task_hash, ready.canonical.milestones)
 
 

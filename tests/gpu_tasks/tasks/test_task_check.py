@@ -162,6 +162,13 @@ DAMAGES: dict[str, tuple[Callable[[Task], Task], str]] = {
     "another bond": (
         lambda task: replace(task, rules=replace(task.rules, bid_bond=1)), "grains, and 1000 were due",
     ),
+    "a bond that was too low": (
+        lambda task: replace(task, rules=replace(task.rules, bid_bond=200_000)), "grains, and 200000000 were due",
+    ),
+    "less time": (
+        lambda task: replace(task, order=replace(task.order, blocks_max=99)), "it allows 100 blocks, and the order 99",
+    ),
+    "more that count than are held": (lambda task: replace(task, done=4), "milestone 3 is held, and 4 count"),
     "an earlier milestone": (lambda task: with_slot(task, reported=1), "slot 0 stated milestone 3, and 1 are counted"),
     "more that count": (lambda task: replace(task, done=2), "milestones: milestone 3 is held, and 2 count"),
     "more that are owed": (lambda task: replace(task, done=3, owed=4), "4 milestones are owed for, and 3 count"),
@@ -203,6 +210,22 @@ def test_results_that_differ_and_lateness_that_was_not_are_found() -> None:
         reckoned(chain, replace(task, slots=(slot, other)))
     )
     assert any("slot 0 took" in says for says in wrong(reckoned(chain, with_slot(task, outcome=TaskOutcome.LATE))))
+
+
+def test_a_result_in_the_last_promised_block_is_in_time() -> None:
+    chain = undisturbed()
+    task = chain.now()
+    assert wrong(reckoned(chain, with_slot(task, finished_at=task.started_at + task.slots[0].promised))) == []
+    late = with_slot(task, finished_at=task.started_at + task.slots[0].promised + 1)
+    assert any("slot 0 took 41 blocks of 40" in says for says in wrong(reckoned(chain, late)))
+
+
+def test_who_took_over_has_the_share_of_its_price_that_was_left() -> None:
+    chain = asked_for_the_rest()
+    task = chain.now()
+    assert (task.behind, task.slots[0].price) == (2, 4 * OGPU)
+    for price in (2 * OGPU, 6 * OGPU):  # of one milestone, and of three
+        assert "slot 0 is not its winner's" in "; ".join(wrong(reckoned(chain, with_slot(task, price=price))))
 
 
 def test_partners_that_differ_in_a_milestone_are_found() -> None:
