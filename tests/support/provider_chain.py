@@ -294,6 +294,7 @@ class Village:
         self.hardware: list[Hardware] = []  # of every machine; by default a CPU
         self.make: MakeExecutor | None = None  # by default a fake for each provider
         self.machine = HostMachine()
+        self.kinds: dict[str, type[Daemon]] = {}  # by name, of who is no honest one
         self.blobs = BlobClient(private=True)
 
     async def __aenter__(self) -> Self:
@@ -320,7 +321,7 @@ class Village:
         workshop = Workshop(self.hardware or [fake_processor(keys.name)], Workloads(self.forms), make)
         identity = Identity.of(keys.stash, keypair(keys), GENESIS_HASH)
         settings = Settings(self.base / keys.name, blob_port=port, machine=self.machine)
-        daemon = Daemon(identity, chain, workshop, heard, settings)
+        daemon = self.kinds.get(keys.name, Daemon)(identity, chain, workshop, heard, settings)
         await daemon.__aenter__()
         self.miners.append(Miner(keys, chain, executor, heard, daemon))
         return self.miners[-1]
