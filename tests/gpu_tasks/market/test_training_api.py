@@ -1,5 +1,6 @@
 """What customers and providers are shown of tasks: records, auctions, bids, and what each owes next."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.selection import select
 from gpu_tasks.market.training.showing import drawn_segments
-from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, TaskRole
+from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, TaskRole, bid_duty
 from gpu_tasks.market.training.tasks import TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.training_api import TaskAuction, TaskStatus, TrainingApi
@@ -73,6 +74,8 @@ def test_a_task_is_shown_with_what_it_waits_for() -> None:
     assert status(chain).until == chain.now().deadline > chain.chain.height
     chain.report(chain.keys[0], 1)
     assert status(chain).countable == 1
+    chain.do(chain.keys[1], TrainingMarket.hold_checkpoint(task=chain.task, number=1))
+    assert status(chain).countable == 1, "its runner-up has signed for it, and nothing is owed for that"
     chain.count(1)
     assert status(chain).countable == 0, "its customer has signed for it"
     chain.finish(chain.keys[0])
@@ -272,6 +275,14 @@ def test_partners_keep_step_and_who_is_ahead_waits() -> None:
     assert status(chain).countable == 0, "they do not agree"
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
     assert asked(chain, "task_duties", first.stash) == ()
+
+
+def test_a_bid_of_an_auction_that_is_over_is_opened_no_more() -> None:
+    chain = TaskChain()
+    chain.submit()
+    later, height = replace(chain.now(), auction=2), chain.chain.height + 1
+    duties = [bid_duty(chain.task, later, auction, b"d" * 32, height, is_opened=False) for auction in (1, 2)]
+    assert [(each.auction, each.deed) for each in duties] == [(1, TaskDeed.WAIT), (2, TaskDeed.REVEAL)]
 
 
 def test_a_crowd_of_tasks_does_not_hide_those_that_a_provider_s_devices_are_bound_to(

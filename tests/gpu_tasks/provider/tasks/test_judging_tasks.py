@@ -1,14 +1,15 @@
 """Seats in cases about tasks: how one is named, and when a judge gives up for want of what others should have."""
 
+import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.market.courts.opinions import Statement
+from gpu_tasks.market.courts.opinions import Statement, opinion_commitment
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, TaskResult, TaskState
-from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS
+from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS, JudgeStep
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks.judging_tasks import UNANSWERABLE, TaskJudgeDuty, case_key
 from gpu_tasks.provider.tasks.task_verdicts import Lacking, Search, TaskCase, unshown
@@ -49,6 +50,26 @@ def test_states_that_nobody_shows_are_wrong_and_what_a_machine_lacks_is_nobodys_
     case = a_case(judged_for=JudgedFor.DISPUTE)
     assert given_up(case, Lacking.STATES) == unshown(case)
     assert given_up(case, Lacking.NOTHING) is None
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_an_opinion_is_shown_once_the_final_chain_holds_its_own_commitment(is_own: bool) -> None:
+    case, told = a_case(), list[str]()
+    entry = SimpleNamespace(statement=UNANSWERABLE, salt=b"s" * 32)
+    own = opinion_commitment(b"g" * 32, case.id, case.seat.bench, b"j" * 32, UNANSWERABLE, entry.salt)
+
+    async def final_seats() -> list[Any]:
+        return [SimpleNamespace(id=case.id, seat=SimpleNamespace(commitment=own if is_own else b"x" * 32))]
+
+    parts = SimpleNamespace(
+        chain=SimpleNamespace(final_seats=final_seats),
+        identity=SimpleNamespace(genesis=b"g" * 32, stash=b"j" * 32),
+        journal=SimpleNamespace(cases={case_key(case): entry}),
+        telemetry=SimpleNamespace(tell=lambda event, **_: told.append(event)),
+    )
+    duty = TaskJudgeDuty(cast(Parts, parts))
+    assert asyncio.run(duty._may_be_seen(case, JudgeStep.OPEN)) is is_own
+    assert told == ([] if is_own else ["not_final"])
 
 
 @pytest.mark.parametrize("lacks", [Lacking.INPUT, Lacking.STATES])
