@@ -37,11 +37,11 @@ from devnet.proofs.task_cheats.scenes import SCENES
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
-UNITS = 204
-"""Over all modes: 34 in each of six."""
+UNITS = 120
+"""Over all modes: 20 in each of six."""
 SCENES_BY_NAME = {scene.name: scene for scene in SCENES}
 NAMES = (*CHEATS, *SCENES_BY_NAME, honest.NAME)
-TASKS = 10
+TASKS = 5
 """About which nobody cheats, beside those of the scenes."""
 
 
@@ -149,9 +149,10 @@ def _figures(findings: list[Finding]) -> str:
     tried = sum(finding.tried for finding in findings)
     refused = sum(finding.refused for finding in findings)
     units = sum(finding.units for finding in findings)
+    cheats = sum(finding.mode != honest.NAME for finding in findings)
     tasks = sum(finding.tasks for finding in findings)
     return (
-        f"{len(findings)} cheats, {units} units, {tasks} tasks, {refused} of {tried} attempts refused, "
+        f"{cheats} cheats, {units} units, {tasks} tasks, {refused} of {tried} attempts refused, "
         f"{sum(finding.slashed for finding in findings)} slashes, {sum(finding.fined for finding in findings)} fines, "
         f"{right} of {len(checks)} amounts as the table says"
     )
