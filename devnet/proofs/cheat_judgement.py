@@ -61,6 +61,7 @@ class Finding:
     failures: list[str] = field(default_factory=list)
     tasks: int = 0
     grains: dict[str, int] = field(default_factory=dict)  # what everybody had more after a task, fees paid
+    cheats: tuple[str, ...] = ()  # whose grains of these are a cheat's
 
     @property
     def outcome(self) -> str:
@@ -68,13 +69,19 @@ class Finding:
         tried = f"tried {self.tried}, refused {self.refused}"
         return f"drawn {self.drawn}, {tried}, slashed {self.slashed}, fined {self.fined}"
 
+    @property
+    def gained(self) -> int | None:
+        """Grains that the cheats of a task have more, or less; None for units, whose money is in the checks."""
+        return sum(self.grains[name] for name in self.cheats) if self.cheats else None
+
     def as_json(self) -> dict[str, Any]:
         """For the report; amounts as text."""
         checks = [
             {**asdict(check), "taken": str(check.taken), "expected": str(check.expected)} for check in self.checks
         ]
         grains = {name: str(amount) for name, amount in self.grains.items()}
-        return {**asdict(self), "checks": checks, "grains": grains}
+        gained = None if self.gained is None else str(self.gained)
+        return {**asdict(self), "checks": checks, "grains": grains, "gained": gained}
 
 
 async def judge(net: Devnet, mode: str, units: list[str], first: int, attempts: list[dict[str, Any]]) -> Finding:

@@ -126,13 +126,16 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _finish(findings: list[Finding], validators: int, tell: Narrator) -> int:
-    table = Table("mode", "drawn", "tried", "refused", "slashed", "fined", "taken", "as the table says", "outcome")
+    table = Table(
+        "mode", "drawn", "tried", "refused", "slashed", "fined", "taken", "as the table says", "gained", "outcome"
+    )
     for finding in findings:
         taken = format_amount(sum(check.taken for check in finding.checks))
         right = f"{sum(check.taken == check.expected for check in finding.checks)} of {len(finding.checks)}"
         counts = (finding.drawn, finding.tried, finding.refused, finding.slashed, finding.fined)
         outcome = "held" if not finding.failures else "FAILED"
-        table.add_row(finding.mode, *map(str, counts), f"{taken} oGPU", right, outcome)
+        gained = "-" if finding.gained is None else f"{finding.gained:,}"
+        table.add_row(finding.mode, *map(str, counts), f"{taken} oGPU", right, gained, outcome)
     tell.console.print(table)
     failures = [f"{finding.mode}: {failure}" for finding in findings for failure in finding.failures]
     report: Report = {"findings": [finding.as_json() for finding in findings], "failures": failures}

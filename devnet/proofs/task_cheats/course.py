@@ -178,7 +178,7 @@ def play(net: Devnet, scene: CheatScene, tell: Narrator) -> tuple[Finding, bool]
     course.attempts += [line for line in tried if line["event"] == "cheat"]
     finding = judge(scene, course.task_id, book, people, course.attempts)
     finding.failures += course.problems
-    tell.line(f"{scene.name}: {finding.outcome}; the cheat has {finding.grains[scene.cheats[-1]]} grains more")
+    tell.line(f"{scene.name}: {finding.outcome}; {', '.join(scene.cheats)}: {finding.gained} grains more")
     for failure in finding.failures:
         tell.line(f"FAILED: {failure}")
     trace = book.tasks.get(course.task_id, TaskTrace())

@@ -34,7 +34,7 @@ def judge(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People,
     """One scene, when its task has ended."""
     trace, sums = ledger.tasks.get(task_id, TaskTrace()), ledger.sums.get(task_id, TaskSums())
     unit = "0x" + task_id.hex()
-    finding = Finding(scene.name, units=0, tasks=1)
+    finding = Finding(scene.name, units=0, tasks=1, cheats=scene.cheats)
     finding.checks = [Check(loss.what, unit, loss.height, loss.taken, loss.expected) for loss in sums.losses]
     finding.drawn = sum(event.provider == dev_accounts.stash(CHEAT) for _, event in trace.all(SlotSettled))
     finding.slashed = sum(loss.what == "LIED" for loss in sums.losses)

@@ -13,6 +13,7 @@ from devnet.launcher import layout
 from devnet.measuring.task_audits import AuditedSlot
 from devnet.measuring.task_ledger import TaskLedger, TaskLoss, TaskMove, TaskSums, TaskTrace
 from devnet.proofs.auction.judging import People
+from devnet.proofs.cheat_judgement import Finding
 from devnet.proofs.cheating.bent_runs import BENT_STEP, BentRun, BitInOneWeight, SkippedTenth, steps_done
 from devnet.proofs.task_cheats import orders
 from devnet.proofs.task_cheats.honest import HonestSale, judged
@@ -113,12 +114,15 @@ class SceneOfATest:
         self.attempts: list[dict[str, Any]] = []
 
     def failures(self) -> list[str]:
+        return self.finding().failures
+
+    def finding(self) -> Finding:
         ledger = TaskLedger(9, {TASK: self.trace}, {TASK: self.sums})
         ledger.audits.slots[b"c" * 32] = self.case
         people = People({name: (stash(name),) for name in NAMES})
         people.before = dict.fromkeys(NAMES, 1_000)
         people.after = {name: 1_000 + ledger.moved(stash(name)) for name in NAMES}
-        return judge(self.scene, TASK, ledger, people, self.attempts).failures
+        return judge(self.scene, TASK, ledger, people, self.attempts)
 
 
 def stash(name: str) -> bytes:
@@ -140,6 +144,12 @@ def refused(what: str = "TrainingMarket.reveal_bid", answer: str = "no") -> dict
 @pytest.mark.parametrize("name", ["bit-in-one-weight", "unrevealed-bid", "silent-customer", "withheld-checkpoint"])
 def test_a_cheat_that_was_dealt_with_breaks_no_bar(name: str) -> None:
     assert SceneOfATest(name).failures() == []
+
+
+def test_what_a_cheat_gained_is_told_in_grains() -> None:
+    seen = SceneOfATest("unrevealed-bid")
+    assert seen.finding().gained == -20
+    assert seen.finding().as_json()["gained"] == "-20"
 
 
 def test_another_end_than_the_scenes_is_said() -> None:
