@@ -93,7 +93,7 @@ async def judge(net: Devnet, mode: str, units: list[str], first: int, attempts: 
         finding = Finding(mode, len(units))
         finding.drawn = sum(cheat in record.racers for record in records.values())
         _count_attempts(finding, attempts, records)
-        finding.checks = _amounts(book)
+        finding.checks = _amounts(book, len(net.members))
         finding.slashed = sum(event.provider == cheat for _, event in book.slashes())
         finding.fined = sum(event.provider == cheat for _, event in book.misses())
         finding.failures = [*_of_everybody(records, book, cheat), *_of_the_cheat(finding, records, cheat)]
@@ -126,13 +126,15 @@ def _undue(finding: Finding, record: UnitRecord) -> int:
     return max(0, attached - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat)))
 
 
-def _amounts(book: DevnetLedger) -> list[Check]:
-    """Every slash and every fine."""
+def _amounts(book: DevnetLedger, in_office: int) -> list[Check]:
+    """Every slash and every fine, on a network of so many validators with the same stake."""
     events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*book.slashes(), *book.misses()]
-    return [_check(event, height, book.unit(event.unit)) for height, event in sorted(events, key=itemgetter(0))]
+    return [
+        _check(event, height, book.unit(event.unit), in_office) for height, event in sorted(events, key=itemgetter(0))
+    ]
 
 
-def _check(event: ProviderSlashed | RaceMissed, height: int, record: UnitRecord) -> Check:
+def _check(event: ProviderSlashed | RaceMissed, height: int, record: UnitRecord, in_office: int) -> Check:
     """One amount, by the formulas of the money tables."""
     unit, price, rules = "0x" + event.unit.hex(), record.price, DEFAULT_RULES
     collateral = money.collateral(rules, price)
@@ -146,7 +148,8 @@ def _check(event: ProviderSlashed | RaceMissed, height: int, record: UnitRecord)
     if event.fault is not PartyFault.LIED:
         return Check("a miss that a case found", unit, height, event.amount, share + fees)
     has_court = any(decided.appealable_until for _, decided in record.verdicts)
-    expected = collateral if has_court else min(collateral, price + fees + share)
+    takes_whole = has_court or 3 * _judges_paid(record) > in_office  # more than a third of the stake said so
+    expected = collateral if takes_whole else min(collateral, price + fees + share)
     return Check("the unit's collateral", unit, height, event.amount, expected)
 
 

@@ -25,13 +25,7 @@ NETWORKS = ((4, 25), (7, 14), (7, 28), (10, 10), (10, 20), (10, 30), (33, 10), (
 TOLERANCE = 0.02
 """Of a price a unit: what a mean over few units may be off."""
 _ALONE = "two of the coalition in a committee decide, and who has not seen the input does not appeal"
-_OF_FOUR = "two judges are left, and no two agree"
 KNOWN = {
-    ("lone", "coalition"): (7, "no judges are left for a court, without which a lie costs 2.75 prices"),
-    ("withholds", "racers"): (4, _OF_FOUR),
-    ("withholds", "judges"): (4, _OF_FOUR),
-    ("declines", "racers"): (4, _OF_FOUR),
-    ("declines", "judges"): (4, _OF_FOUR),
     ("hides", "racers"): (33, _ALONE),
     ("hides", "judges"): (33, _ALONE),
     ("seals", "racers"): (33, _ALONE),

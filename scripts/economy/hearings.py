@@ -21,7 +21,7 @@ EXPECTED = (
     FINED,
     EXPELLED,
 )
-RARE = frozenset({"ended APPEAL_WON", "ended APPEAL_UNDECIDED", EXPELLED})
+RARE = frozenset({"ended UNDECIDED", "ended APPEAL_WON", "ended APPEAL_UNDECIDED", EXPELLED})
 """What a run of two chains may not come to: liars and absent judges must meet in one court, or lie three times."""
 
 

@@ -5,7 +5,7 @@ a draw depends on the beacon, the case, the bench and who is eligible, never on 
 opinion; a court needs more than two thirds of the votes given, and at least half of all votes given.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from itertools import islice
 
@@ -67,6 +67,17 @@ def committee_opinion(given: Sequence[Answered | Unanswerable | None]) -> Answer
     """What two of up to three judges agree on; None if no two do."""
     spoken = [opinion for opinion in given if opinion is not None]
     return next((opinion for opinion in spoken if spoken.count(opinion) >= AGREEING), None)
+
+
+def joint_opinion(given: Sequence[Answered | Unanswerable | None]) -> Answered | Unanswerable | None:
+    """What more than half of all these judges say, whether or not the others spoke; None if no so many do."""
+    return next((said for said in given if said is not None and 2 * given.count(said) > len(given)), None)
+
+
+def is_beyond_a_third(judges: Collection[bytes], entrants: Iterable[tuple[bytes, int]]) -> bool:
+    """Whether these judges weigh more than a third of all in office: one of them at least is no part of a coalition."""
+    weights = dict(entrants)
+    return 3 * sum(weights.get(judge, 0) for judge in judges) > sum(weights.values())
 
 
 def court_opinion(

@@ -6,7 +6,7 @@ judge and no appellant holds anything for the case, it is on no agenda, and its 
 
 from collections.abc import Sequence
 
-from gpu_tasks.market.courts.benches import BenchKind, doubted_places
+from gpu_tasks.market.courts.benches import BenchKind, doubted_places, is_beyond_a_third
 from gpu_tasks.market.courts.cases import (
     APPEAL_BOND,
     AUDIT_POT,
@@ -159,7 +159,9 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
             payees[Payee.APPELLANT] = (case.appeal.appellant,)
         elif decided is not None or isinstance(verdict, Answered):
             payers[Purse.BOND] = ((case.appeal.appellant, case.appeal.bond),)
-    return CaseMoney(case.terms.price, case.fee, case.has_court, payers, payees)
+    # without a court nobody can appeal: then a liar pays whole what no coalition of a third can have said by itself
+    takes_whole = case.has_court or is_beyond_a_third(right, courts.entrants())
+    return CaseMoney(case.terms.price, case.fee, takes_whole, payers, payees)
 
 
 def _is_heard(seats: _Seats) -> bool:

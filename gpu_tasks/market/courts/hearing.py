@@ -12,12 +12,12 @@ from gpu_tasks.market.courts.benches import (
     AGREEING,
     AUDIT_DELAYS,
     COURT_MIN,
-    SIZES,
     BenchKind,
     committee_opinion,
     court_opinion,
     draw_bench,
     is_audited,
+    joint_opinion,
 )
 from gpu_tasks.market.courts.cases import (
     APPEAL_BOND,
@@ -271,13 +271,13 @@ def _least(case: CourtCase, kind: BenchKind) -> int:
     if kind is BenchKind.COURT:
         return COURT_MIN
     is_retrial = kind is BenchKind.COMMITTEE and case.kind is CaseKind.AUDIT
-    return SIZES[kind] if is_retrial else AGREEING
+    return 1 if is_retrial else AGREEING  # fewer than three join the pair
 
 
 def _undrawn(courts: CourtsGround, case_id: bytes, case: CourtCase, kind: BenchKind) -> None:
     """Too few are left for a bench."""
     if kind is BenchKind.COMMITTEE and case.benches:
-        agreed = committee_opinion([said for said, _ in _opinions(courts, case_id, case)])
+        agreed = joint_opinion(_said_by_all(courts, case_id, case))
         if agreed is not None:  # the pair of an audit alone: both found the same, and not what was settled
             _decide(courts, case_id, case, agreed)
             return
@@ -295,13 +295,22 @@ def _read(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
     if case.stage is CaseStage.PAIR:
         is_right = isinstance(agreed, Answered) and agreed.root == case.settled
         if agreed is not None and is_right:
-            _decide(courts, case_id, case, agreed)
+            _decide(courts, case_id, replace(case, has_court=courts.has_court(case)), agreed)
         else:
             _record(courts, case_id, case, CaseStage.COMMITTEE)
-    elif agreed is not None:
+    else:
+        _read_committee(courts, case_id, replace(case, has_court=courts.has_court(case)), agreed)
+
+
+def _read_committee(courts: CourtsGround, case_id: bytes, case: CourtCase, agreed: _Verdict | None) -> None:
+    """What two of a committee agree on stands, and what they do not is the court's."""
+    if case.kind is CaseKind.AUDIT and not case.has_court:
+        # nobody can appeal from three of whom two are a coalition's: the pair before them counts as they do
+        agreed = joint_opinion(_said_by_all(courts, case_id, case))
+    if agreed is not None:
         _decide(courts, case_id, case, agreed)
-    elif courts.has_court(case):
-        _call_court(courts, case_id, replace(case, has_court=True))
+    elif case.has_court:
+        _call_court(courts, case_id, case)
     else:
         closing.end(courts, case_id, case)
 
@@ -316,9 +325,15 @@ def _opinions(courts: CourtsGround, case_id: bytes, case: CourtCase) -> list[tup
     return found
 
 
+def _said_by_all(courts: CourtsGround, case_id: bytes, case: CourtCase) -> list[_Verdict | None]:
+    """What each judge of the case said, of whichever bench."""
+    seats = [courts.seats[judge, case_id] for judge in judges_of(case)]
+    return [seat.statement.opinion if seat and seat.statement else None for seat in seats]
+
+
 def _decide(courts: CourtsGround, case_id: bytes, case: CourtCase, verdict: _Verdict) -> None:
-    """A pair or a committee has found a verdict: it waits for an appeal, if there can be one."""
-    case = replace(case, verdict=verdict, has_court=courts.has_court(case))
+    """A pair or a committee has found a verdict: it waits for an appeal, if there is a court (`case.has_court`)."""
+    case = replace(case, verdict=verdict)
     until = courts.system.number.get() + case.rules.appeal_blocks if case.has_court else 0
     courts.emit(CaseDecided(case_id, verdict, until))
     if not case.has_court:

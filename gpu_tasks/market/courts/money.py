@@ -45,7 +45,10 @@ class Sum(Enum):
     PRICE = "price"
     TWICE_PRICE = "twice the price"
     ALL = "all it holds for the case"
-    LIE = "its collateral (where no court of three exists, at most price + fees + 25 % of price)"
+    LIE = (
+        "its collateral (where no court of three exists, and judges with a third of the stake or less say so,"
+        " at most price + fees + 25 % of price)"
+    )
     MISS = "25 % of price + the fees of the judges, of its collateral"
     FEES = "the fees of the judges"
 
@@ -201,8 +204,9 @@ class CaseMoney:
 
     price: int
     fee: int
-    has_court: bool
-    """Whether a court of three exists, to which one could have appealed."""
+    takes_whole: bool
+    """Whether a lie costs its whole collateral: a court of three exists, to which one could have appealed, or the
+    verdict is that of more than a third of the stake in office."""
     payers: dict[Purse, tuple[tuple[bytes, int], ...]] = field(default_factory=dict)
     """Accounts with what each holds for the case; of a kind that is not charged in the outcome, nothing is taken."""
     payees: dict[Payee, tuple[bytes, ...]] = field(default_factory=dict)
@@ -296,7 +300,7 @@ def _amount(wanted: Sum, money: CaseMoney, payers: int = 1) -> int | None:
     fees = money.fee * len(money.payees.get(Payee.JUDGES, ()))
     if wanted is Sum.LIE:
         limit = money.price + fees + _percent(money.price, SMALL_SET_PRICE_PERCENT)
-        return None if money.has_court else limit
+        return None if money.takes_whole else limit
     amounts = {
         Sum.FEE: money.fee,
         Sum.PRICE: money.price,

@@ -11,6 +11,8 @@ from devnet.proofs.cheat_judgement import Check, Finding
 from genesis import dev_accounts
 from gpu_tasks.market.attestations.attestations import Attested
 from gpu_tasks.market.courts.cases import PartyFault
+from gpu_tasks.market.courts.events import CaseDecided, OpinionOpened
+from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.inference.events import PlaceRefilled, ProviderSlashed, RaceMissed, UnitMatched, UnitSettled
 
 UNIT, DEVICE, ROOT = b"\1" * 32, b"\2" * 32, b"\3" * 32
@@ -111,6 +113,20 @@ def test_wrong_work_is_never_paid(mode: str) -> None:
     book = DevnetLedger()
     book.take(9, UnitSettled(UNIT, ROOT, ROOT, EVE, 100, None, 130))
     assert any("was paid" in complaint for complaint in verdict(GOOD[mode], book))
+
+
+@pytest.mark.parametrize(("in_office", "lost"), [(4, 2_038), (5, 2_038), (6, 225), (7, 225)])
+def test_without_a_court_two_judges_take_all_only_where_they_are_more_than_a_third(in_office: int, lost: int) -> None:
+    """The price is 100 million grains; what is lost is said in millions, rounded up."""
+    price = 10**8
+    book = DevnetLedger()
+    book.take(5, UnitMatched(UNIT, 1, price, (ALICE, EVE)))
+    for judge in (ALICE, BOB):
+        book.take(8, OpinionOpened(UNIT, judge, Statement(Answered(ROOT), ROOT)))
+    book.take(9, CaseDecided(UNIT, Answered(ROOT), 0))
+    book.take(9, ProviderSlashed(UNIT, EVE, DEVICE, PartyFault.LIED, 1))
+    (check,) = cheat_judgement._amounts(book, in_office)
+    assert -(-check.expected // 10**6) == lost
 
 
 def test_an_attestation_that_no_block_took_was_refused() -> None:

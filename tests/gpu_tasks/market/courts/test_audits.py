@@ -15,12 +15,13 @@ from court_habits import (
     judges,
 )
 from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.cases import AUDIT_POT, CaseKind, ClaimKind, PartyClaim
+from gpu_tasks.market.courts.cases import AUDIT_POT, CaseKind, ClaimKind, CourtCase, PartyClaim, judges_of
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import BenchDrawn, CaseOpened
 from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.courts.opinions import Answered
 from runtime.pallets.balances import Balances
-from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
+from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Policy, Says
 from scripts.chains.market_chain import CUSTOMER, Keys
 from scripts.chains.toy_handler import Toys
 
@@ -131,14 +132,44 @@ def test_an_audit_without_a_fresh_committee_needs_two_who_agree(size: int, outco
     assert stage.run(case_id) is outcome
 
 
-def test_two_who_are_left_are_no_fresh_committee() -> None:
-    stage, case_id = audited(settled=WRONG, size=4)
-    assert stage.run(case_id) is CaseOutcome.AUDIT_WRONG
-    assert [event.bench for event in stage.chain.happened(BenchDrawn)] == [BenchKind.PAIR]
+def lying(*places: int) -> Policy:
+    """A policy of the judges in these places of the case: they say that the wrong root is right."""
+
+    def policy(keys: Keys, case: CourtCase, _bench: int) -> Says:
+        return LIES if judges_of(case).index(keys.stash) in places else Says(Answered(RIGHT))
+
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("size", "places", "outcome"),
+    [
+        (3, (0,), CaseOutcome.AUDIT_WRONG),
+        (3, (2,), CaseOutcome.AUDIT_WRONG),
+        (3, (0, 2), CaseOutcome.AUDIT_RIGHT),
+        (4, (0,), CaseOutcome.AUDIT_WRONG),
+        (4, (0, 2), CaseOutcome.AUDIT_UNDECIDED),
+        (5, (0, 3), CaseOutcome.AUDIT_WRONG),
+        (7, (2, 3), CaseOutcome.AUDIT_WRONG),
+        (7, (0, 2, 3), CaseOutcome.AUDIT_RIGHT),
+    ],
+)
+def test_without_a_court_more_than_half_of_pair_and_committee_decide(
+    size: int, places: tuple[int, ...], outcome: CaseOutcome
+) -> None:
+    """The wrong root was settled; who lies says that it is right. Two of a fresh committee would have decided."""
+    stage, case_id = audited(lying(*places), settled=WRONG, size=size)
+    assert stage.run(case_id) is outcome
+    assert [len(event.judges) for event in stage.chain.happened(BenchDrawn)] == [2, min(3, size - 2)]
+
+
+def test_where_there_is_a_court_two_of_the_fresh_committee_decide() -> None:
+    stage, case_id = audited(lying(2, 3), settled=WRONG, size=8)
+    assert stage.run(case_id) is CaseOutcome.AUDIT_RIGHT
 
 
 def test_a_pair_that_disagrees_leaves_the_settlement_where_nobody_else_is() -> None:
-    stage, case_id = audited(first_lies, settled=WRONG, size=4)
+    stage, case_id = audited(first_lies, settled=WRONG, size=2)
     assert stage.run(case_id) is CaseOutcome.AUDIT_UNDECIDED
 
 

@@ -14,6 +14,8 @@ from gpu_tasks.market.courts.benches import (
     doubted_places,
     draw_bench,
     is_audited,
+    is_beyond_a_third,
+    joint_opinion,
 )
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from runtime.cryptography.hashing import blake2_256
@@ -47,6 +49,38 @@ def test_two_equal_opinions_decide_a_committee(said: str, decided: str) -> None:
 )  # fmt: skip
 def test_a_court_needs_more_than_two_thirds_of_the_votes_given_and_half_of_all(said: str, decided: str) -> None:
     assert court_opinion([(opinion, 1) for opinion in read(said)]) == LETTERS[decided]
+
+
+@pytest.mark.parametrize(
+    ("said", "decided"),
+    [
+        ("aaab", "a"), ("aab", "a"), ("baabi", "-"), ("aaabb", "a"), ("aabb", "-"), ("aa", "a"), ("a-", "-"),
+        ("aa-", "a"), ("aa--", "-"), ("iii-b", "i"), ("a", "a"), ("", "-"), ("---", "-"),
+    ],
+)  # fmt: skip
+def test_together_more_than_half_of_all_judges_decide(said: str, decided: str) -> None:
+    assert joint_opinion(read(said)) == LETTERS[decided]
+
+
+@given(
+    st.lists(st.sampled_from([A, B, BAD, None]), max_size=6),
+    st.lists(st.sampled_from([A, B, BAD, None]), max_size=6),
+)
+def test_half_of_all_judges_decide_nothing_against_the_others(
+    given_first: list[Answered | Unanswerable | None], given_last: list[Answered | Unanswerable | None]
+) -> None:
+    """Who is no more than half of a case's judges has its opinion decided by no silence of the others."""
+    if len(given_first) <= len(given_last):
+        assert joint_opinion([*given_first, *[None] * len(given_last)]) is None
+
+
+def test_more_than_a_third_of_the_stake_in_office_is_no_coalitions() -> None:
+    entrants = [(b"a", 2), (b"b", 1), (b"c", 3)]
+    assert is_beyond_a_third([b"c"], entrants)
+    assert is_beyond_a_third([b"a", b"b"], entrants)
+    assert not is_beyond_a_third([b"a"], entrants), "a third is not more than a third"
+    assert not is_beyond_a_third([], entrants)
+    assert not is_beyond_a_third([b"a", b"left"], entrants), "who is no more in office weighs nothing"
 
 
 def test_a_courts_votes_have_weight() -> None:

@@ -23,7 +23,7 @@ from gpu_tasks.market.courts.events import CourtCalled, JudgeCharged, OutOfTurn
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
 from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
-from scripts.chains.market_chain import CUSTOMER, Keys
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys
 from scripts.chains.toy_handler import Toys
 
 
@@ -127,12 +127,14 @@ def test_who_declined_a_good_input_pays_the_judges() -> None:
     }
 
 
-def test_where_no_court_of_three_exists_a_conviction_is_small_and_final() -> None:
-    stage = CourtChain(size=4)
-    case_id = stage.dispute()
+@pytest.mark.parametrize(("outside", "lost"), [(200, COLLATERAL), (1_200, PRICE + 3 * FEE + PRICE // 4)])
+def test_without_a_court_a_liar_pays_whole_what_more_than_a_third_of_the_stake_says(outside: int, lost: int) -> None:
+    """Three judges of 200 each; the fourth in office, which may not sit, has as much, or two thirds of all."""
+    stage = CourtChain(size=4, bonds=(outside * OGPU, 200 * OGPU, 200 * OGPU, 200 * OGPU))
+    case_id = stage.dispute(excluded=(stage.chain.validators[0].stash,))
     moved = gains(stage, lambda: stage.run(case_id))
     assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.DECIDED
-    assert moved[stage.racers[1].stash] == -(PRICE + 3 * FEE + PRICE // 4)
+    assert moved[stage.racers[1].stash] == -lost
     assert moved[CUSTOMER.stash] == PRICE
 
 

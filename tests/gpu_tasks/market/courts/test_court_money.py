@@ -37,7 +37,7 @@ def cases(draw: st.DrawFn) -> CaseMoney:
     return CaseMoney(
         price=price,
         fee=money.judge_fee(price, 500_000, OGPU // 1_000),
-        has_court=draw(st.booleans()),
+        takes_whole=draw(st.booleans()),
         payers=purses,
         payees={Payee.JUDGES: judges, Payee.APPELLANT: (APPELLANT,), Payee.CUSTOMER: (CUSTOMER,)},
     )
@@ -107,7 +107,7 @@ def totals(flows: tuple[Flow, ...]) -> dict[bytes | None, int]:
     return dict(received)
 
 
-def case_of(judges: int = 3, *, has_court: bool = True, **payers: int) -> CaseMoney:
+def case_of(judges: int = 3, *, takes_whole: bool = True, **payers: int) -> CaseMoney:
     """A case of price 1: `lied=2` has two liars with their collateral, `pot=n` that many grains in the pot."""
     held = {"bond": 33 * FEE, "convicted": SEAT, "customer_bond": PRICE // 20, "customer_price": PRICE, "silent": SEAT}
     purses = {
@@ -121,7 +121,7 @@ def case_of(judges: int = 3, *, has_court: bool = True, **payers: int) -> CaseMo
         Payee.APPELLANT: (APPELLANT,),
         Payee.CUSTOMER: (CUSTOMER,),
     }
-    return CaseMoney(PRICE, FEE, has_court, purses, payees)
+    return CaseMoney(PRICE, FEE, takes_whole, purses, payees)
 
 
 def test_a_liar_pays_its_judges_then_the_price_and_the_rest_burns() -> None:
@@ -136,7 +136,7 @@ def test_however_many_lie_the_customer_gets_the_price_once() -> None:
 
 
 def test_where_there_is_no_court_a_conviction_takes_price_fees_and_a_quarter() -> None:
-    flows = settle(CaseOutcome.DECIDED, case_of(judges=2, lied=1, has_court=False))
+    flows = settle(CaseOutcome.DECIDED, case_of(judges=2, lied=1, takes_whole=False))
     assert sum(flow.amount for flow in flows) == PRICE + 2 * FEE + PRICE // 4
 
 
