@@ -19,7 +19,7 @@ from devnet.measuring.ledger import DevnetLedger, UnitRecord
 from devnet.proofs.cheating.attempts import ACCEPTED
 from genesis import dev_accounts
 from gpu_tasks.market.courts.cases import PartyFault
-from gpu_tasks.market.courts.money import MISS_PRICE_PERCENT, judge_fee
+from gpu_tasks.market.courts.money import FIRST_JUDGES, MISS_PRICE_PERCENT, judge_fee
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
@@ -143,13 +143,13 @@ def _check(event: ProviderSlashed | RaceMissed, height: int, record: UnitRecord,
         idle = part(collateral, rules.idle_penalty)
         expected = idle if event.amount == idle else part(price, rules.withheld_penalty)
         return Check("a miss", unit, height, event.amount, expected)
-    fees = _judges_paid(record) * judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
+    fee, paid = judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min), _judges_paid(record)
     share = -(-price * MISS_PRICE_PERCENT // 100)
     if event.fault is not PartyFault.LIED:
-        return Check("a miss that a case found", unit, height, event.amount, share + fees)
+        return Check("a miss that a case found", unit, height, event.amount, share + min(paid, FIRST_JUDGES) * fee)
     has_court = any(decided.appealable_until for _, decided in record.verdicts)
-    takes_whole = has_court or 3 * _judges_paid(record) > in_office  # more than a third of the stake said so
-    expected = collateral if takes_whole else min(collateral, price + fees + share)
+    takes_whole = has_court or 3 * paid > in_office  # more than a third of the stake said so
+    expected = collateral if takes_whole else min(collateral, price + paid * fee + share)
     return Check("the unit's collateral", unit, height, event.amount, expected)
 
 

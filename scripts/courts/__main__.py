@@ -24,11 +24,8 @@ NETWORKS = ((4, 25), (7, 14), (7, 28), (10, 10), (10, 20), (10, 30), (33, 10), (
 """Validators, and the coalition's share of the stake in percent."""
 TOLERANCE = 0.02
 """Of a price a unit: what a mean over few units may be off."""
-_ALONE = "two of the coalition in a committee decide, and who has not seen the input does not appeal"
 KNOWN = {
-    ("hides", "racers"): (33, _ALONE),
-    ("hides", "judges"): (33, _ALONE),
-    ("seals", "racers"): (33, _ALONE),
+    ("waits", "racers"): (33, "the chain sees what a decline without a reason looks like, which must cost something"),
 }
 """By habit and bar: in networks of up to how many validators the rules allow that it is missed, and why."""
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from gpu_tasks.market.courts.cases import CaseStage, ClaimKind, CourtCase, PartyFault, fault_of
+from gpu_tasks.market.courts.cases import CaseStage, ClaimKind, CourtCase
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from gpu_tasks.provider.duties.appealing import is_found_declining, is_found_lying
 from scripts.chains.court_chain import RIGHT, WRONG, Says
 
 
@@ -32,6 +33,8 @@ class Input(Enum):
     GOOD = "all to whom it must be sealed"
     SEALED = "the coalition alone; the others have a box that does not open"
     HIDDEN = "the coalition alone; the others find it in no store"
+    LATE = "the coalition alone, until the others have given up; then all"
+    LAST = "the coalition alone, until a court sits; then all"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,29 @@ HABITS = (
         input=Input.HIDDEN,
     ),
     Habit(
+        "waits",
+        'as "hides", but its racers answer only when the others have given up, and then everybody is given the input',
+        Against.SYBIL,
+        Racing.RIGHT,
+        input=Input.LATE,
+    ),
+    Habit(
+        "keeps",
+        'as "hides", but it gives the input to a court, where one sits',
+        Against.SYBIL,
+        Racing.RIGHT,
+        input=Input.LAST,
+    ),
+    Habit(
+        "shows",
+        'gives the input to nobody, and all decline; it appeals against "the input is bad", and gives it to the court',
+        Against.SYBIL,
+        Racing.DECLINES,
+        judges_lie=False,
+        input=Input.LAST,
+        appeals=True,
+    ),
+    Habit(
         "declines", "its racers decline good inputs; its judges say that they are bad", Against.SYBIL, Racing.DECLINES
     ),
     Habit(
@@ -95,10 +121,10 @@ def honest_racing(habit: Habit) -> Racing:
 
 def honest_opinion(habit: Habit, case: CourtCase) -> Says:
     """What an honest judge says. Of an input that somebody answered and it cannot find anywhere: nothing."""
-    if habit.input is Input.GOOD:
+    if habit.input in (Input.GOOD, Input.LATE) or (habit.input is Input.LAST and case.stage is CaseStage.COURT):
         return Says(Answered(RIGHT))
     has_answer = any(claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for claim in case.terms.claims)
-    is_silent = habit.input is Input.HIDDEN and has_answer
+    is_silent = habit.input is not Input.SEALED and has_answer
     return Says(None if is_silent else Unanswerable())
 
 
@@ -113,7 +139,10 @@ def coalition_opinion(habit: Habit, case: CourtCase, *, has_stake: bool) -> Says
     return Says(Answered(WRONG if habit.racing in (Racing.WRONG, Racing.WITHHOLDS) else RIGHT))
 
 
-def honest_party_appeals(case: CourtCase, party: bytes) -> bool:
-    """Whether a racer's daemon appeals: against a verdict that calls its own answer a lie (`duties.appealing`)."""
-    own = (claim for claim in case.terms.claims if claim.account == party and claim.root is not None)
-    return case.stage is CaseStage.APPEALABLE and any(fault_of(claim, case.verdict) is PartyFault.LIED for claim in own)
+def honest_party_appeals(habit: Habit, case: CourtCase, party: bytes) -> bool:
+    """Whether a racer's daemon appeals (`duties.appealing`).
+
+    Against a verdict that calls its own answer a lie, or that finds an input good which its own copy shows to be bad.
+    """
+    found = is_found_declining(case, party) and habit.input is Input.SEALED
+    return found or is_found_lying(case, party)

@@ -8,10 +8,11 @@ audited is played both ways, and each way counts as much as it is likely.
 from collections import Counter
 from dataclasses import dataclass, field
 
-from gpu_tasks.market.courts.cases import fault_of
+from gpu_tasks.market.courts.cases import PartyClaim, fault_in
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded, JudgeCharged
 from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.courts.opinions import Opinion
 from scripts.chains.market_chain import CUSTOMER
 from scripts.courts.chances import chance_of_audit
 from scripts.courts.habits import Against
@@ -74,6 +75,10 @@ def _count(result: Result, season: Season, before: dict[bytes, int], chance: flo
     _count_cases(result, season, ours)
 
 
+def _is_at_fault(season: Season, claim: PartyClaim, verdict: Opinion | None) -> bool:
+    return season.last_case is not None and fault_in(season.last_case, claim, verdict) is not None
+
+
 def _count_cases(result: Result, season: Season, ours: set[bytes]) -> None:
     ends = [event for event in season.chain.happened(CaseEnded) if event.outcome is not CaseOutcome.NOT_AUDITED]
     appeals = season.chain.happened(CaseAppealed)
@@ -81,7 +86,7 @@ def _count_cases(result: Result, season: Season, ours: set[bytes]) -> None:
     wrong = sum(event.judge not in ours for event in judged)
     claims = season.last_case.terms.claims if season.last_case is not None else ()
     for event in ends:
-        wrong += sum(claim.account not in ours and fault_of(claim, event.verdict) is not None for claim in claims)
+        wrong += sum(claim.account not in ours and _is_at_fault(season, claim, event.verdict) for claim in claims)
     result.honest_convicted += wrong
     result.convicted_after_appeal += wrong if appeals else 0
     result.cases += len(ends)

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from gpu_tasks.market import rounds
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, fault_of
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DevicePaused
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open, unit_id_of
 from gpu_tasks.provider.duties.appealing import is_outvoted
+from gpu_tasks.provider.duties.races import Race, must_give_back
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from scripts.chains.court_chain import RIGHT, WRONG, Says, statement_of
@@ -36,6 +37,7 @@ from scripts.courts.chances import ChosenOutputs, Coin, Outputs
 from scripts.courts.habits import (
     Against,
     Habit,
+    Input,
     Racing,
     coalition_opinion,
     honest_opinion,
@@ -140,6 +142,8 @@ class Season:
         for racer in unit.racers:
             self.raced[racer.owner] = None
             does = self.habit.racing if racer.owner in self.coalition else honest_racing(self.habit)
+            if self._looks_on(racer, unit, rounds.commit_deadline(now, windows) or 0):
+                continue
             if racer.commitment is None and not racer.has_declined and rounds.can_commit(now, windows, height):
                 yield from self._answer(racer, unit, does)
             elif not racer.commitment or racer.reveal or does is Racing.WITHHOLDS:
@@ -149,6 +153,19 @@ class Season:
                 opened.append(attestation(self.keys[racer.owner], self.unit_id, unit, root))
         if opened:
             yield attach(*opened)
+
+    def _looks_on(self, racer: Racer, unit: Unit, commits_until: int) -> bool:
+        """Whether a racer does nothing yet: an input that it finds nowhere is given back late (`duties.races`).
+
+        A coalition that hides the input until then answers when all others have done so.
+        """
+        if self.habit.input not in (Input.HIDDEN, Input.LATE, Input.LAST):
+            return False
+        if racer.owner not in self.coalition:
+            race = Race(self.unit_id, unit, unit.racers.index(racer), commits_until, 0, 0)
+            return not must_give_back(race, self.chain.height)
+        others = [other for other in unit.racers if other.owner not in self.coalition]
+        return self.habit.input is Input.LATE and not all(other.has_declined for other in others)
 
     def _answer(self, racer: Racer, unit: Unit, does: Racing) -> Iterator[Step]:
         keys = self.keys[racer.owner]
@@ -203,6 +220,8 @@ class Season:
 
     def _party_appeals(self, case: CourtCase, party: bytes) -> bool:
         if party not in self.coalition:
-            return self.setting.has_appeals and honest_party_appeals(case, party)
+            return self.setting.has_appeals and honest_party_appeals(self.habit, case, party)
+        if self.habit.input is Input.LAST:
+            return isinstance(case.verdict, Unanswerable)
         own = [claim for claim in case.terms.claims if claim.account == party]
         return self.habit.appeals and any(fault_of(claim, case.verdict) is not None for claim in own)

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tasks.market.courts.events import CaseAppealed
-from gpu_tasks.market.courts.money import chance_found
+from gpu_tasks.market.courts.cases import ClaimKind, PartyFault
+from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
+from gpu_tasks.market.courts.money import CaseOutcome, chance_found
+from gpu_tasks.market.inference.events import ProviderSlashed
 from scripts.chains.market_books import check_books
 from scripts.courts.__main__ import KNOWN, NETWORKS, known, page, problems, read_arguments
 from scripts.courts.chances import chance_of_audit
 from scripts.courts.habits import HABITS, HONEST, Habit
+from scripts.courts.network import PRICE
 from scripts.courts.results import Result, play
 from scripts.courts.season import Season, Setting
 
@@ -71,6 +74,38 @@ def test_honest_daemons_appeal() -> None:
     appellants = {event.appellant for season in seasons for event in season.chain.happened(CaseAppealed)}
     assert appellants
     assert not appellants & seasons[0].coalition
+
+
+def seen_of(played: Habit) -> tuple[list[ClaimKind], list[CaseOutcome], list[tuple[PartyFault, int]]]:
+    """What a chain knows of the first unit with a decline in its case: claims, outcome, who was charged how much."""
+    for number in range(12):
+        season = Season(Setting(10, 10, played, has_appeals=True, units=12), number, is_audited=False)
+        season.play()
+        claims = season.last_case.terms.claims if season.last_case is not None else ()
+        if any(claim.kind is ClaimKind.DECLINED for claim in claims) and len(season.raced) == 2:
+            ends = [event.outcome for event in season.chain.happened(CaseEnded)]
+            charged = [(event.fault, event.amount) for event in season.chain.happened(ProviderSlashed)]
+            return sorted(claim.kind for claim in claims), ends, charged
+    raise AssertionError("nobody declined in twelve")
+
+
+def test_a_chain_cannot_tell_an_input_that_comes_late_from_a_decline_without_a_reason() -> None:
+    """So whoever charges the one charges the other: in the first the racer is honest, in the second the coalition's."""
+    late, groundless = seen_of(habit("waits")), seen_of(replace(habit("declines"), judges_lie=False))
+    assert late == groundless
+    assert late == (
+        [ClaimKind.ANSWERED, ClaimKind.DECLINED],
+        [CaseOutcome.AUDIT_RIGHT],
+        [(PartyFault.DECLINED, 125 * PRICE // 100)],
+    )
+
+
+def test_who_lies_about_an_input_that_others_have_is_found_out() -> None:
+    """The others of the same charge: where it costs nothing to decline, so would this."""
+    setting = Setting(10, 10, replace(habit("declines"), judges_lie=False), has_appeals=True, units=4)
+    result = play(setting)
+    assert result.racers > 0
+    assert result.judges > 0
 
 
 def test_both_sides_of_the_coin_count_as_they_are_likely() -> None:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.opinions import Answered, Opinion, Statement
+from gpu_tasks.market.courts.opinions import Answered, Opinion, Statement, Unanswerable
 from gpu_tasks.market.rounds import Round
 from runtime.encoding.codec import U8, U32, Bounded, named, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
@@ -202,6 +202,17 @@ def fault_of(claim: PartyClaim, verdict: Opinion | None) -> PartyFault | None:
     if claim.root != verdict.root:  # never opened counts as another one, or withholding were the cheap way to lie
         return PartyFault.LIED
     return PartyFault.MISSED if claim.kind is ClaimKind.WITHHELD else None
+
+
+def fault_in(case: CourtCase, claim: PartyClaim, verdict: Opinion | None) -> PartyFault | None:
+    """What a party has done wrong if this case ends with this verdict; None if nothing.
+
+    Who declined an input that the first judges found to be bad is not at fault, though a court found it good: that
+    court may have been shown what they were not.
+    """
+    fault = fault_of(claim, verdict)
+    is_upheld = fault is PartyFault.DECLINED and isinstance(case.verdict, Unanswerable)
+    return None if is_upheld else fault
 
 
 def sitting(case: CourtCase) -> DrawnBench:

@@ -17,7 +17,7 @@ from gpu_tasks.market.courts.cases import (
     CourtCase,
     JudgeSeat,
     PartyFault,
-    fault_of,
+    fault_in,
     judges_of,
 )
 from gpu_tasks.market.courts.events import CaseEnded, JudgeCharged
@@ -35,6 +35,11 @@ SPOKEN_PART = 2
 
 Of what a race leaves to judge, a coalition of less than a third of the stake is less than half: it passes neither for
 judges who were heard, where nobody else has the input, nor by its silence for a case without one.
+"""
+FINING_PARTS, FINED_PARTS = 2, 3
+"""Silence costs a fee only where so many of so many judges said something: two of a committee, four of a pair and one.
+
+More than a third that could not look are no coalition that keeps quiet: three of five have no input that two have.
 """
 
 _Verdict = Answered | Unanswerable | None
@@ -127,7 +132,7 @@ def _seats(courts: CourtsGround, case_id: bytes, case: CourtCase) -> _Seats:
 
 def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdict, verdict: _Verdict) -> CaseMoney:
     convicted = _convicted(seats, decided)
-    silent = tuple((judge, seat.held) for judge, seat in seats if seat.statement is None)
+    silent = tuple((judge, seat.held) for judge, seat in seats if seat.statement is None) if _fines(seats) else ()
     # its last grains stay: an empty pot is opened by no premium of a unit that costs next to nothing
     in_pot = max(0, courts.balances.free_balance(AUDIT_POT) - courts.balances.existential_deposit)
     pot = min(in_pot, case.terms.pot_max)
@@ -143,7 +148,7 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
         payers[Purse.CUSTOMER_SPARE] = ((case.terms.customer, case.terms.customer_spare),)
     for fault, purse in _FAULT_PURSES.items():
         payers[purse] = tuple(
-            (claim.account, claim.held) for claim in case.terms.claims if fault_of(claim, verdict) is fault
+            (claim.account, claim.held) for claim in case.terms.claims if fault_in(case, claim, verdict) is fault
         )
     wrong = {judge: None for judge, _ in convicted}
     right = tuple(
@@ -154,10 +159,12 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
     payees: dict[Payee, tuple[bytes, ...]] = {Payee.JUDGES: right, Payee.CUSTOMER: (case.terms.customer,)}
     if case.appeal:
         is_won = decided is not None and decided != case.verdict
-        # a bond is charged where the appeal did not change the verdict, and the appellant is due where it did
+        is_no_fault = is_won and isinstance(case.verdict, Unanswerable)
+        # a bond is charged where the appeal did not change the verdict, and the appellant is due where it did; but an
+        # input that the court has and the first judges had not is nobody's fault that shows: the bond pays the court
         if is_won:
             payees[Payee.APPELLANT] = (case.appeal.appellant,)
-        elif decided is not None or isinstance(verdict, Answered):
+        if is_no_fault or (not is_won and (decided is not None or isinstance(verdict, Answered))):
             payers[Purse.BOND] = ((case.appeal.appellant, case.appeal.bond),)
     # without a court nobody can appeal: then a liar pays whole what no coalition of a third can have said by itself
     takes_whole = case.has_court or is_beyond_a_third(right, courts.entrants())
@@ -166,12 +173,28 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
 
 def _is_heard(seats: _Seats) -> bool:
     """Whether half of its judges said something."""
-    spoken = sum(seat.statement is not None for _, seat in seats)
-    return spoken * SPOKEN_PART >= len(seats)
+    return is_half(_spoken(seats), len(seats))
+
+
+def is_half(spoken: int, judges: int) -> bool:
+    """Whether enough of a case's judges said something that there was something to look at."""
+    return spoken * SPOKEN_PART >= judges
+
+
+def _fines(seats: _Seats) -> bool:
+    """Whether so many of its judges said something that the others could have."""
+    return _spoken(seats) * FINED_PARTS >= len(seats) * FINING_PARTS
+
+
+def _spoken(seats: _Seats) -> int:
+    return sum(seat.statement is not None for _, seat in seats)
 
 
 def _convicted(seats: _Seats, decided: _Verdict) -> tuple[tuple[bytes, int], ...]:
-    """The earlier judges whom the court found wrong, in their opinion or their probe."""
+    """The earlier judges whom the court found wrong, in their opinion or their probe.
+
+    Not who found no usable input where the court had one: it may have been shown to the court alone.
+    """
     if decided is None:
         return ()
     court = [seat for _, seat in seats if seat.bench == BenchKind.COURT]
@@ -181,7 +204,9 @@ def _convicted(seats: _Seats, decided: _Verdict) -> tuple[tuple[bytes, int], ...
     return tuple(
         (judge, seat.held)
         for place, (judge, seat) in enumerate(earlier)
-        if seat.statement is not None and (seat.statement.opinion != decided or place in doubted)
+        if seat.statement is not None
+        and not (isinstance(seat.statement.opinion, Unanswerable) and isinstance(decided, Answered))
+        and (seat.statement.opinion != decided or place in doubted)
     )
 
 
@@ -240,7 +265,7 @@ def _charged(courts: CourtsGround, case_id: bytes, judge: bytes, flows: Sequence
 def _faults(case: CourtCase, verdict: _Verdict) -> tuple[tuple[bytes, PartyFault], ...]:
     found = []
     for claim in case.terms.claims:
-        fault = fault_of(claim, verdict)
+        fault = fault_in(case, claim, verdict)
         if fault is not None:
             found.append((claim.account, fault))
     return tuple(found)

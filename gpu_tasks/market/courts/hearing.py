@@ -309,10 +309,21 @@ def _read_committee(courts: CourtsGround, case_id: bytes, case: CourtCase, agree
         agreed = joint_opinion(_said_by_all(courts, case_id, case))
     if agreed is not None:
         _decide(courts, case_id, case, agreed)
-    elif case.has_court:
+    elif case.has_court and _is_for_a_court(case, _said_by_all(courts, case_id, case)):
         _call_court(courts, case_id, case)
     else:
         closing.end(courts, case_id, case)
+
+
+def _is_for_a_court(case: CourtCase, said: list[_Verdict | None]) -> bool:
+    """Whether what a committee does not decide is a court's: whether there was anything to look at is not.
+
+    Of an audit half of its judges had the input; of a dispute a party has answered. Else a court might be the first
+    that is shown the input, and nobody who is at fault pays it.
+    """
+    if case.kind is CaseKind.AUDIT:
+        return closing.is_half(len(said) - said.count(None), len(said))
+    return any(claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for claim in case.terms.claims)
 
 
 def _opinions(courts: CourtsGround, case_id: bytes, case: CourtCase) -> list[tuple[_Verdict | None, int]]:

@@ -49,7 +49,7 @@ class Sum(Enum):
         "its collateral (where no court of three exists, and judges with a third of the stake or less say so,"
         " at most price + fees + 25 % of price)"
     )
-    MISS = "25 % of price + the fees of the judges, of its collateral"
+    MISS = "25 % of price + its share of the fees of the judges, five at most, of its collateral"
     FEES = "the fees of the judges"
 
 
@@ -115,10 +115,12 @@ _CONVICTED = Charge(Purse.CONVICTED, Sum.ALL)
 _POT = Charge(Purse.POT, Sum.ALL, Remainder.STAYS)
 _FAULT = (Purse.CONVICTED, Purse.LIED, Purse.MISSED, Purse.DECLINED, Purse.SILENT, Purse.POT)
 _SPARE = Charge(Purse.CUSTOMER_SPARE, Sum.FEES, Remainder.STAYS)
+_BOND_AT_LAST = Charge(Purse.BOND, Sum.ALL, Remainder.STAYS)
 _FEES = Due(Payee.JUDGES, Sum.FEE, _FAULT)
 _SPARE_THEN_POT = (*_FAULT[:-1], Purse.CUSTOMER_SPARE, Purse.POT)
 _BOND_THEN_FAULT = Due(Payee.JUDGES, Sum.FEE, (Purse.BOND, *_SPARE_THEN_POT))
 _FAULT_THEN_BOND = Due(Payee.JUDGES, Sum.FEE, (*_FAULT[:-1], Purse.BOND, Purse.CUSTOMER_SPARE, Purse.POT))
+_FAULT_BOND_POT = Due(Payee.JUDGES, Sum.FEE, (*_FAULT[:-1], Purse.BOND, Purse.POT))
 _FAULT_THEN_SPARE = Due(Payee.JUDGES, Sum.FEE, _SPARE_THEN_POT)
 _PRICE_BACK = Due(Payee.CUSTOMER, Sum.PRICE, (Purse.LIED,))
 
@@ -151,12 +153,12 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
     ),
     CaseOutcome.APPEAL_WON: OutcomeRow(
         "An appeal was won",
-        (_CONVICTED, *_PARTIES, _SILENT, _POT),
-        (Due(Payee.APPELLANT, Sum.TWICE_PRICE, (Purse.CONVICTED,)), _FEES, _PRICE_BACK),
+        (_CONVICTED, *_PARTIES, _SILENT, _BOND_AT_LAST, _POT),
+        (Due(Payee.APPELLANT, Sum.TWICE_PRICE, (Purse.CONVICTED,)), _FAULT_BOND_POT, _PRICE_BACK),
     ),
     CaseOutcome.APPEAL_UNDECIDED: OutcomeRow(
         "The court did not decide an appeal: the first verdict stays",
-        (*_PARTIES, _SILENT, Charge(Purse.BOND, Sum.ALL, Remainder.STAYS), _SPARE, _POT),
+        (*_PARTIES, _SILENT, _BOND_AT_LAST, _SPARE, _POT),
         (_FAULT_THEN_BOND, _PRICE_BACK),
     ),
     CaseOutcome.INPUT_BAD: OutcomeRow(
@@ -187,7 +189,8 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
     ),
     CaseOutcome.NOT_AUDITED: OutcomeRow("The beacon asked for no audit", (), ()),
 }
-"""Who is not named in a row pays nothing; seats and bonds that it does not name return. A won appeal names no bond."""
+"""Who is not named in a row pays nothing; seats and bonds that it does not name return. The bond of a
+won appeal is charged where it put away "the input is bad": nobody's fault shows then, and somebody pays the court."""
 
 MISS_PRICE_PERCENT = 25
 SMALL_SET_PRICE_PERCENT = 25
@@ -306,7 +309,8 @@ def _amount(wanted: Sum, money: CaseMoney, payers: int = 1) -> int | None:
         Sum.PRICE: money.price,
         Sum.TWICE_PRICE: 2 * money.price,
         Sum.ALL: None,
-        Sum.MISS: _percent(money.price, MISS_PRICE_PERCENT) + -(-fees // max(payers, 1)),
+        # a miss and a decline cause no court: what an input that is shown to one would cost who could not have it
+        Sum.MISS: _percent(money.price, MISS_PRICE_PERCENT) + -(-min(fees, FIRST_JUDGES * money.fee) // max(payers, 1)),
         Sum.FEES: fees,
     }
     return amounts[wanted]

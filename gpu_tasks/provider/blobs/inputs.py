@@ -50,6 +50,22 @@ class Inputs:
         sealed = SealedInput(terms.input_root, terms.input_commitment, terms.sealed_at, racers)
         return await self.open_sealed(sealed)
 
+    async def is_shown_unusable(self, unit: Unit) -> bool:
+        """Whether the own copy of an input shows that it is unusable: whoever has it sees the same. ChainError.
+
+        What is not here is not fetched: that it cannot be had shows nothing to anybody else. Nor does a box that does
+        not open where this machine has another key than the chain knows of.
+        """
+        known = (await self._chain.providers()).get(self._identity.stash)
+        has_key = known is not None and known.seal_key == self._identity.seal_key.public
+        if not has_key or self._store.get(unit.terms.input_root) is None:
+            return False
+        try:
+            await self.open(unit)
+        except UnusableInputError:
+            return True
+        return False
+
     async def open_sealed(self, sealed: SealedInput) -> UnitInput:
         """The request of whatever a customer sealed; errors as `open`."""
         blob = await self._fetch(sealed)

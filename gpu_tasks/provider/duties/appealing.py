@@ -1,4 +1,4 @@
-"""Whether a verdict has to be appealed: it says that a provider's own result is wrong, or its finding as a judge.
+"""Whether a verdict has to be appealed: it is against a provider's own result, its decline, or its finding as a judge.
 
 A committee's majority decides until somebody appeals, and who does not loses its collateral to two of three: the daemon
 appeals by itself. The bond returns with twice the price if the court finds the result right. Whose result it is appeals
@@ -31,12 +31,26 @@ def is_found_lying(case: CourtCase, stash: bytes) -> bool:
     return any(fault_of(claim, case.verdict) is PartyFault.LIED for claim in own)
 
 
+def is_found_declining(case: CourtCase, stash: bytes) -> bool:
+    """Whether the verdict of a case can be appealed now, and finds an input good that the stash has declined.
+
+    Worth an appeal only to who can show that it is bad: whether it could be had, nobody can.
+    """
+    if case.stage is not CaseStage.APPEALABLE:
+        return False
+    own = (claim for claim in case.terms.claims if claim.account == stash)
+    return any(fault_of(claim, case.verdict) is PartyFault.DECLINED for claim in own)
+
+
 def is_outvoted(seat: SeatStatus, height: int) -> bool:
     """Whether a verdict is about to stand that is not what this provider found when it judged.
 
-    Only for a result that it computed: who could not use an input does not know that nobody can.
+    Only for a result that it computed: who could not use an input does not know that nobody can. And only against
+    another result: who has the verdict "the input is bad" put away pays the court for it.
     """
     case, said = seat.status.case, seat.seat.statement
     if case.stage is not CaseStage.APPEALABLE or said is None or not isinstance(said.opinion, Answered):
+        return False
+    if not isinstance(case.verdict, Answered):
         return False
     return said.opinion != case.verdict and height <= case.appealable_until <= height + LAST_CALL_BLOCKS

@@ -9,7 +9,7 @@ from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.inference.money import fee, witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
-from gpu_tasks.provider.duties.appealing import is_wronged
+from gpu_tasks.provider.duties.appealing import is_found_declining, is_wronged
 from gpu_tasks.provider.duties.cases import attempt_of
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
@@ -32,7 +32,8 @@ class Endings:
     """The devices that computed something else than a court."""
     cases: list[CaseKey] = field(default_factory=list)
     wronged: list[bytes] = field(default_factory=list)
-    """The units whose verdict says that this provider's own result is wrong, and can still be appealed."""
+    """The units whose verdict says that this provider's own result is wrong, or that an input is good which its own
+    copy shows to be unusable, and can still be appealed."""
 
 
 async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
@@ -43,7 +44,8 @@ async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
     ended = Endings()
     for key, entry in _in_turn(parts):
         status = await parts.chain.final_unit(key[0])
-        ended.wronged.extend([key[0]] * is_wronged(status, key, parts.identity.stash))
+        if is_wronged(status, key, parts.identity.stash) or await _declined_well(parts, status, key):
+            ended.wronged.append(key[0])
         end = race_end(status, key, parts.identity.stash)
         if end is not None:
             if status is not None:
@@ -72,6 +74,14 @@ async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
             parts.journal.append(Dismissed(*key))
             ended.cases.append(key)
     return ended
+
+
+async def _declined_well(parts: Parts, status: UnitStatus | None, key: RaceKey) -> bool:
+    """Whether a verdict charges this provider for a decline of an input that it has, and sees to be unusable."""
+    if status is None or status.case is None or status.unit.attempt != key[1]:
+        return False
+    is_charged = is_found_declining(status.case, parts.identity.stash)
+    return is_charged and await parts.inputs.is_shown_unusable(status.unit)
 
 
 def _in_turn(parts: Parts) -> list[tuple[RaceKey, RaceEntry]]:

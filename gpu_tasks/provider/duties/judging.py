@@ -92,7 +92,7 @@ class JudgeDuty:
             await self.book.send(self._message(case, step))
 
     async def _judge(self, case: Case) -> None:
-        """Find the right result. Without the input there is none: silence costs a judge one fee, and is no lie."""
+        """Find the right result. Without the input there is none: silence costs a fee at most, and is no lie."""
         try:
             form = await self.parts.form_of(case.unit)
             self._without_input.add(case.key)

@@ -17,7 +17,7 @@ from court_habits import (
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import AUDIT_POT, CaseKind, ClaimKind, CourtCase, PartyClaim, judges_of
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.events import BenchDrawn, CaseOpened
+from gpu_tasks.market.courts.events import BenchDrawn, CaseOpened, CourtCalled
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
 from runtime.pallets.balances import Balances
@@ -115,8 +115,7 @@ def test_one_judge_of_a_pair_convicts_nobody(pair: Says) -> None:
     moved = gains(stage, lambda: stage.run(case_id))
     assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.AUDIT_RIGHT
     assert all(moved[judge] == FEE for judge in judges(stage))
-    for judge in judges(stage, BenchKind.PAIR):
-        assert moved.get(judge, 0) == (-FEE if pair is SILENT else 0)
+    assert not set(judges(stage, BenchKind.PAIR)) & set(moved), "two who are silent may have had nothing to look at"
 
 
 def test_an_unheard_audit_leaves_the_settlement() -> None:
@@ -124,6 +123,38 @@ def test_an_unheard_audit_leaves_the_settlement() -> None:
     moved = gains(stage, lambda: stage.run(case_id))
     assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.UNHEARD
     assert stage.racers[0].stash not in moved
+
+
+@pytest.mark.parametrize(("silent", "is_called"), [((0, 1, 2), False), ((0, 1), True)])
+def test_no_court_is_called_where_most_judges_had_nothing_to_look_at(
+    silent: tuple[int, ...], *, is_called: bool
+) -> None:
+    """Those who speak in the committee differ. The court would have the input: the coalition shows it then."""
+
+    def policy(keys: Keys, case: CourtCase, bench: int) -> Says:
+        place = judges_of(case).index(keys.stash)
+        if bench == BenchKind.COURT:
+            return Says(Answered(RIGHT))
+        return SILENT if place in silent else Says(Answered(bytes([place]) * 32))
+
+    stage, case_id = audited(policy)
+    stage.run(case_id)
+    assert bool(stage.chain.happened(CourtCalled)) is is_called
+    ending = stage.chain.now()[Toys].endings[case_id]
+    assert ending == (CaseOutcome.COURT_DECIDED if is_called else CaseOutcome.UNHEARD)
+
+
+@pytest.mark.parametrize(("silent", "fined"), [((0, 1, 2), 0), ((0, 2), 0), ((0,), 1)])
+def test_three_who_could_not_look_are_not_fined_for_what_two_say(silent: tuple[int, ...], fined: int) -> None:
+    """S16: two of a coalition in a committee find an answer right whose input the others never had."""
+
+    def policy(keys: Keys, case: CourtCase, _bench: int) -> Says:
+        return SILENT if judges_of(case).index(keys.stash) in silent else Says(Answered(RIGHT))
+
+    stage, case_id = audited(policy)
+    moved = gains(stage, lambda: stage.run(case_id))
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.AUDIT_RIGHT
+    assert sorted(moved.values()) == [-FEE] * fined + [FEE] * (5 - len(silent))
 
 
 @pytest.mark.parametrize(("size", "outcome"), [(2, CaseOutcome.AUDIT_WRONG), (1, CaseOutcome.AUDIT_UNDECIDED)])

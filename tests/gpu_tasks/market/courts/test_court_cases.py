@@ -7,6 +7,7 @@ from court_habits import (
     FEE,
     HIDES,
     INPUT_BAD,
+    LIES,
     SEAT,
     SILENT,
     appealed,
@@ -76,9 +77,48 @@ def test_an_undecided_committee_goes_to_the_court_which_convicts_its_judges() ->
     assert len(stage.chain.happened(CourtCalled)) == 1
     assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.COURT_DECIDED
     assert sorted(court) == sorted(keys.stash for keys in stage.chain.validators if keys.stash not in judges(stage))
-    assert moved[lying] == moved[other] == -SEAT
+    assert moved[lying] == -SEAT
+    assert other not in moved, "it found no usable input, and the court may have been shown another"
     assert all(moved[judge] == FEE for judge in (right, *court))
     assert moved[CUSTOMER.stash] == PRICE
+
+
+def heard_by_a_court(stage: CourtChain, case_id: bytes, appellant: Keys) -> None:
+    appealed(stage, case_id, appellant)
+    stage.run(case_id)
+
+
+def test_an_input_that_is_shown_to_the_court_alone_charges_only_who_appealed() -> None:
+    """Its racers and first judges could not have it: no seat, no collateral; the appeal's bond pays the court."""
+    stage = CourtChain(policy=by_bench(committee=INPUT_BAD))
+    case_id = stage.bring([(keys.stash, ClaimKind.DECLINED, None) for keys in stage.racers])
+    stranger = stage.chain.others[-1]
+    moved = gains(stage, lambda: heard_by_a_court(stage, case_id, stranger))
+    court = judges(stage, BenchKind.COURT)
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.APPEAL_WON
+    assert moved == {stranger.stash: -len(court) * FEE, **dict.fromkeys(court, FEE)}
+
+
+def test_a_lie_beside_it_is_charged_as_ever() -> None:
+    """The first judges put a wrong answer away with the input; the court finds the right one."""
+    stage = CourtChain(policy=by_bench(committee=INPUT_BAD))
+    case_id, stranger = stage.dispute(), stage.chain.others[-1]
+    moved = gains(stage, lambda: heard_by_a_court(stage, case_id, stranger))
+    court = judges(stage, BenchKind.COURT)
+    assert moved[stage.racers[1].stash] == -COLLATERAL
+    assert all(moved[judge] == FEE for judge in court)
+    assert stranger.stash not in moved, "who lied pays the court before the bond does"
+
+
+def test_no_court_is_called_about_an_input_that_nobody_answered() -> None:
+    def policy(keys: Keys, case: CourtCase, bench: int) -> Says:
+        return (INPUT_BAD, Says(Answered(RIGHT)), LIES)[case.benches[-1].members.index(keys.stash)]
+
+    stage = CourtChain(policy=policy)
+    case_id = stage.bring([(keys.stash, ClaimKind.DECLINED, None) for keys in stage.racers])
+    assert gains(stage, lambda: stage.run(case_id)) == {}
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.UNDECIDED
+    assert not stage.chain.happened(CourtCalled)
 
 
 @pytest.mark.parametrize("size", [4, 7, 16])
@@ -90,21 +130,24 @@ def test_what_nobody_could_look_at_costs_the_customer_its_bond_and_no_judge_anyt
     assert moved == {CUSTOMER.stash: -PRICE // 20}
 
 
-@pytest.mark.parametrize(("speaking", "fined"), [(2, 0), (3, 0), (4, 3)])
-def test_half_who_speak_show_that_it_could_be_looked_at(speaking: int, fined: int) -> None:
-    """Seven judges sit: of three and of four. Three that speak are fewer than half of them."""
+@pytest.mark.parametrize(("speaking", "fined"), [(2, 0), (3, 0), (4, 0), (5, 2), (6, 1), (7, 0)])
+def test_half_who_speak_show_that_it_could_be_looked_at_and_two_thirds_that_all_could(
+    speaking: int, fined: int
+) -> None:
+    """Seven judges sit: of three and of four. Three that speak are fewer than half of them, four than two thirds."""
 
     def policy(keys: Keys, case: CourtCase, bench: int) -> Says:
         spoken = [Says(Answered(bytes([number]) * 32)) for number in range(speaking)]
         place = [judge for each in case.benches for judge in each.members].index(keys.stash)
-        order = (0, 3, 4, 5)  # one of the committee, the others of the court: each says something else
+        order = (0, 3, 4, 5, 6, 1, 2)  # of the committee and of the court: each says something else
         return spoken[order.index(place)] if place in order[:speaking] else SILENT
 
     stage = CourtChain(policy=policy)
     case_id = stage.dispute()
     moved = gains(stage, lambda: stage.run(case_id))
-    assert stage.chain.now()[Toys].endings[case_id] == (CaseOutcome.UNDECIDED if fined else CaseOutcome.UNHEARD)
-    assert sorted(moved.values()) == ([-FEE] * fined or [-PRICE // 20]), "its judges, or its customer"
+    is_heard = speaking * 2 >= 7
+    assert stage.chain.now()[Toys].endings[case_id] == (CaseOutcome.UNDECIDED if is_heard else CaseOutcome.UNHEARD)
+    assert sorted(moved.values()) == ([-FEE] * fined if is_heard else [-PRICE // 20]), "its judges, or its customer"
 
 
 def test_a_bad_input_costs_the_customer_its_judges() -> None:

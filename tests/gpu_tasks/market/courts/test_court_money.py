@@ -211,6 +211,12 @@ def test_a_miss_costs_a_quarter_of_the_price_and_the_judges_it_caused() -> None:
     assert totals(flows)[None] == PRICE // 4
 
 
+def test_a_miss_pays_for_no_court() -> None:
+    for judges in (5, 6, 38):
+        flows = settle(CaseOutcome.COURT_DECIDED, case_of(judges=judges, missed=1))
+        assert sum(flow.amount for flow in flows) == PRICE // 4 + 5 * FEE
+
+
 def test_a_part_of_a_price_that_does_not_divide_is_rounded_up() -> None:
     flows = settle(CaseOutcome.DECIDED, replace(case_of(missed=1), price=101, fee=7))
     assert sum(flow.amount for flow in flows) == 26 + 3 * 7

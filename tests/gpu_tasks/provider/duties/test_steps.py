@@ -24,7 +24,7 @@ from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, Uni
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties import cases, races
-from gpu_tasks.provider.duties.appealing import LAST_CALL_BLOCKS, is_outvoted, is_wronged
+from gpu_tasks.provider.duties.appealing import LAST_CALL_BLOCKS, is_found_declining, is_outvoted, is_wronged
 from gpu_tasks.provider.duties.cases import Case, JudgeStep
 from gpu_tasks.provider.duties.races import OMITTED_BLOCKS, Race, RaceStep
 from gpu_tasks.provider.journal.records import CaseEntry, RaceEntry, Sent, WorkResult
@@ -155,12 +155,25 @@ def test_a_verdict_against_an_own_answer_is_appealed_and_no_other() -> None:
     assert not is_wronged(None, key, ME)
 
 
+def test_a_verdict_against_an_own_decline_can_be_appealed_and_no_other() -> None:
+    def case_of(status: UnitStatus) -> CourtCase:
+        assert status.case is not None
+        return status.case
+
+    charged = case_of(a_verdict(b"w" * 32, DECLINED, ANSWERED))
+    assert is_found_declining(charged, DECLINED.account)
+    assert not is_found_declining(charged, b"x" * 32)
+    assert not is_found_declining(case_of(a_verdict(b"w" * 32, ANSWERED)), ME), "that is a lie, if anything"
+    assert not is_found_declining(replace(charged, verdict=Unanswerable()), DECLINED.account)
+    assert not is_found_declining(replace(charged, stage=CaseStage.COURT), DECLINED.account)
+
+
 def an_own_seat(
     said: Answered | Unanswerable | None, verdict: bytes | None = b"w" * 32, stage: CaseStage = CaseStage.APPEALABLE
 ) -> SeatStatus:
     """A case that can be appealed until block 60, of a judge who said this."""
     statement = None if said is None else Statement(said, bytes(32))
-    found = None if verdict is None else Answered(verdict)
+    found = Unanswerable() if verdict is None else Answered(verdict)
     record = replace(a_record(ANSWERED), verdict=found, stage=stage, appealable_until=60)
     return SeatStatus(b"u" * 32, replace(PROMISED, statement=statement), CaseStatus(record, 0, 0, 0))
 
@@ -174,6 +187,7 @@ def an_own_seat(
         (an_own_seat(Answered(b"r" * 32)), 61, False),
         (an_own_seat(Answered(b"w" * 32)), 60, False),
         (an_own_seat(Unanswerable()), 60, False),
+        (an_own_seat(Answered(b"r" * 32), None), 60, False),
         (an_own_seat(None), 60, False),
         (an_own_seat(Answered(b"r" * 32), stage=CaseStage.COURT), 60, False),
     ],

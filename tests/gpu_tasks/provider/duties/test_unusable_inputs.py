@@ -3,12 +3,20 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.api import InputReader
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
+from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.duties.cases import Case
+from gpu_tasks.provider.duties.judging import UNANSWERABLE, JudgeDuty
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS
 from provider_chain import Miner, Village, play
 from scripts.chains.market_chain import signed
@@ -132,3 +140,83 @@ def test_it_is_given_back_so_many_blocks_before_commits_close_and_not_sooner(tmp
         assert village.node.chain.height + GIVE_BACK_BLOCKS == until
 
     play(tmp_path, 2, scene)
+
+
+def conniving_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judges of pairs find right what a racer answered; those of courts look at the boxes, as honest ones do."""
+    honest = JudgeDuty._found
+
+    async def found(duty: JudgeDuty, case: Case, *more: object) -> Statement:
+        if case.seat.bench != BenchKind.PAIR:
+            return await honest(duty, case, *more)  # type: ignore[arg-type]
+        reveal = next(racer.reveal for racer in case.unit.racers if racer.reveal)
+        return replace(UNANSWERABLE, opinion=Answered(reveal.output_root))
+
+    monkeypatch.setattr(JudgeDuty, "_found", found)
+
+
+async def raced_with_a_friend(village: Village) -> tuple[bytes, Miner, Miner]:
+    """A unit whose input leaves a judge out, its racer who does not mind, and the other one."""
+    unit = await village.post(readers=village.node.chain.validators[:-1])
+    while not (status := village.node.api().unit(unit)) or not status.unit.racers:
+        village.node.block()
+    friend, other = (village.miner(racer.owner) for racer in status.unit.racers)
+
+    async def looks_away(*_: object) -> None:
+        return None
+
+    friend.daemon.parts.inputs._check_boxes = looks_away  # type: ignore[method-assign, assignment]
+    return unit, friend, other
+
+
+async def until_no_case(village: Village, unit: bytes) -> None:
+    for _ in range(200):
+        village.node.block()
+        for miner in village.miners:
+            await miner.step()
+        if any(event.case == unit for event in village.node.chain.happened(CaseEnded)):
+            return
+    raise AssertionError("a case without end")
+
+
+def test_who_declined_what_its_own_copy_shows_to_be_bad_appeals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pair of the customer's friends finds the input good; the court sees whom it leaves out."""
+
+    async def scene(village: Village) -> None:
+        conniving_pair(monkeypatch)
+        unit, friend, other = await raced_with_a_friend(village)
+        await until_no_case(village, unit)
+        (appealed,) = village.node.chain.happened(CaseAppealed)
+        assert appealed.appellant == other.keys.stash != friend.keys.stash
+        (ended,) = [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
+        assert ended.outcome is CaseOutcome.INPUT_BAD
+        assert not village.node.chain.happened(ProviderSlashed)
+
+    play(tmp_path, 10, scene)
+
+
+@pytest.mark.parametrize("lost", ["its copy", "its key"])
+def test_who_cannot_show_that_an_input_is_bad_does_not_appeal(
+    lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(village: Village) -> None:
+        conniving_pair(monkeypatch)
+        unit, _, other = await raced_with_a_friend(village)
+        while "declined" not in other.heard.names():
+            village.node.block()
+            for miner in village.miners:
+                await miner.step()
+        inputs, bound = other.daemon.parts.inputs, village.node.chain.now()
+        if lost == "its copy":
+            inputs._store.get = lambda _: None  # type: ignore[method-assign, assignment]
+        else:
+            known = bound[Devices].providers[other.keys.stash]
+            assert known is not None
+            bound[Devices].providers[other.keys.stash] = replace(known, seal_key=b"k" * 32)
+            village.node.chain.state = village.node.chain.state.updated(bound.overlay.changes())
+        await until_no_case(village, unit)
+        assert not village.node.chain.happened(CaseAppealed)
+
+    play(tmp_path, 10, scene)
