@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "1f053d2c59d693eeeb091f84e4bbf17f8ac82a11d4145bea5285a1d961cea36a"
+KEPT_DIGEST = "f24a0fd93b802695876cf9ce6935e21411b5d2d3e4014fd56b66e4a9c93e8e32"
 
 
 @pytest.fixture(scope="module")
