@@ -44,9 +44,11 @@ def measure(world: World, found: Findings) -> None:
 
 def _parameters(world: World, found: Findings) -> None:
     """A parameter that stands in relations, while every other one has been changed too."""
+    # the greatest first: windows of this world are shorter than by default, and what has to exceed one grows before it
+    greatest_first = sorted(world.runtime.parameters.parameters.values(), key=lambda each: -each.default)
     changes = [
         ChainParameters.set_parameter(change=ParameterChange(parameter, parameter.default))
-        for parameter in world.runtime.parameters.parameters.values()
+        for parameter in greatest_first
         if not parameter.is_frozen and parameter is not InferenceMarket.unit_keep
     ]
     world.block(*(made(Root(), call) for call in changes))
