@@ -180,6 +180,7 @@ def settled_money(task: Task, place: int, height: int, spent: int = 0) -> TaskMo
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
+        added=slot.added,
         elapsed=until - task.started_at if task.started_at else 0,
         milestones=task.milestones,
         done=task.owed,

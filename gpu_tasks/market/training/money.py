@@ -66,7 +66,9 @@ class TaskSum(Enum):
 
     PRICE = "the price; of who took over, its own price x the share of the milestones that were left"
     MILESTONES = "price x milestones that check / all milestones"
-    ELAPSED = "price x blocks since the start / promised blocks, at most the price; `milestones`, if that is more"
+    ELAPSED = (
+        "price x blocks since the start / blocks promised in the bid, at most the price; `milestones`, if that is more"
+    )
     STANDBY = "`standby_share` (2 %) of the price"
     PREMIUM = "the audit rate x two judges' fees of the greatest price, which is what an audit costs"
     LATE = "`late_times` (5) x v for each late block"
@@ -212,6 +214,8 @@ class TaskMoney:
     """Where both signed: of the escrow, to the provider."""
     agreed_back: int = 0
     """Where both signed: of the collateral, to the customer."""
+    added: int = 0
+    """Of the promised blocks, those that the customer gave beside: what has elapsed is worth no less for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,10 +320,11 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
     milestones = price * money.done // money.milestones
     no_start = _up(terms.price_max, rules.no_start_penalty)
     failure = _up(price - milestones, rules.failure_penalty)
+    own = money.promised - money.added
     amounts = {
         TaskSum.PRICE: price,
         TaskSum.MILESTONES: milestones,
-        TaskSum.ELAPSED: max(price * min(money.elapsed, money.promised) // money.promised, milestones),
+        TaskSum.ELAPSED: max(price * min(money.elapsed, own) // own, milestones),
         TaskSum.STANDBY: part(price, rules.standby_share),
         TaskSum.PREMIUM: premium(rules, terms.price_max),
         TaskSum.LATE: rules.late_times * terms.time_value * max(0, money.elapsed - money.promised),

@@ -183,6 +183,8 @@ class Slot:
     promised: BlockNumber
     collateral: Balance
     """K, as it was locked."""
+    added: BlockNumber = 0
+    """Of the promised blocks, those that its customer has given it beside its own."""
     started_at: BlockNumber = 0
     reported: U8 = 0
     """Milestones of this leg that it has stated."""

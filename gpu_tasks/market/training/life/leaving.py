@@ -74,9 +74,13 @@ def amend(market: TrainingGround, task_id: bytes, customer: bytes, change: Raise
     if isinstance(change, Stop):
         _end_all(market, task_id, task, TaskOutcome.CANCELLED_RUNNING)
         return
-    slots = tuple(replace(slot, promised=slot.promised + change.blocks) for slot in task.slots)
+    slots = tuple(
+        replace(slot, promised=slot.promised + change.blocks, added=slot.added + change.blocks) for slot in task.slots
+    )
     ensure(change.blocks > 0 and all(slot.promised <= BLOCKS_MAX for slot in slots), UnsoundAmendment)
     task = replace(task, slots=slots)
+    if any(slot.promised > task.terms.blocks_max for slot in slots):  # for longer than anybody has offered to stand by
+        task = ending.release_standby(market, task_id, task)
     market.put(task_id, replace(task, deadline=silent_until(task)))
     market.emit(TaskAmended(task_id, task.terms.price_max, change.blocks))
 

@@ -7,6 +7,7 @@ from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import auction_id, bid_case
 from gpu_tasks.market.training.events import BidEnded
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import BID_BOND, TASK_BOND, TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -96,6 +97,32 @@ def test_a_task_that_runs_is_stopped_for_what_has_elapsed() -> None:
     assert books.change(alice) == net(earned) + BOND // 2
     assert books.change(bob) == net(7 * OGPU // 50)
     assert books.change(CUSTOMER) == -earned - 7 * OGPU // 50 - BOND
+
+
+def test_who_gives_more_blocks_and_stops_pays_for_what_has_elapsed_of_the_promise() -> None:
+    chain, books = awarded()
+    alice = chain.keys[0]
+    chain.start(alice)
+    chain.chain.blocks(8)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(BLOCKS_MAX - 40)))
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    assert books.change(alice) == net(7 * OGPU * 10 // 40) + BOND // 2
+
+
+def test_nobody_is_bound_to_stand_by_for_longer_than_the_task_allowed_to_promise() -> None:
+    chain, books = awarded()
+    alice, bob = chain.keys[:2]
+    chain.start(alice)
+    limit = chain.now().terms.blocks_max
+    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(limit - 40)))
+    assert not chain.is_idle(bob)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(1)))
+    assert chain.is_idle(bob)
+    assert books.change(bob) == net(7 * OGPU // 50)
+    standby = chain.now().standby
+    assert standby is not None
+    assert standby.provider == bob.stash  # it is still asked first
+    assert not standby.is_bound
 
 
 def test_while_the_standby_is_asked_the_customer_may_leave() -> None:
