@@ -223,3 +223,21 @@ def test_more_blocks_make_a_late_result_a_timely_one() -> None:
     finish_and_accept(chain, alice)
     assert chain.now().outcome is TaskOutcome.ON_TIME
     assert chain.now().slots[0].collateral == COLLATERAL
+
+
+def test_who_takes_a_place_over_has_not_signed_what_was_signed_before() -> None:
+    chain, books = awarded(6 * OGPU, 6 * OGPU, 7 * OGPU, slots=2)
+    task = chain.now()
+    keys = {each.stash: each for each in chain.keys}
+    first, second = (keys[slot.provider] for slot in task.slots)
+    assert task.standby is not None
+    honest = keys[task.standby.provider]
+    offer = TrainingMarket.close(task=chain.task, pay=0, back=COLLATERAL)
+    chain.ask(offer)
+    chain.do(first, offer, role="stash")  # and never starts
+    chain.start(second, 1)
+    while chain.now().slots[0].provider == first.stash:
+        chain.chain.block()
+    assert chain.now().slots[0].provider == honest.stash
+    chain.do(second, offer, ev.NoCloseOffer, role="stash")
+    assert books.change(honest) == 0
