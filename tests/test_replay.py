@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "f24a0fd93b802695876cf9ce6935e21411b5d2d3e4014fd56b66e4a9c93e8e32"
+KEPT_DIGEST = "25acd040c84e029855c737b2a07d8f767a4a77e52c441ea046caca1c1cd4926e"
 
 
 @pytest.fixture(scope="module")
