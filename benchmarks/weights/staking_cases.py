@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from benchmarks.weights.actors import OGPU, Actor
+from benchmarks.weights.actors import FLEETS, OGPU, Actor
 from benchmarks.weights.findings import Findings, line
 from benchmarks.weights.world import Step, World, made
 from runtime.blocks.block import HEADER, Header, seal_payload
@@ -26,10 +26,11 @@ RECEIVERS_FROM = 40
 
 
 class Staking:
-    """The staking part of the world: who delegates to whom."""
+    """The staking part of the world: who delegates to whom; not to the fleets, who work on when offenders are out."""
 
     def __init__(self, world: World, found: Findings) -> None:
         self.world, self.found = world, found
+        self.backed = world.validators[FLEETS:][:ELECTED]
         self.delegators = [
             world.others[1_000 + place * DELEGATORS_PER_VALIDATOR_MAX :][:DELEGATORS_PER_VALIDATOR_MAX]
             for place in range(ELECTED)
@@ -53,7 +54,7 @@ class Staking:
         world.block(*candidates)
         self._to_the_end_of_an_epoch()
         turns.append(found.hooks("an era's turn, candidates")["TrustStake"][0])
-        for validator, behind in zip(world.validators, self.delegators, strict=False):
+        for validator, behind in zip(self.backed, self.delegators, strict=True):
             call = TrustStake.delegate(validator=validator.stash, value=5 * OGPU)
             world.block(*(made(who, call) for who in behind))
         self._to_the_end_of_an_epoch()
@@ -66,7 +67,7 @@ class Staking:
         found.rows[f"{row} backing"] = behind_them["backings each"]
         found.rows[f"{row} era"] = max(0.0, grown["candidates"] - ELECTED * behind_them["backings each"])
         for _ in range(ELECTED):
-            world.block(author=world.validators[1])
+            world.block(author=self.backed[1])
         self._leave_many()
         self._to_the_end_of_an_epoch()
         world.block()
@@ -75,7 +76,7 @@ class Staking:
         """Every call of TrustStake and TrustLock."""
         world, found = self.world, self.found
         fresh, candidate = self.newcomers[-1], self.newcomers[0]
-        delegator, validator = self.delegators[1][0], world.validators[1].stash
+        delegator, validator = self.delegators[1][0], self.backed[1].stash
         found.call(fresh.stash, TrustStake.bond(value=20 * OGPU))
         found.call(candidate.stash, TrustStake.bond_extra(value=OGPU))
         found.call(candidate.stash, TrustStake.validate(**keys_of(Actor("other keys")), commission_ppm=7))
@@ -84,7 +85,7 @@ class Staking:
         found.call(delegator, TrustStake.undelegate(validator=validator, value=OGPU))
         found.call(candidate.stash, TrustStake.unbond(value=OGPU))
         era = world.now()[TrustStake].current_era.get() - 1
-        found.call(fresh.stash, TrustStake.payout_stakers(validator=world.validators[1].stash, era=era), rounds=3)
+        found.call(fresh.stash, TrustStake.payout_stakers(validator=self.backed[1].stash, era=era), rounds=3)
         self._offences()
 
     def measure_leaving(self) -> None:
@@ -110,7 +111,7 @@ class Staking:
         """One offender, a second one; and the same where all others offended too, and each loses everything."""
         world, found = self.world, self.found
         reporter = world.senders[1].stash
-        first, second = world.validators[1], world.validators[2]
+        first, second = self.backed[1], self.backed[2]
         accomplices = [actor for actor in world.validators if actor is not first]
         found.call(reporter, self._report(first), rounds=3)
         world.block(offended(accomplices))
