@@ -12,6 +12,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError, LaterState
+from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.tasks.task_inputs import check_request
 from gpu_tasks.provider.tasks.task_runs import check_state
 from gpu_tasks.tasks.canonical import CanonicalTask, task_hash_of
@@ -68,11 +69,11 @@ def test_a_task_for_one_class_is_hashed_with_that_class(kind: DeviceClass) -> No
 
 @pytest.mark.parametrize("stands_at", [3, 4, 5, None])
 def test_a_checkpoint_stands_where_its_milestone_is(stands_at: int | None) -> None:
-    async def advance(_form: Any, _request: bytes, state: bytes, steps: int) -> LaterState:
+    async def advance(_form: Any, _request: bytes, state: bytes, steps: int) -> tuple[LaterState, Reading]:
         assert steps == 0
         if stands_at is None:
             raise BadStateError("no state")
-        return LaterState(state, stands_at)
+        return LaterState(state, stands_at), Reading(False, 0, 0)
 
     parts = cast(Parts, SimpleNamespace(workshop=SimpleNamespace(advance=advance)))
     checking = check_state(parts, FORM, DATA, b"state", 4)
