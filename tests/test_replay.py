@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "25acd040c84e029855c737b2a07d8f767a4a77e52c441ea046caca1c1cd4926e"
+KEPT_DIGEST = "6c100d21a14833556192ecce7ed2d5bb9903a774b039b54b9db630438bcd36dd"
 
 
 @pytest.fixture(scope="module")

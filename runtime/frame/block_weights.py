@@ -7,9 +7,9 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "7283c10428ef0edc8256c7b7380deddc",
+    "3e3bf36c512326584793c1fb0cab0d89",
     {
-        "block": 3_014_029,
-        "extrinsic": 41_228,
+        "block": 2_682_463,
+        "extrinsic": 45_413,
     },
 )
