@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devnet.measuring.ledger import block_hash
+from gpu_tasks.market.courts.benches import is_beyond_a_third
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.events import BenchDrawn, CaseDecided, CaseEnded, OpinionOpened
 from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseMoney, CaseOutcome, Flow, Payee, Purse, judge_fee, settle
@@ -20,6 +21,7 @@ from gpu_tasks.market.training.money import dispute_bond
 from gpu_tasks.market.training.tasks import JudgedFor, Task, slot_case
 from gpu_tasks.market.training.terms import covered
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from wallet.client import ChainClient
 
@@ -111,7 +113,9 @@ class TaskAudits:
         before = await chain.read(System.account, AUDIT_POT, at=await block_hash(chain, height - 1))
         in_pot = before.data.free - Balances.existential_deposit.default - self.drawn.get(height, 0)
         allowed = 0 if slot.is_challenge else FIRST_JUDGES * slot.fee
-        flows = settle(outcome, _money(slot, verdict, max(0, min(in_pot, allowed))))
+        seats = await chain.read(TrustStake.seats, at=await block_hash(chain, height))
+        in_office = [(seat.stash, seat.weight) for seat in seats]
+        flows = settle(outcome, _money(slot, verdict, max(0, min(in_pot, allowed)), in_office))
         moved = []
         for flow in flows:
             moved += [(flow.source, -flow.amount)] if flow.source != AUDIT_POT else []
@@ -125,7 +129,7 @@ class TaskAudits:
         return moved
 
 
-def _money(slot: AuditedSlot, verdict: Any, in_pot: int) -> CaseMoney:
+def _money(slot: AuditedSlot, verdict: Any, in_pot: int, in_office: list[tuple[bytes, int]]) -> CaseMoney:
     right = tuple(judge for judge in slot.judges if slot.said.get(judge) == verdict)
     silent = tuple((judge, slot.fee) for judge in slot.judges if judge not in slot.said)
     payers: dict[Purse, tuple[tuple[bytes, int], ...]] = {Purse.POT: ((AUDIT_POT, in_pot),), Purse.SILENT: silent}
@@ -134,7 +138,8 @@ def _money(slot: AuditedSlot, verdict: Any, in_pot: int) -> CaseMoney:
     elif isinstance(verdict, Answered):
         payers[Purse.LIED] = ((slot.provider, slot.held),)
     payees = {Payee.JUDGES: right, Payee.CUSTOMER: (slot.customer,)}
-    return CaseMoney(slot.cover, slot.fee, slot.has_court, payers, payees)
+    takes_whole = slot.has_court or is_beyond_a_third(right, in_office)
+    return CaseMoney(slot.cover, slot.fee, takes_whole, payers, payees)
 
 
 def _of(flows: tuple[Flow, ...], purse: Purse) -> int:

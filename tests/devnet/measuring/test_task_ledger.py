@@ -20,6 +20,7 @@ from gpu_tasks.traces.trace import proof_of_fraud
 from looked_at import DIGESTS, OFTEN, SEGMENTS, TRACE, judged, judges_say, says
 from runtime.blocks.digest import AUTHOR_ENGINE, PreRuntime
 from runtime.frame.runtime import Bound
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys
@@ -49,6 +50,8 @@ class BlocksOfATest:
             return (PreRuntime(AUTHOR_ENGINE, b"a" * 32),)
         if item is System.account:
             return self.bounds[int.from_bytes(at) - 1][System].account[keys[0]]
+        if item is TrustStake.seats:
+            return self.bounds[int.from_bytes(at) - 1][TrustStake].seats.get()
         market = self.bounds[int.from_bytes(at) - 1][TrainingMarket]
         return market.tasks[keys[0]] if item is TrainingMarket.tasks else market.step_fee
 
