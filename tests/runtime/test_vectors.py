@@ -22,7 +22,7 @@ PUBLISHED_PREFIXES: list[tuple[StorageItem, str]] = [
 ALICE_OF_THE_SDK = "d43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d"
 HER_ACCOUNT_KEY = "de1e86a9a8c739864cf3cc5ec2bea59f" + ALICE_OF_THE_SDK
 GENESIS_HASH = "5d1e004aad1232ef64ff3dd95b44ec288867ea77bc5b10b29f4d9200abf645ca"
-BLOCK_1_HASH = "af9afda99b6c3d31e4cec3c6d8af18d3bcf9f27b0381b8162beb27952cb3bbfb"
+BLOCK_1_HASH = "c6eca3794b1c2bff6a49851f644c680a365e7e626ee26ad76c78f813a6a2d88b"
 
 
 def test_types_and_storage_are_those_on_record() -> None:

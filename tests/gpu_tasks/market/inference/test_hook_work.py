@@ -112,26 +112,26 @@ def post_each(services: int) -> list[Any]:
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_units_that_nobody_can_serve_cost_no_block_anything(reads: list[int]) -> None:
     """Many services with many offers each, a unit for each: it was drawn anew in every third block, for ever."""
-    chain = crowded(services=40, offers=50, ask=OGPU)
+    chain = crowded(services=30, offers=50, ask=OGPU)
     chain.blocks(2)
-    chain.block(*post_each(40))
+    chain.block(*post_each(30))
     chain.blocks(4)
-    assert max(reads) > 40 * 50, "each service was read for the one draw that its unit paid for"
+    assert max(reads) > 30 * 50, "each service was read for the one draw that its unit paid for"
     reads.clear()
     chain.blocks(30)
     assert max(reads) <= IDLE_READS
     units = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
-    assert len(units) == 40
+    assert len(units) == 30
     assert all(unit.asleep_since for unit in units)
 
 
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_draws_that_a_block_cannot_pay_wait_for_the_next(reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    chain = crowded(services=40, offers=50, ask=OGPU)
+    chain = crowded(services=30, offers=50, ask=OGPU)
     budget = Weight(2 * one_unit(50).ref_time, 0)
     monkeypatch.setattr(inference, "DRAW_BUDGET", budget)
     chain.blocks(2)
-    chain.block(*post_each(40))
+    chain.block(*post_each(30))
     reads.clear()
     chain.blocks(24)
     offers_in_budget = budget.ref_time // SCAN_WEIGHT.ref_time + 50
