@@ -167,19 +167,16 @@ class TrainingApi(RuntimeApi, version=1):
 
     def _duties(self, stash: bytes, task_id: bytes, task: Task, devices: list[bytes]) -> list[TaskDuty]:
         height = self._next
-        places = [place for place, slot in enumerate(task.slots) if slot.provider == stash and is_open(task)]
+        places = [place for place, slot in enumerate(task.slots) if slot.provider == stash]
         found = [slot_duty(task_id, task, place, height) for place in places]
-        busy = {task.slots[place].device for place in places}
         if task.standby is not None and task.standby.provider == stash:
             found.append(standby_duty(task_id, task, height))
-            busy.add(task.standby.device)
         for device in devices:
-            if device not in busy:
-                found += self._bid_duties(task_id, task, device)
+            found += self._bid_duties(task_id, task, device)
         return found
 
     def _bid_duties(self, task_id: bytes, task: Task, device: bytes) -> list[TaskDuty]:
-        """That of the bid which binds a device to a task, in whichever of its auctions that was."""
+        """That of the bid which binds a device to a task, in whichever of its auctions that was; none with a slot."""
         market = self._market
         for number in range(task.auction, 0, -1):
             auction = auction_id(task_id, number)

@@ -8,6 +8,7 @@ import pytest
 from gpu_tasks.market import training_api
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.selection import select
 from gpu_tasks.market.training.showing import drawn_segments
@@ -15,6 +16,8 @@ from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, TaskRole, 
 from gpu_tasks.market.training.tasks import TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.training_api import TaskAuction, TaskStatus, TrainingApi
+from gpu_tasks.traces.trace import proof_of_fraud
+from looked_at import DIGESTS, SEGMENTS, TRACE
 from node.rpc.methods.state import MAX_CALL_KEYS
 from runtime.encoding.codec import codec
 from runtime.encoding.types import Hash
@@ -84,6 +87,23 @@ def test_a_task_is_shown_with_what_it_waits_for() -> None:
     assert chain.state() is TaskState.JUDGED
     assert status(chain).cases == ((0, slot_case(chain.task, 0)),)
     assert (status(chain).until, status(chain).awaits) == (0, 0)
+
+
+def test_of_a_gang_only_the_slot_that_is_judged_is_shown_as_a_case() -> None:
+    proof, salt = proof_of_fraud(DIGESTS, 7, b"n" * 32), b"s" * 32
+    chain = TaskChain(size=14)
+    chain.submit(segments=SEGMENTS, slots=2)
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 6 * OGPU, 8 * OGPU))
+    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    for place, keys in enumerate(gang):
+        chain.start(keys, place)
+    for place, keys in enumerate(gang):
+        chain.finish(keys, place, TRACE)
+    eve = chain.keys[4]
+    sealed = claim_commitment(GENESIS_HASH, chain.task, eve.stash, 1, proof, salt)
+    chain.do(eve, TrainingMarket.claim_fraud(task=chain.task, commitment=sealed))
+    chain.do(eve, TrainingMarket.show_fraud(task=chain.task, place=1, proof=proof, salt=salt))
+    assert status(chain).cases == ((1, slot_case(chain.task, 1)),)
 
 
 def test_a_beacon_that_is_awaited_is_said() -> None:

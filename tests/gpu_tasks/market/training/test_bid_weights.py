@@ -1,7 +1,5 @@
 """What bids prepay is what the hook charges for them: to be read, set free and dropped."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from gpu_tasks.market.training.tasks import TaskState
@@ -13,7 +11,7 @@ from task_chain import TaskChain, an_offer
 
 
 @pytest.fixture
-def charged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def charged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """What the hook has charged to each block, in reference time."""
     found: list[int] = []
     hook = TrainingMarket.on_initialize
@@ -24,7 +22,7 @@ def charged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return weight
 
     monkeypatch.setattr(TrainingMarket, "on_initialize", watched)
-    yield found
+    return found
 
 
 def life_of(bids: int, charged: list[int]) -> tuple[int, int]:
