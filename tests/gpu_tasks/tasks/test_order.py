@@ -1,6 +1,5 @@
 """Orders that a chain takes as they were planned, and auctions that are made again out of its records."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.selection import BidFate
 from gpu_tasks.market.training.tasks import TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.tasks.auction_check import award_problems, explained_auction
+from gpu_tasks.tasks.auction_check import explained_auction
 from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
 from gpu_tasks.tasks.order import RUN_BLOCKS_LEAST, StoredInput, order_of, run_blocks
 from gpu_tasks.tasks.plan import AuctionNumbers, plan_of
@@ -122,24 +121,3 @@ def test_an_auction_is_made_again_out_of_its_records() -> None:
     ]
     assert rows[0].pay == chain.now().slots[0].price == 7 * OGPU
     assert rows[4].why == "was not opened: its bond of 1 oGPU burns"
-    assert award_problems(chain.now(), award, kept) == []
-
-
-def test_an_award_that_is_not_the_selection_s_is_found() -> None:
-    chain = TaskChain()
-    chain.submit()
-    chain.auction(with_offers(chain.keys[:3], 6 * OGPU, 7 * OGPU, 8 * OGPU))
-    award, kept = records(chain)
-    task, standby = chain.now(), chain.now().standby
-    assert standby is not None
-    dearer = replace(task, slots=(replace(task.slots[0], price=9 * OGPU),))
-    assert award_problems(dearer, award, kept) == ["slot 0: price 900000000, and 700000000 by the selection"]
-    other = replace(task, slots=(replace(task.slots[0], provider=chain.keys[2].stash),))
-    assert len(award_problems(other, award, kept)) == 1
-    assert award_problems(replace(task, slots=()), award, kept) == [
-        "0 slots are awarded, and the selection has 1 winners"
-    ]
-    assert len(award_problems(replace(task, standby=None), award, kept)) == 1
-    late = replace(task, standby=replace(standby, promised=1))
-    assert award_problems(late, award, kept) == ["standby: promised blocks 1, and 40 by the selection"]
-    assert "no beacon yet" in award_problems(task, replace(award, seed=None), kept)[0]
