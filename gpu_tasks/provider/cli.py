@@ -58,6 +58,10 @@ COMMANDS = {
         "appealing:appeal",
         "Appeal against what judges have said of UNIT (0x..); the provider key signs, the bond is the stash's.",
     ),
+    "prove": (
+        "proving:prove",
+        "Compute TASK (0x..) again, and show a fraud proof if its result is wrong; the provider key signs.",
+    ),
     "unregister": (
         "leaving:unregister",
         "Take DEVICE (0x.., or the beginning of it) and its offers out of the market; its bond comes back at once.",

@@ -13,5 +13,6 @@ In reading order:
 * `auctioning`: `auctions`, `policy`, `drain`
 * `earning`: `earnings`
 * `appealing`: `appeal`
+* `proving`: `prove`
 * `leaving`: `unregister`, `withdraw-bond`
 """

@@ -64,7 +64,7 @@ def run(
 
     async def work() -> None:
         wanted = stash.account(options)
-        workshop = _workshop(options, backend, numbers, workloads)
+        workshop = workshop_of(options, backend, numbers, workloads)
         chain, identity = await _connect_in_time(options, wanted)
         port = blob_port if blob_port is not None else await _endpoint_port(chain)
         settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
@@ -83,7 +83,7 @@ def run(
     explained(lambda: asyncio.run(told(work)))
 
 
-def _workshop(options: ProviderOptions, backend: str, numbers: tuple[int, ...], names: tuple[str, ...]) -> Workshop:
+def workshop_of(options: ProviderOptions, backend: str, numbers: tuple[int, ...], names: tuple[str, ...]) -> Workshop:
     """The hardware and workloads that the operator did not leave out; ProviderError for what there is not."""
     offered = hardware_of(options)
     hardware = [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)

@@ -16,6 +16,7 @@ In reading order:
 * `task_book`: the tasks that this daemon has to do with
 * `state_answers`: states for judges
 * `task_verdicts`: what is right about a task
+* `proving`: where somebody else's result is wrong
 * `task_attesting`: milestones and results as attestations
 * `bidding`: bids
 * `working`: what becomes of them

@@ -38,7 +38,8 @@ class TaskRun:
     """One leg of one task. `digests` are the hashes of s(0) to the newest state."""
 
     parts: Parts
-    device: bytes
+    device: bytes | None
+    """None: any that is free."""
     form: WorkloadForm
     asked: UnitInput
     boundaries: tuple[int, ...]
@@ -111,8 +112,8 @@ class TaskRun:
         return later.state, used(steps, wall_us, later, reading)
 
 
-async def prepared_run(parts: Parts, base: Path, task_id: bytes, task: Task, device: bytes) -> TaskRun:
-    """The run of a task's leg on a device, with all that it begins with on this machine's disk.
+async def prepared_run(parts: Parts, base: Path, task_id: bytes, task: Task, device: bytes | None) -> TaskRun:
+    """The run of a task's leg on a device, or on any, with all that it begins with on this machine's disk.
 
     UnusableInputError and BadRequestError for what is the customer's fault, BlobError and ChainError for what cannot be
     had now, ExecutionError for what this machine cannot do.

@@ -1,0 +1,149 @@
+"""`prove`: a task's run computed again, and a fraud proof where its result is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.blobs.inputs import Inputs, UnusableInputError
+from gpu_tasks.provider.blobs.store import BlobStore
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.commands.making import make
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, made_base_path, told
+from gpu_tasks.provider.commands.running import connect, workshop_of
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
+from gpu_tasks.provider.execution.executor import BadRequestError
+from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.registering import Planned
+from gpu_tasks.provider.tasks.proving import CannotProveError, Fraud, Step, search
+from gpu_tasks.provider.telemetry import LogTelemetry
+from wallet.client import ChainClient
+from wallet.commands.options import dry_run_option, yes_option
+from wallet.keypair import Keypair
+from wallet.output import Grains, harmless
+from wallet.session import explained, note
+from wallet.trust import hash_typed
+
+
+@click.command()
+@click.argument("task")
+@click.option(
+    "--backend", default="numpy", show_default=True, help="numpy, torch-cpu, or torch-cuda: each GPU its own."
+)
+@dry_run_option
+@yes_option
+@click.pass_obj
+def prove(options: ProviderOptions, task: str, backend: str, dry_run: bool, yes: bool) -> None:
+    """Compute TASK (0x..) again, and show a fraud proof if its result is wrong; the provider key signs.
+
+    Begin while the task is worked on: it waits for the result then, and little time is left afterwards. The bond is the
+    stash's. If the command is broken off between claim and proof, repeat it.
+    """
+    task_id = hash_typed(task)
+    looked: list[tuple[Identity, Fraud | None]] = []
+
+    async def look() -> None:
+        if task_id is None:
+            raise ProviderError(f"{task!r} is no task: a task is 0x and 64 hexadecimal digits")
+        looked.append(await _looked_at(options, task_id, backend))
+
+    explained(lambda: asyncio.run(told(look)))
+    assert task_id is not None, "what is no task was refused"
+    identity, fraud = looked[0]
+    if fraud is None:
+        options.output.facts({"task": f"0x{task_id.hex()}", "result": "right", "sent": False})
+        return
+    commitment = fraud.commitment(identity, task_id)
+
+    async def claim(client: ChainClient, _: Keypair) -> list[Planned]:
+        made = await client.read(TrainingMarket.claims, task_id, identity.stash)
+        if made is not None and made.commitment == commitment:
+            note("the claim is on the chain already: only the proof is missing")
+            return []
+        call = TrainingMarket.claim_fraud(task=task_id, commitment=commitment)
+        return [Planned(call, fraud.bond, "bond", identity.stash, _facts(fraud))]
+
+    async def proof(_: ChainClient, __: Keypair) -> list[Planned]:
+        salt = fraud.salt(identity, task_id)
+        return [Planned(TrainingMarket.show_fraud(task=task_id, place=fraud.place, proof=fraud.proof, salt=salt))]
+
+    make(options.session, lambda: options.key, claim, dry_run=dry_run, is_agreed=yes)
+    if not dry_run:
+        make(options.session, lambda: options.key, proof, dry_run=False, is_agreed=True)
+
+
+async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str) -> tuple[Identity, Fraud | None]:
+    """Who looks, and what is wrong about a task; ProviderError where that cannot be told."""
+    chain, identity = await connect(options, tell=note)
+    try:
+        async with _own_parts(options, chain, identity, backend) as (parts, base):
+            return identity, await search(parts, base, task_id, _Told(), chain.views())
+    except (CannotProveError, BlobError, UnusableInputError, BadRequestError) as error:
+        raise ProviderError(harmless(str(error))) from error
+    finally:
+        await chain.close()
+
+
+@contextlib.asynccontextmanager
+async def _own_parts(
+    options: ProviderOptions, chain: LiveChain, identity: Identity, backend: str
+) -> AsyncIterator[tuple[Parts, Path]]:
+    """What computing takes, in a folder that goes afterwards: the daemon of this base path may be running."""
+    workshop = workshop_of(options, backend, (), ())
+    with TemporaryDirectory(prefix="prove-", dir=made_base_path(options.base_path)) as folder:
+        base = Path(folder)
+        store = BlobStore(base / "blobs")
+        async with contextlib.AsyncExitStack() as exits:
+            blobs = await exits.enter_async_context(BlobClient(private=chain.is_development))
+            exits.push_async_callback(workshop.close)
+            workshop.serve({})
+            journal = Journal(base / "journal")
+            exits.callback(journal.close)
+            parts = Parts(
+                identity=identity,
+                chain=chain,
+                journal=journal,
+                workshop=workshop,
+                inputs=Inputs(identity, chain, blobs, store),
+                store=store,
+                blobs=blobs,
+                telemetry=LogTelemetry(),
+                earnings=EarningsBook(base / EARNINGS_FILE),
+            )
+            yield parts, base
+
+
+class _Told:
+    """Says on the screen where a search is: each wait once, what is computed by the tenth."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def __call__(self, step: Step) -> None:
+        """A step begins."""
+        text = f"waits for {step.waits_for}"
+        if not step.waits_for:
+            text = f"computing: {100 * step.done // step.segments // 10 * 10} % of {step.segments} segments"
+        if text != self._said:
+            note(text)
+        self._said = text
+
+
+def _facts(fraud: Fraud) -> dict[str, Any]:
+    return {
+        "slot": fraud.place,
+        "wrong_segment": fraud.proof.index,
+        "stated": f"0x{fraud.proof.after.digest.hex()}",
+        "right": f"0x{fraud.proof.right.hex()}",
+        "reward": Grains(fraud.reward),
+    }
