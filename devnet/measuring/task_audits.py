@@ -13,6 +13,7 @@ from typing import Any
 from devnet.measuring.ledger import block_hash
 from gpu_tasks.market.courts.benches import is_beyond_a_third
 from gpu_tasks.market.courts.cases import AUDIT_POT
+from gpu_tasks.market.courts.closing import FINED_PARTS, FINING_PARTS
 from gpu_tasks.market.courts.events import BenchDrawn, CaseDecided, CaseEnded, OpinionOpened
 from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseMoney, CaseOutcome, Flow, Payee, Purse, judge_fee, settle
 from gpu_tasks.market.courts.opinions import Answered
@@ -131,7 +132,7 @@ class TaskAudits:
 
 def _money(slot: AuditedSlot, verdict: Any, in_pot: int, in_office: list[tuple[bytes, int]]) -> CaseMoney:
     right = tuple(judge for judge in slot.judges if slot.said.get(judge) == verdict)
-    silent = tuple((judge, slot.fee) for judge in slot.judges if judge not in slot.said)
+    silent = tuple((judge, slot.fee) for judge in slot.judges if judge not in slot.said) if _fines(slot) else ()
     payers: dict[Purse, tuple[tuple[bytes, int], ...]] = {Purse.POT: ((AUDIT_POT, in_pot),), Purse.SILENT: silent}
     if isinstance(verdict, Answered) and verdict.root == slot.root:
         payers[Purse.CUSTOMER_SPARE] = ((slot.asker, slot.bond),)
@@ -140,6 +141,11 @@ def _money(slot: AuditedSlot, verdict: Any, in_pot: int, in_office: list[tuple[b
     payees = {Payee.JUDGES: right, Payee.CUSTOMER: (slot.customer,)}
     takes_whole = slot.has_court or is_beyond_a_third(right, in_office)
     return CaseMoney(slot.cover, slot.fee, takes_whole, payers, payees)
+
+
+def _fines(slot: AuditedSlot) -> bool:
+    """Whether so many judges said something that who did not is fined."""
+    return len(slot.said) * FINED_PARTS >= len(slot.judges) * FINING_PARTS
 
 
 def _of(flows: tuple[Flow, ...], purse: Purse) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from devnet.measuring.task_audits import AuditedSlot, TaskAudits
 from devnet.measuring.task_ledger import TaskLedger
-from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.courts.events import BenchDrawn, CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.training.events import SlotSettled
@@ -24,7 +24,17 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys
-from task_chain import RIGHT, WRONG, Books, TaskChain, check_task_books, finish_and_accept, with_offers, work
+from task_chain import (
+    COLLATERAL,
+    RIGHT,
+    WRONG,
+    Books,
+    TaskChain,
+    check_task_books,
+    finish_and_accept,
+    with_offers,
+    work,
+)
 from wallet.client import ChainClient
 
 OFFERS = (6 * OGPU, 7 * OGPU, 8 * OGPU)
@@ -67,9 +77,16 @@ class BlocksOfATest:
 class Seen:
     """A chain whose task Alice has, and who had what before."""
 
-    def __init__(self, size: int = 7, constants: dict[str, Any] | None = None, seed: int = 1, **order: Any) -> None:
+    def __init__(
+        self,
+        size: int = 7,
+        constants: dict[str, Any] | None = None,
+        seed: int = 1,
+        bonds: tuple[int, ...] = TaskChain.bonds,
+        **order: Any,
+    ) -> None:
         self.blocks = BlocksOfATest()
-        self.chain = TaskChain(size=size, constants=constants or {}, check=self.blocks.remember)
+        self.chain = TaskChain(size=size, constants=constants or {}, bonds=bonds, check=self.blocks.remember)
         self.chain.chain.chance.seed(seed)
         self.books = Books(self.chain)
         self.before = {keys.stash: self.chain.wealth(keys.stash) for keys in (*self.chain.keys, CUSTOMER)}
@@ -163,9 +180,9 @@ def test_an_audit_that_finds_something_wrong_is_told() -> None:
     assert any("ended as AUDIT_WRONG" in wrong for wrong in sums.wrong)
 
 
-def disputed(root: bytes = RIGHT, size: int = 12) -> Seen:
+def disputed(root: bytes = RIGHT, size: int = 12, bonds: tuple[int, ...] = TaskChain.bonds) -> Seen:
     """A task whose result the customer disputes."""
-    seen = Seen(size)
+    seen = Seen(size, bonds=bonds)
     seen.chain.start(seen.chain.keys[0])
     seen.chain.finish(seen.chain.keys[0], root=root)
     seen.chain.ask(TrainingMarket.dispute(task=seen.chain.task))
@@ -177,6 +194,15 @@ def test_a_lie_that_judges_find_costs_what_the_courts_take(size: int) -> None:
     seen = disputed(WRONG, size)
     assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
     check(seen, ["LIED"], may_lie=True)
+
+
+@pytest.mark.parametrize(("liars", "is_whole"), [(6, True), (7, False)])
+def test_where_no_court_is_left_a_lie_costs_whole_what_more_than_a_third_says(liars: int, is_whole: bool) -> None:
+    """Of six the standby may not judge; the four others weigh four of eleven, or of twelve, beside who lied."""
+    seen = disputed(WRONG, 6, (liars * 200 * OGPU, *(200 * OGPU,) * 5))
+    assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
+    check(seen, ["LIED"], may_lie=True)
+    assert (seen.moved()[seen.chain.keys[0].stash] == -COLLATERAL) is is_whole
 
 
 def test_a_judge_that_seconds_a_lie_has_no_fee_of_it() -> None:
@@ -196,6 +222,23 @@ def test_a_dispute_about_which_nobody_says_anything() -> None:
     seen = disputed()
     assert judged(seen.chain, lambda _keys: None) is CaseOutcome.UNHEARD
     check(seen, ["DISPUTED_FALSELY"], may_lie=True)
+
+
+@pytest.mark.parametrize("silent", [1, 2])
+def test_silent_judges_are_fined_only_where_two_thirds_spoke(silent: int) -> None:
+    seen = disputed(WRONG)
+
+    def pair() -> tuple[bytes, ...]:
+        drawn: BenchDrawn = seen.chain.chain.happened(BenchDrawn)[0]
+        return drawn.judges
+
+    def opinion(keys: Keys) -> Answered | None:
+        return None if keys.stash in pair()[:silent] else Answered(RIGHT)
+
+    assert judged(seen.chain, opinion) is CaseOutcome.AUDIT_WRONG
+    check(seen, ["LIED"], may_lie=True)
+    fined = [judge for judge in pair() if seen.moved()[judge] < 0]
+    assert len(fined) == (1 if silent == 1 else 0), "four of five are two thirds, and three are not"
 
 
 def challenged() -> Seen:
