@@ -39,7 +39,6 @@ TRIES = 3
 PLAYS: dict[Stranger, Callable[[Tries], Awaitable[None]]] = {
     Stranger.COPIES_BID: strangers.copy_bid,
     Stranger.NEVER_OPENS: strangers.never_open,
-    Stranger.PROVES: strangers.prove,
     Stranger.STEALS_PROOF: strangers.steal_proof,
 }
 
@@ -76,7 +75,9 @@ class CheatCourse:
 
     def _began(self, name: str) -> None:
         self.task_id = bytes.fromhex(name[2:])
-        if self.scene.stranger is not Stranger.NOBODY:
+        if self.scene.stranger is Stranger.PROVES:
+            self._start(self._prove)
+        elif self.scene.stranger is not Stranger.NOBODY:
             self._start(self._estrange)
 
     def _start(self, work: Callable[[], None]) -> None:
@@ -114,6 +115,12 @@ class CheatCourse:
         url = ("--url", self.net.members[0].rpc_url)
         shown = self.tell.command
         return programs.run("ogpu", *url, command, *words, "--key", CUSTOMER_KEY, keyring=self.net.keyring, show=shown)
+
+    def _prove(self) -> None:
+        """Somebody without a part in the task computes it, beside its own daemon, and shows where it is wrong."""
+        whose = ("--key", f"//{strangers.PROVER}//provider", "--base-path", str(self.net.folder / "prover"))
+        words = ("--url", self.net.members[0].rpc_url, *whose, "prove", "0x" + self.task_id.hex(), "--yes")
+        programs.run("ogpu-provider", *words, keyring=self.net.keyring, show=self.tell.command)
 
     def _kept(self) -> list[str]:
         folder = self.net.folder

@@ -29,7 +29,7 @@ class Stranger(Enum):
     COPIES_BID = auto()
     NEVER_OPENS = auto()
     PROVES = auto()
-    """No cheat: somebody computes the run, and shows where it is wrong."""
+    """No cheat: somebody computes the run, and shows where it is wrong (`ogpu-provider prove`)."""
     STEALS_PROOF = auto()
 
 

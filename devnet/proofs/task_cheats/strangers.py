@@ -1,4 +1,4 @@
-"""What cheats try by transactions alone: a copied bid, a bid that is never opened, a fraud proof that somebody stole.
+"""What cheats try by transactions alone: a copied bid, a bid that is never opened, a fraud proof that somebody steals.
 
 Each is told as an attempt: what was sent, and the chain's answer. Always: only what everybody sees is copied, out of
 blocks and out of the pool of a node; who cheats pays for its transactions like everybody.
@@ -134,14 +134,6 @@ async def never_open(tries: Tries) -> None:
     device = await own_device(tries.chain, CHEAT)
     call = TrainingMarket.commit_bid(task=tries.task, device=device, commitment=os.urandom(32))
     await tries.have(CHEAT, call)
-
-
-async def prove(tries: Tries) -> None:
-    """Compute the run, commit to where it is wrong, and show that in a later block."""
-    proof, salt, sealed = await _sealed_proof(tries)
-    await tries.have(PROVER, TrainingMarket.claim_fraud(task=tries.task, commitment=sealed))
-    shown = TrainingMarket.show_fraud(task=tries.task, place=0, proof=proof, salt=salt)
-    await tries.have(PROVER, shown)
 
 
 async def steal_proof(tries: Tries) -> None:

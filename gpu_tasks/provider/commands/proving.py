@@ -73,13 +73,22 @@ def prove(options: ProviderOptions, task: str, backend: str, dry_run: bool, yes:
         call = TrainingMarket.claim_fraud(task=task_id, commitment=commitment)
         return [Planned(call, fraud.bond, "bond", identity.stash, _facts(fraud))]
 
-    async def proof(_: ChainClient, __: Keypair) -> list[Planned]:
+    async def proof(client: ChainClient, _: Keypair) -> list[Planned]:
+        await _until_it_may_be_opened(client, task_id, identity.stash)
         salt = fraud.salt(identity, task_id)
         return [Planned(TrainingMarket.show_fraud(task=task_id, place=fraud.place, proof=fraud.proof, salt=salt))]
 
     make(options.session, lambda: options.key, claim, dry_run=dry_run, is_agreed=yes)
     if not dry_run:
         make(options.session, lambda: options.key, proof, dry_run=False, is_agreed=True)
+
+
+async def _until_it_may_be_opened(client: ChainClient, task_id: bytes, stash: bytes) -> None:
+    """A final block behind that of the claim: in its own block a claim opens nothing, on trial neither."""
+    made = await client.read(TrainingMarket.claims, task_id, stash)
+    async for _ in await client.finalized_heads():
+        if made is None or await client.height(await client.finalized()) > made.made_at:
+            return
 
 
 async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str) -> tuple[Identity, Fraud | None]:
