@@ -324,3 +324,13 @@ def test_an_order_is_shown_as_it_was_submitted() -> None:
     chain = TaskChain()
     chain.submit(segments=8, milestones=3)
     assert status(chain).task.order == an_order(segments=8, milestones=3)
+
+
+def test_who_has_more_slots_than_are_shown_is_shown_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_api, "TASK_DUTIES_MAX", 2)
+    chain, _ = awarded()
+    bound = chain.chain.now()
+    (slot,) = chain.now().slots
+    bound[TrainingMarket].tasks[chain.task] = replace(chain.now(), slots=(slot,) * 3)
+    chain.chain.state = chain.chain.state.updated(bound.overlay.changes())
+    assert [each.place for each in asked(chain, "task_duties", slot.provider)] == [0, 1]

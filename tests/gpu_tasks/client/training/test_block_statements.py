@@ -1,6 +1,12 @@
 """What blocks hold of a task: calls, nested ones too, and attestations; of other tasks and of units nothing."""
 
-from gpu_tasks.client.training.block_statements import SignedStep, steps_about
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gpu_tasks.client.training.block_statements import SignedStep, steps_about, task_blocks
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage
 from gpu_tasks.market.attestations.task_statement import (
@@ -10,13 +16,15 @@ from gpu_tasks.market.attestations.task_statement import (
     StatedResult,
     TaskAttestation,
 )
-from gpu_tasks.market.training.tasks import Milestone, TaskResult
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from played_node import DevChain
+from priced_tasks import WINDOWS, a_task
 from runtime.blocks.extrinsic import encode_bare
 from runtime.frame.call import Call
 from runtime.pallets.utility import Utility
 from small_chain import ALICE
+from wallet.client import ChainClient
 
 TASK, OTHER = b"t" * 32, b"o" * 32
 USAGE = Usage(0, 0, 0, 0, 0, 0)
@@ -72,3 +80,35 @@ def test_attestations_of_a_task_are_steps_and_those_of_others_and_of_units_are_n
         SignedStep(b"k" * 32, False, 1, 3, MILESTONE.root),
         SignedStep(b"k" * 32, False, 1, None, RESULT.root),
     ]
+
+
+HEAD, END = 5_000, 40
+RUNNING = a_task(state=TaskState.RUNNING, submitted_at=10)
+ENDED = a_task(state=TaskState.ENDED, submitted_at=10, deadline=END + WINDOWS.keep)
+
+
+@pytest.mark.parametrize(
+    ("task", "most", "first", "last"),
+    [
+        (ENDED, 30, 11, END),
+        (ENDED, 29, 12, END),
+        (RUNNING, HEAD, 11, HEAD),
+        (RUNNING, 30, HEAD - 29, HEAD),
+    ],
+)
+def test_the_newest_blocks_of_a_task_s_life_are_read_and_none_behind_its_end(
+    task: Task, most: int, first: int, last: int
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    async def height(_final: bytes) -> int:
+        return HEAD
+
+    async def final_ids(begin: int, end: int) -> list[bytes]:
+        asked.append((begin, end))
+        return []
+
+    client: Any = SimpleNamespace(height=height, final_ids=final_ids)
+    found = asyncio.run(task_blocks(cast(ChainClient, client), TASK, task, b"f" * 32, most))
+    assert asked == [(first, last)]
+    assert (found.first, found.last, found.is_whole) == (first, last, first == 11)

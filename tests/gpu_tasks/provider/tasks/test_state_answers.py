@@ -1,0 +1,85 @@
+"""Which states a judge is shown: of the leg that was run here, once they are in memory, while the disk has them."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.tasks import Slot, Task, slot_case
+from gpu_tasks.provider.blobs.reseal import RefusedResealError
+from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.tasks.state_answers import SHOWN_STATE, ShownState, StateAnswers, question
+from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.traces.trace import state_hash, traced_state
+from priced_tasks import a_task
+from provider_chain import keypair, seal_key
+from scripts.chains.market_chain import GENESIS_HASH, Keys
+
+MAKER, JUDGE = Keys("maker"), Keys("judge")
+TASK, DEVICE = b"t" * 32, b"d" * 32
+CASE = slot_case(TASK, 0)
+SEGMENTS = 8
+STATES = [f"state {index}".encode() for index in range(SEGMENTS + 1)]
+DIGESTS = [state_hash(state) for state in STATES]
+
+
+def shown(segment: int, *, behind: int = 0, known: int = SEGMENTS, lost: int | None = None) -> ShownState:
+    """What a judge of the maker's slot is shown, where the maker has the states up to s(`known`) in memory.
+
+    `behind` of the four milestones were another provider's; the file of state `lost` is gone.
+    """
+    slot = Slot(MAKER.stash, DEVICE, 5, 50, 100)
+    task = a_task(slots=(slot,), behind=behind)
+    folder = SimpleNamespace(state=lambda index: None if index == lost else STATES[index])
+    run = SimpleNamespace(index=known, digests=DIGESTS[: known + 1], folder=folder)
+    answers = StateAnswers(parts_of(task), cast(TaskBook, SimpleNamespace(run=lambda *_: run)))
+    judge = Identity.of(JUDGE.stash, keypair(JUDGE), GENESIS_HASH)
+    sealed = asyncio.run(answers.answer(question(judge, CASE, segment)))
+    return SHOWN_STATE.decode(seal_key(JUDGE).open(sealed))
+
+
+def parts_of(task: Task) -> Parts:
+    """Those of the maker, on a chain where the judge sits in the case about its slot."""
+
+    async def case(_case: bytes) -> Any:
+        return SimpleNamespace(benches=(SimpleNamespace(members=(JUDGE.stash,)),))
+
+    async def stash_of(_key: bytes) -> bytes:
+        return JUDGE.stash
+
+    async def provider(_stash: bytes) -> Provider:
+        return Provider(seal_key(JUDGE).public, b"http://127.0.0.1:1", 0)
+
+    async def tasks(_ids: list[bytes]) -> dict[bytes, Task]:
+        return {TASK: task}
+
+    chain = SimpleNamespace(case=case, stash_of=stash_of, provider=provider, tasks=tasks)
+    journal = SimpleNamespace(open_tasks=lambda: iter([((TASK, 1), SimpleNamespace(device=DEVICE))]))
+    identity = Identity.of(MAKER.stash, keypair(MAKER), GENESIS_HASH)
+    return cast(Parts, SimpleNamespace(chain=chain, journal=journal, identity=identity))
+
+
+@pytest.mark.parametrize("segment", [2, 5, SEGMENTS - 1])
+def test_a_state_is_shown_with_its_place_and_that_of_the_next(segment: int) -> None:
+    expected = ShownState(traced_state(DIGESTS, segment), traced_state(DIGESTS, segment + 1), STATES[segment])
+    assert shown(segment, behind=1) == expected
+
+
+@pytest.mark.parametrize("segment", [0, 1, SEGMENTS])
+def test_what_another_provider_ran_or_nobody_is_not_shown(segment: int) -> None:
+    with pytest.raises(RefusedResealError, match="another provider ran that segment, or nobody"):
+        shown(segment, behind=1)
+
+
+def test_a_run_that_is_not_read_whole_shows_what_it_has_and_asks_for_patience_with_the_rest() -> None:
+    assert shown(3, known=4).state == STATES[3]
+    with pytest.raises(RefusedResealError, match="read from the disk; ask again"):
+        shown(4, known=4)
+
+
+def test_a_state_whose_file_is_gone_is_said_to_be_gone() -> None:
+    with pytest.raises(RefusedResealError, match="not here any more"):
+        shown(3, lost=3)

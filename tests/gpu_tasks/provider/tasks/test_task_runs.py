@@ -1,0 +1,97 @@
+"""What a leg's run begins with on this machine, and on which device: from the disk, or anew where that lacks a part."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gpu_tasks.data.run_states import RunState
+from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.executor import BegunRun
+from gpu_tasks.provider.tasks import task_runs
+from gpu_tasks.provider.tasks.run_folder import RunFolder
+from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.traces.trace import state_hash
+from priced_tasks import a_task
+
+TASK, FIRST, SECOND = b"t" * 32, b"1" * 32, b"2" * 32
+STATES = [f"state {index}".encode() for index in range(9)]
+DIGESTS = [state_hash(state) for state in STATES]
+MILESTONE = Milestone(1, b"r" * 32, 0, b"b" * 32)
+LATER_LEG = a_task(behind=1, checkpoint=HeldCheckpoint(MILESTONE, b"h" * 32))
+"""Of eight segments in four milestones: it begins with the state at s(2)."""
+
+
+class Disk:
+    """A provider's disk and network, where the request is whole and the checkpoint can be fetched."""
+
+    def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.base = base
+        self.begun: list[bytes] = []
+        self.fetched = 0
+        store = SimpleNamespace(get=lambda _address: b"blob", put=lambda *_, **__: None)
+        workshop = SimpleNamespace(begin=self._begin)
+        journal = SimpleNamespace(open_tasks=lambda: iter(()))
+        self.parts = cast(Parts, SimpleNamespace(store=store, workshop=workshop, journal=journal))
+        replaced: dict[str, Callable[..., Any]] = {
+            "form_of": lambda *_: None,
+            "open_task": self._opened,
+            "fetch_run": self._fetch,
+            "check_state": self._opened,
+        }
+        for name, stand_in in replaced.items():
+            monkeypatch.setattr(task_runs, name, stand_in)
+
+    async def _begin(self, _form: Any, _request: bytes, device: bytes) -> BegunRun:
+        self.begun.append(device)
+        return BegunRun(STATES[0], tuple(range(9)))
+
+    async def _opened(self, *_: Any) -> Any:
+        return SimpleNamespace(request=b"request")
+
+    async def _fetch(self, *_: Any, **__: Any) -> RunState:
+        self.fetched += 1
+        return RunState(1, tuple(DIGESTS[:3]), STATES[2])
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """One with nothing on it."""
+    return Disk(tmp_path, monkeypatch)
+
+
+def prepared(disk: Disk) -> task_runs.TaskRun:
+    """The later leg's run."""
+    return asyncio.run(task_runs.prepared_run(disk.parts, disk.base, TASK, LATER_LEG, FIRST))
+
+
+def test_a_later_leg_goes_on_from_the_disk_with_the_hashes_before_it(disk: Disk) -> None:
+    assert prepared(disk).digests == DIGESTS[:3]
+    assert prepared(disk).digests == DIGESTS[:3]
+    assert disk.fetched == 1
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_a_first_state_without_the_hashes_before_it_is_fetched_again(disk: Disk, left: int) -> None:
+    folder = RunFolder(disk.base, TASK, LATER_LEG.behind)
+    folder.keep_state(2, STATES[2])
+    folder.keep_earlier(DIGESTS[:left])
+    assert prepared(disk).digests == DIGESTS[:3], "or the result's root is of a shorter trace"
+    assert disk.fetched == 1
+
+
+def test_a_run_is_prepared_once_for_a_device_and_anew_for_another(disk: Disk) -> None:
+    async def scene() -> None:
+        book = TaskBook(disk.parts, disk.base)
+        run = await book.prepare(TASK, LATER_LEG, FIRST)
+        assert await book.prepare(TASK, LATER_LEG, FIRST) is run
+        other = await book.prepare(TASK, LATER_LEG, SECOND)
+        assert other.device == SECOND, "what was promised is measured on the device that was bid"
+        assert book.run(TASK, LATER_LEG) is other
+        assert disk.begun == [FIRST, SECOND]
+
+    asyncio.run(scene())
