@@ -32,7 +32,9 @@ def judges_say(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> Iterator
             keys = chain.chain.keys_of(judge)
             said = opinion(keys)
             if said is not None:
-                yield from due_of(courts, case_id, keys, opens(keys, case_id, said), height=height, final=height - 1)
+                yield from due_of(
+                    courts, case_id, keys, opens(keys, case_id, said), height=height, final=height - chain.final_lag
+                )
 
 
 def judged(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> CaseOutcome:

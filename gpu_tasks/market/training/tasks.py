@@ -287,7 +287,9 @@ class Task:
     finished_at: BlockNumber = 0
     accepted: Acceptance | None = None
     is_checked: bool = False
-    """Whether the beacon has said that there is no audit, or one is over."""
+    """Whether the beacon has said if there is an audit."""
+    is_due: bool = False
+    """Whether it asked for one while a fraud proof is judged, which comes first."""
     judged_for: JudgedFor | None = None
     drawn: Hash | None = None
     """What draws the segments that are to be shown."""

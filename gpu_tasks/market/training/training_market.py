@@ -256,7 +256,7 @@ class TrainingMarket(TrainingGround, index=15):
         if task.state is TaskState.AWARDING:
             awarding.award(self, task_id, task)
             return step_weight(task.terms.slots, task.bids)
-        if task.state is TaskState.SUBMITTED:
+        if task.state in (TaskState.SUBMITTED, TaskState.JUDGED):
             judging.take_chance(self, task_id, task)
         else:
             assert task.state is TaskState.SHOWING, "no other state waits for finality"

@@ -104,8 +104,10 @@ def show(
 
 
 def judge_challenge(market: TrainingGround, task_id: bytes, task: Task) -> None:
-    """Have the segment of a fraud proof computed; whether there is an audit is asked again, if it proves nothing."""
-    market.by_finality.drop(task_id)
+    """Have the segment of a fraud proof computed; meanwhile the chance of an audit is awaited as before.
+
+    Who lied sees the beacon before it is final: a friend's wrong proof must not draw another one.
+    """
     _open_cases(market, task_id, replace(task, judged_for=JudgedFor.FRAUD_PROOF, close=None))
 
 
@@ -114,13 +116,17 @@ def judge_challenge(market: TrainingGround, task_id: bytes, task: Task) -> None:
 
 def take_chance(market: TrainingGround, task_id: bytes, task: Task) -> None:
     """The beacon's four values are final: there is an audit, or the way is free for a payment."""
-    start = task.beacon_at or task.finished_at
+    start = _chance_from(task)
     values = [market.beacon.value_at(start + delay) for delay in AUDIT_DELAYS]
     there = [value for value in values if value is not None]
     if len(there) < len(values):  # finality stood still for longer than the beacon remembers
         market.put(task_id, replace(task, beacon_at=market.height))
         _await_chance(market, task_id, market.height)
-    elif is_audited(there, task_id, task.rules.audit_rate_ppm):
+        return
+    asks = is_audited(there, task_id, task.rules.audit_rate_ppm)
+    if task.challenge is not None:
+        market.put(task_id, replace(task, is_checked=True, is_due=asks))
+    elif asks:
         _look(market, task_id, task, JudgedFor.AUDIT)
     elif task.accepted is not None:
         conclude(market, task_id, replace(task, is_checked=True))
@@ -221,11 +227,12 @@ def end_of_case(market: TrainingGround, task_id: bytes, task: Task) -> None:
         return
     challenged = task.slots[task.challenge.place]
     if challenged.outcome is None:
-        task = replace(task, state=TaskState.SUBMITTED, challenge=None, judged_for=None, finished_at=market.height)
-        until = market.height + task.windows.accept
-        market.put(task_id, replace(task, deadline=until, beacon_at=market.height))
-        if not task.is_checked:
-            _await_chance(market, task_id, market.height)
+        task = replace(task, beacon_at=_chance_from(task), finished_at=market.height)
+        task = replace(task, state=TaskState.SUBMITTED, challenge=None, judged_for=None)
+        if task.is_due:
+            _look(market, task_id, replace(task, is_due=False), JudgedFor.AUDIT)
+            return
+        market.put(task_id, replace(task, deadline=market.height + task.windows.accept))
         return
     for place, slot in enumerate(task.slots):  # all have stated the one root, in blobs of their own
         if slot.outcome is None:
@@ -287,6 +294,11 @@ def _await_draw(market: TrainingGround, task_id: bytes, task: Task) -> None:
     height = market.height + BEACON_DELAY
     market.put(task_id, replace(task, deadline=0, beacon_at=height))
     market.by_finality.put(height, task_id)
+
+
+def _chance_from(task: Task) -> int:
+    """The height from which the beacons are counted that may ask for an audit."""
+    return task.beacon_at or task.finished_at
 
 
 def _await_chance(market: TrainingGround, task_id: bytes, start: int) -> None:

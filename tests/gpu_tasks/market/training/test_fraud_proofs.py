@@ -4,17 +4,19 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_tasks.market.courts.benches import AUDIT_DELAYS, is_audited
 from gpu_tasks.market.courts.opinions import Unanswerable
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.events import FraudProven
 from gpu_tasks.market.training.fraud_claims import claim_commitment, reward_of
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.showing import refuted
-from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.tasks import JudgedFor, TaskState
 from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud
-from looked_at import DIGESTS, FEE, PAID, SEGMENTS, STOOD_BY, TRACE, judged, judges_say, says, submitted
+from looked_at import DIGESTS, FEE, OFTEN, PAID, SEGMENTS, STOOD_BY, TRACE, judged, judges_say, says, submitted
+from runtime.pallets.beacon import Beacon
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, refused, signed
 from task_chain import COLLATERAL, PRICE, Books, TaskChain, awarded, net, with_offers, work
 
@@ -89,16 +91,41 @@ def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_ag
     while chain.state() is TaskState.JUDGED:
         chain.chain.block(*judges_say(chain, says(TRACE)))
     task = chain.now()
-    assert (task.state, task.accepted, task.is_checked) == (TaskState.SUBMITTED, None, False)
+    assert (task.state, task.accepted, task.is_checked) == (TaskState.SUBMITTED, None, True)
     assert task.finished_at == chain.chain.height
     assert task.deadline == task.finished_at + 10
     assert books.change(eve) == -BOND
-    while not chain.now().is_checked:
-        chain.chain.block()
-    assert chain.state() is TaskState.SUBMITTED
     signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task))(chain.chain.now())
     chain.until(TaskState.ENDED)
     assert books.change(chain.keys[0]) == net(PAID)
+
+
+def about_to_be_audited() -> tuple[TaskChain, Keys]:
+    """A task whose audit the beacon asks for, in blocks that are not final yet, and who has committed to a proof."""
+    for seed in range(20):
+        chain = TaskChain(size=14, constants=OFTEN, final_lag=3)
+        chain.chain.chance.seed(seed)
+        submitted(chain, TRACE, segments=SEGMENTS)
+        finished, eve = chain.now().finished_at, chain.keys[4]
+        chain.do(eve, claim(chain, eve))
+        while chain.chain.height < finished + AUDIT_DELAYS[-1]:
+            chain.chain.block()
+        beacon = chain.chain.now()[Beacon]
+        values = [beacon.value_at(finished + delay) for delay in AUDIT_DELAYS]
+        if is_audited([value for value in values if value], chain.task, chain.now().rules.audit_rate_ppm):
+            return chain, eve
+    raise AssertionError("no beacon asks for an audit")
+
+
+def test_a_wrong_proof_draws_no_audit_anew() -> None:
+    """Who lied sees the beacon before it is final: a friend's wrong proof must not have the chance drawn again."""
+    chain, eve = about_to_be_audited()
+    assert chain.state() is TaskState.SUBMITTED
+    chain.do(eve, show(chain))
+    assert chain.state() is TaskState.JUDGED
+    while chain.state() is TaskState.JUDGED:
+        chain.chain.block(*judges_say(chain, says(TRACE)))
+    assert (chain.state(), chain.now().judged_for) == (TaskState.SHOWING, JudgedFor.AUDIT)
 
 
 def test_a_proof_is_of_a_segment_that_its_liar_has_run() -> None:
