@@ -20,6 +20,7 @@ from wallet.output import Grains
 from wallet.session import WalletSession, explained
 
 _DEFAULT_VALUE = "a quarter of the greatest price over the deadline"
+_DEFAULT_COLLATERAL = "the least that the chain asks for"
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 
 
@@ -64,7 +65,7 @@ def facts_of(file: TaskFile, prepared: PreparedTask) -> dict[str, Any]:
         if value is None
         else f"{format_amount(value.grains)} {SYMBOL} for {_time(value.span)}",
         "loss_on_failure": Grains(default_loss(task.price_max) if task.loss is None else task.loss),
-        "collateral": Grains(task.collateral),
+        "collateral": Grains(task.collateral) if task.collateral else _DEFAULT_COLLATERAL,
         "deadline": _time(task.deadline),
         "seed": "of the file" if task.seed else "drawn at each submission",
         "task_hash": prepared.task_hash if task.seed else None,
