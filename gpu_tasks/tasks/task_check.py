@@ -199,9 +199,9 @@ def _check_outcomes(task: Task) -> TaskCheck:
     problems = []
     for place, slot in enumerate(task.slots):
         if slot.outcome in IN_TIME and slot.finished_at:
-            is_late = slot.finished_at - task.started_at > slot.promised
+            is_late = slot.taken > slot.promised
             if is_late != (slot.outcome is TaskOutcome.LATE):
-                problems.append(f"slot {place} took {slot.finished_at - task.started_at} blocks of {slot.promised}")
+                problems.append(f"slot {place} took {slot.taken} blocks of {slot.promised}")
     paid = sum(slot.price for slot in task.slots if slot.outcome in IN_TIME)
     earned = f"{format_amount(paid)} {SYMBOL} were earned in time or late, as blocks and promises say"
     says = "; ".join(problems) or earned

@@ -71,7 +71,7 @@ class TaskSum(Enum):
     )
     STANDBY = "`standby_share` (2 %) of the price"
     PREMIUM = "the audit rate x two judges' fees of the greatest price, which is what an audit costs"
-    LATE = "`late_times` (5) x v for each late block"
+    LATE = "`late_times` (5) x v for each late block of its own: what it waited for its partners is theirs"
     NO_START = "half of `no_start_penalty` (10 % of the greatest price)"
     NO_START_REST = "the other half"
     FAILURE = "`failure_penalty` (25 %) of the price that was not earned, at most L"
@@ -216,6 +216,8 @@ class TaskMoney:
     """Where both signed: of the collateral, to the customer."""
     added: int = 0
     """Of the promised blocks, those that the customer gave beside: what has elapsed is worth no less for them."""
+    taken: int = 0
+    """Of the blocks since the start, those in which it did not wait for its partners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +329,7 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
         TaskSum.ELAPSED: max(price * min(money.elapsed, own) // own, milestones),
         TaskSum.STANDBY: part(price, rules.standby_share),
         TaskSum.PREMIUM: premium(rules, terms.price_max),
-        TaskSum.LATE: rules.late_times * terms.time_value * max(0, money.elapsed - money.promised),
+        TaskSum.LATE: rules.late_times * terms.time_value * max(0, money.taken - money.promised),
         TaskSum.NO_START: no_start // 2,
         TaskSum.NO_START_REST: no_start - no_start // 2,
         TaskSum.FAILURE: min(failure, terms.loss),

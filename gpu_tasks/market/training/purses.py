@@ -22,6 +22,7 @@ from gpu_tasks.market.training.tasks import (
     Slot,
     Task,
     slot_case,
+    taken_by,
 )
 from runtime.frame.holds import Hold
 from runtime.pallets.pots import TREASURY
@@ -108,6 +109,7 @@ def _money(market: TrainingGround, task: Task, slot: Slot, held: dict[TaskPurse,
         promised=slot.promised,
         added=slot.added,
         elapsed=until - task.started_at if task.started_at else 0,
+        taken=taken_by(task, slot, market.height),
         milestones=task.milestones,
         done=task.owed,
     )

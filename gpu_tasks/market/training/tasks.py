@@ -190,6 +190,9 @@ class Slot:
     """Milestones of this leg that it has stated."""
     milestone: Milestone | None = None
     """The newest of them."""
+    taken: BlockNumber = 0
+    """Blocks that it took for what it has stated, each from when all had stated what was before: who waits for a
+    partner is not late."""
     finished_at: BlockNumber = 0
     result: TaskResult | None = None
     was_standby: bool = False
@@ -341,6 +344,12 @@ def with_slot(task: Task, place: int, slot: Slot) -> Task:
 def kept_step(task: Task) -> int:
     """Milestones of this leg that all providers have stated."""
     return min(slot.reported for slot in task.slots)
+
+
+def taken_by(task: Task, slot: Slot, height: int) -> int:
+    """Blocks that a slot has taken since all had started, those apart in which it waited for its partners."""
+    is_awaited = task.started_at and slot.result is None and slot.reported == kept_step(task)
+    return slot.taken + (height - task.reported_at if is_awaited else 0)
 
 
 def agreed_milestone(task: Task) -> Milestone | None:

@@ -116,9 +116,7 @@ def why_not(task: Task, policy: BidPolicy, means: Means, newest: int) -> str:
 @click.option(
     "--only-when-idle/--also-when-busy", default=None, help="Whether a machine at other work bids for nothing."
 )
-@click.option(
-    "--gangs/--no-gangs", default=None, help="Whether to work beside others whose slowness costs as one's own."
-)
+@click.option("--gangs/--no-gangs", default=None, help="Whether to work beside others, and wait for them.")
 @click.pass_obj
 def policy(
     options: ProviderOptions, kinds: tuple[str, ...], is_none: bool, least_price: str | None, spans: tuple[str, ...],

@@ -82,7 +82,7 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
         ),
         (
             terms.slots > 1 and terms.time_value > 0 and not policy.gangs,
-            "in a gang a slow partner makes everybody late, and a late block costs (the policy's `gangs` allows it)",
+            "in a gang it waits for slow partners, bound for longer than it promised (the policy's `gangs` allows it)",
         ),
         (means.spendable < terms.collateral_min, "the stash cannot lock the collateral"),
         (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is as good as over"),

@@ -55,7 +55,7 @@ class BidPolicy:
     only_when_idle: bool = False
     """Whether a machine that does something else bids for nothing."""
     gangs: bool = False
-    """Whether to work with others whose slowness costs as if it were one's own, however much a late block costs."""
+    """Whether to work beside others although blocks cost: who waits for a slow partner is bound beyond its promise."""
 
     def forbids(self, kind: str, weekday: int, minute: int, *, is_idle: bool) -> str:
         """Why no task of this kind is bid for now; empty if it may be."""

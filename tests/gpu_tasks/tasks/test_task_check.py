@@ -215,8 +215,8 @@ def test_results_that_differ_and_lateness_that_was_not_are_found() -> None:
 def test_a_result_in_the_last_promised_block_is_in_time() -> None:
     chain = undisturbed()
     task = chain.now()
-    assert wrong(reckoned(chain, with_slot(task, finished_at=task.started_at + task.slots[0].promised))) == []
-    late = with_slot(task, finished_at=task.started_at + task.slots[0].promised + 1)
+    assert wrong(reckoned(chain, with_slot(task, taken=task.slots[0].promised))) == []
+    late = with_slot(task, taken=task.slots[0].promised + 1)
     assert any("slot 0 took 41 blocks of 40" in says for says in wrong(reckoned(chain, late)))
 
 

@@ -276,7 +276,7 @@ def _accepted(task: Task, slot: Slot) -> TaskOutcome:
     """How a slot whose result nobody has refuted ends."""
     if task.accepted is Acceptance.BY_SILENCE:
         return TaskOutcome.ACCEPTED_BY_SILENCE
-    is_late = slot.finished_at - task.started_at > slot.promised
+    is_late = slot.taken > slot.promised
     return TaskOutcome.LATE if is_late else TaskOutcome.ON_TIME
 
 

@@ -33,6 +33,7 @@ from gpu_tasks.market.training.tasks import (
     agreed_milestone,
     kept_step,
     slot_of,
+    taken_by,
     with_slot,
 )
 from runtime.frame.pallet import ensure, known
@@ -78,7 +79,9 @@ def ensure_may_report(market: TrainingGround, task: Task, slot: Slot, milestone:
 def report(market: TrainingGround, task_id: bytes, task: Task, place: int, milestone: Milestone) -> None:
     """Write down a milestone that may be stated."""
     market.emit(MilestoneReported(task_id, place, milestone))
-    slot = replace(task.slots[place], reported=milestone.number - task.behind, milestone=milestone)
+    slot = task.slots[place]
+    taken = taken_by(task, slot, market.height)
+    slot = replace(slot, reported=milestone.number - task.behind, milestone=milestone, taken=taken)
     market.put(task_id, _in_step(market, task, with_slot(task, place, slot)))
 
 
@@ -117,7 +120,9 @@ def ensure_may_finish(market: TrainingGround, task: Task, slot: Slot) -> None:
 def take_result(market: TrainingGround, task_id: bytes, task: Task, place: int, result: TaskResult) -> None:
     """Write down a result that may be stated."""
     market.emit(ResultStated(task_id, place, result))
-    slot = replace(task.slots[place], reported=task.milestones, finished_at=market.height, result=result)
+    slot = task.slots[place]
+    taken = taken_by(task, slot, market.height)
+    slot = replace(slot, reported=task.milestones, finished_at=market.height, result=result, taken=taken)
     after = with_slot(task, place, slot)
     if any(each.result is None for each in after.slots):
         market.put(task_id, _in_step(market, task, after))

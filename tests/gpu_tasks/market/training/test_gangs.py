@@ -12,16 +12,18 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import judges_say, says
 from runtime.frame.holds import Hold
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, signed
-from task_chain import BOND, COLLATERAL, PRICE, Books, TaskChain, an_offer, with_offers
+from task_chain import BOND, COLLATERAL, PRICE, Books, TaskChain, an_offer, net, with_offers
 
 SECOND = b"2" * 32
 
 
-def gang_of_two(chain: TaskChain | None = None, **bids: int) -> tuple[TaskChain, Books, list[Keys]]:
+def gang_of_two(
+    chain: TaskChain | None = None, order: dict[str, int] | None = None, **bids: int
+) -> tuple[TaskChain, Books, list[Keys]]:
     """A task that Alice and Bob have been awarded, in this order, and for which Charlie stands by."""
     chain = chain or TaskChain()
     books = Books(chain)
-    chain.submit(slots=2)
+    chain.submit(slots=2, **(order or {}))
     chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 8 * OGPU, **bids))
     gang = chain.keys[:2]
     assert [slot.provider for slot in chain.now().slots] == [keys.stash for keys in gang]
@@ -67,6 +69,36 @@ def finish_and_accept_second(chain: TaskChain, keys: Keys) -> None:
         chain.chain.block()
     chain.ask(TrainingMarket.accept(task=chain.task))
     chain.until(TaskState.ENDED)
+
+
+def test_who_waits_for_a_partner_is_not_late() -> None:
+    chain, books, (alice, bob) = gang_of_two(blocks=8, order={"time_value": PRICE})
+    for place, keys in enumerate((alice, bob)):
+        chain.start(keys, place)
+    for number in (1, 2, 3):
+        chain.report(alice, number)
+        while chain.chain.height < chain.now().deadline - 1:  # as long as nobody takes it for dead
+            chain.chain.block()
+        chain.report(bob, number, 1)
+    chain.finish(alice)
+    finish_and_accept_second(chain, bob)
+    task = chain.now()
+    assert task.slots[0].finished_at - task.started_at > 8
+    assert [slot.outcome for slot in task.slots] == [TaskOutcome.ON_TIME, TaskOutcome.LATE]
+    assert books.change(alice) == net(task.slots[0].price)
+    assert books.change(bob) == net(task.slots[1].price) - COLLATERAL
+
+
+def test_a_stop_charges_nobody_for_a_partner_that_is_late() -> None:
+    chain, books, (alice, bob) = gang_of_two(blocks=4, order={"time_value": PRICE})
+    for place, keys in enumerate((alice, bob)):
+        chain.start(keys, place)
+    chain.report(alice, 1)
+    chain.chain.blocks(3)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    prices = [slot.price for slot in chain.now().slots]
+    assert books.change(alice) == net(prices[0]) + BOND // 2
+    assert books.change(bob) == net(prices[1]) + BOND // 2 - COLLATERAL
 
 
 def test_a_gang_that_is_stopped_is_paid_for_the_blocks_since_all_had_started() -> None:

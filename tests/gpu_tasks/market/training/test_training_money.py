@@ -49,7 +49,16 @@ HELD = {
     TaskPurse.STANDBY_COLLATERAL: COLLATERAL,
 }
 RUN = TaskMoney(
-    DEFAULT_RULES, TERMS, HELD, price=PRICE, collateral=COLLATERAL, promised=20, elapsed=20, milestones=10, done=10
+    DEFAULT_RULES,
+    TERMS,
+    HELD,
+    price=PRICE,
+    collateral=COLLATERAL,
+    promised=20,
+    elapsed=20,
+    taken=20,
+    milestones=10,
+    done=10,
 )
 
 
@@ -69,11 +78,11 @@ PAID = {PROVIDER: 78.4, FEE: 1.6, POT: 5.0, CUSTOMER: -85.0}
 OVER = {TaskPurse.DISPUTE_BOND: DISPUTE_BOND}
 CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
     (TaskOutcome.ON_TIME, {}, PAID),
-    (TaskOutcome.ON_TIME, {"elapsed": 3}, PAID),
-    (TaskOutcome.LATE, {"elapsed": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -75.0}),
-    (TaskOutcome.LATE, {"elapsed": 10_000}, {**PAID, PROVIDER: 78.4 - 1_900, CUSTOMER: 1_900 - 85.0}),
+    (TaskOutcome.ON_TIME, {"elapsed": 3, "taken": 3}, PAID),
+    (TaskOutcome.LATE, {"elapsed": 24, "taken": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -75.0}),
+    (TaskOutcome.LATE, {"elapsed": 10_000, "taken": 10_000}, {**PAID, PROVIDER: 78.4 - 1_900, CUSTOMER: 1_900 - 85.0}),
     (TaskOutcome.ACCEPTED_BY_SILENCE, {}, PAID),
-    (TaskOutcome.ACCEPTED_BY_SILENCE, {"elapsed": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -75.0}),
+    (TaskOutcome.ACCEPTED_BY_SILENCE, {"elapsed": 24, "taken": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -75.0}),
     (TaskOutcome.DISPUTED_FALSELY, {"held": {**HELD, **OVER}},
      {**PAID, PROVIDER: 82.4, CUSTOMER: -93.0, BURNED: 4.0}),
     (TaskOutcome.UNDECIDED, {"held": {**HELD, **OVER}}, {}),
@@ -91,11 +100,11 @@ CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
     (TaskOutcome.NO_AWARD, {}, {}),
     (TaskOutcome.CANCELLED_BEFORE_AWARD, {}, {CUSTOMER: -0.5, BURNED: 0.5}),
     (TaskOutcome.CANCELLED_BEFORE_START, {}, {PROVIDER: 2.5, CUSTOMER: -5.0, BURNED: 2.5}),
-    (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 5, "done": 1},
+    (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 5, "taken": 5, "done": 1},
      {PROVIDER: 20 * 0.98 + 2.5, FEE: 0.4, CUSTOMER: -25.0, BURNED: 2.5}),
-    (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 5, "done": 5},
+    (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 5, "taken": 5, "done": 5},
      {PROVIDER: 40 * 0.98 + 2.5, FEE: 0.8, CUSTOMER: -45.0, BURNED: 2.5}),
-    (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 22, "done": 5},
+    (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 22, "taken": 22, "done": 5},
      {PROVIDER: 78.4 + 2.5 - 5, FEE: 1.6, CUSTOMER: -80.0, BURNED: 2.5}),
     (TaskOutcome.CLOSED, {"agreed_pay": 50 * UNIT, "agreed_back": 30 * UNIT},
      {PROVIDER: 49.0 - 30, FEE: 1.0, CUSTOMER: -20.0}),
@@ -181,7 +190,7 @@ def test_to_end_late_is_dearer_than_on_time_and_to_lie_is_dearest() -> None:
     def lost(outcome: TaskOutcome, **changes: Any) -> int:
         return -gains(outcome, replace(RUN, **changes)).get(PROVIDER, 0)
 
-    assert lost(TaskOutcome.ON_TIME) < lost(TaskOutcome.LATE, elapsed=21) < lost(TaskOutcome.LATE, elapsed=22)
+    assert lost(TaskOutcome.ON_TIME) < lost(TaskOutcome.LATE, taken=21) < lost(TaskOutcome.LATE, taken=22)
     died = [lost(TaskOutcome.DIED, done=done) for done in range(10)]
     assert died == sorted(died, reverse=True)
     assert lost(TaskOutcome.LIED) > max(died)
@@ -226,6 +235,7 @@ def slots(draw: st.DrawFn) -> TaskMoney:
         collateral=collateral,
         promised=draw(st.integers(1, 100)),
         elapsed=draw(st.integers(0, 300)),
+        taken=draw(st.integers(0, 300)),
         milestones=milestones,
         done=draw(st.integers(0, milestones)),
         agreed_pay=draw(st.integers(0, price_max)),
