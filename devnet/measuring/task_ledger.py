@@ -141,6 +141,8 @@ async def _reckon(chain: ChainClient, height: int, event: Any, found: TaskSums, 
         case events.FraudProven():
             task = await _before(chain, height, event.task)
             _proven(found, height, event, task)
+        case events.FraudNotShown():
+            found.moves.append(TaskMove(height, event.challenger, -event.burned, "a proof that was not opened"))
         case events.StandbyReleased():
             task = await _before(chain, height, event.task)
             _stood_by(found, height, event.provider, task, task.slots[0].price)

@@ -187,6 +187,15 @@ class FraudClaimed:
 
 
 @event
+class FraudNotShown:
+    """Who committed to a fraud proof has not opened it in time."""
+
+    task: TaskId
+    challenger: AccountId
+    burned: Balance
+
+
+@event
 class FraudShown:
     """A fraud proof was opened: judges compute this segment of a slot's trace."""
 

@@ -3,15 +3,17 @@
 Authors are bidders, and would steal a naked proof: so it is committed to in one block, bound to who makes it, and
 opened in a later one.
 
-Always: a claim holds its bond until its task ends, or its case does; a proof that is right is paid twice its bond out
+Always: a claim holds its bond until its task ends, or its case does; who commits and opens nothing keeps nobody out
+for longer than `CLAIM_BLOCKS`, and pays with its bond; a proof that is right is paid twice its bond out
 of the liar's collateral, at most a fourth of that, so that who proves its own lie keeps no more of it; one that is
 wrong pays its judges, and the rest of its bond burns.
 """
 
 from gpu_tasks.market.courts.money import FIRST_JUDGES, judge_fee
 from gpu_tasks.market.ids import TaskId
+from gpu_tasks.market.training.events import FraudNotShown
 from gpu_tasks.market.training.ground import TrainingGround
-from gpu_tasks.market.training.tasks import TASK_CHALLENGE, Challenge, Slot, Task
+from gpu_tasks.market.training.tasks import TASK_CHALLENGE, Acceptance, Challenge, FraudClaim, Slot, Task
 from gpu_tasks.traces.trace import TraceFraudProof
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
@@ -20,6 +22,8 @@ from runtime.encoding.types import AccountId, Hash
 from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
+CLAIM_BLOCKS = 8
+"""To open a proof that was committed to: whoever has one does in the next block, and others wait for its place."""
 REWARD_TIMES = 2
 REWARD_PART = 4
 """At most one part in so many of the collateral: the customer is due up to a half of it before."""
@@ -55,6 +59,27 @@ def reward_of(task: Task, slot: Slot) -> int:
     return min(REWARD_TIMES * claim_bond(task), slot.collateral // REWARD_PART)
 
 
+def is_overdue(task: Task, claim: FraudClaim, height: int) -> bool:
+    """Whether who committed to a proof could have opened it for long enough; not while another one was judged."""
+    return height >= max(claim.made_at, task.finished_at) + CLAIM_BLOCKS
+
+
+def drop_overdue(market: TrainingGround, task_id: bytes, task: Task) -> bool:
+    """Burn the bond of somebody who has not opened a proof in time, for its place; whether there is one."""
+    for challenger, claim in market.claims.under(task_id):
+        if claim is not None and is_overdue(task, claim, market.height):
+            _burn_claim(market, task_id, task, challenger)
+            return True
+    return False
+
+
+def _burn_claim(market: TrainingGround, task_id: bytes, task: Task, challenger: bytes) -> None:
+    bond = claim_bond(task)
+    market.lock.pay_out(challenger, Hold(TASK_CHALLENGE, task_id), (Share(None, bond),))
+    del market.claims[task_id, challenger]
+    market.emit(FraudNotShown(task_id, challenger, bond))
+
+
 def burn_bond(market: TrainingGround, task_id: bytes, challenge: Challenge) -> None:
     """Burn what the judges have left of the bond of a proof that was wrong."""
     hold = Hold(TASK_CHALLENGE, task_id)
@@ -68,9 +93,17 @@ def return_bond(market: TrainingGround, task_id: bytes, challenger: bytes) -> No
     market.lock.unlock(challenger, hold, market.lock.locked(challenger, hold))
 
 
-def end_claims(market: TrainingGround, task_id: bytes) -> None:
-    """Where a task ends: claims that were not opened get their bonds back."""
-    for challenger, _ in list(market.claims.under(task_id)):
-        return_bond(market, task_id, challenger)
-        del market.claims[task_id, challenger]
+def end_claims(market: TrainingGround, task_id: bytes, task: Task) -> None:
+    """Where a task ends: claims that were not opened get their bonds back, but those that had their time.
+
+    Those kept other proofs out: a liar's friends would fill all places for nothing.
+    """
+    until = min(market.height, task.finished_at + task.windows.accept)
+    for challenger, claim in list(market.claims.under(task_id)):
+        assert claim is not None, "what is listed is there"
+        if task.accepted is Acceptance.BY_SILENCE and is_overdue(task, claim, until):
+            _burn_claim(market, task_id, task, challenger)
+        else:
+            return_bond(market, task_id, challenger)
+            del market.claims[task_id, challenger]
     market.lock.end(Hold(TASK_CHALLENGE, task_id))

@@ -21,7 +21,7 @@ from runtime.frame.holds import HoldReason
 
 MILESTONES_MAX = 64
 CLAIMS_MAX = 4
-"""Of a task: each fraud proof that is wrong delays its payment."""
+"""Of a task: each fraud proof that is wrong delays its payment. One that is not opened in time makes room."""
 AUCTIONS_MAX = 4
 """How often a task, or what is left of it, may go to auction."""
 TASKS_OPEN_MAX = 4_000

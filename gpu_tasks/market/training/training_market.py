@@ -88,7 +88,7 @@ class TrainingMarket(TrainingGround, index=15):
         ev.StandbyReleased, ev.BidEnded, ev.SlotStarted, ev.TaskRunning, ev.MilestoneReported, ev.MilestoneCounted,
         ev.ResultStated, ev.ResultAccepted, ev.StandbyAsked, ev.TaskReopened, ev.SegmentsDrawn, ev.StatesShown,
         ev.FraudClaimed, ev.FraudShown, ev.FraudProven, ev.TaskJudged, ev.TaskAmended, ev.CloseOffered,
-        ev.SlotSettled, ev.TaskEnded,
+        ev.SlotSettled, ev.TaskEnded, ev.FraudNotShown,
     )  # fmt: skip
     errors = (
         ev.UnknownTask, ev.UnsoundOrder, ev.StaleOrder, ev.TooManyTasks, ev.NotTaskCustomer, ev.WrongTaskState,
@@ -164,9 +164,12 @@ class TrainingMarket(TrainingGround, index=15):
         """Show the states that were drawn of a slot's trace; who does not in time counts as having lied."""
         judging.show(self, task, place, origin.account, segments)
 
-    @call(index=13, weight=WEIGHTS["TrainingMarket.claim_fraud"])
+    @call(index=13, weight=WEIGHTS["TrainingMarket.claim_fraud"] + BID_WEIGHT)
     def claim_fraud(self, origin: Signed, task: TaskId, commitment: Hash) -> None:
-        """Commit to a fraud proof of a trace (fraud_claims.claim_commitment), with a bond that pays its judges."""
+        """Commit to a fraud proof of a trace (fraud_claims.claim_commitment), with a bond that pays its judges.
+
+        Where all places are taken, that of who has opened nothing for long is free: it loses its bond.
+        """
         fraud_proofs.claim(self, task, origin.account, commitment)
 
     @call(index=14, weight=WEIGHTS["TrainingMarket.show_fraud"])

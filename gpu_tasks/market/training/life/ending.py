@@ -68,7 +68,7 @@ def end(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome
             market.lock.end(hold)
     if task.standby is not None:
         del market.duties[task.standby.provider, task_id]
-    end_claims(market, task_id)
+    end_claims(market, task_id, task)
     market.open_tasks.set(market.open_tasks.get() - 1)
     market.by_finality.drop(task_id)
     del market.on_sale[task_id]

@@ -17,7 +17,7 @@ from gpu_tasks.market.training.events import (
     TooManyClaims,
     WrongTaskState,
 )
-from gpu_tasks.market.training.fraud_claims import claim_bond, claim_commitment, reward_of
+from gpu_tasks.market.training.fraud_claims import claim_bond, claim_commitment, drop_overdue, reward_of
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import judging
 from gpu_tasks.market.training.showing import leg_segments
@@ -33,11 +33,12 @@ def claim(market: TrainingGround, task_id: bytes, account: bytes, commitment: by
     ensure(market.stake.is_candidate(who), NotEligible)
     ensure(all(slot.provider != who for slot in task.slots) and who != task.customer, NotEligible)
     ensure(market.claims[task_id, who] is None, DoneAlready)
-    ensure(task.claims < CLAIMS_MAX, TooManyClaims)
+    count = task.claims + 1 if task.claims < CLAIMS_MAX else CLAIMS_MAX
+    ensure(count > task.claims or drop_overdue(market, task_id, task), TooManyClaims)
     bond = claim_bond(task)
     market.lock.lock(who, Hold(TASK_CHALLENGE, task_id), bond)
     market.claims[task_id, who] = FraudClaim(commitment, market.height)
-    market.put(task_id, replace(task, claims=task.claims + 1))
+    market.put(task_id, replace(task, claims=count))
     market.emit(FraudClaimed(task_id, who, bond))
 
 

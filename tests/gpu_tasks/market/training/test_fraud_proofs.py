@@ -7,8 +7,8 @@ import pytest
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS, is_audited
 from gpu_tasks.market.courts.opinions import Unanswerable
 from gpu_tasks.market.training import events as ev
-from gpu_tasks.market.training.events import FraudProven
-from gpu_tasks.market.training.fraud_claims import claim_commitment, reward_of
+from gpu_tasks.market.training.events import FraudNotShown, FraudProven
+from gpu_tasks.market.training.fraud_claims import CLAIM_BLOCKS, claim_commitment, reward_of
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.showing import refuted
 from gpu_tasks.market.training.tasks import JudgedFor, TaskState
@@ -165,11 +165,12 @@ def test_a_proof_about_an_input_that_is_missing_takes_nothing_from_the_pot() -> 
     assert books.change(eve) == 0
 
 
-def test_a_claim_that_is_not_opened_gets_its_bond_back_when_the_task_ends() -> None:
+def test_a_claim_that_is_not_opened_gets_its_bond_back_when_the_customer_ends_the_task() -> None:
     chain, books = stated()
     eve = chain.keys[4]
     chain.do(eve, claim(chain, eve))
     assert books.chain.free(eve.stash) < books.before[eve]
+    chain.ask(TrainingMarket.accept(task=chain.task))
     chain.until(TaskState.ENDED)
     assert books.change(eve) == 0
     assert not list(chain.market.claims.items())
@@ -208,6 +209,45 @@ def test_a_task_takes_so_many_claims_and_no_more() -> None:
     chain, _ = stated()
     chain.chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in chain.keys[3:7]))
     chain.do(chain.keys[7], claim(chain, chain.keys[7]), ev.TooManyClaims)
+
+
+def test_who_claims_and_opens_nothing_keeps_no_other_proof_out() -> None:
+    chain, books = stated()
+    friends, eve = chain.keys[3:7], chain.keys[7]
+    chain.chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in friends))
+    made_at = chain.chain.height
+    while chain.chain.height < made_at + CLAIM_BLOCKS - 2:
+        chain.chain.block()
+    chain.do(eve, claim(chain, eve), ev.TooManyClaims)
+    chain.do(eve, claim(chain, eve))
+    assert [event.burned for event in chain.chain.happened(FraudNotShown)] == [BOND]
+    assert sorted(books.change(keys) for keys in friends) == [-BOND, 0, 0, 0]
+    chain.do(eve, show(chain))
+    assert chain.state() is TaskState.JUDGED
+
+
+def test_who_claims_and_opens_nothing_until_silence_counts_loses_its_bond() -> None:
+    chain, books = stated()
+    early, late = chain.keys[4:6]
+    chain.do(early, claim(chain, early))
+    while chain.chain.height < chain.now().deadline - CLAIM_BLOCKS:
+        chain.chain.block()
+    chain.do(late, claim(chain, late))
+    chain.until(TaskState.ENDED)
+    assert (books.change(early), books.change(late)) == (-BOND, 0)
+
+
+def test_the_time_of_a_proof_does_not_pass_while_another_is_judged() -> None:
+    chain, books = stated()
+    eve, second = chain.keys[4:6]
+    chain.chain.block(signed(eve.provider, claim(chain, eve)), signed(second.provider, claim(chain, second)))
+    chain.do(eve, show(chain))
+    while chain.state() is TaskState.JUDGED:
+        chain.chain.block(*judges_say(chain, says(TRACE)))
+    friends = chain.keys[6:8]
+    chain.chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in friends))
+    chain.do(chain.keys[8], claim(chain, chain.keys[8]), ev.TooManyClaims)
+    assert books.change(second) == 0
 
 
 @pytest.mark.parametrize(
