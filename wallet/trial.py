@@ -14,6 +14,7 @@ from typing import TypeVar
 from runtime.encoding.types import Signed
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError, Frozen, FundsUnavailable, NotExpendable
+from runtime.frame.holds import HoldReason
 from runtime.frame.runtime import Bound, Runtime
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.balances import Balances
@@ -24,6 +25,7 @@ from wallet.errors import WalletError, in_words
 Found = TypeVar("Found")
 READS_MAX = 2_000
 """Values that one trial fetches at most."""
+ACCOUNT_BYTES = 32
 MONEY_ERRORS = (FundsUnavailable, Frozen, NotExpendable)
 """What more money, or free money, would mend: only then is it told how much there is."""
 
@@ -33,11 +35,22 @@ class TrialError(WalletError):
 
 
 @dataclass(frozen=True, slots=True)
+class HeldChange:
+    """So many grains more, or fewer, that an account holds for a reason, for all its cases together."""
+
+    account: bytes
+    reason: HoldReason
+    grains: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """What came of calls: how many grains left the signer's free balance, and which of them the chain would refuse."""
 
     amount: int = 0
     refusal: str | None = None
+    held: tuple[HeldChange, ...] = ()
+    """What they locked and set free, of the signer and of others, by account and reason."""
 
 
 class _MissingValueError(Exception):
@@ -127,7 +140,21 @@ def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int) -> Trial
                 left = format_amount(balances.spendable_balance(signer))
                 refusal += f" (beside the fee the account can spend {left} {SYMBOL})"
             return Trial(refusal=refusal)
-    return Trial(before - balances.free_balance(signer))
+    return Trial(before - balances.free_balance(signer), held=_held_changes(bound))
+
+
+def _held_changes(bound: Bound) -> tuple[HeldChange, ...]:
+    """What is held now and was not in the state, for every account whose holds were written."""
+    holds, found = bound[Balances].holds, []
+    for key, now in list(bound.overlay.changed_values(holds.prefix)):
+        sums: dict[HoldReason, int] = {}
+        for entry in now or ():
+            sums[entry.id] = entry.amount
+        for entry in bound.overlay.before(key, holds.decode) or ():
+            sums[entry.id] = sums.get(entry.id, 0) - entry.amount
+        account = key[-ACCOUNT_BYTES:]
+        found += [HeldChange(account, reason, grains) for reason, grains in sums.items() if grains]
+    return tuple(sorted(found, key=lambda change: (change.account, change.reason.tag)))
 
 
 def _described(runtime: Runtime, error: DispatchError) -> str:

@@ -1,6 +1,7 @@
 """`ogpu-wallet call` against a real RPC server with a played node behind it."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from unittest.mock import patch
 
@@ -8,8 +9,12 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from runtime.cryptography import ss58
+from runtime.frame.holds import HoldReason
+from task_chain import an_order
 from wallet.cli import main
 from wallet.commands import making
+from wallet.trial import HeldChange
 from wallet_runner import answer, chain, wallet
 
 ALICE_ADDRESS = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
@@ -62,6 +67,37 @@ def test_calls_without_a_command_of_their_own(tmp_path: Path) -> None:
         cancel = wallet(tmp_path, url, "call", "InferenceMarket.cancel", unit, "--from", "//Bob", "--yes")
         assert cancel.exit_code == 1
         assert "InferenceMarket." in cancel.stderr
+
+
+def test_what_a_call_locks_by_the_rules_of_the_chain_is_shown_and_asked_for(tmp_path: Path) -> None:
+    """An order of a task says nothing of what is held for it: the dry run does, as programs and as people read it."""
+    fields = asdict(an_order()).items()
+    order = {name: "0x" + value.hex() if isinstance(value, bytes) else value for name, value in fields}
+    submit = ("call", "TrainingMarket.submit", json.dumps(order), "--from", "//Bob")
+    with chain(tmp_path) as url:
+        planned = answer(wallet(tmp_path, url, *submit, "--dry-run"))
+        told = {row["reason"]: int(row["change"]["grains"]) for row in planned["holds"]}
+        assert int(planned["total"]["grains"]) >= sum(told.values()) + int(planned["fee"]["grains"])
+        with patch.object(making, "is_attended", lambda: True):
+            for_people = CliRunner().invoke(main, ["--url", url, *submit], input="n\n")
+        assert "+1 oGPU for TrainingMarket.TaskDeposit" in for_people.stdout
+        assert answer(wallet(tmp_path, url, *submit, "--yes"))["success"]
+        held = {row["reason"]: int(row["amount"]["grains"]) for row in answer(wallet(tmp_path, url, "holds", "//Bob"))}
+        assert told == held
+        assert set(told) == {f"TrainingMarket.Task{name}" for name in ("Escrow", "Bond", "Deposit")}
+        nothing = ("call", "System.remark", "hello", "--from", "//Bob", "--dry-run")
+        assert "holds" not in answer(wallet(tmp_path, url, *nothing))
+
+
+def test_what_a_call_locks_of_another_account_names_that() -> None:
+    reason = HoldReason("Bond", "For a case.")
+    reason.belong_to("Pallet", 200, 0)
+    signer, other = bytes(32), b"o" * 32
+    changes = [HeldChange(signer, reason, 150_000_000), HeldChange(other, reason, -100_000_000)]
+    assert making._held(changes, signer, as_json=False).splitlines() == [
+        "+1.5 oGPU for Pallet.Bond: For a case.",
+        f"-1 oGPU of {ss58.encode(other)} for Pallet.Bond: For a case.",
+    ]
 
 
 def test_what_a_post_locks_is_asked_for(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from wallet.commands.options import dry_run_option, tip_option, yes_option
 from wallet.errors import WalletError
 from wallet.output import Account, Grains, Output, as_text, harmless
 from wallet.session import CallFailedError, WalletSession, explained
-from wallet.trial import TrialError, attempt
+from wallet.trial import HeldChange, Trial, TrialError, attempt
 
 force_option = click.option("--force", is_flag=True, help="Send even what the chain would refuse; it costs the fee.")
 
@@ -70,7 +70,7 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
         planned = await plan(client, payer)
         require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
         plans.append(planned)
-        facts.update(await _facts(client, planned, payer, sending.tip))
+        facts.update(await _facts(client, planned, payer, sending.tip, as_json=session.output.as_json))
 
     async def send(client: ChainClient) -> None:
         (planned,) = plans
@@ -88,26 +88,48 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
     session.run(send)
 
 
-async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer, tip: int) -> dict[str, Any]:
+async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer, tip: int, *, as_json: bool) -> dict[str, Any]:
     fee = await client.fee(planned.call, payer, tip)
+    tried = await _tried(client, planned.call, payer, fee + tip)
     return {
         "call": planned.call.name,
         "from": Account(payer.account),
         **planned.facts,
+        **({"holds": _held(tried.held, payer.account, as_json=as_json)} if tried.held else {}),
         "fee": Grains(fee),
         **({"tip": Grains(tip)} if tip else {}),
-        "total": Grains(planned.moves + fee + tip),
-        "refused": await _refusal(client, planned.call, payer, fee + tip),
+        "total": Grains(max(planned.moves, tried.amount) + fee + tip),
+        "refused": tried.refusal,
     }
 
 
-async def _refusal(client: ChainClient, call: Call, payer: Payer, fee: int) -> str | None:
-    """Why the chain would refuse the call now; None too where that cannot be told, which is said."""
+async def _tried(client: ChainClient, call: Call, payer: Payer, fee: int) -> Trial:
+    """What the chain would say to the call now; nothing where that cannot be told, which is said."""
     try:
-        return (await attempt(client, [call], payer.account, fee)).refusal
+        return await attempt(client, [call], payer.account, fee)
     except TrialError as error:
         click.echo(f"note: whether the chain would take it could not be tried: {harmless(str(error))}", err=True)
-        return None
+        return Trial()
+
+
+def _held(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any:
+    """What a call locks and frees, by reason: rows for programs, a line each for people."""
+    if as_json:
+        return [
+            {
+                "reason": str(change.reason),
+                "change": Grains(change.grains),
+                "account": Account(change.account),
+                "what": change.reason.doc,
+            }
+            for change in changes
+        ]
+    lines = []
+    for change in changes:
+        sign = "+" if change.grains > 0 else ""
+        whose = "" if change.account == signer else f" of {as_text(Account(change.account))}"
+        lines.append(f"{sign}{as_text(Grains(change.grains))}{whose} for {change.reason}: {change.reason.doc}")
+    return "\n".join(lines)
 
 
 def _refuse(why: str) -> None:

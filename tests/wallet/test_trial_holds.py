@@ -1,0 +1,118 @@
+"""What a dry run says that calls lock and free: as much as the chain then holds, whoever signed and whose it is."""
+
+import asyncio
+from typing import Any
+
+from gpu_tasks.market.training.fraud_claims import claim_commitment
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import proof_of_fraud
+from looked_at import DIGESTS, SEGMENTS, TRACE
+from runtime.frame.api import Apis
+from runtime.frame.call import Call
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
+from task_chain import TaskChain, an_offer, an_order, with_offers
+from wallet.client import ChainClient
+from wallet.rpc import RpcConnection
+from wallet.trial import HeldChange, Trial, attempt
+
+
+class StateNode(RpcConnection):
+    """Answers for the newest state of a chain in this process."""
+
+    def __init__(self, chain: TaskChain) -> None:
+        self.url = "ws://state"
+        self.chain = chain
+
+    async def call(self, method: str, *params: Any) -> Any:
+        state = self.chain.chain.state
+        if method == "state_queryStorageAt":
+            found = ((key, state.get(bytes.fromhex(key[2:]))) for key in params[0])
+            return [{"changes": [[key, None if raw is None else "0x" + raw.hex()] for key, raw in found]}]
+        if method == "state_getKeysPaged":
+            prefix, most, start, _ = params
+            keys = state.keys(bytes.fromhex(prefix[2:]), bytes.fromhex((start or "0x")[2:]))
+            return ["0x" + key.hex() for key, _ in zip(keys, range(most), strict=False)]
+        return "0x" + "00" * 32
+
+
+def held(chain: TaskChain) -> dict[tuple[bytes, str], int]:
+    """What each account holds, by reason."""
+    bound = chain.chain.now()
+    accounts = [account for account, _ in bound[System].account.items()]
+    return {(who, str(entry.id)): entry.amount for who in accounts for entry in bound[Balances].holds[who]}
+
+
+def tried(chain: TaskChain, signer: bytes, call: Call) -> Trial:
+    """A dry run."""
+    client = ChainClient(StateNode(chain), Apis(chain.chain.runtime, ()), GENESIS_HASH, "Development")
+    return asyncio.run(attempt(client, [call], signer))
+
+
+def made(chain: TaskChain, signer: bytes, call: Call) -> dict[tuple[bytes, str], int]:
+    """What the dry run said of a call, which is then made: in its block as much was locked and freed."""
+    told, before = tried(chain, signer, call), held(chain)
+    assert told.refusal is None
+    chain.chain.block(signed(signer, call))
+    after = held(chain)
+    moved = {name: after.get(name, 0) - before.get(name, 0) for name in {*before, *after}}
+    said = {(change.account, str(change.reason)): change.grains for change in told.held}
+    assert said == {name: grains for name, grains in moved.items() if grains}
+    return said
+
+
+def of(keys: Keys, **reasons: int) -> dict[tuple[bytes, str], int]:
+    """What an account holds more for reasons of the market of tasks."""
+    return {(keys.stash, f"TrainingMarket.{name}"): grains for name, grains in reasons.items()}
+
+
+def test_what_each_call_about_a_task_locks_is_told_before_it_is_made() -> None:
+    chain = TaskChain(size=9)
+    submitted = made(chain, CUSTOMER.stash, TrainingMarket.submit(order=an_order(segments=SEGMENTS)))
+    assert {reason for _, reason in submitted} == {
+        "TrainingMarket.TaskEscrow", "TrainingMarket.TaskBond", "TrainingMarket.TaskDeposit",
+    }  # fmt: skip
+    chain = TaskChain(size=9)
+    chain.submit(segments=SEGMENTS)
+    bidder, offer, bond = chain.keys[0], an_offer(6 * OGPU), OGPU
+    assert made(chain, bidder.provider, chain.commit_call(bidder, offer)) == of(bidder, BidBond=bond)
+    chain.until(TaskState.REVEALING)
+    opened = made(chain, bidder.provider, chain.reveal_call(bidder, offer))
+    assert opened == of(bidder, BidBond=-bond, TaskCollateral=offer.collateral)
+
+
+def test_what_a_dispute_and_a_fraud_proof_lock_is_told_before_they_are_made() -> None:
+    proof, salt = proof_of_fraud(DIGESTS, 7, b"n" * 32), b"s" * 32
+    for claims in (False, True):
+        chain = TaskChain(size=9)
+        chain.submit(segments=SEGMENTS)
+        chain.auction(with_offers(chain.keys, 6 * OGPU, 8 * OGPU))
+        chain.start(chain.keys[0])
+        chain.finish(chain.keys[0], 0, TRACE)
+        eve = chain.keys[4]
+        sealed = claim_commitment(GENESIS_HASH, chain.task, eve.stash, 0, proof, salt)
+        if claims:
+            said = made(chain, eve.provider, TrainingMarket.claim_fraud(task=chain.task, commitment=sealed))
+            assert set(said) == {(eve.stash, "TrainingMarket.TaskChallenge")}
+        else:
+            said = made(chain, CUSTOMER.stash, TrainingMarket.dispute(task=chain.task))
+            assert (CUSTOMER.stash, "TrainingMarket.TaskDispute") in said
+        assert all(grains > 0 for grains in said.values())
+
+
+def test_a_call_that_is_refused_and_one_that_moves_nothing_lock_nothing() -> None:
+    chain = TaskChain()
+    refused = tried(chain, CUSTOMER.stash, TrainingMarket.dispute(task=b"?" * 32))
+    assert refused.refusal is not None
+    assert refused.held == ()
+    assert tried(chain, CUSTOMER.stash, System.remark(remark=b"x")) == Trial()
+
+
+def test_changes_stand_by_account_and_reason() -> None:
+    chain = TaskChain()
+    found = tried(chain, CUSTOMER.stash, TrainingMarket.submit(order=an_order())).held
+    assert all(isinstance(change, HeldChange) for change in found)
+    assert list(found) == sorted(found, key=lambda change: (change.account, change.reason.tag))
+    assert len(found) == 3
