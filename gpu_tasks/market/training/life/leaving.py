@@ -77,7 +77,9 @@ def amend(market: TrainingGround, task_id: bytes, customer: bytes, change: Raise
     slots = tuple(
         replace(slot, promised=slot.promised + change.blocks, added=slot.added + change.blocks) for slot in task.slots
     )
-    ensure(change.blocks > 0 and all(slot.promised <= BLOCKS_MAX for slot in slots), UnsoundAmendment)
+    # Who has partners ends nothing alone: it would be bound beside one that is gone for as long as the customer likes.
+    most = BLOCKS_MAX if len(slots) == 1 else task.terms.blocks_max
+    ensure(change.blocks > 0 and all(slot.promised <= most for slot in slots), UnsoundAmendment)
     task = replace(task, slots=slots)
     if any(slot.promised > task.terms.blocks_max for slot in slots):  # for longer than anybody has offered to stand by
         task = ending.release_standby(market, task_id, task)

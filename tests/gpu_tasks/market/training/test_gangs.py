@@ -5,7 +5,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
-from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -99,6 +99,18 @@ def test_a_stop_charges_nobody_for_a_partner_that_is_late() -> None:
     prices = [slot.price for slot in chain.now().slots]
     assert books.change(alice) == net(prices[0]) + BOND // 2
     assert books.change(bob) == net(prices[1]) + BOND // 2 - COLLATERAL
+
+
+def test_more_blocks_bind_no_partner_beyond_what_the_task_allowed_to_promise() -> None:
+    chain, _, (alice, bob) = gang_of_two()
+    for place, keys in enumerate((alice, bob)):
+        chain.start(keys, place)
+    chain.report(alice, 1)
+    limit = chain.now().terms.blocks_max
+    more = TrainingMarket.amend(task=chain.task, change=MoreBlocks(limit - 40 + 1))
+    chain.ask(more, ev.UnsoundAmendment)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(limit - 40)))
+    assert chain.now().deadline <= chain.now().reported_at + 2 * limit
 
 
 def test_a_gang_that_is_stopped_is_paid_for_the_blocks_since_all_had_started() -> None:
