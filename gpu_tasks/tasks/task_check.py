@@ -31,10 +31,16 @@ class TaskCheck:
 
 @dataclass(frozen=True, slots=True)
 class AuctionRecords:
-    """What a chain keeps of an auction."""
+    """What a chain keeps of an auction; and, where the task's record says no more who won it, what it said then."""
 
     award: Award | None
     bids: Mapping[bytes, TaskBid]
+    then: Task | None = None
+    """The task's record in the state of an earlier block, under this auction's award."""
+    then_at: int = 0
+    """That block."""
+    why_not: str = "who had the slots is in no record now"
+    """Why there is no such record."""
 
 
 def check_task(
@@ -76,10 +82,18 @@ def _check_auction(task: Task, number: int, records: AuctionRecords) -> list[Tas
         says = f"{opened} bids were opened for {award.terms.slots} slots: nobody could win"
         return [*checks, TaskCheck(name, is_right=opened < award.terms.slots or not is_newest, says=says)]
     found = selection_of(award, bids)
-    if not is_newest or not task.slots:
-        return [*checks, TaskCheck(name, is_right=None, says=f"{_named(found)}; who had the slots is in no record now")]
-    problems = slot_problems(task, found)
-    return [*checks, TaskCheck(name, is_right=not problems, says="; ".join(problems) or f"{_named(found)}, as it is")]
+    holding = task if is_told_now(task, number) else records.then
+    if holding is None:
+        says = f"{_named(found)}; not compared with who got the slots: {records.why_not}"
+        return [*checks, TaskCheck(name, is_right=None, says=says)]
+    problems = slot_problems(holding, found)
+    as_told = "as it is" if holding is task else f"as it was in block {records.then_at}"
+    return [*checks, TaskCheck(name, is_right=not problems, says="; ".join(problems) or f"{_named(found)}, {as_told}")]
+
+
+def is_told_now(task: Task, number: int) -> bool:
+    """Whether the record of a task still says who won one of its auctions."""
+    return number == task.auction and bool(task.slots)
 
 
 def _why_no_award(bids: int) -> str:

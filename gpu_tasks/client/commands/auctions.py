@@ -6,7 +6,8 @@ import click
 
 from gpu_tasks.client.bid_rows import BID_COLUMNS, EXPLAINED_COLUMNS
 from gpu_tasks.client.commands.naming import TaskError, known_task, require_market, task_id_of_text
-from gpu_tasks.client.training.block_statements import task_blocks
+from gpu_tasks.client.training.awarded_states import with_winners
+from gpu_tasks.client.training.block_statements import LifeBlocks, life_blocks, task_blocks
 from gpu_tasks.client.training.following import open_case
 from gpu_tasks.client.training.records import (
     SLOT_COLUMNS,
@@ -121,10 +122,14 @@ def verify(session: WalletSession, task: str, blocks: int) -> None:
         task_id = task_id_of_text(task)
         final = await client.finalized()
         found = await known_task(client, task_id, final)
-        auctions = [await _records(client, task_id, number, final) for number in range(1, found.auction + 1)]
+        life = await _life(client, found, final, blocks)
+        auctions = []
+        for number in range(1, found.auction + 1):
+            records = await _records(client, task_id, number, final)
+            auctions.append(await with_winners(client, task_id, found, number, records, life))
         count = await client.read(TrainingMarket.submitted, found.customer, at=final)
         checks = check_task(client.genesis_hash, task_id, found, count, auctions)
-        checks.append(check_statements(found, await _blocks(client, task_id, found, final, blocks)))
+        checks.append(check_statements(found, await _blocks(client, task_id, life, final)))
         rows = [{"what": check.what, "is_right": check.is_right, "says": check.says} for check in checks]
         session.output.rows(_title(found), CHECK_COLUMNS, rows)
         wrong = [check.what for check in checks if check.is_right is False]
@@ -134,11 +139,19 @@ def verify(session: WalletSession, task: str, blocks: int) -> None:
     session.run(body)
 
 
-async def _blocks(client: ChainClient, task_id: bytes, task: Task, final: bytes, most: int) -> TaskBlocks:
+async def _life(client: ChainClient, task: Task, final: bytes, most: int) -> LifeBlocks:
     try:
-        return await task_blocks(client, task_id, task, final, most)
+        return await life_blocks(client, task, final, most)
     except (RpcError, OddAnswerError) as error:
         note(f"the node does not show the blocks of the task's life: {error}")
+        return LifeBlocks(1, 0, is_whole=False, ids=())
+
+
+async def _blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, final: bytes) -> TaskBlocks:
+    try:
+        return await task_blocks(client, task_id, life, final)
+    except (RpcError, OddAnswerError) as error:
+        note(f"the node does not show what is in the blocks of the task's life: {error}")
         return TaskBlocks(1, 0, is_whole=False, statements=(), holdings=())
 
 

@@ -9,5 +9,6 @@ In reading order:
 * `run_blobs`: checkpoints and results, fetched, opened and checked
 * `holding`: checkpoints that the customer holds, so that they count
 * `block_statements`: the blocks of a task's life, read for what was stated and signed
+* `awarded_states`: who won an earlier auction, read in the state of the block of its award
 * `following`: a task from block to block, until it ends
 """

@@ -7,7 +7,7 @@ stands for its stash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.data import market_reads
@@ -41,17 +41,32 @@ class SignedStep:
     root: bytes
 
 
-async def task_blocks(client: ChainClient, task_id: bytes, task: Task, final: bytes, most: int) -> TaskBlocks:
-    """What the newest `most` blocks of a task's life hold of it; RpcError where the node has them no more."""
+@dataclass(frozen=True, slots=True)
+class LifeBlocks:
+    """Final blocks of a task's life, by ascending height; `is_whole`: all since it was submitted."""
+
+    first: int
+    last: int
+    is_whole: bool
+    ids: Sequence[bytes]
+
+
+async def life_blocks(client: ChainClient, task: Task, final: bytes, most: int) -> LifeBlocks:
+    """The newest `most` blocks of a task's life."""
     last = await client.height(final)
     if task.state is TaskState.ENDED:
         last = min(last, task.deadline - task.windows.keep)
     begin = task.submitted_at + 1
     first = max(begin, last - most + 1)
-    blocks = await client.final_ids(first, last) if first <= last else []
+    ids = await client.final_ids(first, last) if first <= last else []
+    return LifeBlocks(first, last, first == begin, ids)
+
+
+async def task_blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, final: bytes) -> TaskBlocks:
+    """What blocks of a task's life hold of it; RpcError where the node has them no more."""
     statements, holdings = list[StatedStep](), list[Holding]()
     stashes: dict[bytes, bytes] = {}
-    for height, block in enumerate(blocks, first):
+    for height, block in enumerate(life.ids, life.first):
         for step in steps_about(client.runtime, (await client.block(block)).extrinsics, task_id):
             if step.is_held:
                 holdings.append(Holding(height, step.signer, step.number or 0))
@@ -59,7 +74,7 @@ async def task_blocks(client: ChainClient, task_id: bytes, task: Task, final: by
             if step.signer not in stashes:
                 stashes[step.signer] = await market_reads.stash_of(client, step.signer, final) or step.signer
             statements.append(StatedStep(height, step.place, stashes[step.signer], step.number, step.root))
-    return TaskBlocks(first, last, first == begin, statements, holdings)
+    return TaskBlocks(life.first, life.last, life.is_whole, statements, holdings)
 
 
 def steps_about(runtime: Runtime, extrinsics: Iterable[bytes], task_id: bytes) -> Iterator[SignedStep]:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.training.block_statements import SignedStep, steps_about, task_blocks
+from gpu_tasks.client.training.block_statements import SignedStep, life_blocks, steps_about
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage
 from gpu_tasks.market.attestations.task_statement import (
@@ -109,6 +109,6 @@ def test_the_newest_blocks_of_a_task_s_life_are_read_and_none_behind_its_end(
         return []
 
     client: Any = SimpleNamespace(height=height, final_ids=final_ids)
-    found = asyncio.run(task_blocks(cast(ChainClient, client), TASK, task, b"f" * 32, most))
+    found = asyncio.run(life_blocks(cast(ChainClient, client), task, b"f" * 32, most))
     assert asked == [(first, last)]
     assert (found.first, found.last, found.is_whole) == (first, last, first == 11)
