@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "6c100d21a14833556192ecce7ed2d5bb9903a774b039b54b9db630438bcd36dd"
+KEPT_DIGEST = "1a30fa304ed1d4230388d42b34902add386c4d0d5ba368e81ec16a0adb43e78b"
 
 
 @pytest.fixture(scope="module")
