@@ -73,7 +73,7 @@ class Timetable:
         )
         self.dropped = Pair("an ended unit, and the block that drops it", both_or_none)
         self.judged = Pair("a case, and what looks at it", both_or_none)
-        self.tended = Pair("a task that no court has, and what looks at it", both_or_none)
+        self.tended = Pair("a task that waits for more than a court, and what looks at it", both_or_none)
         self._at: dict[tuple[bytes, int], int] = {}
         self._cursors: dict[bytes, int] = {}
 
@@ -131,8 +131,12 @@ class Timetable:
             self.drawn.claim(unit_id, sign)
 
     def task(self, task_id: bytes, task: Task, sign: int) -> None:
-        """A task needs a look to come, until its record is dropped; while courts have its cases, they come back."""
-        if not task.cases:
+        """A task needs a look to come, until its record is dropped; while courts have its cases, they come back.
+
+        While they judge a fraud proof the beacon still says whether there is an audit.
+        """
+        awaits_chance = task.challenge is not None and not task.is_checked
+        if not task.cases or awaits_chance:
             self.tended.claim(task_id, sign)
 
     def is_due(self, case_id: bytes, sign: int) -> None:
