@@ -15,7 +15,7 @@ from gpu_tasks.market.training import events, money
 from gpu_tasks.market.training.fraud_claims import reward_of
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import OWNERS, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
-from gpu_tasks.market.training.tasks import JudgedFor, Task, slot_case, taken_by
+from gpu_tasks.market.training.tasks import JudgedFor, Task, kept_step, slot_case, taken_by
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import find_author
 from runtime.pallets.system import System
@@ -184,6 +184,7 @@ def settled_money(task: Task, place: int, height: int, spent: int = 0) -> TaskMo
         promised=slot.promised,
         added=slot.added,
         elapsed=until - task.started_at if task.started_at else 0,
+        stated=kept_step(task),
         taken=taken_by(task, slot, height),
         milestones=task.milestones,
         done=task.owed,

@@ -67,7 +67,8 @@ class TaskSum(Enum):
     PRICE = "the price; of who took over, its own price x the share of the milestones that were left"
     MILESTONES = "price x milestones that check / all milestones"
     ELAPSED = (
-        "price x blocks since the start / blocks promised in the bid, at most the price; `milestones`, if that is more"
+        "price x blocks since the start / blocks promised in the bid, at most the price; the share of the milestones"
+        " that all have stated, if that is more: their checkpoints are the customer's"
     )
     STANDBY = "`standby_share` (2 %) of the price"
     PREMIUM = "the audit rate x two judges' fees of the greatest price, which is what an audit costs"
@@ -216,6 +217,8 @@ class TaskMoney:
     """Where both signed: of the collateral, to the customer."""
     added: int = 0
     """Of the promised blocks, those that the customer gave beside: what has elapsed is worth no less for them."""
+    stated: int = 0
+    """How many of the milestones all have stated, whether or not anybody has signed that it holds their checkpoints."""
     taken: int = 0
     """Of the blocks since the start, those in which it did not wait for its partners."""
 
@@ -326,7 +329,7 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
     amounts = {
         TaskSum.PRICE: price,
         TaskSum.MILESTONES: milestones,
-        TaskSum.ELAPSED: max(price * min(money.elapsed, own) // own, milestones),
+        TaskSum.ELAPSED: max(price * min(money.elapsed, own) // own, price * money.stated // money.milestones),
         TaskSum.STANDBY: part(price, rules.standby_share),
         TaskSum.PREMIUM: premium(rules, terms.price_max),
         TaskSum.LATE: rules.late_times * terms.time_value * max(0, money.taken - money.promised),

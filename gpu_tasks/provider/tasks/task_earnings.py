@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskMoney, TaskPayee, TaskPurse
-from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.tasks import Task, TaskState, kept_step
 from gpu_tasks.provider.tasks.places import own_place
 
 
@@ -37,6 +37,8 @@ def earned(task: Task | None, stash: bytes, device: bytes) -> int:
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
+        added=slot.added,
+        stated=kept_step(task),
         elapsed=until - task.started_at if task.started_at else 0,
         milestones=task.milestones,
         done=task.owed,

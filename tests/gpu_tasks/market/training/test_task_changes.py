@@ -99,6 +99,15 @@ def test_a_task_that_runs_is_stopped_for_what_has_elapsed() -> None:
     assert books.change(CUSTOMER) == -earned - 7 * OGPU // 50 - BOND
 
 
+def test_who_is_stopped_is_paid_for_the_milestones_it_has_stated() -> None:
+    """Their checkpoints are sealed to the customer: who signs for none has the work of a fast machine all the same."""
+    chain, books = awarded()
+    alice = chain.keys[0]
+    work(chain, alice, milestones=3, counted=0)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    assert books.change(alice) == net(7 * OGPU * 3 // 4) + BOND // 2
+
+
 def test_who_gives_more_blocks_and_stops_pays_for_what_has_elapsed_of_the_promise() -> None:
     chain, books = awarded()
     alice = chain.keys[0]
