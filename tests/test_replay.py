@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "1a30fa304ed1d4230388d42b34902add386c4d0d5ba368e81ec16a0adb43e78b"
+KEPT_DIGEST = "e36ad92a982cd84cb95f4eb13b24fdfcf2de2d9aac2cbe2f5d05c56da35c3d30"
 
 
 @pytest.fixture(scope="module")
