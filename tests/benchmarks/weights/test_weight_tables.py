@@ -56,6 +56,7 @@ GROWING: tuple[Call, ...] = (
     TrainingMarket.dispute(task=bytes(32)),
     TrainingMarket.amend(task=bytes(32), change=Stop()),
     TrainingMarket.cancel(task=bytes(32)),
+    TrainingMarket.claim_fraud(task=bytes(32), commitment=bytes(32)),
     TrainingMarket.close(task=bytes(32), pay=0, back=0),
     Sudo.sudo(call=REMARK),
     Sudo.sudo_as(who=bytes(32), call=REMARK),
