@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.client.results import winner_of
-from gpu_tasks.market.courts import closing
+from gpu_tasks.data.case_flows import flows_at_end
 from gpu_tasks.market.courts.cases import AUDIT_POT, CourtCase
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import Flow, Purse
 from gpu_tasks.market.inference import money, races
 from gpu_tasks.market.inference.events import ProviderRebated, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState
-from runtime.frame.runtime import Bound
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
@@ -125,20 +123,7 @@ async def _ending(client: ChainClient, unit_id: bytes, unit: Unit) -> UnitEnd | 
         if ended is None:
             return UnitEnd(events)
         before = await client.block_id(unit.ended_at - 1)
-        moved = await over_state(client, before, lambda bound: _moved(bound, unit_id, ended))
+        moved = await over_state(client, before, lambda bound: flows_at_end(bound, unit_id, ended))
     except (RpcError, OddAnswerError, TrialError):
         return None
     return None if moved is None else UnitEnd(events, *moved)
-
-
-def _moved(bound: Bound, case_id: bytes, ended: CaseEnded) -> tuple[CourtCase, tuple[Flow, ...]] | None:
-    """What the end of a case moved: the one of the two ways for it to end that the event tells of."""
-    courts = bound[Courts]
-    case = courts.cases[case_id]
-    if case is None:
-        return None
-    for decided in (ended.verdict, None):
-        outcome, verdict, flows = closing.reckoned(courts, case_id, case, decided)
-        if (outcome, verdict) == (ended.outcome, ended.verdict):
-            return case, flows
-    return None

@@ -12,5 +12,6 @@ In reading order:
 * `market_reads`: what providers and customers ask a node about the market, typed
 * `training_reads`: what providers and customers ask a node about tasks, typed
 * `run_states`: what a checkpoint and a result hold, and whether it is what was stated
+* `case_flows`: what the end of a case moved, reckoned again
 * `appeals`: what an appeal against a verdict about a unit binds and brings
 """

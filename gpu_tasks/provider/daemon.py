@@ -36,6 +36,7 @@ from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.duties.resuming import Resumer
+from gpu_tasks.provider.duties.side_earnings import SideEarnings
 from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.execution.workshop import Workshop
@@ -102,6 +103,7 @@ class Daemon:
         self.bidding = BidDuty(self.parts, book, policy, settings.machine)
         self.working = WorkDuty(self.parts, book, lambda: is_draining(settings.base_path))
         self.judging_tasks = TaskJudgeDuty(self.parts)
+        self.side_earnings = SideEarnings(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
         self.resumer = Resumer(self.parts, keep_paused=settings.keep_paused)
         self._standing = DeviceStanding()
@@ -167,6 +169,7 @@ class Daemon:
                 await self.judging.step(seat, view)
                 await self.judging_tasks.step(seat, view)
         await self._tasks(view)
+        await self.side_earnings.step(view, self.working.standing)
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
             await self._note_endings(view)
             await self._report_offences()

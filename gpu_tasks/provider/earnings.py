@@ -1,4 +1,4 @@
-"""What a provider has earned, one line for each unit or task that paid, in a file of the base path.
+"""What a provider has earned, one line for each unit, task or case that paid, in a file of the base path.
 
 Always: a payment is written before the journal forgets that it was awaited, so that none is lost; one that a crash had
 written twice counts once; amounts are grains after fees.
@@ -70,13 +70,13 @@ class EarningsBook:
         self._clock = clock
 
     def note(self, kind: str, name: bytes, number: int, *, device: bytes, service: str, grains: int) -> None:
-        """A unit or a task has paid."""
+        """A unit, a task or a case has paid; `device` is empty where no device of its own earned it."""
         if not grains:
             return
         line = {
             "at_ms": self._clock() // 1_000_000,
             "name": f"{kind} 0x{name.hex()} {number}",
-            "device": f"0x{device.hex()}",
+            "device": f"0x{device.hex()}" if device else "none",
             "service": service,
             "grains": grains,
         }

@@ -29,6 +29,7 @@ from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import BidName, ChainError, DoubleHeaderEvidence, Identity, View
+from gpu_tasks.provider.chain.side_pay import SidePayment, side_payments
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
@@ -45,6 +46,7 @@ from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
+from state_node import KeptBlocks
 from wallet.keypair import Keypair
 
 REQUEST = b"complete this"
@@ -93,6 +95,7 @@ class FakeNode:
 
     def __post_init__(self) -> None:
         self.apis = Apis(self.chain.runtime, (GpuTasksApi, CourtsApi))
+        self.kept = KeptBlocks(self.chain)
 
     def block(self) -> None:
         """A block with everything that waits and is admissible."""
@@ -226,6 +229,12 @@ class FakeChain:
     async def task_of_case(self, case: bytes) -> bytes | None:
         market = self._market()
         return None if market is None else market.task_of_case[case]
+
+    async def side_payments(
+        self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int
+    ) -> dict[bytes, SidePayment]:
+        self._reach()
+        return await side_payments(self.node.kept.client, self.keys.stash, cases, tasks, since)
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         return self._reach().provider_stash(provider_key)

@@ -1,7 +1,6 @@
 """What a dry run says that calls lock and free: as much as the chain then holds, whoever signed and whose it is."""
 
 import asyncio
-from typing import Any
 
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.tasks import TaskState
@@ -13,29 +12,10 @@ from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
+from state_node import StateNode
 from task_chain import TaskChain, an_offer, an_order, with_offers
 from wallet.client import ChainClient
-from wallet.rpc import RpcConnection
 from wallet.trial import HeldChange, Trial, attempt
-
-
-class StateNode(RpcConnection):
-    """Answers for the newest state of a chain in this process."""
-
-    def __init__(self, chain: TaskChain) -> None:
-        self.url = "ws://state"
-        self.chain = chain
-
-    async def call(self, method: str, *params: Any) -> Any:
-        state = self.chain.chain.state
-        if method == "state_queryStorageAt":
-            found = ((key, state.get(bytes.fromhex(key[2:]))) for key in params[0])
-            return [{"changes": [[key, None if raw is None else "0x" + raw.hex()] for key, raw in found]}]
-        if method == "state_getKeysPaged":
-            prefix, most, start, _ = params
-            keys = state.keys(bytes.fromhex(prefix[2:]), bytes.fromhex((start or "0x")[2:]))
-            return ["0x" + key.hex() for key, _ in zip(keys, range(most), strict=False)]
-        return "0x" + "00" * 32
 
 
 def held(chain: TaskChain) -> dict[tuple[bytes, str], int]:
@@ -47,7 +27,9 @@ def held(chain: TaskChain) -> dict[tuple[bytes, str], int]:
 
 def tried(chain: TaskChain, signer: bytes, call: Call) -> Trial:
     """A dry run."""
-    client = ChainClient(StateNode(chain), Apis(chain.chain.runtime, ()), GENESIS_HASH, "Development")
+    client = ChainClient(
+        StateNode({chain.chain.height: chain.chain.state}), Apis(chain.chain.runtime, ()), GENESIS_HASH, "Development"
+    )
     return asyncio.run(attempt(client, [call], signer))
 
 

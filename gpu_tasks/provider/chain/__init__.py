@@ -2,6 +2,7 @@
 
 In reading order:
 
+* `side_pay`: what judging and standing by paid, read in the block that paid it
 * `port`: what a daemon needs of a chain
 * `seldom`: warnings, once in a while
 * `heads`: when to look at the chain

@@ -23,11 +23,12 @@ from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
-from gpu_tasks.provider.chain import task_records
+from gpu_tasks.provider.chain import side_pay, task_records
 from gpu_tasks.provider.chain.devices import OwnDevices
 from gpu_tasks.provider.chain.heads import Bell
 from gpu_tasks.provider.chain.port import BidName, ChainError, DoubleHeaderEvidence, View
 from gpu_tasks.provider.chain.seldom import Seldom
+from gpu_tasks.provider.chain.side_pay import SidePayment
 from runtime.frame.call import Call
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.staking.double_headers import double_proposal
@@ -310,6 +311,12 @@ class LiveChain:
     async def task_of_case(self, case: bytes) -> bytes | None:
         """See `ChainPort`."""
         return await self._asked(task_records.task_of_case(self.client, case))
+
+    async def side_payments(
+        self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int
+    ) -> dict[bytes, SidePayment]:
+        """See `ChainPort`."""
+        return await self._asked(side_pay.side_payments(self.client, self.stash, cases, tasks, since))
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         """See `ChainPort`."""

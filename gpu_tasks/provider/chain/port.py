@@ -15,6 +15,7 @@ from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.chain.side_pay import SidePayment
 from runtime.blocks.block import HEADER
 from runtime.blocks.digest import find_author
 from runtime.encoding.codec import DecodeError
@@ -169,6 +170,14 @@ class ChainPort(Protocol):
     async def is_tombstoned(self, stash: bytes) -> bool:
         """Whether a validator was already punished for an offence."""
         ...
+
+    async def side_payments(
+        self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int
+    ) -> dict[bytes, SidePayment]:
+        """What cases that this provider judged, and tasks that it stood by for, paid it as that ended, by their ids.
+
+        Both ended after the block `since`; ChainError. What is not final yet, or not to be found, is left out.
+        """
 
     async def submit(self, call: Call) -> None:
         """Hand in a call signed with the provider key; ChainError if the node does not take it."""

@@ -18,7 +18,7 @@ from wallet.session import explained
 @click.option("--csv", "as_text", is_flag=True, help="Lines for a spreadsheet, amounts in grains.")
 @click.pass_obj
 def earnings(options: ProviderOptions, by: str, as_text: bool) -> None:
-    """Show what units and tasks have paid, after fees, without what judging and standing by bring."""
+    """Show what units, tasks, judging and standing by have paid, after fees, as far as a daemon ran when it ended."""
 
     def show() -> None:
         found = sums(payments(options.base_path / EARNINGS_FILE), By(by))

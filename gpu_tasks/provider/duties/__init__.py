@@ -14,6 +14,7 @@ In reading order:
 * `verdicts`: finding the right result of a unit before the courts
 * `judging`: taking the steps of a case
 * `endings`: what became of races and cases
+* `side_earnings`: what judging and standing by brought, noted as it ends
 * `resuming`: devices that a missed race paused are offered again
 * `standing`: which registered devices may work here
 * `offences`: reporting double proposals

@@ -20,6 +20,7 @@ from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskSta
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.side_pay import is_standing_by
 from gpu_tasks.provider.duties.appealing import is_found_lying
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import RESEND_BLOCKS, StepBook, StepKey, StepMessage
@@ -89,14 +90,21 @@ class WorkDuty:
         self._held: dict[TaskKey, int] = {}
         self._attested: dict[StepKey, TaskStep] = {}
         self._seen_final: set[TaskKey] = set()
+        self.standing: dict[bytes, bytes] = {}
+        """The devices that stand by, by task, as the chain said last."""
 
     async def step(self, view: View) -> None:
         """Do what the chain asks for now of every open bid; ChainError if it cannot be asked."""
         self.steps.look(view)
         entries = dict(self.parts.journal.open_tasks())
-        if not entries:
-            return
-        for own in await self._own(entries):
+        owns = await self._own(entries) if entries else []
+        stash = self.parts.identity.stash
+        self.standing = {
+            own.key[0]: entries[own.key].device
+            for own in owns
+            if own.task is not None and is_standing_by(own.task, stash)
+        }
+        for own in owns:
             try:
                 await self._step(own, entries[own.key], view)
             except ChainError as error:

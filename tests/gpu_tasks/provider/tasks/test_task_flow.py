@@ -284,3 +284,59 @@ def test_a_liar_is_found_by_its_segments(tmp_path: Path, count: int, has_court: 
         assert ("appealed" in liar.heard.names()) is has_court, "it believes what it computed"
 
     play_tasks(tmp_path, count, scene)
+
+
+def noted(miner: Miner, service: str) -> int:
+    """What earnings say that something brought a provider."""
+    found = payments(miner.daemon.settings.base_path / EARNINGS_FILE)
+    return sum(payment.grains for payment in found if payment.service == service)
+
+
+def test_who_stands_by_notes_its_share_and_judges_note_their_fees(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES[:2])
+        task = await village.submit()
+        await village.until(task, TaskState.SUBMITTED)
+        winner, standby = village.miners[:2]
+        price = village.task(task).slots[0].price
+        assert noted(standby, "standing by") == net(price // 50) > 0, "until the first milestone"
+        assert noted(winner, "standing by") == 0
+        before = {miner.keys.stash: await miner.chain.spendable() for miner in village.miners}
+        village.ask(TrainingMarket.dispute(task=task))
+        await village.until(task, TaskState.ENDED)
+        await village.block()
+        judges = [miner for miner in village.miners if "judged" in miner.heard.names()]
+        assert len(judges) >= 2
+        for miner in judges:
+            assert noted(miner, "judging") == await miner.chain.spendable() - before[miner.keys.stash] > 0
+        assert sum(noted(miner, "judging") for miner in village.miners if miner not in judges) == 0
+
+    play_tasks(tmp_path, 7, scene, numbers=NO_AUDIT)
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_runner_up_that_takes_over_is_paid_for_standing_by_when_it_begins(tmp_path: Path, is_back: bool) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES[:2])
+        task = await village.submit()
+        await village.until(task, TaskState.STARTING)
+        winner, standby = village.miners[:2]
+        await stop(village, winner)
+        village.task(task)
+        while village.task(task).slots[0].provider != standby.keys.stash:
+            village.node.block()
+            if is_back:
+                await standby.step()
+        price = village.task(task).slots[0].price
+        if is_back:
+            await village.until(task, TaskState.SUBMITTED)
+            assert noted(standby, "standing by") == net(price // 50) > 0
+            return
+        await standby.step()
+        village.node.calls.clear()
+        while village.task(task).slots:
+            village.node.block()
+        await standby.step()
+        assert noted(standby, "standing by") == 0, "it was asked while it was bound, and did not start"
+
+    play_tasks(tmp_path, 5, scene, numbers=NO_AUDIT)

@@ -1,0 +1,64 @@
+"""What a provider was paid beside its work: found in the block that paid it, and nothing else taken for it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from gpu_tasks.market.training.tasks import BID_BOND, TASK_ESCROW, Slot, Standby, slot_case
+from gpu_tasks.provider.chain.side_pay import _last_end, is_standing_by, share_paid
+from priced_tasks import a_task
+from runtime.pallets.staking.trust_lock import Paid
+from scripts.chains.market_chain import OGPU
+from task_chain import net
+
+ME, OTHER, TASK = b"m" * 32, b"o" * 32, b"t" * 32
+SLOT = Slot(OTHER, b"d" * 32, 5 * OGPU, 50, 100)
+SHARE = net(5 * OGPU // 50)
+RIGHT = Paid(b"c" * 32, TASK_ESCROW, slot_case(TASK, 0), ME, SHARE)
+
+
+@pytest.mark.parametrize(
+    ("paid", "grains"),
+    [
+        (RIGHT, SHARE),
+        (replace(RIGHT, amount=SHARE + 1), 0),  # of its work
+        (replace(RIGHT, payee=OTHER), 0),
+        (replace(RIGHT, payee=None), 0),
+        (replace(RIGHT, reason=BID_BOND), 0),
+        (replace(RIGHT, case=slot_case(TASK, 1)), 0),
+        (replace(RIGHT, case=slot_case(b"x" * 32, 0)), 0),
+    ],
+)
+def test_only_the_share_of_a_slot_of_the_task_is_for_standing_by(paid: Paid, grains: int) -> None:
+    before = a_task(slots=(SLOT,))
+    assert share_paid(before, TASK, ME, [object(), paid]) == grains
+    assert share_paid(before, TASK, ME, [replace(RIGHT, amount=SHARE - 1), paid]) == grains
+
+
+def test_who_stands_by_is_bound_or_took_over_and_has_not_begun() -> None:
+    standby = Standby(ME, b"d" * 32, 5, 50, 100)
+    assert is_standing_by(a_task(slots=(SLOT,), standby=standby), ME)
+    assert not is_standing_by(a_task(slots=(SLOT,), standby=standby), OTHER)
+    assert not is_standing_by(a_task(slots=(SLOT,), standby=replace(standby, is_bound=False)), ME)
+    assert is_standing_by(a_task(slots=(replace(SLOT, provider=ME, was_standby=True),)), ME)
+    assert not is_standing_by(a_task(slots=(replace(SLOT, provider=ME),)), ME)
+
+
+def there(text: str) -> Callable[[bytes], Awaitable[bool]]:
+    """Whether something is there behind the block at each place."""
+
+    async def is_there(at: bytes) -> bool:
+        return text[at[0]] == "x"
+
+    return is_there
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [("xx.", 2), ("x..", 1), (".x.", 2), ("x.x.", 3), ("...", None), ("xxx", None), ("..x", None), ("", None)],
+)
+def test_an_end_is_the_last_one_and_none_where_it_was_never_there_or_still_is(text: str, end: int | None) -> None:
+    ids = [bytes((place,)) for place in range(len(text))]
+    assert asyncio.run(_last_end(ids, there(text))) == end

@@ -1,0 +1,83 @@
+"""What judging and standing by brought is noted once, whatever the node does meanwhile."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.side_pay import SidePayment
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.side_earnings import WATCHED_BLOCKS, SideEarnings
+from gpu_tasks.provider.earnings import EarningsBook, payments
+from provider_chain import Heard
+
+CASE, TASK, DEVICE = b"c" * 32, b"t" * 32, b"d" * 32
+
+
+class Scene:
+    """A provider whose chain says what each end paid, or that it cannot be asked."""
+
+    def __init__(self, base: Path) -> None:
+        self.path = base / "earnings.jsonl"
+        self.asked: list[tuple[Sequence[bytes], Sequence[bytes], int]] = []
+        self.answer: dict[bytes, SidePayment] | None = {}
+        chain = SimpleNamespace(side_payments=self._side_payments)
+        parts = SimpleNamespace(chain=chain, earnings=EarningsBook(self.path), telemetry=Heard())
+        self.duty = SideEarnings(cast(Parts, parts))
+
+    async def _side_payments(self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int) -> Any:
+        self.asked.append((cases, tasks, since))
+        if self.answer is None:
+            raise ChainError("away")
+        return self.answer
+
+    def step(self, height: int, *seats: bytes, standing: Mapping[bytes, bytes] | None = None) -> None:
+        """A view with these seats, and a device that stands by."""
+        told: Any = tuple(SimpleNamespace(id=seat) for seat in seats)
+        asyncio.run(self.duty.step(View(height, (), seats=told), standing or {}))
+
+    def noted(self) -> list[tuple[str, str, str, int]]:
+        """What is in the book."""
+        return [(found.name, found.device, found.service, found.grains) for found in payments(self.path)]
+
+
+def test_each_end_is_noted_once_by_its_block_and_device(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.step(5, CASE, standing={TASK: DEVICE})
+    scene.answer = {CASE: SidePayment(6, 7), TASK: SidePayment(6, 9)}
+    scene.step(6)
+    scene.step(7)
+    assert scene.asked == [([CASE], [TASK], 5)]
+    assert scene.noted() == [
+        (f"judging 0x{CASE.hex()} 6", "none", "judging", 7),
+        (f"standing by 0x{TASK.hex()} 6", f"0x{DEVICE.hex()}", "standing by", 9),
+    ]
+    scene.step(8, CASE)  # of another attempt at the same unit
+    scene.answer = {CASE: SidePayment(9, 7)}
+    scene.step(9)
+    assert len(scene.noted()) == 3
+
+
+def test_what_the_node_does_not_tell_is_asked_for_again_from_where_it_was_seen(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.step(5, CASE, standing={TASK: DEVICE})
+    scene.answer = None
+    scene.step(6)
+    scene.answer = {CASE: SidePayment(6, 7)}
+    scene.step(7)
+    scene.answer = {TASK: SidePayment(8, 9)}
+    scene.step(8)
+    scene.step(9)
+    assert scene.asked == [([CASE], [TASK], 5), ([CASE], [TASK], 5), ([], [TASK], 5)]
+    assert [grains for *_, grains in scene.noted()] == [7, 9]
+
+
+def test_what_is_not_to_be_found_is_let_go_in_the_end(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.step(5, CASE)
+    for height in range(6, 6 + 2 * WATCHED_BLOCKS):
+        scene.step(height)
+    assert len(scene.asked) == WATCHED_BLOCKS + 1
+    assert scene.noted() == []
