@@ -18,6 +18,32 @@ GRACE_SECONDS = 2.0
 BYTES_PER_SECOND_MIN = 64 * 1024
 
 
+WAIT_SECONDS = 2.0
+"""For so long nothing is asked from an address whose last question was a stranger's, or never came whole."""
+WAITING_MAX = 4_096
+
+
+class WaitingAddresses:
+    """Who has to wait before it asks again."""
+
+    def __init__(self) -> None:
+        """Nobody."""
+        self._until: dict[str, float] = {}
+
+    def has_to_wait(self, address: str | None) -> bool:
+        """Whether an address has; this machine never."""
+        return address is not None and self._until.get(address, 0.0) > asyncio.get_running_loop().time()
+
+    def wait(self, address: str | None) -> None:
+        """Have an address wait from now on."""
+        if address is None:
+            return
+        now = asyncio.get_running_loop().time()
+        if len(self._until) >= WAITING_MAX:
+            self._until = {each: until for each, until in self._until.items() if until > now}
+        self._until[address] = now + WAIT_SECONDS
+
+
 class BusyError(Exception):
     """Every slot is taken, by requests that have just begun."""
 

@@ -39,6 +39,10 @@ class RefusedResealError(Exception):
     """Whoever asks may not have this output, or it is not here."""
 
 
+class NoJudgeError(RefusedResealError):
+    """Whoever asks has not shown that it judges anything here: a stranger, or somebody whose case is over."""
+
+
 def question(identity: Identity, unit: bytes) -> bytes:
     """What a judge sends to `POST /reseal`."""
     asked = _Question(unit, identity.key.public_key)
@@ -59,11 +63,11 @@ class Resealer:
         try:
             signed = _SIGNED.decode(data)
         except DecodeError as error:
-            raise RefusedResealError(f"not a question: {error}") from None
+            raise NoJudgeError(f"not a question: {error}") from None
         asked = signed.question
         payload = _payload(self._genesis, asked)
         if not verify(Scheme.ED25519, asked.provider_key, payload, signed.signature):
-            raise RefusedResealError("bad signature")
+            raise NoJudgeError("bad signature")
         try:
             return await self._sealed(asked)
         except ChainError as error:
@@ -72,10 +76,10 @@ class Resealer:
     async def _sealed(self, asked: _Question) -> bytes:
         status = await self._chain.unit(asked.unit)
         if status is None or status.case is None:
-            raise RefusedResealError("there is no case about this unit")
+            raise NoJudgeError("there is no case about this unit")
         stash = await self._chain.stash_of(asked.provider_key)
         if stash is None or stash not in judges_of(status.case):
-            raise RefusedResealError("the key belongs to no judge of the case")
+            raise NoJudgeError("the key belongs to no judge of the case")
         entry = self._journal.races.get((asked.unit, status.unit.attempt))
         reader = await self._chain.provider(stash)
         if entry is None or entry.result is None or reader is None:

@@ -26,9 +26,10 @@ from gpu_tasks.provider.blobs.request_slots import (
     BusyError,
     RequestSlot,
     RequestSlots,
+    WaitingAddresses,
     address_of_peer,
 )
-from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, RefusedResealError
+from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, NoJudgeError, RefusedResealError
 from gpu_tasks.provider.blobs.store import ADDRESS_DIGITS, BlobStore, StoreFullError
 
 DEFAULT_HOST = "127.0.0.1"
@@ -37,6 +38,9 @@ DEFAULT_PORT = 9750
 UPLOADS = (32, 4)
 READS = (64, 16)
 QUESTIONS = (16, 4)
+# Questions that are still coming: a few bytes each. Who is not answered judges that nothing is shown, so that whoever
+# keeps judges out has honest work refuted: strangers shall need many addresses for that.
+ARRIVING_QUESTIONS = (256, 4)
 # Connections at once, of all and of one address; each has small buffers until it holds a slot.
 CONNECTIONS = (512, 64)
 PART_BYTES = 64 * 1024
@@ -69,11 +73,9 @@ class BlobServer:
         self._store = store
         self._resealer = resealer
         self._states = states
-        self._uploads, self._reads, self._questions = (
-            RequestSlots(*UPLOADS),
-            RequestSlots(*READS),
-            RequestSlots(*QUESTIONS),
-        )
+        self._uploads, self._reads = RequestSlots(*UPLOADS), RequestSlots(*READS)
+        self._arriving, self._questions = RequestSlots(*ARRIVING_QUESTIONS), RequestSlots(*QUESTIONS)
+        self._waiting = WaitingAddresses()
         self._writing = asyncio.Lock()
         self._runner: web.AppRunner | None = None
         self._door: ConnectionDoor | None = None
@@ -152,12 +154,22 @@ class BlobServer:
     async def _answered(self, request: web.Request, answers: AnswersJudges | None) -> web.StreamResponse:
         if answers is None:
             raise web.HTTPNotFound(text="nothing to seal again here")
+        address = address_of_peer(request)
+        if self._waiting.has_to_wait(address):
+            raise web.HTTPTooManyRequests(text="ask again in a moment")
+        try:
+            async with self._slot(self._arriving, request) as slot:
+                question = await _body(request, RESEAL_BYTES_MAX, slot)
+        except web.HTTPRequestTimeout:
+            self._waiting.wait(address)
+            raise
         async with self._slot(self._questions, request) as slot:
-            question = await _body(request, RESEAL_BYTES_MAX, slot)
             try:
                 slot.progress(BLOB_BYTES_MAX)  # the chain is asked now: that is not the judge's time
                 sealed = await answers.answer(question)
             except RefusedResealError as error:
+                if isinstance(error, NoJudgeError):
+                    self._waiting.wait(address)
                 raise web.HTTPForbidden(text=str(error)) from None
             return await _sent(request, sealed, slot)
 

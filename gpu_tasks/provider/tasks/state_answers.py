@@ -14,7 +14,7 @@ from gpu_tasks.data.sealing import seal
 from gpu_tasks.market.courts.cases import judges_of
 from gpu_tasks.market.training.showing import leg_segments
 from gpu_tasks.market.training.tasks import Task, slot_case
-from gpu_tasks.provider.blobs.reseal import RefusedResealError
+from gpu_tasks.provider.blobs.reseal import NoJudgeError, RefusedResealError
 from gpu_tasks.provider.chain.port import ChainError, Identity
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks.places import own_place
@@ -74,11 +74,11 @@ class StateAnswers:
         try:
             signed = _SIGNED.decode(data)
         except DecodeError as error:
-            raise RefusedResealError(f"not a question: {error}") from None
+            raise NoJudgeError(f"not a question: {error}") from None
         asked = signed.question
         payload = _payload(self._parts.identity.genesis, asked)
         if not verify(Scheme.ED25519, asked.provider_key, payload, signed.signature):
-            raise RefusedResealError("bad signature")
+            raise NoJudgeError("bad signature")
         try:
             return await self._sealed(asked)
         except ChainError as error:
@@ -88,7 +88,7 @@ class StateAnswers:
         chain = self._parts.chain
         case, stash = await chain.case(asked.case), await chain.stash_of(asked.provider_key)
         if case is None or stash is None or stash not in judges_of(case):
-            raise RefusedResealError("the key belongs to no judge of a case")
+            raise NoJudgeError("the key belongs to no judge of a case")
         reader = await chain.provider(stash)
         if reader is None:
             raise RefusedResealError("whoever asks has no key to seal to")

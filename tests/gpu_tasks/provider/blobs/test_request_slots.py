@@ -8,12 +8,13 @@ from typing import cast
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.provider.blobs import request_slots, server
 from gpu_tasks.provider.blobs.request_slots import BusyError, RequestSlots
-from gpu_tasks.provider.blobs.reseal import RefusedResealError, Resealer
+from gpu_tasks.provider.blobs.reseal import NoJudgeError, RefusedResealError, Resealer
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota, StoreFullError
 
@@ -61,9 +62,9 @@ def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
     async def body(made: BlobServer, client: BlobClient, url: str) -> None:
         await client.put(b"here", [url])
         slow = [await opened(made.port, SLOW_PUT) for _ in range(server.UPLOADS[0])]
-        slow += [await opened(made.port, SLOW_QUESTION) for _ in range(server.QUESTIONS[0])]
+        slow += [await opened(made.port, SLOW_QUESTION) for _ in range(server.ARRIVING_QUESTIONS[0])]
         await reached(lambda: len(made._uploads._taken) == server.UPLOADS[0])
-        await reached(lambda: len(made._questions._taken) == server.QUESTIONS[0])
+        await reached(lambda: len(made._arriving._taken) == server.ARRIVING_QUESTIONS[0])
         assert await client.get(address_of(b"here"), [url]) == b"here"
         async with aiohttp.ClientSession() as session:
             assert (await session.put(f"{url}/blobs", data=b"new")).status == 503
@@ -78,6 +79,52 @@ def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
     with_server(tmp_path, body)
 
 
+class KnowingResealer:
+    """Answers whom it knows as a judge."""
+
+    async def answer(self, data: bytes) -> bytes:
+        """What was asked for, or no."""
+        if data != b"judge":
+            raise NoJudgeError("a stranger")
+        return b"sealed"
+
+
+def from_its_header(request: web.Request) -> str | None:
+    """Who asks, as a test says: all are on one machine here."""
+    return request.headers.get("From")
+
+
+def test_strangers_questions_hold_no_judge_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
+    monkeypatch.setattr(server, "address_of_peer", from_its_header)
+
+    async def main() -> None:
+        made = BlobServer(BlobStore(tmp_path), cast(Resealer, KnowingResealer()))
+        await made.start(port=0)
+        url = f"http://127.0.0.1:{made.port}/reseal"
+        strangers = [SLOW_QUESTION.replace(b"Host: x", b"Host: x\r\nFrom: %d" % (number // 4)) for number in range(16)]
+        slow = [await opened(made.port, said) for said in strangers]
+        await reached(lambda: len(made._arriving._taken) == 16)
+        async with aiohttp.ClientSession() as session:
+            for said, address, status in (
+                (b"judge", "judge", 200),
+                (b"?", "stranger", 403),
+                (b"judge", "stranger", 429),
+                (b"?", "other", 403),
+                (b"judge", "judge", 200),
+            ):
+                answer = await session.post(url, data=said, headers={"From": address})
+                assert (address, answer.status) == (address, status)
+            made._waiting._until["stranger"] -= request_slots.WAIT_SECONDS
+            answer = await session.post(url, data=b"judge", headers={"From": "stranger"})
+            assert answer.status == 200  # its time is over
+        for _, writer in slow:
+            writer.close()
+        await made.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
 @pytest.mark.parametrize("said", [SLOW_PUT, SLOW_QUESTION])
 def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
@@ -86,7 +133,7 @@ def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         reader, writer = await opened(made.port, said)
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         assert not made._uploads._taken
-        assert not made._questions._taken
+        assert not made._arriving._taken
         writer.write_eof()
         await reader.read()  # until the server has seen it leave: one that is closed waits for who is there
         writer.close()
