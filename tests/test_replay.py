@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "e36ad92a982cd84cb95f4eb13b24fdfcf2de2d9aac2cbe2f5d05c56da35c3d30"
+KEPT_DIGEST = "061c94c1b4e7febf8e25b0ea7210bdd0c8906c7f61ec215d3b560c511aff07d9"
 
 
 @pytest.fixture(scope="module")
