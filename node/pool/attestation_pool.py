@@ -1,9 +1,9 @@
 """Execution attestations that wait for an author, from this node's own provider and from peers.
 
 What always holds: nothing enters whose signature does not hold, whose key is not the racer's or the slot's, or whose
-race or task is not in the best state; one is kept for each place in each race, and for each step of a slot; count and
-bytes are bounded, over all kinds together.  Whether one may be attached is decided by the pallet alone, on the state
-that the block under construction starts from.
+race or task is not in the best state; one is kept for each place in each race, and for each of the next steps of a
+slot; count and bytes are bounded, over all kinds together.  Whether one may be attached is decided by the pallet
+alone, on the state that the block under construction starts from.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from gpu_tasks.market.attestations.kinds import (
     order_key,
 )
 from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
-from gpu_tasks.market.attestations.task_forms import lasting_problem
+from gpu_tasks.market.attestations.task_forms import lasting_problem, record_problem
 from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.training_market import TrainingMarket
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
@@ -114,8 +115,7 @@ class AttestationPool(Listener):
 
     def _problem(self, signed: AnyAttestation) -> str:
         """Why it can never be attached on the best branch; empty if it can, now or soon."""
-        executed = self._chain.get(self._best()) or self._chain.final
-        bound = self._chain.runtime.at(executed.state)
+        bound = self._bound_to_best()
         if isinstance(signed, SignedTaskAttestation):
             return lasting_problem(bound[TrainingMarket], signed)
         return self._problem_of_unit(bound, signed)
@@ -175,11 +175,32 @@ class AttestationPool(Listener):
             for signed in self._attached(block):
                 self._forget(order_key(signed))
         oldest = blocks[-1].facts.height - KEPT_BLOCKS
-        for place in [place for place, kept in self._kept.items() if kept.height < oldest]:
+        gone = [place for place, kept in self._kept.items() if kept.height < oldest]
+        for place in (*gone, *self._passed()):
             self._forget(place)
         assert self._bytes == sum(kept.size for kept in self._kept.values()), "the bytes are those of what is kept"
 
     # --- inside
+
+    def _passed(self) -> list[OrderKey]:
+        """Statements of tasks whose time is over on the best branch, by whatever was stated instead.
+
+        They would fill the pool for nothing, and be tried for each block: a slot has 64 of them.
+        """
+        tasks, found = self._bound_to_best()[TrainingMarket].tasks, list[OrderKey]()
+        records: dict[bytes, Task | None] = {}
+        for place, kept in self._kept.items():
+            if isinstance(kept.signed, SignedTaskAttestation):
+                statement = kept.signed.statement
+                if statement.task not in records:
+                    records[statement.task] = tasks[statement.task]
+                if record_problem(records[statement.task], statement):
+                    found.append(place)
+        return found
+
+    def _bound_to_best(self) -> Bound:
+        executed = self._chain.get(self._best()) or self._chain.final
+        return self._chain.runtime.at(executed.state)
 
     def _attached(self, block: ExecutedBlock) -> tuple[AnyAttestation, ...]:
         for raw in block.extrinsics[1:2]:

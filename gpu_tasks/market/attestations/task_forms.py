@@ -22,6 +22,8 @@ from gpu_tasks.market.training.tasks import Slot, Task, TaskState
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.frame.errors import DispatchError
 
+AHEAD_MAX = 2
+"""Milestones of a slot that are kept before they are in a block: the next one, and one that comes with it."""
 _NO_SLOT = "no such slot"
 _NOT_ITS_OWN = "not the slot's key or device"
 
@@ -49,21 +51,26 @@ def task_problem(market: TrainingGround, signed: SignedTaskAttestation) -> str:
 
 
 def lasting_problem(market: TrainingGround, signed: SignedTaskAttestation) -> str:
-    """Why this attestation can never be attached on this branch; empty if it can, now or soon."""
-    statement = signed.statement
+    """Why this attestation cannot be attached on this branch, now or soon; empty if it can."""
     problem = _signing_problem(market, signed)
-    if problem:
-        return problem
-    task = market.tasks[statement.task]
+    return problem or record_problem(market.tasks[signed.statement.task], signed.statement)
+
+
+def record_problem(task: Task | None, statement: TaskAttestation) -> str:
+    """What of that a task's record says, whoever has signed."""
     slot = _slot_of(task, statement)
     if task is None or slot is None or task.state not in (TaskState.STARTING, TaskState.RUNNING):
         return _NO_SLOT
     if slot.device != statement.device:
         return _NOT_ITS_OWN
-    step, last = step_of(statement.stated), task.behind + task.milestones
-    if slot.result is not None or step <= task.behind + slot.reported:
+    step, stated, last = step_of(statement.stated), task.behind + slot.reported, task.behind + task.milestones
+    if slot.result is not None or step <= stated:
         return "stated already"
-    return "" if step < last or step == RESULT_STEP else "no such milestone"
+    if step == RESULT_STEP:
+        return ""
+    if step >= last:
+        return "no such milestone"
+    return "" if step <= stated + AHEAD_MAX else "too far ahead"
 
 
 def attach_to_task(market: TrainingGround, statement: TaskAttestation) -> None:

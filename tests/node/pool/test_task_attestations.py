@@ -47,8 +47,8 @@ class PlayedChain:
 class Stage:
     """A running task of two slots, and a pool with two peers."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.tasks: TaskChain = running(slots=2)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, milestones: int = 4) -> None:
+        self.tasks: TaskChain = running(slots=2, milestones=milestones)
         self.transport = PlayedTransport("a", "b")
         network = Peers(self.transport)
         monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
@@ -126,6 +126,31 @@ def test_what_can_never_be_attached_is_refused_and_takes_no_place(stage: Stage) 
     with pytest.raises(PoolRefusalError, match="already known"):
         stage.submit(at_milestone(stage.tasks, 1, started_at=stage.tasks.chain.height))
     assert len(stage.pool) == 1
+
+
+def test_of_a_slot_two_milestones_and_a_result_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot has 64 steps: 64 devices of a stranger's would fill the pool, and be tried for each block."""
+    stage = Stage(monkeypatch, milestones=64)
+    for number in range(1, 64):
+        early = at_milestone(stage.tasks, number)
+        if number <= 2:
+            stage.submit(early)
+        else:
+            with pytest.raises(PoolRefusalError, match="too far ahead"):
+                stage.submit(early)
+    stage.submit(at_end(stage.tasks))
+    assert len(stage.pool) == 3
+
+
+def test_what_was_stated_by_transaction_is_forgotten(stage: Stage) -> None:
+    alice, bob = workers(stage.tasks)
+    stage.submit(at_milestone(stage.tasks, 1), at_milestone(stage.tasks, 2), at_milestone(stage.tasks, 1, 1))
+    stage.tasks.report(alice, 1)
+    stage.tasks.report(bob, 1, 1)
+    final: Any = SimpleNamespace(extrinsics=(), facts=SimpleNamespace(height=stage.tasks.chain.height))
+    stage.pool.on_final([final])
+    assert len(stage.pool) == 1  # the second milestone: it is next
+    stage.submit(at_milestone(stage.tasks, 3))
 
 
 def test_both_kinds_share_the_limits(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,21 +15,24 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.events import BidEnded, SlotSettled, StandbyReleased, TaskEnded
+from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, leg_segments
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import trace_root, traced_state
+from gpu_tasks.traces.trace import proof_of_fraud, trace_root, traced_state
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from scripts.chains.judge_steps import due_of, opens
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, Step, signed, tolerant
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, Step, signed, tolerant
 from task_chain import OWN_REASONS, RIGHT, WRONG, TaskChain, a_milestone, an_offer, an_order
 
 DIGESTS = [blake2_256(bytes((number,))) for number in range(9)]
 TRACE = trace_root(DIGESTS)
+SALT = b"s" * 32
+SUBMITTED = TaskState.SUBMITTED
 QUICK = {
     "Courts.commit_blocks": 4,
     "Courts.open_blocks": 4,
@@ -129,6 +132,21 @@ def hold(chain: TaskChain, _who: Keys, number: int) -> Any:
     return found and TrainingMarket.hold_checkpoint(task=found[0], number=1 + number % MILESTONES)
 
 
+def prove(chain: TaskChain, who: Keys, number: int) -> Any:
+    """Commit to a proof that a result is wrong, which it may not be, or open it; sometimes never."""
+    tasks = [(task_id, task) for task_id, task in chain.market.tasks.items() if task and task.state is SUBMITTED]
+    if not tasks:
+        return None
+    task_id, task = tasks[number % len(tasks)]
+    place = number // 2 % len(task.slots)
+    own = leg_segments(8, task.behind, task.order.milestones)
+    proof = proof_of_fraud(DIGESTS, own[number // 4 % len(own)] if own else 0, b"n" * 32)
+    if chain.market.claims[task_id, who.stash] is None:
+        sealed = claim_commitment(GENESIS_HASH, task_id, who.stash, place, proof, SALT)
+        return TrainingMarket.claim_fraud(task=task_id, commitment=sealed)
+    return TrainingMarket.show_fraud(task=task_id, place=place, proof=proof, salt=SALT)
+
+
 def about(make: Callable[[bytes, int], Any]) -> Callable[[TaskChain, Keys, int], Any]:
     """A call about one of the tasks."""
 
@@ -142,7 +160,7 @@ def about(make: Callable[[bytes, int], Any]) -> Callable[[TaskChain, Keys, int],
 def submit(_chain: TaskChain, _who: Keys, number: int) -> Any:
     """An order: of one slot or more, with a trace or without one."""
     order = an_order(
-        slots=1 + number % 3 % 2,
+        slots=1 + number % 3,
         segments=8 * (number % 2),
         milestones=1 + number % MILESTONES,
         blocks_max=BLOCKS_MAX,
@@ -157,6 +175,7 @@ ACTIONS: tuple[Callable[[TaskChain, Keys, int], Any], ...] = (
     bid,
     work,
     hold,
+    prove,
     about(lambda task, _: TrainingMarket.accept(task=task)),
     about(lambda task, _: TrainingMarket.dispute(task=task)),
     about(lambda task, number: TrainingMarket.amend(task=task, change=CHANGES[number % 4])),
