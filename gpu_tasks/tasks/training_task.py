@@ -94,7 +94,7 @@ def _whole(least: int, most: int) -> Word:
     def read(text: str) -> int:
         value = quantities.whole(text)
         if not least <= value <= most:
-            raise QuantityError(f"is {least:,} to {most:,}; choose one of these")
+            raise QuantityError(f"is {least:,} to {most:,}; give a number between, or one of the two")
         return value
 
     return Word(read, {"type": "integer", "minimum": least, "maximum": most}, needs_no_quotes=True)

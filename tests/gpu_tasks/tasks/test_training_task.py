@@ -104,7 +104,7 @@ def test_every_key_has_its_effect() -> None:
         ("input: corpus.txt", "input: /etc/passwd", "is a file beside the task file or below it"),
         ("input: corpus.txt", "input: a/../../b", "is a file beside the task file or below it"),
         ("spec:\n", "spec:\n  resources: {sameClass: yes}\n", "is true or false"),
-        ("spec:\n", "spec:\n  resources: {devices: 33}\n", "is 1 to 32"),
+        ("spec:\n", "spec:\n  resources: {devices: 33}\n", "is 1 to 32; give a number between"),
         ("spec:\n", "spec:\n  limits: {deadline: 11d}\n", "is at most 10 days"),
         ("spec:\n", "spec:\n  limits: {deadline: 864001 blocks}\n", "is at most 10 days"),
         ("metadata", "metadata:\nmeta", "task.yaml:4: there is no key 'meta'; did you mean metadata?"),
