@@ -42,10 +42,9 @@ class Output:
             justify: Literal["left", "right"] = (
                 "right" if isinstance(first, int) and not isinstance(first, bool) else "left"
             )
-            # An address that is broken over two lines cannot be copied.
-            table.add_column(
-                name.replace("_", " "), justify=justify, overflow="fold", no_wrap=isinstance(first, Account)
-            )
+            # An address that is broken over two lines cannot be copied; nor can an id, where there is room for it.
+            is_whole = isinstance(first, Account) or (isinstance(first, bytes) and not self.console.is_terminal)
+            table.add_column(name.replace("_", " "), justify=justify, overflow="fold", no_wrap=is_whole)
         for row in rows:
             table.add_row(*(escape(as_text(row[name])) for name in columns))
         self.console.print(table)

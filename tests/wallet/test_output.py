@@ -28,3 +28,14 @@ def test_json_has_a_text_as_it_is_in_plain_characters(capsys: pytest.CaptureFixt
 
 def test_line_breaks_stay() -> None:
     assert harmless("a\x1b[2Jb\nc\x9b\u202e") == "a [2Jb\nc  "
+
+
+def test_an_id_is_whole_where_no_terminal_is_too_narrow_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {
+        "task": bytes(range(32)),
+        "state": "submitted " * 4,
+        "deadline": "in 200 blocks " * 3,
+        "why": "it waits " * 30,
+    }
+    Output(as_json=False).rows("Tasks", tuple(row), [row])
+    assert "0x" + bytes(range(32)).hex() in capsys.readouterr().out

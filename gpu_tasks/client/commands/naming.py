@@ -32,7 +32,10 @@ async def known_task(client: ChainClient, task_id: bytes, at: bytes) -> Task:
     require_market(client)
     found = await training_reads.task(client, task_id, at)
     if found is None:
-        raise TaskError("the chain knows no such task: it is too new, too old, or of another chain; see `ogpu ps`")
+        raise TaskError(
+            "the chain knows no such task: it is too new, too old, or of another chain, or this is the hash of what "
+            "it computes, and not its id; see `ogpu ps`"
+        )
     return found
 
 
