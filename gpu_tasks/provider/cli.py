@@ -52,7 +52,7 @@ COMMANDS = {
     ),
     "earnings": (
         "earning:earnings",
-        "Show what units and tasks have paid, after fees, without what judging and standing by bring.",
+        "Show what units, tasks, judging and standing by have paid, after fees, as far as a daemon ran when it ended.",
     ),
     "appeal": (
         "appealing:appeal",
