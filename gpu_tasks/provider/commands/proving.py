@@ -28,6 +28,7 @@ from gpu_tasks.provider.registering import Planned
 from gpu_tasks.provider.tasks.proving import CannotProveError, Fraud, Step, search
 from gpu_tasks.provider.telemetry import LogTelemetry
 from wallet.client import ChainClient
+from wallet.commands import making
 from wallet.commands.options import dry_run_option, yes_option
 from wallet.keypair import Keypair
 from wallet.output import Grains, harmless
@@ -55,6 +56,7 @@ def prove(options: ProviderOptions, task: str, backend: str, dry_run: bool, yes:
     async def look() -> None:
         if task_id is None:
             raise ProviderError(f"{task!r} is no task: a task is 0x and 64 hexadecimal digits")
+        making.require_somebody_to_ask(is_asked=not (dry_run or yes))  # now, and not after hours of computing
         looked.append(await _looked_at(options, task_id, backend))
 
     explained(lambda: asyncio.run(told(look)))

@@ -94,3 +94,12 @@ def test_what_is_on_sale_is_listed_with_why_it_is_let_pass(tmp_path: Path, monke
         shown = alice.run("auctions", as_json=False)
         assert "Auctions at block" in shown.stdout
     assert json.loads((tmp_path / "Alice" / POLICY_FILE).read_text())["kinds"] == ["train-int8"]
+
+
+def test_a_proof_asks_before_it_computes_or_not_at_all(operator: Operator) -> None:
+    """What nobody could agree to afterwards is not computed for hours, and no node is needed to say so."""
+    task = "0x" + "12" * 32
+    assert "is no task" in operator.refusal("prove", "0x12", "--yes")
+    assert "nobody is here to be asked" in operator.refusal("prove", task)
+    assert "no node answers" in operator.refusal("prove", task, "--yes")
+    assert "no node answers" in operator.refusal("prove", task, "--dry-run")
