@@ -14,6 +14,8 @@ PROBLEMS_SHOWN_MAX = 8
 SHOWN_MAX = 40
 NEAR = 0.6
 """How alike a name must be to be offered instead: difflib's own measure and default."""
+SHORT = 3
+"""A name of so few letters is none that is misspelt: gpu is not cpu."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class TaskFileError(WalletError):
 def unknown(kind: str, name: str, names: Sequence[str]) -> str:
     """A sentence for a name that is none: which was meant, perhaps, and which there are."""
     plain = {known.lower(): known for known in names}
-    near = get_close_matches(name[:SHOWN_MAX].lower(), plain, n=1, cutoff=NEAR)
+    near = get_close_matches(name[:SHOWN_MAX].lower(), plain, n=1, cutoff=NEAR) if len(name) > SHORT else ()
     meant = f"did you mean {plain[near[0]]}? " if near else ""
     return f"there is no {kind} {shown(name)}; {meant}there are: {', '.join(names)}"
 

@@ -7,6 +7,7 @@ import logging
 from consensus.machine import Machine
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.training_market import TrainingMarket
 from node.clock import Clock
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
@@ -26,6 +27,7 @@ class Figures(Listener):
         self._clock = clock
         self._attested = chain.runtime.item(Attestations.attested)
         self._open_units = chain.runtime.item(InferenceMarket.open_units)
+        self._open_tasks = chain.runtime.item(TrainingMarket.open_tasks)
 
     def on_imported(self, block: ExecutedBlock) -> None:
         """One line a block."""
@@ -51,6 +53,7 @@ class Figures(Listener):
         facts = blocks[-1].facts
         self._metrics.attestations.set(_number(blocks[-1], self._attested))
         self._metrics.open_units.set(_number(blocks[-1], self._open_units))
+        self._metrics.open_tasks.set(_number(blocks[-1], self._open_tasks))
         _LOG.info("final #%d 0x%s", facts.height, facts.id.hex()[:12])
         self._metrics.final_height.set(facts.height)
         self._metrics.best_height.set(max(facts.height, self._machine.best.height))

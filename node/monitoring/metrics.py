@@ -55,6 +55,7 @@ class Metrics:
         self.abstained = gauge("ogpu_abstained_blocks", "Blocks that failed by a fault of this node").labels(**chain)
         self.penalties = gauge("ogpu_penalties", "Messages that no honest peer sends").labels(**chain)
         self.open_units = gauge("ogpu_open_units", "Inference units in work").labels(**chain)
+        self.open_tasks = gauge("ogpu_open_tasks", "Tasks that hold money of their customers").labels(**chain)
         self.attestations = gauge("ogpu_attestations", "Execution attestations in the final chain").labels(**chain)
         self.round = gauge("ogpu_finality_round", "Round of the finality gadget in its epoch").labels(**chain)
         self.epoch = gauge("ogpu_epoch", "Epoch of the finality gadget").labels(**chain)

@@ -54,6 +54,8 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
         _show(session, {**facts_of(task, prepared), **_facts(answer, funds, slot_ms)}, answer)
         if not planning.sells_tasks(client):
             note("this chain sells no tasks yet: cost and start are by the numbers that the auction begins with")
+        elif answer.is_served:
+            note("these devices could bid; whether they will is for their owners, whose policies no chain has")
         if not answer.is_served:
             raise CallFailedError(f"nobody could serve the task now: {answer.why_not}; see `why_not` for each device")
         if funds is not None and funds < answer.locked + answer.prepaid:

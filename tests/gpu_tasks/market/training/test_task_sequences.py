@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_tasks.market.courts.courts import Courts
@@ -46,6 +46,8 @@ MILESTONES, BLOCKS_MAX, AUCTIONS = 3, 6, 2
 LEG = 4 + 1 + 4 + 4 + 2 * 5 + MILESTONES * (2 * BLOCKS_MAX + 4) + 5 + 7 + 10 + 7 + 3 * 12 + 5
 """The windows of a leg one after another, with what finality takes, audit and court."""
 DAYS = 60
+WHOLE_CHAINS_MAX = 1_000
+"""Sequences tried at most, whatever the profile: each is a chain of hundreds of blocks, a tenth of a second and more."""
 RARE = {TaskOutcome.UNDECIDED}
 """A dispute about which judges differ: `test_task_judging` brings one."""
 BOUND = AUCTIONS * LEG + 20
@@ -257,6 +259,7 @@ def ends(chain: TaskChain) -> None:
     assert all(device.assignment is None for device in devices)
 
 
+@settings(max_examples=min(settings().max_examples, WHOLE_CHAINS_MAX))
 @given(st.lists(blocks, min_size=20, max_size=90), st.integers(0, 2**32))
 def test_no_sequence_of_calls_makes_loses_or_keeps_a_grain(sequence: list[tuple[int, list[Any]]], seed: int) -> None:
     chain = begun(seed)

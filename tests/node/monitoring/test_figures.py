@@ -1,0 +1,36 @@
+"""What final blocks say of the market, as figures."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from block_maker import FIRST_SLOT, Maker, now_of
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.training_market import TrainingMarket
+from node.monitoring.figures import Figures
+from node.monitoring.metrics import Metrics
+from runtime.encoding.codec import U32, codec
+
+UNITS, TASKS = 7, 3
+
+
+def test_units_and_tasks_are_counted_in_the_newest_final_block(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "maker")
+    metrics = Metrics("test", "node", "0", is_validator=True)
+    machine: Any = SimpleNamespace(best=SimpleNamespace(height=1), gadget_round=(0, 0))
+    clock: Any = SimpleNamespace(now_ms=lambda: now_of(FIRST_SLOT))
+    figures = Figures(maker.chain, machine, metrics, clock)
+    block = maker.make()
+    state: Any = {
+        InferenceMarket.open_units.key(): codec(U32).encode(UNITS),
+        TrainingMarket.open_tasks.key(): codec(U32).encode(TASKS),
+    }
+
+    def counted(name: str) -> float | None:
+        return metrics.registry.get_sample_value(name, {"chain": "test"})
+
+    figures.on_final([block])
+    assert (counted("ogpu_open_units"), counted("ogpu_open_tasks")) == (0, 0)
+    figures.on_final([block, replace(block, state=state)])
+    assert (counted("ogpu_open_units"), counted("ogpu_open_tasks")) == (UNITS, TASKS)
