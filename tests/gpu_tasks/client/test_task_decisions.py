@@ -20,6 +20,7 @@ from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
 from runtime.pallets.utility import Utility
+from scripts.chains.market_chain import OGPU
 from task_customer import OF_BOB, UNKNOWN, ogpu, refusal
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
@@ -187,6 +188,13 @@ def test_a_result_is_accepted_once(tmp_path: Path, finished: tuple[PlantedTask, 
         assert "the result is accepted already: accepted by its customer: paid once block" in again
 
 
+def test_a_price_is_not_raised_once_somebody_has_bid(tmp_path: Path) -> None:
+    planted = PlantedTask(TaskState.COMMITTING, change=lambda task: replace(task, bids=1))
+    with chain_with(tmp_path, planted) as url:
+        said = refusal(ogpu(tmp_path, url, "amend", planted.name, *OF_BOB, "--raise", "9", "--yes"))
+    assert "the task is committing, 1 bid: a price is raised before the first bid only" in said
+
+
 def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
     planted, url = finished
     dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
@@ -199,6 +207,19 @@ def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[Plante
     assert shown["why"].startswith("its customer disputes the result; the beacon of block ")
     again = refusal(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--yes"))
     assert "the task is showing: its customer disputes the result" in again
+
+
+def test_what_a_dispute_costs_and_brings_goes_by_the_price_and_the_collateral(tmp_path: Path) -> None:
+    def cheap(task: Task) -> Task:
+        (slot,) = task.slots
+        return replace(task, slots=(replace(slot, price=OGPU // 2, collateral=OGPU),))
+
+    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=cheap)
+    with chain_with(tmp_path, planted) as url:
+        dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
+    # a tenth of what is paid, and three judges at a twentieth of the greatest price
+    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.05)
+    assert dry["brings_if_won"]["ogpu"] == "0.5"
 
 
 def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:

@@ -47,7 +47,7 @@ LEG = 4 + 1 + 4 + 4 + 2 * 5 + MILESTONES * (2 * BLOCKS_MAX + 4) + 5 + 7 + 10 + 7
 """The windows of a leg one after another, with what finality takes, audit and court."""
 DAYS = 60
 WHOLE_CHAINS_MAX = 1_000
-"""Sequences tried at most, whatever the profile: each is a chain of hundreds of blocks, a tenth of a second and more."""
+"""Sequences tried at most, whatever the profile: each is a chain of hundreds of blocks, a tenth of a second long."""
 RARE = {TaskOutcome.UNDECIDED}
 """A dispute about which judges differ: `test_task_judging` brings one."""
 BOUND = AUCTIONS * LEG + 20

@@ -48,6 +48,11 @@ def test_a_task_that_suits_is_bid_for() -> None:
     assert offer.collateral == 19 * PRICE
 
 
+def test_what_is_left_of_a_task_is_promised_alone() -> None:
+    rest = replace(a_task(), behind=2, milestones=2)
+    assert promised_blocks(rest, RUN, SLOT_MS) == 3 + 2 * MILESTONE_BLOCKS
+
+
 @pytest.mark.parametrize(
     ("task", "reason"),
     [

@@ -19,6 +19,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.journal.records import JournalRecord
+from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner
 from task_chain import net
 from task_village import ASKED, CPU_MS, MILESTONES, TaskVillage, play_tasks, undisturbed_root
@@ -226,6 +227,24 @@ def test_the_standby_finishes_to_the_same_root(tmp_path: Path, milestones: int) 
         assert slot.result is not None
         assert slot.result.root == undisturbed_root()
         assert len(village.node.chain.happened(TaskAwarded)) == (2 if milestones == 0 else 1)
+
+    play_tasks(tmp_path, 4, scene)
+
+
+def test_a_standby_that_drains_takes_nothing_over_that_it_has_prepared(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(*PRICES[:2])
+        task = await village.submit()
+        await village.until(task, TaskState.RUNNING)
+        while not village.task(task).done:
+            await village.block()
+        await stop(village, village.slot_miner(task))
+        found = await village.until(task, TaskState.ASKING, blocks=200)
+        assert found.standby is not None
+        set_draining(village.miner(found.standby.provider).daemon.settings.base_path, drains=True)
+        again = await village.until(task, TaskState.COMMITTING, blocks=40)
+        assert (again.auction, again.slots) == (2, ())
+        assert village.node.failed == [], "its device is paused: what it asked for would cost a fee for nothing"
 
     play_tasks(tmp_path, 4, scene)
 

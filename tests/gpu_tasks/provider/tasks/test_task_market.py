@@ -17,6 +17,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import BidName
 from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.tasks.places import LAST_BLOCKS
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, set_draining
 from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, question
 from provider_chain import Miner
@@ -312,6 +313,28 @@ def test_a_bid_is_opened_only_once_the_final_chain_holds_it(tmp_path: Path) -> N
         await village.block()
         assert village.task(task).revealed == 1
         assert state.bids == 1
+
+    play_tasks(tmp_path, 3, scene)
+
+
+def test_while_finality_stands_still_a_bid_is_opened_in_the_last_blocks(tmp_path: Path) -> None:
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        bidder = village.miners[0].chain
+        known = bidder.tasks
+
+        async def as_it_was(ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
+            found = await known(ids, final=final)
+            return {name: replace(each, state=TaskState.COMMITTING) for name, each in found.items()} if final else found
+
+        bidder.tasks = as_it_was  # type: ignore[method-assign]
+        state = await village.until(task, TaskState.REVEALING)
+        while village.node.chain.height < state.deadline - LAST_BLOCKS - 1:
+            await village.block()
+            assert village.task(task).revealed == 0
+        found = await village.until(task, TaskState.AWARDING)
+        assert found.revealed == 1
 
     play_tasks(tmp_path, 3, scene)
 
