@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.client.training.stages import how_ended, progress, unheld, why
+from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.training.money import TaskOutcome
@@ -51,6 +52,8 @@ def test_a_running_task_says_what_is_due_and_what_its_customer_can_hold() -> Non
     alice, bob = chain.keys[:2]
     chain.start(alice)
     assert why(chain.now()).startswith(f"at work: milestone 1 is due by block {chain.now().deadline}")
+    rest = replace(chain.now(), behind=2, milestones=2)
+    assert why(rest).startswith("at work: milestone 3 is due")
     assert unheld(chain.now()) is None
     chain.report(alice, 1)
     assert unheld(chain.now()) == 1
@@ -97,6 +100,8 @@ def test_a_result_says_what_its_customer_can_do_and_when_it_is_paid() -> None:
     task = chain.now()
     paid = f"paid once block {task.finished_at + 5} is final and asks for no audit"
     assert why(task) == f"accepted by its customer: {paid}"
+    drawn_anew = replace(task, beacon_at=task.finished_at + 70)
+    assert f"paid once block {task.finished_at + 70 + AUDIT_DELAYS[-1]} is final" in why(drawn_anew)
     silent = replace(task, accepted=Acceptance.BY_SILENCE, is_checked=True)
     assert why(silent) == "accepted by silence: paid once no audit is asked for"
     chain.until(TaskState.ENDED)
