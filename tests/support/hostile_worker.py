@@ -9,7 +9,11 @@ from pathlib import Path
 
 from gpu_tasks.provider.execution import limits, worker
 from gpu_tasks.provider.execution.limits import Limits
+from gpu_tasks.provider.execution.worker_wire import LENGTH_BYTES
 from gpu_tasks.workloads.workload import OutputCheck
+
+POURED_BYTES = 1 << 20
+POURED_AT_ONCE = 1 << 13
 
 
 class Hostile:
@@ -54,6 +58,12 @@ class Hostile:
                         os.write(file, b"\xff" * 64)
                     except OSError:
                         continue
+            case ["pour"]:
+                for file in range(3, 32):
+                    try:
+                        pour(file)
+                    except OSError:
+                        continue
             case ["child", path]:
                 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
                 Path(path).write_text(str(child.pid))
@@ -88,6 +98,14 @@ class Hostile:
 
     def conformance(self) -> bytes:
         return b""
+
+
+def pour(file: int) -> None:
+    """Begin an answer that takes seconds to arrive."""
+    os.write(file, POURED_BYTES.to_bytes(LENGTH_BYTES, "little"))
+    for _ in range(POURED_BYTES // POURED_AT_ONCE):
+        os.write(file, bytes(POURED_AT_ONCE))
+        time.sleep(0.01)
 
 
 def main() -> None:

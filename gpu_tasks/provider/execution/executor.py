@@ -313,10 +313,13 @@ class WorkerExecutor:
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        transport = getattr(process, "_transport", None)
+        answers = None if transport is None else transport.get_pipe_transport(1)
+        if answers is not None:
+            answers.close()  # an answer that nobody reads on pauses its pipe, whose end `wait` would await for ever
         await process.wait()
         if self._reader is not None:
             await asyncio.gather(self._reader, return_exceptions=True)
-        transport = getattr(process, "_transport", None)
         if transport is not None:
             transport.close()
 

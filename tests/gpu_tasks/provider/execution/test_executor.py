@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -163,6 +164,21 @@ def test_a_cancelled_request_leaves_no_answer_behind() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        await still_works(executor)
+
+    attack(body)
+
+
+def test_a_request_that_is_cancelled_while_its_answer_arrives_keeps_no_device() -> None:
+    """What nobody reads any more is paused, and the end of a paused pipe is not seen: it must not be waited for."""
+
+    async def body(executor: WorkerExecutor) -> None:
+        task = asyncio.create_task(executor.run(b"pour"))
+        await asyncio.sleep(0.5)
+        time.sleep(0.2)  # noqa: ASYNC251 - the loop stands still, so that the pipe is full when the request is cancelled
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 10)
         await still_works(executor)
 
     attack(body)
