@@ -23,6 +23,9 @@ from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, named_keys,
 from unit_cases import RIGHT, WRONG, declined_twice, judged, raced
 from wallet.rpc import RpcError
 
+FEW = 5
+"""Validators: two race and three judge, so that nobody is left for a court."""
+
 
 class Watched(MarketChain):
     """A chain that keeps the state and the events of every block, as a node does; a block's id is its number."""
@@ -149,10 +152,17 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("name", ENDINGS)
-def test_what_is_shown_is_what_moved(name: str) -> None:
+WITHOUT_A_COURT = sorted(ENDINGS.keys() - {"appealed"})
+"""Nobody can appeal there: what is decided ends in the same block."""
+
+
+@pytest.mark.parametrize(
+    ("name", "validators"), [*((name, 9) for name in ENDINGS), *((name, FEW) for name in WITHOUT_A_COURT)]
+)
+def test_what_is_shown_is_what_moved(name: str, validators: int) -> None:
     ending, roles = ENDINGS[name]
-    chain = new_chain()
+    chain = new_chain(validators)
+    chain.blocks(5)  # so that no era turns, and pays out, in the block of an end
     unit_id = ending(chain)
     unit = to_the_end(chain, unit_id)
     found, is_all = payments(chain, unit_id)
