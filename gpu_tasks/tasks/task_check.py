@@ -70,6 +70,9 @@ def _check_name(genesis: bytes, task_id: bytes, task: Task, submitted: int) -> T
 def _check_auction(task: Task, number: int, records: AuctionRecords) -> list[TaskCheck]:
     award, bids, name = records.award, records.bids, f"auction {number}"
     is_newest = number == task.auction
+    if is_newest and bids and task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD:
+        says = f"its customer took the task back before the award; {len(bids)} bids were in"
+        return [TaskCheck(name, is_right=True, says=says)]
     if award is None:
         if is_newest and has_bidding(task):
             return [TaskCheck(name, is_right=None, says="bids are not all opened: nothing is decided")]

@@ -14,12 +14,14 @@ from gpu_tasks.client.training import stages
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import Award, TaskBid
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, kept_step
 from gpu_tasks.tasks.auction_check import explained_auction
 from gpu_tasks.workloads import registry
 from wallet.output import Account, Grains
 
 DEVICE_BYTES_SHOWN = 4
+TAKEN_BACK = "the customer took the task back before the award"
 TASK_COLUMNS = ("task", "state", "auction", "milestones", "price_max", "deadline", "why")
 SLOT_COLUMNS = (
     "place", "provider", "device", "price", "promised", "collateral", "started_in_block", "milestone", "metric",
@@ -87,7 +89,8 @@ def auction_rows(task: Task, auction: int, award: Award | None, bids: Mapping[by
     """The bids of an auction, each with why it has its place; or how far it is, where nothing is decided."""
     if award is not None and award.seed is not None:
         return bid_rows(explained_auction(award, bids))
-    if award is not None and not (auction == task.auction and task.state is TaskState.AWARDING):
+    is_open = task.state is TaskState.AWARDING or task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
+    if award is not None and not (auction == task.auction and is_open):
         return bid_rows(explained_auction(award, bids))  # too few were opened for anybody to win
     return [_undecided(task, device, bid) for device, bid in sorted(bids.items())]
 
@@ -125,11 +128,16 @@ def _undecided(task: Task, device: bytes, bid: TaskBid) -> dict[str, Any]:
     opened = bid.opened
     row: dict[str, Any] = dict.fromkeys((*BID_COLUMNS, "why"))
     row |= {"class": bid.device_class.name.lower(), "device": device, "provider": Account(bid.provider)}
-    if opened is None:
+    is_taken_back = task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
+    if opened is not None:
+        row |= {"promised": opened.blocks, "collateral": Grains(opened.collateral), "price": Grains(opened.price)}
+        follows = "the award follows once all are opened, and the beacon is final"
+        return row | {"fate": "opened", "why": TAKEN_BACK if is_taken_back else follows}
+    if task.state in (TaskState.COMMITTING, TaskState.REVEALING):
         when = " until the opening begins" if task.state is TaskState.COMMITTING else f" up to block {task.deadline}"
         return row | {"fate": "sealed", "why": f"price, time and collateral are sealed{when}"}
-    row |= {"promised": opened.blocks, "collateral": Grains(opened.collateral), "price": Grains(opened.price)}
-    return row | {"fate": "opened", "why": "the award follows once all are opened, and the beacon is final"}
+    why = f"it was never opened: {TAKEN_BACK}" if is_taken_back else "it was not opened in time: its bond burns"
+    return row | {"fate": "not opened", "why": why}
 
 
 def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

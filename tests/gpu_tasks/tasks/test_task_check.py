@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.life.leaving import MoreBlocks
+from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -108,15 +108,73 @@ def with_too_few() -> TaskChain:
     return chain
 
 
+def with_nothing_opened() -> TaskChain:
+    chain = TaskChain()
+    chain.submit()
+    bids = with_offers(chain.keys, 6 * OGPU, 7 * OGPU)
+    chain.auction(bids, unopened=tuple(bids))
+    return chain
+
+
+def taken_back(state: TaskState) -> TaskChain:
+    """A task with three bids that its customer cancels in a state before its award."""
+    chain = TaskChain()
+    chain.submit()
+    bids = with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU)
+    for keys, offer in bids.items():
+        chain.do(keys, chain.commit_call(keys, offer))
+    if state is not TaskState.COMMITTING:
+        chain.until(TaskState.REVEALING)
+        for keys, offer in bids.items():
+            chain.do(keys, chain.reveal_call(keys, offer))
+    chain.until(state)
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    assert chain.now().outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
+    return chain
+
+
+def taken_back_while_bids_were_taken() -> TaskChain:
+    return taken_back(TaskState.COMMITTING)
+
+
+def taken_back_while_bids_were_opened() -> TaskChain:
+    return taken_back(TaskState.REVEALING)
+
+
+def taken_back_before_the_beacon() -> TaskChain:
+    return taken_back(TaskState.AWARDING)
+
+
+def taken_back_after_the_award() -> TaskChain:
+    chain, _ = awarded()
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    return chain
+
+
+def stopped() -> TaskChain:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=2)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    return chain
+
+
 STORIES: tuple[Callable[[], TaskChain], ...] = (
     undisturbed, taken_over_while_bound, died_before_it_counted, asked_for_the_rest, auctioned_again,
-    a_gang_with_a_replaced_place, given_more_blocks, without_a_bid, with_too_few,
+    a_gang_with_a_replaced_place, given_more_blocks, without_a_bid, with_too_few, with_nothing_opened,
+    taken_back_while_bids_were_taken, taken_back_while_bids_were_opened, taken_back_before_the_beacon,
+    taken_back_after_the_award, stopped,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 def test_whatever_becomes_of_a_task_is_right(story: Callable[[], TaskChain]) -> None:
     assert wrong(reckoned(story())) == []
+
+
+@pytest.mark.parametrize("state", [TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING])
+def test_of_a_task_that_was_taken_back_no_award_is_missed(state: TaskState) -> None:
+    check = reckoned(taken_back(state))["auction 1"]
+    assert (check.is_right, check.says) == (True, "its customer took the task back before the award; 3 bids were in")
 
 
 def test_it_is_right_in_every_block_of_a_life() -> None:

@@ -1,30 +1,49 @@
-"""Bids as rows: nothing is said of a place before it is decided."""
+"""Bids as rows: what is said of one whose auction was not decided is true of it now."""
+
+import pytest
 
 from gpu_tasks.client.training.records import auction_rows
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
 from scripts.chains.market_chain import OGPU
 from task_chain import TaskChain, with_offers
 
 
-def test_a_bid_has_a_fate_once_the_beacon_has_spoken() -> None:
+def fates(chain: TaskChain) -> set[tuple[str, str]]:
+    task, auction = chain.now(), auction_id(chain.task, chain.now().auction)
+    bids = {device: bid for device, bid in chain.market.bids.under(auction) if bid is not None}
+    rows = auction_rows(task, task.auction, chain.market.awards[auction], bids)
+    return {(row["fate"], row["why"]) for row in rows}
+
+
+def an_auction(*, opens: int) -> TaskChain:
+    """One with two bids, as many of which are opened, up to the end of the opening."""
     chain = TaskChain()
     chain.submit()
     bids = with_offers(chain.keys, 6 * OGPU, 7 * OGPU)
     for keys, offer in bids.items():
         chain.do(keys, chain.commit_call(keys, offer))
-
-    def fates() -> set[str]:
-        auction = auction_id(chain.task, 1)
-        known = {device: bid for device, bid in chain.market.bids.under(auction) if bid is not None}
-        return {row["fate"] for row in auction_rows(chain.now(), 1, chain.market.awards[auction], known)}
-
-    assert fates() == {"sealed"}
+    assert fates(chain) == {("sealed", "price, time and collateral are sealed until the opening begins")}
     chain.until(TaskState.REVEALING)
-    for keys, offer in bids.items():
+    for keys, offer in list(bids.items())[:opens]:
         chain.do(keys, chain.reveal_call(keys, offer))
-    assert fates() == {"opened"}
+    return chain
+
+
+def test_a_bid_that_is_not_opened_in_time_is_not_called_sealed() -> None:
+    chain = an_auction(opens=1)
+    until = f"price, time and collateral are sealed up to block {chain.now().deadline}"
+    opened = ("opened", "the award follows once all are opened, and the beacon is final")
+    assert fates(chain) == {("sealed", until), opened}
     chain.until(TaskState.AWARDING)
-    assert fates() == {"opened"}, "who wins is known to nobody before the beacon is"
-    chain.until(TaskState.STARTING)
-    assert fates() == {"won", "standby"}
+    assert fates(chain) == {("not opened", "it was not opened in time: its bond burns"), opened}
+
+
+@pytest.mark.parametrize("state", [TaskState.REVEALING, TaskState.AWARDING])
+def test_of_a_task_that_was_taken_back_no_bid_is_sealed_and_no_award_follows(state: TaskState) -> None:
+    chain = an_auction(opens=1)
+    chain.until(state)
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    back = "the customer took the task back before the award"
+    assert fates(chain) == {("not opened", f"it was never opened: {back}"), ("opened", back)}
