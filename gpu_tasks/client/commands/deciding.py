@@ -18,6 +18,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
 from gpu_tasks.market.training.tasks import Task, TaskState, has_bidding
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography import ss58
@@ -83,7 +84,9 @@ def dispute(session: WalletSession, task: str, key_text: str, sending: SendingOp
 @click.argument("task")
 @key_option
 @click.option("--raise", "price_max", type=AMOUNT, help="A higher greatest price in oGPU, while nobody has bid.")
-@click.option("--extend", "blocks", type=click.IntRange(1), help="So many more blocks for everybody who works on it.")
+@click.option(
+    "--extend", "blocks", type=click.IntRange(1, BLOCKS_MAX), help="So many more blocks for everybody who works on it."
+)  # fmt: skip
 @click.option(
     "--stop", "is_stop", is_flag=True, help="End it while it runs: what has elapsed is paid, and the bond goes."
 )
@@ -227,7 +230,7 @@ def _require_raisable(task: Task, price_max: int) -> None:
         raise TaskError(f"the task is {stages.progress(task)}: a price is raised before the first bid only")
     if price_max <= task.terms.price_max:
         now = format_amount(task.terms.price_max)
-        raise TaskError(f"--raise gives more than the {now} oGPU that it pays at most now")
+        raise TaskError(f"the task pays at most {now} oGPU now: a price is only raised; give --raise more than that")
 
 
 def _is_cancellable(task: Task) -> bool:

@@ -126,6 +126,8 @@ def policy(
 
     Without a policy nothing is bid for. It stands in `policy.json` of the base path.
     """
+    if is_none and kinds:
+        raise click.UsageError("--none is to bid for nothing: leave out --kind, or --none")
 
     def change() -> None:
         names = Workloads().stepwise

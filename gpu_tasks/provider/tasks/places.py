@@ -153,9 +153,12 @@ def why_waiting(own: OwnTask, entry: TaskEntry, stash: bytes) -> str:
         case TaskState.ASKING:
             return f"its rest is prepared, to take it over, {until}"
         case TaskState.SUBMITTED:
-            return f"its customer has the word {until}, and the beacon whether it is audited"
+            accepted = "its result is accepted; the beacon decides whether it is audited"
+            asked = f"its customer has the word {until}, and the beacon whether it is audited"
+            return asked if task.deadline else accepted
         case TaskState.SHOWING:
-            return f"its beacon draws what is shown, or partners show theirs, {until}"
+            drawn = "its beacon draws what is shown"
+            return f"{drawn}, or partners show theirs, {until}" if task.deadline else drawn
         case _:
             return "judges look at it"
 

@@ -42,6 +42,7 @@ def test_a_policy_is_shown_and_changed_key_by_key(operator: Operator) -> None:
         (["--kind", "matmul-hash"], "there is no kind"),
         (["--least-price", "5"], "least_price"),
         (["--schedule", "nights"], "schedule"),
+        (["--none", "--kind", "train-int8"], "leave out --kind, or --none"),
     ],
 )
 def test_a_slip_of_the_pen_changes_nothing(operator: Operator, words: list[str], reason: str) -> None:

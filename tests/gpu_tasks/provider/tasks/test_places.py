@@ -176,6 +176,14 @@ def test_every_state_that_waits_says_why() -> None:
     assert len(said) == len(TaskState) - 1, "judged and ended alone are alike, and what has ended is over"
 
 
+@pytest.mark.parametrize("state", [TaskState.SUBMITTED, TaskState.SHOWING])
+def test_where_the_beacon_is_awaited_no_block_is_named(state: TaskState) -> None:
+    own = OwnTask(KEY, a_task(state=state, deadline=0, slots=(MINE,)), OPENED)
+    said = why_waiting(own, entry(), ME)
+    assert "beacon" in said
+    assert "block 0" not in said
+
+
 def test_another_task_than_was_bid_for_is_none_of_it() -> None:
     assert is_about(a_task(), entry())
     for name in ("task_hash", "input_root", "input_blob"):
